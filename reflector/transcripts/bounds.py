@@ -1,0 +1,149 @@
+"""Whatever size goes in, a bounded text comes out.
+
+Invariant: no function here returns more than its limit (plus one short mark that says what was left
+out), and none costs more than a few passes of `str.find` over its input.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+#: The model's own words. Above what a model can answer in one message, so no citation is ever cut.
+MODEL_TEXT = 1024 * 1024
+#: What people type, pasted logs included.
+HUMAN_TEXT = 16 * 1024
+#: Reminders, notifications, command output, compaction summaries.
+INJECTED_TEXT = 4 * 1024
+#: A tool's answer.
+RESULT_TEXT = 4 * 1024
+#: One string among a tool call's arguments, and all of them together.
+ARGUMENT_TEXT = 2 * 1024
+ARGUMENTS_TEXT = 16 * 1024
+
+_ITEMS = 32
+_DEPTH = 4
+
+#: Parts of words, as `str.find` wants them: Error/error/ERROR need three.
+_ERROR_WORDS = (
+    "rror:",
+    "rror ",
+    "ERROR",
+    "FAIL",
+    "ailed",
+    "ailure",
+    "xception",
+    "Traceback",
+    "panic",
+    "fatal",
+    "not found",
+    "denied",
+    "npm ERR",
+)
+_HITS_PER_WORD = 6
+_ERROR_LINE = 240
+
+
+def clean(text: str) -> str:
+    """`text` without lone surrogates (JavaScript cuts emoji in two), which cannot be written as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
+
+
+def head_and_tail(text: str, limit: int) -> str:
+    """`text` itself up to `limit` characters, else its first two thirds and last third of that."""
+    if len(text) <= limit:
+        return clean(text)
+    tail = limit // 3
+    return clean(f"{text[: limit - tail]}\n[… {len(text) - limit} characters …]\n{text[-tail:]}")
+
+
+def result_text(text: str) -> str:
+    """A tool's answer: whole when short, else head, the lines that look like errors, and tail.
+
+    The end of a test run says how it went and its errors stand in the middle, so a plain cut at
+    either side would turn failures into silence.
+    """
+    if len(text) <= RESULT_TEXT:
+        return clean(text)
+    head, tail = RESULT_TEXT // 4, RESULT_TEXT // 4
+    first, last = head, len(text) - tail
+    lines: list[str] = []
+    room = RESULT_TEXT - head - tail
+    for start, end in _error_lines(text, first, last):
+        line = text[start : min(end, start + _ERROR_LINE)]
+        if len(line) >= room:
+            break
+        lines.append(line)
+        room -= len(line) + 1
+    middle = "\n".join(["[…]", *lines, "[…]"] if lines else ["[…]"])
+    return clean(f"{text[:first]}\n{middle}\n{text[last:]}")
+
+
+def _error_lines(text: str, first: int, last: int) -> list[tuple[int, int]]:
+    spans: set[tuple[int, int]] = set()
+    for word in _ERROR_WORDS:
+        at = first
+        for _ in range(_HITS_PER_WORD):
+            at = text.find(word, at, last)
+            if at < 0:
+                break
+            # A line of megabytes must not be searched to its ends: what stands near the word counts.
+            start = text.rfind("\n", max(first, at - _ERROR_LINE // 2), at) + 1 or max(
+                first, at - _ERROR_LINE // 2
+            )
+            end = text.find("\n", at, min(last, at + _ERROR_LINE))
+            if end < 0:
+                end = min(last, at + _ERROR_LINE)
+            spans.add((start, end))
+            at = end
+    return sorted(spans)
+
+
+def arguments(given: dict[Any, Any]) -> dict[str, Any]:
+    """A tool call's arguments: strings, lists, nesting and the sum of all text bounded.
+
+    Numbers that are not finite become None; nothing that is left needs more than JSON to write.
+    """
+    return _Arguments().mapping(given, 0)
+
+
+class _Arguments:
+    """The walk of `arguments`, with what is left of its budget."""
+
+    def __init__(self) -> None:
+        self._room = ARGUMENTS_TEXT
+
+    def mapping(self, given: dict[Any, Any], depth: int) -> dict[str, Any]:
+        bounded: dict[str, Any] = {}
+        for key, value in given.items():
+            if len(bounded) >= _ITEMS or self._room <= 0:
+                break
+            bounded[self._text(str(key), 128)] = self._value(value, depth + 1)
+        return bounded
+
+    def _value(self, value: Any, depth: int) -> Any:
+        if isinstance(value, str):
+            return self._text(value, ARGUMENT_TEXT)
+        if isinstance(value, float):
+            return value if math.isfinite(value) else None
+        if isinstance(value, int) and value.bit_length() > 64:
+            return None
+        if depth < _DEPTH and isinstance(value, dict):
+            return self.mapping(value, depth)
+        if depth < _DEPTH and isinstance(value, list):
+            items: list[Any] = []
+            for item in value:
+                if len(items) >= _ITEMS or self._room <= 0:
+                    break
+                items.append(self._value(item, depth + 1))
+            return items
+        return value if isinstance(value, (bool, int)) else None
+
+    def _text(self, text: str, limit: int) -> str:
+        bounded = head_and_tail(text, min(limit, max(self._room, 16)))
+        self._room -= len(bounded) + 1
+        return bounded

@@ -1,0 +1,369 @@
+"""Reads the transcripts of Claude Code, from 1.0.98 to 2.1.2xx, where no release documents its format.
+
+Invariant: only a record's own top-level `type` makes it a message, each record (by `uuid`) once per
+file. `progress` records embed whole messages of subagents, lines of one `message.id` each carry
+another block, and metadata repeats words that were said elsewhere: none of it may count twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from reflector.transcripts import bounds, origins
+from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
+from reflector.transcripts.records import count_type, parse_line, read_lines, record_key, record_uuid
+from reflector.transcripts.source import open_transcript
+
+#: Types that carry no message. `attachment` and `queue-operation` may, and are looked into.
+METADATA = frozenset(
+    {
+        "progress",
+        "system",
+        "summary",
+        "file-history-snapshot",
+        "file-history-delta",
+        "last-prompt",
+        "custom-title",
+        "ai-title",
+        "agent-name",
+        "agent-setting",
+        "agent-color",
+        "mode",
+        "permission-mode",
+        "pr-link",
+        "frame-link",
+        "tag",
+        "task-summary",
+        "worktree-state",
+        "bridge-session",
+        "context-collapse",
+        "content-replacement",
+        "attribution-snapshot",
+        "started",
+        "result",
+    }
+)
+)
+
+_CALL_TYPES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
+
+#: The type of a record in which only scalars stand before it, as the client writes them.
+_LEADING_TYPE = re.compile(
+    rb'\{(?:"[\w-]++":(?:"(?:[^"\\]++|\\.)*+"|null|true|false|-?\d++),){0,24}"type":"([\w-]++)"'
+)
+
+
+def read_messages(
+    path: str | PathLike[str],
+    *,
+    limit: int | None = None,
+    tally: Tally | None = None,
+    skip: Container[int] = frozenset(),
+) -> Iterator[Message]:
+    """The messages of a transcript, in the order in which the model saw them.
+
+    limit   bytes to read at most: the file's size when its window was closed
+    tally   filled while reading, for whoever wants to know what was not understood
+    skip    keys of records to leave out, those of earlier windows
+
+    Raises OSError (missing file, folder, no permission) and `UnknownTranscript` for a file that is
+    not a transcript of Claude Code, both at the first step of the iteration. Never raises for what a
+    line contains.
+    """
+    tally = Tally() if tally is None else tally
+    reader = Reader()
+    seen: set[int] = set()
+    with open_transcript(path, limit) as file:
+        for offset, line in read_lines(file, limit, tally):
+            if is_metadata(line):
+                tally.records += 1
+                continue
+            for record, text in parse_line(line, tally):
+                for message in reader.messages(record, text, offset, tally):
+                    if message.key in seen:
+                        tally.duplicates += 1
+                        continue
+                    seen.add(message.key)
+                    tally.messages += 1
+                    if message.key not in skip:
+                        yield message
+    for message in reader.leftover():
+        if message.key in seen:
+            tally.duplicates += 1
+            continue
+        tally.messages += 1
+        if message.key not in skip:
+            yield message
+
+
+def is_metadata(line: bytes) -> bool:
+    """True when the bytes alone prove that a line is one record without a message."""
+    match = _LEADING_TYPE.match(line)
+    if match is None:
+        return False
+    name = match.group(1).decode()
+    if name == "attachment":
+        if b'"queued_command"' in line:
+            return False
+    elif name not in METADATA:
+        return False
+    # A glued line starts with one record and hides another.
+    return b"}{" not in line and line.find(b'{"parentUuid":', 1) < 0
+
+
+class Reader:
+    """Turns records into messages. Holds what one record says about later ones: chains and queued prompts."""
+
+    def __init__(self) -> None:
+        self._roots: dict[str, str] = {}
+        #: Prompts in the queue, each with its key: a message where a person typed it.
+        self._queue: deque[tuple[int, Message | None]] = deque(maxlen=256)
+        self._removed: deque[int] = deque(maxlen=32)
+
+    def messages(self, record: dict[str, Any], text: str, offset: int, tally: Tally) -> list[Message]:
+        """No message, the record's own, or that of a queued prompt which this record says was taken."""
+        kind = record.get("type")
+        if kind == "assistant":
+            return [_assistant(self._envelope(record, text, offset))]
+        if kind == "user":
+            return [_user(self._envelope(record, text, offset))]
+        if kind == "attachment":
+            return self._attachment(record, text, offset)
+        if kind == "queue-operation":
+            return self._queue_operation(record, text, offset)
+        if kind not in METADATA:
+            count_type(tally, kind)
+        return []
+
+    def leftover(self) -> list[Message]:
+        """Prompts that were still queued at the end: typed, and never seen by the model."""
+        return [message for _, message in self._queue if message is not None]
+
+    def _envelope(self, record: dict[str, Any], text: str, offset: int) -> _Envelope:
+        uuid = record_uuid(record, text)
+        return _Envelope(record, uuid, self._chain(record, uuid), offset)
+
+    def _chain(self, record: dict[str, Any], uuid: str) -> str:
+        """Id of the sidechain. Version 1 wrote them inline without `agentId`: the root's uuid names them."""
+        if record.get("isSidechain") is not True:
+            return ""
+        agent = record.get("agentId")
+        if isinstance(agent, str) and agent:
+            return _short(agent)
+        parent = record.get("parentUuid")
+        root = self._roots.get(parent, uuid) if isinstance(parent, str) else uuid
+        self._roots[uuid] = root
+        return root
+
+    def _attachment(self, record: dict[str, Any], text: str, offset: int) -> list[Message]:
+        """A prompt typed while the model worked is recorded as an attachment only."""
+        attachment = record.get("attachment")
+        if not isinstance(attachment, dict) or attachment.get("type") != "queued_command":
+            return []
+        texts = _texts(attachment.get("prompt"))
+        prompt = _prompt_key(texts)
+        if prompt in self._removed:
+            self._removed.remove(prompt)
+            return []
+        self._take(prompt)
+        kind = _kind(attachment) or _kind(record)
+        typed = kind == "human" or (not kind and attachment.get("commandMode", "prompt") == "prompt")
+        return [_spoken(self._envelope(record, text, offset), texts, typed=typed)]
+
+    def _queue_operation(self, record: dict[str, Any], text: str, offset: int) -> list[Message]:
+        """Every `enqueue` is closed by `dequeue` (a user record follows), `remove` or `popAll`.
+
+        `popAll` hands the prompts back to the editor.
+        `remove` means that the model saw the prompt at once. Newer releases say so with a
+        queued_command attachment before or after it; older ones leave no other trace.
+        """
+        operation, texts = record.get("operation"), _texts(record.get("content"))
+        if operation == "enqueue":
+            message = _spoken(self._envelope(record, text, offset), texts, typed=True)
+            self._queue.append((_prompt_key(texts), message if message.origin == "human" else None))
+        elif operation == "dequeue" and self._queue:
+            self._queue.popleft()
+        elif operation == "popAll" and texts:
+            self._take(_prompt_key(texts))
+        elif operation == "popAll":
+            self._queue.clear()
+        elif operation == "remove" and self._queue:
+            prompt = _prompt_key(texts) if texts else self._queue[0][0]
+            removed = self._take(prompt)
+            if removed is not None:
+                self._removed.append(prompt)
+                return [removed]
+        return []
+
+    def _take(self, prompt: int) -> Message | None:
+        for entry in self._queue:
+            if entry[0] == prompt:
+                self._queue.remove(entry)
+                return entry[1]
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Envelope:
+    """A record with what only the whole file says about it."""
+
+    record: dict[str, Any]
+    uuid: str
+    chain: str
+    offset: int
+
+    @property
+    def content(self) -> Any:
+        body = self.record.get("message")
+        return body.get("content") if isinstance(body, dict) else None
+
+    @property
+    def by_client(self) -> bool:
+        """True when flags or `origin` say that no person typed it. A subagent's prompts come from its parent."""
+        record, kind = self.record, _kind(self.record)
+        if record.get("isMeta") is True or record.get("isVisibleInTranscriptOnly") is True:
+            return True
+        return kind != "human" if kind else self.chain != ""
+
+
+def _assistant(envelope: _Envelope) -> Message:
+    record, content = envelope.record, envelope.content
+    texts: list[str] = [content] if isinstance(content, str) else []
+    thinking: list[str] = []
+    calls: list[ToolCall] = []
+    for block in content if isinstance(content, list) else ():
+        if not isinstance(block, dict):
+            continue
+        kind = block.get("type")
+        if kind == "text" and isinstance(block.get("text"), str):
+            texts.append(block["text"])
+        elif kind == "thinking" and isinstance(block.get("thinking"), str):
+            thinking.append(block["thinking"])
+        elif kind in _CALL_TYPES:
+            given = block.get("input")
+            given = bounds.arguments(given) if isinstance(given, dict) else {}
+            calls.append(ToolCall(_short(block.get("id")), _short(block.get("name")), given))
+    body = record.get("message")
+    synthetic = record.get("isApiErrorMessage") is True or (
+        isinstance(body, dict) and body.get("model") == "<synthetic>"
+    )
+    return Message(
+        key=record_key(envelope.uuid),
+        uuid=envelope.uuid,
+        role="assistant",
+        origin="synthetic" if synthetic else "model",
+        chain=envelope.chain,
+        timestamp=_short(record.get("timestamp")),
+        text=bounds.head_and_tail("\n".join(texts), bounds.MODEL_TEXT),
+        thinking=bounds.head_and_tail("\n".join(filter(None, thinking)), bounds.MODEL_TEXT),
+        calls=tuple(calls),
+        offset=envelope.offset,
+    )
+
+
+def _user(envelope: _Envelope) -> Message:
+    content = envelope.content
+    blocks = content if isinstance(content, list) else []
+    answers = [block for block in blocks if isinstance(block, dict) and block.get("type") == "tool_result"]
+    texts = _texts(content)
+    if not answers:
+        return _spoken(envelope, texts, typed=not envelope.by_client)
+    results: list[ToolResult] = []
+    reasons: list[str] = []
+    refused = False
+    for block in answers:
+        answer = "\n".join(_texts(block.get("content")))
+        is_error = block.get("is_error") is True
+        if is_error and origins.is_refusal(answer):
+            refused = True
+            reasons.append(origins.refusal_reason(answer))
+        whole = answer + _exit_facts(answer, envelope.record.get("toolUseResult"))
+        results.append(ToolResult(_short(block.get("tool_use_id")), bounds.result_text(whole), is_error))
+    origin: Origin = "tool"
+    beside = ""
+    if texts and not envelope.by_client:
+        # Older clients put an interruption, or words typed meanwhile, beside the results.
+        origin, beside = origins.said_by(texts)
+        if origin not in ("human", "refusal"):
+            origin, beside = "tool", ""
+    if refused:
+        origin = "refusal"
+    return _utterance(envelope, origin, "\n".join(filter(None, [*reasons, beside])), tuple(results))
+
+
+def _spoken(envelope: _Envelope, texts: list[str], *, typed: bool) -> Message:
+    """A record of words. `typed` False means that the record itself says no person typed them."""
+    if envelope.record.get("isCompactSummary") is True:
+        return _utterance(envelope, "summary", "\n".join(texts))
+    if not typed and not any(origins.is_interrupt(text) for text in texts):
+        return _utterance(envelope, "injected", "\n".join(texts))
+    return _utterance(envelope, *origins.said_by(texts))
+
+
+def _utterance(
+    envelope: _Envelope, origin: Origin, text: str, results: tuple[ToolResult, ...] = ()
+) -> Message:
+    limit = bounds.HUMAN_TEXT if origin in ("human", "refusal") else bounds.INJECTED_TEXT
+    return Message(
+        key=record_key(envelope.uuid),
+        uuid=envelope.uuid,
+        role="user",
+        origin=origin,
+        chain=envelope.chain,
+        timestamp=_short(envelope.record.get("timestamp")),
+        text=bounds.head_and_tail(text, limit),
+        results=results,
+        offset=envelope.offset,
+    )
+
+
+def _texts(content: Any) -> list[str]:
+    """The texts of a string or of a list of blocks; an image leaves a mark: "like this" needs its object."""
+    if isinstance(content, str):
+        return [content] if content else []
+    texts: list[str] = []
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, str):
+            texts.append(block)
+        elif isinstance(block, dict):
+            if block.get("type") == "text" and isinstance(block.get("text"), str):
+                texts.append(block["text"])
+            elif block.get("type") == "image":
+                texts.append("[image]")
+    return texts
+
+
+def _exit_facts(answer: str, detail: Any) -> str:
+    """What `toolUseResult` knows and the answer does not say: stderr, an exit code, an interruption."""
+    if not isinstance(detail, dict):
+        return ""
+    facts = ""
+    stderr = detail.get("stderr")
+    if isinstance(stderr, str) and stderr.strip() and stderr.strip()[:200] not in answer:
+        facts += "\n[stderr] " + stderr.strip()
+    code = detail.get("exitCode")
+    if isinstance(code, int) and code != 0 and "xit code" not in answer and "exit_code" not in answer:
+        facts += f"\n[exit code {code:d}]" if code.bit_length() < 64 else ""
+    if detail.get("interrupted") is True:
+        facts += "\n[interrupted]"
+    return facts
+
+
+def _prompt_key(texts: list[str]) -> int:
+    return record_key("\n".join(texts).strip())
+
+
+def _kind(record: dict[str, Any]) -> str:
+    """`origin.kind` of newer records (human, task-notification, peer …); "" in older ones."""
+    origin = record.get("origin")
+    kind = origin.get("kind") if isinstance(origin, dict) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def _short(value: Any) -> str:
+    return bounds.head_and_tail(value, 128) if isinstance(value, str) else ""
