@@ -48,7 +48,6 @@ METADATA = frozenset(
         "result",
     }
 )
-)
 
 _CALL_TYPES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
 
@@ -224,7 +223,7 @@ class _Envelope:
 
     @property
     def by_client(self) -> bool:
-        """True when flags or `origin` say that no person typed it. A subagent's prompts come from its parent."""
+        """True when no person typed it, by its flags or `origin`. A subagent is prompted by its parent."""
         record, kind = self.record, _kind(self.record)
         if record.get("isMeta") is True or record.get("isVisibleInTranscriptOnly") is True:
             return True

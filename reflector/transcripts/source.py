@@ -33,7 +33,6 @@ _OWN_TYPES = frozenset(
         "pr-link",
     }
 )
-)
 
 
 class UnknownTranscript(ValueError):
