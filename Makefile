@@ -1,0 +1,39 @@
+# The README's two commands are `make demo` and `make test`. They need Python >= 3.11 with venv, and make.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint types bench wheel-check clean
+
+help:            ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP)   ## the whole road on bundled sessions; nothing to configure
+	@$(BIN)/reflector demo
+
+test: $(STAMP)   ## the whole suite, on SQLite and PostgreSQL
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: $(STAMP) ## the fault campaigns: kill -9, full disks, long state machines
+	$(BIN)/python -m pytest -n 2 -m slow
+
+lint: $(STAMP)   ## ruff, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMP)  ## every figure the README quotes, each beside its floor
+	$(BIN)/python -m benchmarks
+
+wheel-check: $(STAMP) ## build the wheel, install it outside the checkout, run the demo there
+	bash .ci/wheel-check
+
+clean:           ## remove what the targets made
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,7 @@
+CREATE OR REPLACE FUNCTION reflector_no_truncate() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'append-only: % is never truncated', TG_TABLE_NAME;
+END $$;
+DROP TRIGGER IF EXISTS event_no_truncate ON event;
+CREATE TRIGGER event_no_truncate BEFORE TRUNCATE ON event
+    FOR EACH STATEMENT EXECUTE FUNCTION reflector_no_truncate();

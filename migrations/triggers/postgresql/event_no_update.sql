@@ -1,0 +1,18 @@
+-- The one opening: a text may be erased when an event.redacted names it and nothing else changes.
+CREATE OR REPLACE FUNCTION reflector_event_no_update() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    erased event%ROWTYPE;
+BEGIN
+    erased := OLD;
+    erased.data := NULL;
+    IF OLD.data IS NULL OR NEW IS DISTINCT FROM erased OR NOT EXISTS (
+        SELECT 1 FROM event
+        WHERE playbook_id = OLD.playbook_id AND type = 'event.redacted' AND target_id = OLD.event_id
+    ) THEN
+        RAISE EXCEPTION 'append-only: events are never changed (position: %)', OLD.position;
+    END IF;
+    RETURN NEW;
+END $$;
+DROP TRIGGER IF EXISTS event_no_update ON event;
+CREATE TRIGGER event_no_update BEFORE UPDATE ON event
+    FOR EACH ROW EXECUTE FUNCTION reflector_event_no_update();

@@ -1,0 +1,10 @@
+CREATE OR REPLACE FUNCTION reflector_playbook_head_moves_on() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.position < OLD.position OR NEW.origin <> OLD.origin OR NEW.name <> OLD.name OR NEW.id <> OLD.id THEN
+        RAISE EXCEPTION 'append-only: a playbook''s head only moves forward (playbook: %)', OLD.name;
+    END IF;
+    RETURN NEW;
+END $$;
+DROP TRIGGER IF EXISTS playbook_head_moves_on ON playbook;
+CREATE TRIGGER playbook_head_moves_on BEFORE UPDATE ON playbook
+    FOR EACH ROW EXECUTE FUNCTION reflector_playbook_head_moves_on();

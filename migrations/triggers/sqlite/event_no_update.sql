@@ -1,0 +1,27 @@
+-- The one opening: a text may be erased when an event.redacted names it and nothing else changes.
+CREATE TRIGGER event_no_update BEFORE UPDATE ON event
+WHEN NOT (
+    NEW.data IS NULL
+    AND OLD.data IS NOT NULL
+    AND NEW.playbook_id IS OLD.playbook_id
+    AND NEW.position IS OLD.position
+    AND NEW.event_id IS OLD.event_id
+    AND NEW.type IS OLD.type
+    AND NEW.schema_version IS OLD.schema_version
+    AND NEW.occurred_at IS OLD.occurred_at
+    AND NEW.recorded_at IS OLD.recorded_at
+    AND NEW.actor IS OLD.actor
+    AND NEW.session_id IS OLD.session_id
+    AND NEW.reflection_id IS OLD.reflection_id
+    AND NEW.target_id IS OLD.target_id
+    AND NEW.data_hash IS OLD.data_hash
+    AND NEW.meta IS OLD.meta
+    AND NEW.chain IS OLD.chain
+    AND EXISTS (
+        SELECT 1 FROM event
+        WHERE playbook_id = OLD.playbook_id AND type = 'event.redacted' AND target_id = OLD.event_id
+    )
+)
+BEGIN
+    SELECT RAISE(ABORT, 'append-only: events are never changed');
+END

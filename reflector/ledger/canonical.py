@@ -1,0 +1,97 @@
+"""The canonical form of an event and the hash chain over it.
+
+Model: an event's `data` and `meta` are canonical JSON texts. The leaf of an event hashes its header
+fields and the hashes of both texts; the chain hashes the chain before it and the leaf. Whoever holds
+one chain value holds a commitment to every event up to it: no edit, removal or reorder leaves it.
+
+Invariant: the same values give the same bytes for ever. This form is a documented contract (see
+docs/ledger-format.md) with golden tests: changing it changes every hash, so a change is a new prefix
+beside `pl1:`, never an edit here. Hashing `data` by its own hash rather than in place is what lets a
+text be erased later while the chain still verifies.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+#: Integers beyond this are not the same number in every JSON reader.
+MAX_INT = 2**53 - 1
+MAX_DEPTH = 32
+PREFIX = "pl1:"
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode
+
+
+class NotCanonical(ValueError):
+    """A value that has no canonical form; the text names where it stands."""
+
+
+def canonical(value: Mapping[str, Any]) -> str:
+    """Canonical JSON of an object: keys sorted, no spaces, UTF-8, no floats, no NaN.
+
+    A float is written as a string with 6 decimals, so that every engine and language reads the same.
+    Raises `NotCanonical` for other types, non-string keys, integers beyond 2**53 - 1, NaN and infinities, and
+    lone surrogates.
+    """
+    text = _encode(_plain(value, "", 0))
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise NotCanonical(f"a text holds a lone surrogate ({error.object[error.start]!r})") from error
+    return text
+
+
+def _plain(value: Any, path: str, depth: int) -> Any:
+    """The value with floats written as strings; the very same object where nothing had to change."""
+    kind = type(value)
+    if kind is str or value is None or kind is bool:
+        return value
+    if kind is int:
+        if -MAX_INT <= value <= MAX_INT:
+            return value
+        raise NotCanonical(f"{path or 'value'}: the integer {value} is beyond 2**53 - 1")
+    if kind is float:
+        if not math.isfinite(value):
+            raise NotCanonical(f"{path or 'value'}: {value} has no canonical form")
+        return f"{value + 0.0:.6f}".replace("-0.000000", "0.000000")
+    if depth >= MAX_DEPTH:
+        raise NotCanonical(f"{path}: nested deeper than {MAX_DEPTH}")
+    if isinstance(value, Mapping):
+        changed: dict[str, Any] = {}
+        for key, item in value.items():
+            if type(key) is not str:
+                raise NotCanonical(f"{path or 'value'}: the key {key!r} is not a string")
+            if type(item) is str:  # most values are; skipping the call halves the cost of a small event
+                continue
+            plain = _plain(item, f"{path}.{key}" if path else key, depth + 1)
+            if plain is not item:
+                changed[key] = plain
+        return {**value, **changed} if changed or kind is not dict else value
+    if isinstance(value, list | tuple):
+        return [_plain(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value)]
+    raise NotCanonical(f"{path or 'value'}: {kind.__name__} has no canonical form")
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a text's UTF-8 bytes, as 64 hex digits."""
+    return sha256(text.encode()).hexdigest()
+
+
+def genesis(playbook: str, origin: str) -> str:
+    """The chain before the first event. `origin` is random, so two ledgers never share a history by chance."""
+    return PREFIX + sha256(b"\x00" + f"{playbook}\n{origin}".encode()).hexdigest()
+
+
+def next_chain(previous: str, header: tuple[str | int | None, ...], data_hash: str, meta_hash: str) -> str:
+    """chain(n) = SHA-256(0x03 ‖ chain(n-1) ‖ leaf), leaf = SHA-256(0x01 ‖ header by newlines ‖ data_hash ‖ meta_hash).
+
+    `header` is (position, event_id, type, schema_version, occurred_at, recorded_at, actor, session_id,
+    reflection_id, target_id); an absent field is the empty string.
+    """
+    fields = "\n".join(["" if field is None else str(field) for field in header])
+    leaf = sha256(b"\x01" + f"{fields}\n{data_hash}\n{meta_hash}".encode()).digest()
+    return PREFIX + sha256(b"\x03" + bytes.fromhex(previous[4:]) + leaf).hexdigest()

@@ -1,0 +1,30 @@
+"""One piece of advice and its counters, as every reader of a playbook sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Bullet:
+    """A live bullet: `[pat-001] helpful=7 harmful=1 :: text`. `section` is a slug (pat, mis, …)."""
+
+    name: str
+    section: str
+    text: str
+    helpful: int = 0
+    harmful: int = 0
+
+    @property
+    def line(self) -> str:
+        """The bullet as prompts and the agent see it (requirements A-08), always on one line."""
+        return f"[{self.name}] helpful={self.helpful} harmful={self.harmful} :: {' '.join(self.text.split())}"
+
+
+def best_first(bullet: Bullet) -> tuple[float, int, str]:
+    """Sort key: Laplace's rule of succession (helpful+1)/(all+2), then more helpful, then name.
+
+    A bullet nobody judged yet stands at 0.5: above those that harmed, below those that helped.
+    """
+    rate = (bullet.helpful + 1) / (bullet.helpful + bullet.harmful + 2)
+    return (-rate, -bullet.helpful, bullet.name)

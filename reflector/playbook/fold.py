@@ -1,0 +1,223 @@
+"""The playbook as a pure fold over events.
+
+Invariant: `fold(events, policy)` depends on nothing but its arguments. It is the definition of every
+counter; the tables that the ledger keeps beside the events are only a faster way to the same value,
+and `verify` compares the two.
+
+A counter is the bullet's baseline plus the number of members in the set of its counted tags: those
+with disposition `counted` that no active retraction covers and that came after the last recount.
+A retraction may itself be retracted, which makes its target count again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from .bullet import Bullet
+from .counting import DEFAULT, Counting, is_counting, member
+
+REDACTED = "[redacted]"
+
+
+class FoldedEvent(Protocol):
+    """The part of an event that the fold reads."""
+
+    @property
+    def position(self) -> int: ...
+    @property
+    def event_id(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def recorded_at(self) -> str: ...
+    @property
+    def session_id(self) -> str | None: ...
+    @property
+    def reflection_id(self) -> str | None: ...
+    @property
+    def target_id(self) -> str | None: ...
+    @property
+    def data(self) -> Mapping[str, Any] | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A bullet with what its counters rest on; removed ones stay as tombstones."""
+
+    name: str
+    section: str
+    text: str
+    position: int
+    baseline: tuple[int, int] = (0, 0)
+    recounted_at: int = 0
+    status: str = "live"
+    removed_into: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CountedTag:
+    """A tag with disposition `counted`, and what a retraction can reach it by."""
+
+    position: int
+    event_id: str
+    name: str
+    tag: str
+    session_id: str | None
+    reflection_id: str | None
+    window_id: str | None
+
+
+@dataclass(slots=True)
+class Playbook:
+    """The state after some events. Read it through `bullets` and `entries`; only `apply` changes it."""
+
+    counting: Counting | None = None
+    adopted: Counting = DEFAULT
+    position: int = 0
+    updated_at: str | None = None
+    entries: dict[str, Entry] = field(default_factory=dict)
+    _tags: dict[str, list[CountedTag]] = field(default_factory=dict)
+    _window_of: dict[str, str] = field(default_factory=dict)
+    _completed: dict[str, str] = field(default_factory=dict)
+    _retracts: dict[str, list[str]] = field(default_factory=dict)
+
+    def apply(self, event: FoldedEvent) -> None:
+        """Fold one event in. Types that say nothing about bullets or counts only move the position."""
+        self.position = event.position
+        rule = _RULES.get(event.type)
+        if rule is not None and rule(self, event, event.data if event.data is not None else {}):
+            self.updated_at = event.recorded_at
+
+    def active(self, event_id: str) -> bool:
+        """True while no active retraction covers the event."""
+        return not any(self.active(by) for by in self._retracts.get(event_id, ()))
+
+    def counted(self, name: str) -> list[CountedTag]:
+        """The tags of a bullet that count, in order of position."""
+        entry = self.entries.get(name)
+        since = entry.recounted_at if entry else 0
+        return [tag for tag in self._tags.get(name, ()) if tag.position > since and self._covered_by_nothing(tag)]
+
+    def _covered_by_nothing(self, tag: CountedTag) -> bool:
+        if not self._retracts:
+            return True
+        completed = self._completed.get(tag.reflection_id or "")
+        return all(self.active(on) for on in (tag.event_id, completed, tag.window_id) if on)
+
+    def counters(self, name: str, counting: Counting | None = None) -> tuple[int, int]:
+        """(helpful, harmful) of a bullet under a policy: `counting`, else the fold's, else the adopted one."""
+        policy = counting or self.counting or self.adopted
+        helpful: set[str] = set()
+        harmful: set[str] = set()
+        for tag in self.counted(name):
+            members = helpful if tag.tag == "helpful" else harmful
+            members.add(member(policy, tag.event_id, tag.reflection_id, tag.session_id))
+        baseline = self.entries[name].baseline
+        return baseline[0] + len(helpful), baseline[1] + len(harmful)
+
+    def bullets(self) -> tuple[Bullet, ...]:
+        """The live bullets with their counters, in order of creation."""
+        live = (entry for entry in self.entries.values() if entry.status == "live")
+        return tuple(Bullet(e.name, e.section, e.text, *self.counters(e.name)) for e in live)
+
+
+def fold(events: Iterable[FoldedEvent], counting: Counting | None = None) -> Playbook:
+    """The playbook after `events`, in order, under `counting` (None: the policy they adopt)."""
+    playbook = Playbook(counting=counting)
+    for event in events:
+        playbook.apply(event)
+    return playbook
+
+
+def _imported(book: Playbook, event: FoldedEvent, data: Mapping[str, Any]) -> bool:
+    for item in data.get("bullets", ()):
+        _add(book, event, item)
+    return True
+
+
+def _added(book: Playbook, event: FoldedEvent, data: Mapping[str, Any]) -> bool:
+    if "name" in data:
+        _add(book, event, data)
+    return True
+
+
+def _add(book: Playbook, event: FoldedEvent, item: Mapping[str, Any]) -> None:
+    baseline = (item.get("helpful", 0), item.get("harmful", 0))
+    book.entries[item["name"]] = Entry(item["name"], item["section"], item["text"], event.position, baseline)
+
+
+def _change(book: Playbook, data: Mapping[str, Any], **values: Any) -> bool:
+    entry = book.entries.get(data.get("name", ""))
+    if entry is None:
+        return False
+    book.entries[entry.name] = replace(entry, **values)
+    return True
+
+
+def _revised(book: Playbook, _: FoldedEvent, data: Mapping[str, Any]) -> bool:
+    return _change(book, data, text=data.get("text", REDACTED))
+
+
+def _moved(book: Playbook, _: FoldedEvent, data: Mapping[str, Any]) -> bool:
+    return _change(book, data, section=data.get("section"))
+
+
+def _removed(book: Playbook, _: FoldedEvent, data: Mapping[str, Any]) -> bool:
+    return _change(book, data, status="removed", removed_into=data.get("into"), reason=data.get("reason"))
+
+
+def _recounted(book: Playbook, event: FoldedEvent, data: Mapping[str, Any]) -> bool:
+    return _change(book, data, baseline=(data.get("helpful", 0), data.get("harmful", 0)), recounted_at=event.position)
+
+
+def _answers_window(book: Playbook, event: FoldedEvent, _: Mapping[str, Any]) -> bool:
+    if event.reflection_id and event.target_id:
+        book._window_of[event.reflection_id] = event.target_id
+        book._completed[event.reflection_id] = event.event_id
+    return False
+
+
+def _tagged(book: Playbook, event: FoldedEvent, data: Mapping[str, Any]) -> bool:
+    if data.get("disposition") != "counted":
+        return False
+    name = data["name"]
+    tag = CountedTag(
+        event.position,
+        event.event_id,
+        name,
+        data["tag"],
+        event.session_id,
+        event.reflection_id,
+        book._window_of.get(event.reflection_id or ""),
+    )
+    book._tags.setdefault(name, []).append(tag)
+    return True
+
+
+def _retracted(book: Playbook, event: FoldedEvent, _: Mapping[str, Any]) -> bool:
+    if event.target_id:
+        book._retracts.setdefault(event.target_id, []).append(event.event_id)
+    return True
+
+
+def _adopted(book: Playbook, _: FoldedEvent, data: Mapping[str, Any]) -> bool:
+    if is_counting(data.get("counting")):
+        book.adopted = data["counting"]
+    return True
+
+
+_RULES = {
+    "playbook.imported": _imported,
+    "bullet.added": _added,
+    "bullet.revised": _revised,
+    "bullet.moved": _moved,
+    "bullet.removed": _removed,
+    "bullet.recounted": _recounted,
+    "reflection.completed": _answers_window,
+    "bullet.tagged": _tagged,
+    "evidence.retracted": _retracted,
+    "policy.adopted": _adopted,
+}

@@ -1,0 +1,43 @@
+"""Names of bullets and their five sections.
+
+Invariant: a name means one bullet for ever. The next name of a section is one above the highest
+number that was ever given out, tombstones included, so no history is ever merged into another's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+#: Section titles by slug, in canonical order (requirements A-29).
+SECTIONS: dict[str, str] = {
+    "pat": "PATTERNS & APPROACHES",
+    "mis": "MISTAKES TO AVOID",
+    "pref": "USER PREFERENCES",
+    "ctx": "PROJECT CONTEXT",
+    "oth": "OTHERS",
+}
+SLUG_OF_TITLE: dict[str, str] = {title: slug for slug, title in SECTIONS.items()}
+
+#: Requirements A-03, with ASCII digits only: `\d` alone would take Arabic digits too.
+NAME = re.compile(r"(?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+", re.ASCII)
+
+
+def is_name(value: object) -> bool:
+    """True for `pat-001`, `kpt_7`; False for anything else, whatever its type."""
+    return isinstance(value, str) and len(value) <= 64 and NAME.fullmatch(value) is not None
+
+
+def section_slug(title: str) -> str:
+    """The slug of a section's title or slug, case-insensitively; unknown titles are OTHERS (A-33)."""
+    wanted = title.strip()
+    if wanted.lower() in SECTIONS:
+        return wanted.lower()
+    return SLUG_OF_TITLE.get(wanted.upper(), "oth")
+
+
+def next_name(slug: str, ever_used: Iterable[str]) -> str:
+    """The first name of section `slug` that was never given out: `pat-008` after `pat-007`."""
+    prefix = "kpt_" if slug == "kpt" else f"{slug}-"
+    numbers = (int(name[len(prefix) :]) for name in ever_used if name.startswith(prefix) and is_name(name))
+    return f"{prefix}{max(numbers, default=0) + 1:03d}"

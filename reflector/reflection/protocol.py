@@ -1,0 +1,71 @@
+"""What a backend is: the one interface behind which rules, fixtures and models stand.
+
+Invariant: a backend answers with text and facts about the call, and judges nothing itself. The
+answer's text is appended to the ledger before anybody parses it, so no call is ever made twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from reflector.playbook.bullet import Bullet
+from reflector.transcripts.message import Message
+
+Verdict = Literal["helpful", "harmful", "neutral"]
+Mode = Literal["citation_guided", "content_based"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One window to judge.
+
+    playbook   the live bullets, canonical order
+    cited      known names cited in the window, in order of first appearance
+    messages   call it for a fresh stream of the window's messages, oldest first, bounded each
+    """
+
+    session_id: str
+    playbook: tuple[Bullet, ...]
+    cited: tuple[str, ...]
+    messages: Callable[[], Iterable[Message]]
+
+    @property
+    def mode(self) -> Mode:
+        """Citation-guided when the window cites anything, else content-based (requirements A-12)."""
+        return "citation_guided" if self.cited else "content_based"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back. `text` is the raw answer: JSON with `analysis` and `bullet_tags` when all is well.
+
+    prompt_sha256 / template_sha256 identify what was asked; None where there was no prompt.
+    meta holds what is not deterministic: tokens, latency, cost, request ids.
+    """
+
+    text: str
+    model: str
+    prompt_sha256: str | None = None
+    template_sha256: str | None = None
+    meta: Mapping[str, object] = field(default_factory=dict)
+
+
+class BackendError(Exception):
+    """A reflection could not be had. `stage` names where (request, transport, answer), `attempts` how often."""
+
+    def __init__(self, message: str, *, stage: str, attempts: int = 1) -> None:
+        super().__init__(message)
+        self.stage = stage
+        self.attempts = attempts
+
+
+class Backend(Protocol):
+    """`name` stands in events and configuration; `answer` may raise `BackendError` and nothing else."""
+
+    name: str
+
+    def answer(self, request: Request) -> Answer:
+        """Judge one window."""
+        ...
