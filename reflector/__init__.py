@@ -1,0 +1,34 @@
+"""An event-sourced playbook ledger for coding agents: every helpful/harmful count can be explained.
+
+Invariant: importing `reflector` imports nothing else. Each public name is loaded from its module when
+it is first used, so the hook, which runs at every session's start, never pays for the rest.
+"""
+
+__version__ = "0.1.0"
+
+#: The public API: name -> the module that defines it.
+_PUBLIC = {
+    "apply_bullet_tags": "reflector.playbook.document",
+    "extract_cited_ids": "reflector.transcripts.citations",
+    "format_playbook": "reflector.playbook.document",
+    "load_transcript": "reflector.transcripts.load",
+}
+
+__all__ = ["__version__", *_PUBLIC]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def __getattr__(name: str) -> "Any":
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'reflector' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(_PUBLIC[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})

@@ -1,0 +1,422 @@
+"""The hook: hands the playbook to the agent, and keeps what the agent reports in one durable file.
+
+Invariant: the hook never hurts the agent. Whatever comes in on stdin and whatever the disk does, it
+exits 0, prints only what the event's contract allows, and takes about the time in which the interpreter
+starts. A delivery that was taken is on disk, whole, before the hook ends; nothing half-written is visible.
+
+Run as one file, `python -I -S …/reflector/hooks/fast.py`, or by `reflector hook`. Each import costs the
+agent's user milliseconds at every session's start and end, so the road that is taken every time uses
+`sys`, `time`, `posix` and `_json` only; `re`, `json` or `pathlib` alone would cost more than all of it.
+What is slow (rendering, a project that cannot be written) imports what it needs when it happens.
+
+The state folder, `<project>/.claude/reflector/` (0700, files 0600):
+
+    .gitignore              `*`: nothing in here belongs in a repository
+    injection.txt           the rendered playbook; line 1 a stamp, line 2 the JSON form, the rest the text
+    spool/<name>.json       one delivery each, oldest first by name: `<time_ns>-<pid>-<n>`
+    spool/waiting/          the newest Stop of each session; a stop is not an end
+    spool/broken/           payloads that could not be understood, verbatim
+"""
+
+# pathlib would cost more than everything that is done here:
+# ruff: noqa: PTH101, PTH102, PTH105, PTH108, PTH109, PTH116, PTH208
+
+import sys
+from time import time_ns
+
+try:
+    import posix as system
+except ImportError:  # Windows: slower, and the same from here on
+    import os as system  # type: ignore[no-redef]
+
+#: More than this on stdin is no hook payload; its first part is kept aside as broken.
+MAX_PAYLOAD = 8 * 1024 * 1024
+#: Form of injection.txt and of the text in it. Raise it when prompts/playbook.txt or the rendering
+#: changes: texts rendered by an older version are then rendered afresh.
+INJECTION_FORM = b"reflector-injection/1"
+MAX_INJECTION = 128 * 1024
+NO_FOLLOW = getattr(system, "O_NOFOLLOW", 0)
+BINARY = getattr(system, "O_BINARY", 0)
+NEW = system.O_WRONLY | system.O_CREAT | system.O_EXCL | NO_FOLLOW | BINARY
+PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+
+
+class Broken(Exception):
+    """The payload is not what a hook is given; its words say why."""
+
+
+def environment(name: str) -> str:
+    """An environment variable, "" where it is not set."""
+    if system.__name__ == "posix":
+        return str(system.environ.get(name.encode(), b""), "utf-8", "surrogateescape")
+    return system.environ.get(name, "")  # type: ignore[call-overload,no-any-return]
+
+
+def read_all(fd: int, limit: int) -> bytes:
+    """Up to `limit` + 1 bytes: one more than allowed shows that there was more."""
+    parts: list[bytes] = []
+    size = 0
+    while size <= limit:
+        try:
+            part = system.read(fd, min(limit + 1 - size, 1 << 20))
+        except BlockingIOError:  # a client may leave its pipes non-blocking
+            from select import select
+
+            select([fd], [], [])
+            continue
+        if not part:
+            break
+        parts.append(part)
+        size += len(part)
+    return b"".join(parts)
+
+
+def read_file(path: str, limit: int) -> bytes:
+    """At most `limit` bytes of a file of ours; symlinks are refused (OSError)."""
+    fd = system.open(path, system.O_RDONLY | NO_FOLLOW | BINARY)
+    try:
+        return read_all(fd, limit)[:limit]
+    finally:
+        system.close(fd)
+
+
+class _Decoding:
+    """What the C scanner wants to know; the json package would only wrap it."""
+
+    strict = True
+    object_hook = object_pairs_hook = None
+    parse_float = parse_constant = float
+    parse_int = int
+
+
+def decode(raw: bytes) -> tuple[dict[str, object], str]:
+    """The payload and its text. Raises Broken unless it is one JSON object that names its event."""
+    try:
+        text = raw.decode("utf-8-sig").strip(" \t\r\n")
+    except UnicodeDecodeError as error:
+        raise Broken(f"not UTF-8 at byte {error.start}") from None
+    if not text:
+        raise Broken("empty")
+    try:
+        from _json import make_scanner
+
+        payload, end = make_scanner(_Decoding)(text, 0)  # type: ignore[arg-type]
+        if end != len(text):
+            raise Broken(f"more than one JSON value: the first ends at character {end}")
+    except ImportError:  # an interpreter without the C scanner
+        from json import loads
+
+        payload = loads(text)
+    except StopIteration as error:
+        raise Broken(f"not JSON at character {error.value}") from None
+    except (ValueError, RecursionError) as error:
+        raise Broken(f"not JSON: {error}") from None
+    if not isinstance(payload, dict):
+        raise Broken(f"a JSON {type(payload).__name__}, not an object")
+    event = payload.get("hook_event_name")
+    if not isinstance(event, str) or not event:
+        raise Broken("no hook_event_name")
+    return payload, text
+
+
+def project_of(payload: dict[str, object]) -> str:
+    """The project's folder, absolute: $CLAUDE_PROJECT_DIR, else the payload's cwd, else ours; "" for none."""
+    project = environment("CLAUDE_PROJECT_DIR")
+    cwd = payload.get("cwd")
+    if not project and isinstance(cwd, str) and "\0" not in cwd:
+        project = cwd
+    if project[:1] == "/" or project[1:2] == ":":
+        return project.rstrip("/") or "/"
+    try:
+        here = system.getcwd()
+    except OSError:  # deleted under us
+        return ""
+    return f"{here}/{project}" if project else here
+
+
+def private_folder(path: str) -> str:
+    """Make `path` a folder for this user alone. Raises OSError where anything else stands there.
+
+    A symlink is refused: a repository could ship one, and we would write wherever it points.
+    """
+    try:
+        system.mkdir(path, 0o700)
+    except FileExistsError:
+        mode = system.lstat(path).st_mode
+        if mode & 0o170000 != 0o040000:
+            raise NotADirectoryError(20, "a symlink or a file where our folder should be", path) from None
+        if mode & 0o077:
+            system.chmod(path, 0o700)
+    else:
+        sync_folder(path[: path.rindex("/")])
+    return path
+
+
+def sync_folder(path: str) -> None:
+    """Make the names in a folder durable, where the system can sync folders."""
+    if system.__name__ != "posix":
+        return
+    fd = system.open(path or "/", system.O_RDONLY)
+    try:
+        system.fsync(fd)
+    except OSError as error:
+        if error.errno != 22:  # EINVAL: this file system has no such thing
+            raise
+    finally:
+        system.close(fd)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    while data:
+        data = data[system.write(fd, data) :]
+
+
+def write_durably(folder: str, data: bytes, name: str = "") -> str:
+    """Put `data` into `folder` as `name`, else under a new name; whole and on disk, or OSError.
+
+    The temporary file's name carries time and process: a reader can tell what a killed hook left behind.
+    """
+    attempt = 0
+    while True:
+        own = f"{time_ns():020d}-{system.getpid()}-{attempt}.json"
+        temporary = f"{folder}/.{own}.tmp"
+        try:
+            fd = system.open(temporary, NEW, 0o600)
+            break
+        except FileExistsError:  # another process of this number, in a container that shares the folder
+            attempt += 1
+    path = f"{folder}/{name or own}"
+    try:
+        try:
+            write_all(fd, data)
+            system.fsync(fd)
+        finally:
+            system.close(fd)
+        system.replace(temporary, path)
+    except BaseException:
+        system.unlink(temporary)
+        raise
+    sync_folder(folder)
+    return path
+
+
+def state_folder(project: str) -> str:
+    """Where a project's state is: `<project>/.claude/reflector`. Touches nothing."""
+    return f"{project.rstrip('/')}/.claude/reflector"
+
+
+def open_state(project: str) -> str:
+    """The project's state folder, made where it is missing. Raises OSError where it cannot be ours."""
+    if not project:
+        raise FileNotFoundError(2, "the hook ran in a folder that is gone, and nobody named the project")
+    state = state_folder(project)
+    try:
+        private_folder(state)
+    except FileNotFoundError:
+        try:  # noqa: SIM105
+            system.mkdir(state[: state.rindex("/")])
+        except FileExistsError:  # another hook was first
+            pass
+        private_folder(state)
+    try:
+        system.lstat(state + "/.gitignore")
+    except FileNotFoundError:
+        write_durably(state, b"*\n", ".gitignore")
+    return state
+
+
+def file_name(identity: str) -> str:
+    """A file name for whatever a client calls a session: itself where that is plain, else a digest of it."""
+    if 0 < len(identity) <= 100 and PLAIN.issuperset(identity):
+        return identity + ".json"
+    from hashlib import sha256
+
+    return f"~{sha256(identity.encode('utf-8', 'surrogatepass')).hexdigest()}.json"
+
+
+def words(payload: dict[str, object], key: str) -> str:
+    """A value of the payload where it is text, else ""."""
+    value = payload.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def record(project: str, payload: dict[str, object], text: str) -> bytes:
+    """One delivery as it is kept: the payload verbatim, and what only this moment knows."""
+    from _json import encode_basestring_ascii as quoted
+
+    # A subagent's stop names the parent's transcript too; its size would be taken for the subagent's.
+    key = "agent_transcript_path" if payload["hook_event_name"] == "SubagentStop" else "transcript_path"
+    try:
+        size = str(system.stat(words(payload, key)).st_size)
+    except (OSError, ValueError):  # not there (yet), or no path at all
+        size = "null"
+    return (
+        f'{{"v":1,"received_at_ns":{time_ns()},"project":{quoted(project) if project else "null"},'
+        f'"transcript_bytes":{size},"payload":{text}}}\n'
+    ).encode()
+
+
+def keep(state: str, payload: dict[str, object] | None, data: bytes) -> str:
+    """File one delivery under a state folder: broken (no payload), waiting (Stop), else the spool."""
+    spool = private_folder(state + "/spool")
+    if payload is None:
+        return write_durably(private_folder(spool + "/broken"), data)
+    if payload["hook_event_name"] == "Stop":
+        session = words(payload, "session_id") or words(payload, "transcript_path")
+        return write_durably(private_folder(spool + "/waiting"), data, file_name(session))
+    return write_durably(spool, data)
+
+
+def injection_stamp(project: str, playbook: object = None) -> bytes:
+    """What a rendered text was made from: form, and the state of playbook.json and of the user's templates.
+
+    playbook  the stat result of the playbook.json that was read; looked up where it is not given
+    Raises OSError where there is no playbook.json.
+    """
+    claude = project.rstrip("/") + "/.claude"
+    found = playbook or system.stat(claude + "/playbook.json")
+    parts = [f"{found.st_mtime_ns} {found.st_size} {found.st_ino}"]  # type: ignore[attr-defined]
+    for template in (claude + "/reflector/prompts/playbook.txt", user_template()):
+        try:
+            parts.append(str(system.stat(template).st_mtime_ns))
+        except OSError:
+            parts.append("-")
+    return INJECTION_FORM + b" " + " ".join(parts).encode()
+
+
+def user_template() -> str:
+    """Where a user may keep a playbook template for all projects."""
+    base = environment("XDG_CONFIG_HOME")
+    if base[:1] != "/":
+        base = (environment("HOME") or environment("USERPROFILE")) + "/.config"
+    return base + "/reflector/prompts/playbook.txt"
+
+
+def reach_package() -> None:
+    """Make our own modules importable where this file was run by its path; for roads taken rarely."""
+    if __name__ == "__main__":
+        sys.path.insert(0, __file__.replace("\\", "/").rsplit("/", 3)[0])
+
+
+def injection(project: str) -> tuple[bytes, bytes]:
+    """What a start prints, as the JSON object for a subagent and as text; two times b"" for nothing."""
+    try:
+        stamp = injection_stamp(project)
+    except (OSError, ValueError):
+        return b"", b""
+    try:
+        kept = read_file(state_folder(project) + "/injection.txt", MAX_INJECTION)
+    except OSError:
+        kept = b""
+    if not kept.startswith(stamp + b"\n"):
+        reach_package()
+        try:
+            from reflector.hooks.injection import write_injection
+
+            kept = write_injection(project)
+        except Exception as error:  # noqa: BLE001  no playbook is worth the agent's session
+            complain(f"playbook not rendered afresh: {error}")
+            if not kept.startswith(INJECTION_FORM + b" "):
+                return b"", b""
+    _, as_json, text = kept.split(b"\n", 2)
+    return as_json, text
+
+
+def has_work(state: str) -> bool:
+    """Whether a delivery lies in the spool or waits there."""
+    for folder in (state + "/spool", state + "/spool/waiting"):
+        try:
+            names = system.listdir(folder)
+        except OSError:
+            continue
+        if any(name.endswith(".json") and name[0] != "." for name in names):
+            return True
+    return False
+
+
+def start_drain(project: str) -> None:
+    """Start `reflector drain` in a session of its own, holding nothing of ours open. Raises OSError."""
+    if environment("REFLECTOR_NO_SPAWN") == "1" or not sys.executable:
+        return
+    command = [sys.executable, "-I", "-m", "reflector", "--project", project, "drain"]
+    try:
+        null = system.open("/dev/null", system.O_RDWR)
+        # The agent waits for the end of every pipe it gave us, whoever holds it.
+        system.closerange(null + 1 if null > 2 else 3, 256)
+        streams = [(system.POSIX_SPAWN_DUP2, null, fd) for fd in (0, 1, 2)]
+        system.chdir("/")
+        system.posix_spawn(sys.executable, command, system.environ, file_actions=streams, setsid=True)
+    except (AttributeError, NotImplementedError):  # a system that cannot spawn into a new session
+        reach_package()
+        from reflector.hooks.detach import start_detached
+
+        start_detached(command)
+
+
+def complain(text: str) -> None:
+    """One line on stderr, where the agent shows it only when it is asked to."""
+    try:  # noqa: SIM105  contextlib is not worth its import
+        write_all(2, f"reflector: {' '.join(text.split())}\n".encode("utf-8", "replace")[:2000])
+    except OSError:
+        pass
+
+
+def deliver(project: str, payload: dict[str, object] | None, data: bytes) -> str:
+    """Keep one delivery with its project, or with the user where the project cannot be written."""
+    try:
+        return keep(open_state(project), payload, data)
+    except (OSError, ValueError) as first:
+        reach_package()
+        from reflector.hooks.fallback import open_fallback
+
+        try:
+            return keep(open_fallback(), payload, data)
+        except (OSError, ValueError) as second:
+            raise OSError(f"{first}; {second}") from None
+
+
+def hook() -> None:
+    """Take one event from stdin and do what it asks for. Raises what goes wrong."""
+    try:
+        raw = read_all(0, MAX_PAYLOAD)
+    except OSError:  # started without a stdin
+        raw = b""
+    try:
+        if len(raw) > MAX_PAYLOAD:
+            raise Broken(f"more than {MAX_PAYLOAD} bytes")
+        payload, text = decode(raw)
+    except Broken as error:
+        path = deliver(project_of({}), None, raw[:MAX_PAYLOAD])
+        complain(f"the payload is broken ({error}); kept as {path}")
+        return
+    event = payload["hook_event_name"]
+    project = project_of(payload)
+    if event in ("SessionStart", "SubagentStart") and not project:
+        return
+    if event == "SubagentStart":
+        write_all(1, injection(project)[0])
+        return
+    if event == "SessionStart":
+        write_all(1, injection(project)[1])
+        drain = has_work(state_folder(project))
+    else:
+        deliver(project, payload, record(project, payload, text))
+        drain = event != "Stop"
+    if drain:
+        try:
+            start_drain(project)
+        except (OSError, ValueError) as error:
+            complain(f"the drain was not started, the next hook or command will: {error}")
+
+
+def main() -> None:
+    """Run the hook and end the process at once: tearing the interpreter down costs as much as our work."""
+    try:
+        hook()
+    except BaseException as error:  # noqa: BLE001  the agent takes any other exit code for a verdict on its work
+        complain(f"nothing kept: {type(error).__name__}: {error}")
+    system._exit(0)
+
+
+if __name__ == "__main__":
+    main()
