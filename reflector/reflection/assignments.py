@@ -1,0 +1,260 @@
+"""Secrets that only their name gives away: `DB_PASSWORD=hunter2`, `"api_key": "…"`, `--token …`.
+
+Invariant: a value goes when its name says that it is a secret and it is a literal, not a reference, a
+type, a call, a path or a placeholder. So `password=hunter2` loses its value, and `password: str`,
+`token = next(tokens)`, `max_tokens=4096` and `secret: ${{ secrets.X }}` stay as they are.
+
+How sure a value must be depends on how it is written. A quoted literal needs little. A bare word could
+be code, so it must follow an upper-case name and `=` (env files), fill the rest of a line after a
+password's name (YAML, ini), or hold digits.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from typing import NamedTuple
+
+_FAMILIES = {
+    "password": r"pass[_-]?word|passwd|pass[_-]?phrase|pwd|requirepass|_pass(?![A-Za-z])",
+    "api-key": (
+        r"api[_-]?key|(?:access|account|private|secret|encryption|signing|master|license|auth|shared|sharedaccess)"
+        r"[_-]?key"
+    ),
+    "secret": r"secret|credential|(?<=[?&])sig(?==)",
+    "token": r"token|_auth(?![A-Za-z])",
+    # Any other key: only a long random value counts.
+    "key": r"key|session|sid(?![A-Za-z])|auth(?![A-Za-z])",
+}
+_TRIGGERS = ("pass", "pwd", "key", "secret", "credential", "sig=", "token", "auth", "session", "sid")
+
+_NAME = re.compile(
+    "(?i:" + "|".join(f"(?P<{family.replace('-', '_')}>{words})" for family, words in _FAMILIES.items()) + ")"
+    r"(?P<suffix>[A-Za-z0-9_-]{0,40}+)"
+    r"(?:"
+    r"(?P<close>\\{0,3}[\"'`]?\]?)\s{0,4}"
+    r"(?P<assign>:\s{0,4}[A-Za-z_][A-Za-z0-9_.\[\]|]{0,40}[ ]=[ ]"  # an annotation: `password: str = …`
+    r"|:=|=>|=(?![=>~])|:(?![:=]))"
+    r"|[\"']\s{0,2}(?P<argument>,)"  # setenv("TOKEN", "…")
+    r"|[\"']?\s{1,40}(?P<pair>value)[\"']?\s{0,2}[:=]"  # Kubernetes' `name: TOKEN` and `value: …`, HTML forms
+    r"|(?P<element>>)(?=[^<>\s]{1,256}</)"
+    r"|(?P<option>[ ])(?=[^\s=:-])"  # --password hunter2
+    r")(?P<gap>[ \t]{0,40})"
+)
+_NAME_START = re.compile(r"[A-Za-z0-9_.-]*\Z")
+
+_QUOTE = re.compile(r"[bfruBFRU]?(?P<slashes>\\{0,3})(?P<mark>\"\"\"|\"|'|`)")
+_BARE = re.compile(r"[^\s\"'`,;&|<>(){}\[\]\\]+")
+_BARE_LIMIT, _QUOTED_LIMIT = 128, 4096
+_REST_OF_LINE = re.compile(r"[ \t]*(?:[ \t]#[^\n]{0,200})?(?:\r|\n|\\r|\\n|<|\Z)")
+
+#: Endings of names that are about a secret and hold none: `token_count`, `password_file`, `secretName`.
+_ABOUT = frozenset(
+    "age alg algorithm arn attempts budget cache callback change changed class client config count counter created "
+    "dir enabled endpoint enum error errors exp expired expires expiration expiry field file filename format "
+    "generator header help hint id ids index info input issuer kind label len length level lifetime limit limits "
+    "line list location manager map max message min mode model name names namespace num number object offset "
+    "option optional order params parser path pattern per placeholder policy position prefix prompt provider ratio "
+    "ref reference regex required reset role rotation rule scope section service set size source spec state status "
+    "storage store stream suffix text timeout title ttl type types uri url usage used user username valid "
+    "validation validator version visible visibility window".split()
+)
+_NOT_A_SECRET = frozenset(
+    "any async await auto boolean bool bytes callable const current default dict disabled empty enabled env environ "
+    "false file float function hidden input int integer invalid let list missing must needed new nil no none null "
+    "number object off on optional private public raise readonly redacted required return secretstr self set str "
+    "string text this true tuple type undefined unknown unset valid var void yes is was are not the and for from "
+    "with try keyword prompt changeme change_me example placeholder todo".split()
+)
+_ABOUT_ITSELF = re.compile(r"(?i)pass|pwd|secret|token|key|cred|auth")
+_REFERENCE = re.compile(
+    r"\$|<|\{|%[({A-Za-z]|@|\*|x{4,}|X{4,}|\.{2,}|env[.:(]|os\.|process\.env|secrets?\.|vault:|op://"
+    r"|\[redacted:|[Yy]our[ _-]|/|\.\.?/|~/|https?:|file:|arn:|AAAA[A-Z]|[A-Za-z]:[\\/]|-"
+)
+_TEMPLATE = re.compile(r"\$\{|\{\{|\{[A-Za-z_][\w.]*\}|\$\(|%s")
+_CONSTANT = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
+_NAMES = re.compile(r"[A-Za-z_$][\w$]*+(?:(?:\.|::|->)[A-Za-z_$][\w$]*+)*+;?")
+_WORDS = re.compile(r"[A-Za-z]?[a-z]+(?:[._-][A-Za-z]?[a-z]+)+")
+_TYPE = re.compile(r"(?:[A-Z][a-z]+)+")
+_SENTENCE = re.compile(
+    r"(?i)\b(?:password|passphrase|secret|required?|must|invalid|enter|your|please|is|the|an?|not)\b"
+)
+_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+class _Place(NamedTuple):
+    """Where a value stands: its family, what assigns it, what follows it."""
+
+    family: str
+    constant: bool  # the name is in upper case
+    tight: bool  # `name=value`, no space on either side
+    colon: bool
+    after: str
+    last: bool  # nothing else on the line
+
+
+def redact_assignments(text: str) -> str:
+    """`text` with the values of secret names replaced by `[redacted:password]`, `…:token]`, `…:secret]`, ….
+
+    Linear: a value is looked at over a bounded length before it is found to be a secret.
+    """
+    folded = text.lower()
+    if not any(trigger in folded for trigger in _TRIGGERS):
+        return text
+    pieces: list[str] = []
+    done = position = 0
+    while match := _NAME.search(text, position):
+        position = match.end("suffix")
+        span = _secret_span(text, match)
+        if span is not None:
+            family = _family(match)
+            pieces += [text[done : span[0]], f"[redacted:{family}]"]
+            done = position = span[1]
+    return "".join(pieces) + text[done:]
+
+
+def _family(match: re.Match[str]) -> str:
+    return next(family for family in _FAMILIES if match[family.replace("-", "_")] is not None)
+
+
+def _secret_span(text: str, match: re.Match[str]) -> tuple[int, int] | None:
+    """Start and end of the secret that the matched name is given, or None where it is given none."""
+    family = _family(match)
+    keyword, suffix = match[family.replace("-", "_")], match["suffix"]
+    if not _names_a_secret(keyword, suffix):
+        return None
+    before = _NAME_START.search(text[max(0, match.start() - 40) : match.start()])
+    prefix = before[0] if before else ""
+    if family == "key" and "public" in prefix.lower():
+        return None
+    if match["option"] and not prefix.startswith("--"):
+        return None
+    if match["element"] and text[match.start() - len(prefix) - 1 : match.start() - len(prefix)] != "<":
+        return None
+    start = match.end()
+    if quote := _QUOTE.match(text, start):
+        return _quoted_span(text, quote, family, strict=match["argument"] is not None)
+    bare = _BARE.match(text, start, start + _BARE_LIMIT)
+    if bare is None or match["argument"]:
+        return None
+    operator = match["assign"] or ""
+    name = prefix + keyword + suffix
+    place = _Place(
+        family=family,
+        constant=name == name.upper(),
+        tight=text[start - 1 : start] in ("=", ">")
+        and not match["gap"]
+        and not text[start - 2 : start - 1].isspace(),
+        colon=operator.startswith(":") and operator != ":=",
+        after=text[bare.end() : bare.end() + 1],
+        last=_REST_OF_LINE.match(text, bare.end()) is not None,
+    )
+    if not _is_bare_secret(bare[0], place):
+        return None
+    whole = _BARE.match(text, start)
+    return (start, whole.end()) if whole else None
+
+
+def _names_a_secret(keyword: str, suffix: str) -> bool:
+    if suffix[:1].isalpha() and (suffix[0].islower() or keyword.isupper()):
+        return False  # tokens, tokenizer, secretary, passwordless
+    return not any(word.lower() in _ABOUT for word in _NAME_WORD.findall(suffix))
+
+
+def _quoted_span(text: str, quote: re.Match[str], family: str, *, strict: bool) -> tuple[int, int] | None:
+    start = quote.end()
+    closing = quote["slashes"] + quote["mark"]
+    end = start
+    while True:
+        end = text.find(closing, end, start + _QUOTED_LIMIT)
+        if end < 0 or quote["slashes"] or text[end - 1] != "\\" or text[end - 2 : end] == "\\\\":
+            break
+        end += 1  # an escaped quote is part of the value
+    newline = text.find("\n", start, end if end >= 0 else start + _QUOTED_LIMIT)
+    if end < 0 or (newline >= 0 and len(quote["mark"]) == 1):
+        # Cut off before the closing quote: take the first word.
+        cut = _BARE.match(text, start, start + _QUOTED_LIMIT)
+        if cut is None:
+            return None
+        end = cut.end()
+    value = text[start:end]
+    if strict and not (len(value) >= 12 and _random(value)):
+        return None
+    return (start, end) if _is_quoted_secret(value, family) else None
+
+
+def _is_quoted_secret(value: str, family: str) -> bool:
+    if len(value) < 4 or _is_no_literal(value):
+        return False
+    if family == "key":
+        return _long_random(value)
+    if _WORDS.fullmatch(value) and (family != "password" or "." in value or _ABOUT_ITSELF.search(value)):
+        return False  # refresh_token, auth.password.label
+    if any(c.isspace() for c in value):
+        return family in ("password", "secret") and not _SENTENCE.search(value)
+    if family == "password":
+        return True
+    if family == "token":
+        return len(value) >= 16 or (
+            len(value) >= 8 and (_random(value) or not value.isalpha() or not value.islower())
+        )
+    return len(value) >= 6
+
+
+def _is_bare_secret(value: str, place: _Place) -> bool:
+    if len(value) < 4 or place.after in ("(", "[", "{") or _is_no_literal(value):
+        return False
+    if place.family == "key":
+        return _long_random(value)
+    if place.constant and (place.tight or place.last):
+        return True
+    digits = sum(c.isdigit() for c in value)
+    password = place.family == "password"
+    if digits == len(value):
+        return password and (place.tight or place.last)
+    code = _NAMES.fullmatch(value) is not None
+    if code and any(c in value for c in ".>:"):
+        return False
+    if code and not digits:
+        if _ABOUT_ITSELF.search(value) or place.after in (",", ")", ";") or value.endswith(";"):
+            return False
+        if place.tight:
+            return password or len(value) >= 8
+        return password and place.last and not (place.colon and _TYPE.fullmatch(value))
+    if code and (_ABOUT_ITSELF.search(value) or value.endswith(";")):
+        return digits >= 4 and _random(value) and len(value) >= 16
+    if password:
+        return place.tight or place.last or (digits > 0 and len(value) >= 6)
+    if "/" in value or len(value) >= 32:
+        return _long_random(value) or ("/" not in value and _random(value))
+    return _random(value) and len(value) >= (8 if place.tight else 12) and (digits > 1 or place.tight)
+
+
+def _is_no_literal(value: str) -> bool:
+    return (
+        _REFERENCE.match(value) is not None
+        or value.lower().rstrip(";:.,!?0123456789") in _NOT_A_SECRET
+        or (
+            value.isalpha()
+            and value.lower() in ("password", "passwd", "passphrase", "secret", "token", "key", "pwd")
+        )
+        or _CONSTANT.fullmatch(value) is not None
+        or _TEMPLATE.search(value) is not None
+        or not any(c.isalnum() for c in value)
+        or len(set(value)) == 1
+    )
+
+
+def _random(value: str) -> bool:
+    return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+
+
+def _long_random(value: str) -> bool:
+    """32 characters or more of base64 with capitals, small letters and digits, at four bits a character."""
+    if len(value) < 32 or not re.fullmatch(r"[A-Za-z0-9+/_-]+={0,2}", value):
+        return False
+    if not (_random(value) and any(c.isupper() for c in value) and any(c.islower() for c in value)):
+        return False
+    sample = value[:256]
+    return -sum(n / len(sample) * math.log2(n / len(sample)) for n in Counter(sample).values()) >= 4.0
