@@ -4,18 +4,21 @@ Invariant: the child belongs to no job, console or session of the agent's, and h
 or the agent would wait for it.
 """
 
-import subprocess
 import sys
+from functools import partial
+from subprocess import DEVNULL, Popen
 
 
 def start_detached(command: list[str]) -> None:
     """Start `command` and return at once. Raises OSError."""
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    start = partial(Popen[bytes], command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
     if sys.platform == "win32":
-        apart = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
+        from subprocess import CREATE_BREAKAWAY_FROM_JOB, CREATE_NEW_PROCESS_GROUP, DETACHED_PROCESS
+
+        apart = DETACHED_PROCESS | CREATE_NEW_PROCESS_GROUP
         try:
-            subprocess.Popen(command, **quiet, creationflags=apart | subprocess.CREATE_BREAKAWAY_FROM_JOB)
+            start(creationflags=apart | CREATE_BREAKAWAY_FROM_JOB)
         except OSError:  # the agent's job forbids to break away
-            subprocess.Popen(command, **quiet, creationflags=apart)
+            start(creationflags=apart)
     else:
-        subprocess.Popen(command, **quiet, start_new_session=True, cwd="/")
+        start(start_new_session=True, cwd="/")

@@ -1,0 +1,375 @@
+"""The reading side of the spool: what hooks left, taken in once each.
+
+Invariant: a delivery is in exactly one place. It is pending, waiting, failed or broken, every move between
+these is one rename that is synced, and only `settle` ends it. So a drain may be killed at any point: what
+it had not settled is still there, and taking it in again adds nothing to the ledger.
+
+The layout and the writing side are those of `reflector.hooks.fast`; this adds `spool/failed/`, where each
+delivery that could not be taken in lies beside `<same name>.error`, which tells why and how often.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reflector.hooks import fast
+from reflector.hooks.fallback import fallback_state
+
+#: A temporary file of this age belongs to a hook that was killed; a hook lives for milliseconds.
+LEFT_BEHIND_SECONDS = 3600.0
+#: What the hook adds around a payload is far below this.
+MAX_RECORD = fast.MAX_PAYLOAD + 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One thing a hook handed over. Everything a client may leave out or get wrong is None then.
+
+    path              the file that holds it
+    received_at_ns    when the hook took it, nanoseconds since the epoch
+    project           the project's folder, absolute
+    transcript_path   the transcript it is about: for SubagentStop the subagent's, never its parent's
+    transcript_bytes  that file's size when the hook ran; None where it was not there
+    event             hook_event_name, as the client wrote it
+    agent_id          the subagent it is about, None for the main session
+    reason, trigger   of SessionEnd and PreCompact
+    payload           the hook's stdin, parsed
+    """
+
+    path: Path
+    received_at_ns: int
+    project: str | None
+    transcript_path: str | None
+    transcript_bytes: int | None
+    session_id: str | None
+    agent_id: str | None
+    event: str
+    reason: str | None
+    trigger: str | None
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A delivery that could not be taken in: where it lies, why, how often it was tried."""
+
+    path: Path
+    error: str
+    attempts: int
+    failed_at_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many files lie in each part of a spool, and when the oldest pending delivery came (None: none)."""
+
+    pending: int
+    waiting: int
+    failed: int
+    broken: int
+    oldest_ns: int | None
+
+
+def pending_for(project: Path) -> list[Delivery]:
+    """A project's deliveries to take in, oldest first: its own, and those kept with the user meanwhile.
+
+    As `pending` does, it moves records that cannot be read; call it under `drain_lock`.
+    """
+    own, kept = Path(fast.state_folder(str(project))), fallback_state()
+    found = pending(own / "spool")
+    if kept:
+        found += [delivery for delivery in pending(Path(kept) / "spool") if delivery.project == str(project)]
+    return sorted(found, key=lambda delivery: delivery.received_at_ns)
+
+
+def pending(spool_dir: Path) -> list[Delivery]:
+    """The deliveries to take in, oldest first.
+
+    A record that cannot be read is moved to `broken/`, so call this under `drain_lock`.
+    """
+    return _read_all(spool_dir)
+
+
+def waiting(spool_dir: Path) -> list[Delivery]:
+    """The newest Stop of each session that has not ended, oldest first. `claim` one to take it in."""
+    return sorted(_read_all(spool_dir / "waiting"), key=lambda delivery: delivery.received_at_ns)
+
+
+def failed(spool_dir: Path) -> list[Failure]:
+    """The deliveries that could not be taken in, oldest first."""
+    return [_failure(path) for path in _records(spool_dir / "failed")]
+
+
+def broken(spool_dir: Path) -> list[Path]:
+    """Payloads and records that could not be understood, verbatim as they came, oldest first."""
+    return _records(spool_dir / "broken")
+
+
+def counts(spool_dir: Path) -> Counts:
+    """How much lies where. Reads no file and moves none."""
+    names = [path.name for path in _records(spool_dir)]
+    return Counts(
+        pending=len(names),
+        waiting=len(_records(spool_dir / "waiting")),
+        failed=len(_records(spool_dir / "failed")),
+        broken=len(_records(spool_dir / "broken")),
+        oldest_ns=next((int(name[:20]) for name in names if name[:20].isdecimal()), None),
+    )
+
+
+def accept(project: Path, payload: bytes) -> Delivery:
+    """File a hook payload that did not come from a hook, by the same road, and return it as pending.
+
+    A Stop is filed as pending too: whoever hands it over by hand wants it taken in now.
+    Raises ValueError for a payload that a hook would call broken, OSError where nothing can be written.
+    """
+    if len(payload) > fast.MAX_PAYLOAD:
+        raise ValueError(f"the hook payload has {len(payload)} bytes; at most {fast.MAX_PAYLOAD} are taken")
+    try:
+        parsed, text = fast.decode(payload)
+    except fast.Broken as error:
+        raise ValueError(f"this is no hook payload: {error}") from None
+    folder = str(project.absolute())
+    spool_dir = fast.private_folder(fast.open_state(folder) + "/spool")
+    path = Path(fast.write_durably(spool_dir, fast.record(folder, parsed, text)))
+    return _read(path)
+
+
+def claim(delivery: Delivery) -> Delivery | None:
+    """Move a waiting delivery among the pending ones; None where it is gone.
+
+    What is returned is what lay there at that moment: perhaps a newer Stop than the one that was listed.
+    """
+    spool_dir = delivery.path.parent.parent
+    target = spool_dir / f"{delivery.received_at_ns:020d}-{delivery.path.stem[:40]}.json"
+    try:
+        delivery.path.rename(target)
+    except FileNotFoundError:
+        return None
+    _sync(delivery.path.parent, spool_dir)
+    return _read(target)
+
+
+def settle(delivery: Delivery) -> None:
+    """End a delivery that was taken in; a session's end settles that session's older Stop as well."""
+    pulled = _pulled(delivery)
+    if pulled is None:
+        return
+    spool_dir = pulled.path.parent
+    pulled.path.unlink(missing_ok=True)
+    (spool_dir / "failed" / pulled.path.name).with_suffix(".error").unlink(missing_ok=True)
+    fast.sync_folder(str(spool_dir))
+    if pulled.event == "SessionEnd" and pulled.session_id:
+        try:
+            stop = _read(spool_dir / "waiting" / fast.file_name(pulled.session_id))
+        except (OSError, ValueError):
+            return
+        if stop.received_at_ns < pulled.received_at_ns:
+            settle(stop)
+
+
+def fail(delivery: Delivery, error: BaseException | str) -> Path:
+    """Set a delivery aside with the reason it could not be taken in; returns where it lies now."""
+    pulled = _pulled(delivery)
+    if pulled is None:
+        return delivery.path
+    folder = Path(fast.private_folder(str(pulled.path.parent / "failed")))
+    target = folder / pulled.path.name
+    note = {
+        "error": (error if isinstance(error, str) else f"{type(error).__name__}: {error}")[:4000],
+        "attempts": _failure(target).attempts + 1,
+        "failed_at_ns": time.time_ns(),
+    }
+    # The reason first: a crash in between leaves the delivery pending, never a failure without its reason.
+    fast.write_durably(str(folder), json.dumps(note).encode(), target.with_suffix(".error").name)
+    pulled.path.rename(target)
+    _sync(folder, pulled.path.parent)
+    return target
+
+
+def _pulled(delivery: Delivery) -> Delivery | None:
+    """The delivery among the pending ones; None where a newer Stop took its place, which is pending now."""
+    if delivery.path.parent.name != "waiting":
+        return delivery
+    claimed = claim(delivery)
+    return claimed if claimed and claimed.received_at_ns == delivery.received_at_ns else None
+
+
+def retry_failed(spool_dir: Path) -> int:
+    """Make every failed delivery pending again; returns how many. Their notes stay, to count the attempts."""
+    paths = _records(spool_dir / "failed")
+    for path in paths:
+        path.rename(spool_dir / path.name)
+    if paths:
+        _sync(spool_dir, spool_dir / "failed")
+    return len(paths)
+
+
+def sweep(spool_dir: Path, *, now: float | None = None) -> tuple[int, int]:
+    """Look after what killed hooks left behind more than an hour ago: (recovered, removed).
+
+    Nobody was told that such a delivery was kept, but where the whole record reached the disk it did
+    happen, so it becomes pending; a half-written one says nothing and is removed.
+    """
+    oldest = (time.time() if now is None else now) - LEFT_BEHIND_SECONDS
+    recovered = removed = 0
+    parts = (spool_dir / part for part in ("waiting", "broken", "failed"))
+    for folder in (spool_dir.parent, spool_dir, *parts):
+        if folder.is_symlink():
+            continue
+        for path in folder.glob(".[0-9]*-*.json.tmp"):
+            try:
+                if path.lstat().st_mtime > oldest:
+                    continue
+                if folder.name in ("spool", "waiting") and _whole(path):
+                    path.rename(spool_dir / path.name[1:].removesuffix(".tmp"))
+                    recovered += 1
+                else:
+                    path.unlink()
+                    removed += 1
+            except FileNotFoundError:  # its hook was alive after all, or another sweep was faster
+                continue
+    if recovered:
+        fast.sync_folder(str(spool_dir))
+    return recovered, removed
+
+
+@contextmanager
+def drain_lock(state_dir: Path, *, wait: bool) -> Iterator[bool]:
+    """Hold the one lock under which a spool is taken in; yields whether it is held.
+
+    A drain that does not wait may leave at once when the lock is taken, provided that the holder looks
+    into the spool once more after it let go: a delivery is on disk before its drain asks for the lock.
+    """
+    state_dir.parent.mkdir(parents=True, exist_ok=True)
+    path = f"{fast.private_folder(str(state_dir))}/drain.lock"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | fast.NO_FOLLOW, 0o600)
+    try:
+        held = _lock(fd, wait=wait)
+        try:
+            yield held
+        finally:
+            if held:
+                _unlock(fd)
+    finally:
+        os.close(fd)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(fd: int, *, wait: bool) -> bool:
+        while True:
+            try:
+                msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+                return True
+            except OSError:
+                if not wait:
+                    return False
+                time.sleep(0.05)
+
+    def _unlock(fd: int) -> None:
+        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+else:
+    import fcntl
+
+    def _lock(fd: int, *, wait: bool) -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            return False
+        return True
+
+    def _unlock(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def _records(folder: Path) -> list[Path]:
+    """The visible files of one part of a spool, by name; none where it is missing or no folder of ours."""
+    if folder.is_symlink():
+        return []
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == ".json" and path.name[0] != ".")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _read_all(folder: Path) -> list[Delivery]:
+    found = []
+    for path in _records(folder):
+        try:
+            found.append(_read(path))
+        except FileNotFoundError:  # settled meanwhile
+            continue
+        except ValueError:
+            spool_dir = folder.parent if folder.name == "waiting" else folder
+            aside = Path(fast.private_folder(str(spool_dir / "broken")))
+            path.rename(aside / f"{time.time_ns():020d}-{path.name}")
+            _sync(aside, folder)
+    return found
+
+
+def _read(path: Path) -> Delivery:
+    """One record. Raises ValueError for what no hook wrote, OSError where it cannot be read."""
+    raw = fast.read_file(str(path), MAX_RECORD + 1)
+    data: Any = None
+    try:
+        if len(raw) <= MAX_RECORD:
+            data = json.loads(raw)
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
+    payload = data.get("payload") if isinstance(data, dict) and data.get("v") == 1 else None
+    if not isinstance(payload, dict):
+        raise ValueError(f"{path}: no delivery of version 1")
+    event = fast.words(payload, "hook_event_name")
+    transcript = "agent_transcript_path" if event == "SubagentStop" else "transcript_path"
+    received = data.get("received_at_ns")
+    size = data.get("transcript_bytes")
+    return Delivery(
+        path=path,
+        received_at_ns=received if type(received) is int and received >= 0 else 0,
+        project=fast.words(data, "project") or None,
+        transcript_path=_path(payload, transcript),
+        transcript_bytes=size if type(size) is int and size >= 0 else None,
+        session_id=fast.words(payload, "session_id") or None,
+        agent_id=fast.words(payload, "agent_id") or None,
+        event=event,
+        reason=fast.words(payload, "reason") or None,
+        trigger=fast.words(payload, "trigger") or None,
+        payload=payload,
+    )
+
+
+def _path(payload: Mapping[str, Any], key: str) -> str | None:
+    """A path that a system call would at least take."""
+    value = payload.get(key)
+    return value if isinstance(value, str) and value and "\0" not in value else None
+
+
+def _failure(path: Path) -> Failure:
+    try:
+        note = json.loads(fast.read_file(str(path.with_suffix(".error")), 64 * 1024))
+        return Failure(path, str(note["error"]), int(note["attempts"]), int(note["failed_at_ns"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return Failure(path, "", 0, None)
+
+
+def _whole(path: Path) -> bool:
+    try:
+        _read(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _sync(*folders: Path) -> None:
+    for folder in folders:
+        fast.sync_folder(str(folder))
