@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.document import MAX_COUNT, MAX_TEXT, dump, load, text_fault
+from reflector.playbook.names import SECTIONS, is_name
+
+NAMES = st.one_of(
+    st.from_regex(r"(pat|mis|pref|ctx|oth)-[0-9]{1,6}", fullmatch=True),
+    st.from_regex(r"kpt_[0-9]{3}", fullmatch=True),
+)
+TEXTS = st.text(min_size=1, max_size=60).filter(lambda text: text_fault(text) is None)
+COUNTS = st.integers(min_value=0, max_value=MAX_COUNT)
+BULLETS = st.builds(Bullet, NAMES, st.sampled_from(list(SECTIONS)), TEXTS, COUNTS, COUNTS)
+PLAYBOOKS = st.lists(BULLETS, max_size=12, unique_by=lambda b: b.name).map(
+    lambda bullets: tuple(sorted(bullets, key=lambda b: list(SECTIONS).index(b.section)))
+)
+
+
+def document(**sections: Any) -> str:
+    return json.dumps({"sections": {SECTIONS[slug]: entries for slug, entries in sections.items()}})
+
+
+def only_problem(raw: bytes | str) -> str:
+    loaded = load(raw)
+    assert len(loaded.problems) == 1, loaded.problems
+    return str(loaded.problems[0])
+
+
+@given(PLAYBOOKS, st.none() | st.just("2026-01-02T03:04:05Z"))
+def test_what_is_written_is_read_back_equal(bullets: tuple[Bullet, ...], updated: str | None) -> None:
+    loaded = load(dump(bullets, updated))
+    assert loaded.bullets == bullets
+    assert loaded.last_updated == updated
+    assert (loaded.format, loaded.problems, loaded.notes, loaded.named_here) == ("sections", (), (), frozenset())
+    assert dump(loaded.bullets, loaded.last_updated) == dump(bullets, updated)
+
+
+def test_the_written_form_is_a_contract() -> None:
+    bullets = [Bullet("oth-001", "oth", "Löse „x“\nzuerst", 0, 2), Bullet("pat-001", "pat", "Run tests", 3, 1)]
+    assert dump(bullets, None).decode() == (
+        '{\n  "version": "1.0",\n  "last_updated": null,\n  "sections": {\n'
+        '    "PATTERNS & APPROACHES": [\n      {\n        "name": "pat-001",\n        "text": "Run tests",\n'
+        '        "helpful": 3,\n        "harmful": 1\n      }\n    ],\n'
+        '    "MISTAKES TO AVOID": [],\n    "USER PREFERENCES": [],\n    "PROJECT CONTEXT": [],\n'
+        '    "OTHERS": [\n      {\n        "name": "oth-001",\n        "text": "Löse „x“\\nzuerst",\n'
+        '        "helpful": 0,\n        "harmful": 2\n      }\n    ]\n  }\n}\n'
+    )
+
+
+def test_bullets_of_a_section_keep_the_order_of_their_creation() -> None:
+    bullets = (Bullet("pat-009", "pat", "b"), Bullet("pat-002", "pat", "a"))
+    assert load(dump(bullets, None)).bullets == bullets
+
+
+@pytest.mark.parametrize(
+    ("point", "expected"),
+    [
+        ("always use type hints", Bullet("kpt_001", "oth", "always use type hints", 0, 0)),
+        ({"name": "kpt_007", "text": "t"}, Bullet("kpt_007", "oth", "t", 0, 0)),
+        ({"name": "pat-007", "text": "t"}, Bullet("pat-007", "oth", "t", 0, 0)),
+        ({"name": "kpt_007", "text": "t", "score": -3}, Bullet("kpt_007", "oth", "t", 0, 3)),
+        ({"name": "kpt_007", "text": "t", "score": 4}, Bullet("kpt_007", "oth", "t", 4, 0)),
+        (
+            {"name": "kpt_007", "text": "t", "helpful": 3, "harmful": 1, "score": 2},
+            Bullet("kpt_007", "oth", "t", 3, 1),
+        ),
+        ({"name": "kpt_007", "text": "t", "helpful": 3}, Bullet("kpt_007", "oth", "t", 3, 0)),
+    ],
+)
+def test_a_flat_list_of_key_points_is_read(point: object, expected: Bullet) -> None:
+    loaded = load(json.dumps({"key_points": [point]}))
+    assert loaded.format == "key_points"
+    assert loaded.bullets == (expected,)
+    assert loaded.problems == ()
+
+
+def test_a_bare_text_gets_a_name_that_nothing_else_has() -> None:
+    points = ["a", {"name": "kpt_004", "text": "b"}, "c", {"name": "kpt_011", "text": ""}]
+    loaded = load(json.dumps({"key_points": points}), taken=["kpt_020"])
+    assert [b.name for b in loaded.bullets] == ["kpt_021", "kpt_004", "kpt_022"]
+    assert loaded.named_here == {"kpt_021", "kpt_022"}
+    assert [b.name for b in load(json.dumps({"key_points": points})).bullets] == ["kpt_012", "kpt_004", "kpt_013"]
+
+
+def test_an_entry_without_a_name_gets_one_of_its_section() -> None:
+    loaded = load(document(pat=[{"text": "a"}, "b", {"name": None, "text": "c"}, {"name": "pat-004", "text": "d"}]))
+    assert [b.name for b in loaded.bullets] == ["pat-005", "pat-006", "pat-007", "pat-004"]
+    assert loaded.named_here == {"pat-005", "pat-006", "pat-007"}
+    assert loaded.problems == ()
+
+
+def test_sections_win_over_key_points() -> None:
+    loaded = load('{"key_points": ["a"], "sections": {"OTHERS": [{"name": "oth-001", "text": "b"}]}}')
+    assert loaded.bullets == (Bullet("oth-001", "oth", "b"),)
+    assert "key_points" in loaded.notes[0]
+
+
+def test_section_titles_are_known_in_any_case_and_unknown_ones_are_others() -> None:
+    raw = {
+        "sections": {
+            " mistakes to avoid ": [{"name": "mis-001", "text": "a"}],
+            "Tips": [{"name": "pat-001", "text": "b"}],
+            "Patterns & Approaches": [{"name": "pat-002", "text": "c"}],
+        }
+    }
+    loaded = load(json.dumps(raw))
+    assert [(b.name, b.section) for b in loaded.bullets] == [("pat-002", "pat"), ("mis-001", "mis"), ("pat-001", "oth")]
+    assert loaded.problems == ()
+    assert "'Tips'" in loaded.notes[0]
+
+
+def test_a_byte_order_mark_and_an_empty_playbook_are_no_problem() -> None:
+    empty = dump([], None)
+    assert load(b"\xef\xbb\xbf" + empty).problems == ()
+    assert load(empty.decode()).bullets == ()
+    assert load('{"sections": {}}').problems == ()
+    assert load('{"key_points": []}').problems == ()
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (b"", "the file: is empty"),
+        (b" \n", "the file: is empty"),
+        (b"[]", "the file: holds no JSON object ([])"),
+        (b"null", "the file: holds no JSON object (None)"),
+        (b'"text"', "the file: holds no JSON object ('text')"),
+        (b"{}", "the file: has neither sections nor key_points (no keys)"),
+        (b'{"bullets": [], "meta": 1}', "has neither sections nor key_points ('bullets', 'meta')"),
+        (b'{"sections": null}', "sections: is no object (None)"),
+        (b'{"sections": []}', "sections: is no object ([])"),
+        (b'{"sections": {"OTHERS": {}}}', "sections['OTHERS']: is no list ({})"),
+        (b'{"key_points": {}}', "key_points: is no list ({})"),
+        (b'{"a": 1,\n "b": }', "line 2, column 7: is not JSON: Expecting value"),
+        (b'{"sections": {"OTHERS": [', "the file ends there: it was cut off"),
+        (b"{'sections': {}}", "line 1, column 2: is not JSON"),
+        (b'{"sections": {"OTHERS": ["\x01"]}}', "Invalid control character"),
+        (b'{"sections": {\n"OTHERS": ["\xff"]}}', "line 2: is not UTF-8 (byte 0xff at 27)"),
+        ('{"sections": {}}'.encode("utf-16"), "the file: is UTF-16; save it as UTF-8"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"sections":' * 100_000, "nested too deeply"),
+        (b'{"sections": {}, "sections": {}}', "the file: holds a key twice ('sections')"),
+        (b'{"sections": {"OTHERS": [], "OTHERS": []}}', "sections: holds a key twice ('OTHERS')"),
+    ],
+)
+def test_a_file_that_is_no_playbook_says_so(raw: bytes, says: str) -> None:
+    assert says in only_problem(raw)
+    assert load(raw).bullets == ()
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ({"name": "oth-001", "text": "t", "helpful": -1}, "sections['OTHERS'][1] 'oth-001': helpful is negative (-1)"),
+        ({"name": "oth-001", "text": "t", "harmful": True}, "harmful is no whole number (True)"),
+        ({"name": "oth-001", "text": "t", "harmful": 1.0}, "harmful is no whole number (1.0)"),
+        ({"name": "oth-001", "text": "t", "harmful": "3"}, "harmful is no whole number ('3')"),
+        ({"name": "oth-001", "text": "t", "harmful": None}, "harmful is no whole number (None)"),
+        ({"name": "oth-001", "text": "t", "harmful": float("nan")}, "harmful is no whole number (NaN)"),
+        ({"name": "oth-001", "text": "t", "harmful": float("inf")}, "harmful is no whole number (Infinity)"),
+        ({"name": "oth-001", "text": "t", "harmful": 10**9}, "harmful is above 999,999,999 (1000000000)"),
+        ({"name": "oth-001", "text": "t", "score": 1.5}, "score is no whole number (1.5)"),
+        ({"name": "oth-001", "text": ""}, "the text is empty ('')"),
+        ({"name": "oth-001", "text": " \n"}, "the text is empty"),
+        ({"name": "oth-001"}, "the text is no string (there is none)"),
+        ({"name": "oth-001", "text": ["a"]}, "the text is no string (['a'])"),
+        ({"name": "oth-001", "text": float("nan")}, "the text is no string (NaN)"),
+        ({"name": "oth-001", "text": "a" * (MAX_TEXT + 1)}, "the text has 10,001 characters, more than 10,000"),
+        ({"name": "oth-001", "text": "a\x1b[2Jb"}, "the text holds the character U+001B at 1"),
+        ({"name": "oth-001", "text": "a\u202eb"}, "the text holds the character U+202E at 1"),
+        ({"name": "oth-001", "text": "a\ud800"}, "the text holds the character U+D800 at 1"),
+        ({"name": "oth-001", "text": "a\U000e0041"}, "the text holds the character U+E0041 at 1"),
+        ({"name": "shr-00001", "text": "t"}, "the name has no known form ('shr-00001'); name it like pat-001"),
+        ({"name": "pat-٣", "text": "t"}, "the name has no known form"),
+        ({"name": ["pat-001"], "text": "t"}, "the name has no known form (['pat-001'])"),
+        ({"name": 7, "text": "t"}, "the name has no known form (7)"),
+        ({"name": "pat-\x1b[2J", "text": "t"}, r"the name has no known form ('pat-\x1b[2J')"),
+        (None, "sections['OTHERS'][1]: is no bullet (None)"),
+        (["a"], "is no bullet (['a'])"),
+        (3, "is no bullet (3)"),
+        ({"name": "oth-000", "text": "t"}, "the name is there already (at sections['OTHERS'][0])"),
+    ],
+)
+def test_an_entry_that_cannot_be_read_is_named_and_the_others_are_read(entry: object, says: str) -> None:
+    good = {"name": "oth-000", "text": "good"}
+    raw = document(oth=[good, entry])
+    assert says in only_problem(raw)
+    assert load(raw).bullets == (Bullet("oth-000", "oth", "good"),)
+
+
+def test_a_name_in_two_sections_is_a_problem() -> None:
+    entry = {"name": "pat-001", "text": "t"}
+    assert "there already (at sections['PATTERNS & APPROACHES'][0])" in only_problem(document(pat=[entry], oth=[entry]))
+
+
+def test_a_key_twice_in_an_entry_is_a_problem() -> None:
+    raw = '{"sections": {"OTHERS": [{"name": "oth-001", "text": "a", "text": "b"}]}}'
+    assert "sections['OTHERS'][0] 'oth-001': holds a key twice ('text')" in only_problem(raw)
+
+
+def test_a_huge_integer_costs_nothing() -> None:
+    raw = '{"sections": {"OTHERS": [{"name": "oth-001", "text": "a", "helpful": ' + "9" * 1_000_000 + "}]}}"
+    message = only_problem(raw)
+    assert "helpful is above 999,999,999" in message
+    assert len(message) < 300
+
+
+def test_what_will_not_be_written_again_is_noted() -> None:
+    loaded = load(
+        '{"version": "2.0", "last_updated": 5,'
+        ' "sections": {"OTHERS": [{"name": "oth-001", "text": "a", "author": "me"}]}}'
+    )
+    assert loaded.problems == ()
+    assert loaded.last_updated is None
+    author, version, updated = loaded.notes
+    assert "'2.0'" in version
+    assert "5" in updated
+    assert "'author'" in author
+
+
+def test_line_breaks_and_joined_emoji_belong_to_a_text() -> None:
+    for text in ("a\nb\tc\r\n", "👩‍💻 first", "تست‌ها", "  padded  "):
+        assert load(dump([Bullet("oth-001", "oth", text)], None)).bullets[0].text == text
+
+
+def test_a_bullet_of_no_section_cannot_be_written() -> None:
+    with pytest.raises(KeyError, match="sec"):
+        dump([Bullet("pat-001", "sec", "t")], None)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | NAMES,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["name", "text", "helpful", "harmful", "score", "OTHERS", "sections", "x"]),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_whatever_the_entries_are_only_sound_bullets_come_out(value: object) -> None:
+    for shape in ({"sections": {"OTHERS": value}}, {"key_points": value}, {"sections": value}, value):
+        loaded = load(json.dumps(shape))
+        names = [b.name for b in loaded.bullets]
+        assert len(set(names)) == len(names)
+        for b in loaded.bullets:
+            assert is_name(b.name)
+            assert text_fault(b.text) is None
+            assert min(b.helpful, b.harmful) >= 0
+        assert load(dump(loaded.bullets, None)).bullets == loaded.bullets
+
+
+@given(st.binary(max_size=40) | st.text(max_size=40))
+def test_no_content_makes_loading_raise(raw: bytes | str) -> None:
+    assert load(raw).problems
+
+
+def test_many_bare_texts_are_named_in_linear_time() -> None:
+    loaded = load(json.dumps({"key_points": ["a"] * 50_000}))
+    assert loaded.bullets[-1].name == "kpt_50000"
