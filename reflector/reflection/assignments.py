@@ -50,23 +50,27 @@ _BARE_LIMIT, _QUOTED_LIMIT = 128, 4096
 _REST_OF_LINE = re.compile(r"[ \t]*(?:[ \t]#[^\n]{0,200})?(?:\r|\n|\\r|\\n|<|\Z)")
 
 #: Endings of names that are about a secret and hold none: `token_count`, `password_file`, `secretName`.
-_ABOUT = frozenset(
-    "age alg algorithm arn attempts budget cache callback change changed class client config count counter created "
-    "dir enabled endpoint enum error errors exp expired expires expiration expiry field file filename format "
-    "generator header help hint id ids index info input issuer kind label len length level lifetime limit limits "
-    "line list location manager map max message min mode model name names namespace num number object offset "
-    "option optional order params parser path pattern per placeholder policy position prefix prompt provider ratio "
-    "ref reference regex required reset role rotation rule scope section service set size source spec state status "
-    "storage store stream suffix text timeout title ttl type types uri url usage used user username valid "
-    "validation validator version visible visibility window".split()
-)
-_NOT_A_SECRET = frozenset(
-    "any async await auto boolean bool bytes callable const current default dict disabled empty enabled env environ "
-    "false file float function hidden input int integer invalid let list missing must needed new nil no none null "
-    "number object off on optional private public raise readonly redacted required return secretstr self set str "
-    "string text this true tuple type undefined unknown unset valid var void yes is was are not the and for from "
-    "with try keyword prompt changeme change_me example placeholder todo".split()
-)
+_ABOUT_WORDS = """
+    age alg algorithm arn attempts budget cache callback change changed class client config count
+    counter created dir enabled endpoint enum error errors exp expired expires expiration expiry
+    field file filename format generator header help hint id ids index info input issuer kind label
+    len length level lifetime limit limits line list location manager map max message min mode model
+    name names namespace num number object offset option optional order params parser path pattern
+    per placeholder policy position prefix prompt provider ratio ref reference regex required reset
+    role rotation rule scope section service set size source spec state status storage store stream
+    suffix text timeout title ttl type types uri url usage used user username valid validation
+    validator version visible visibility window
+"""
+_ABOUT = frozenset(_ABOUT_WORDS.split())
+_NOT_A_SECRET_WORDS = """
+    any async await auto boolean bool bytes callable const current default dict disabled empty
+    enabled env environ false file float function hidden input int integer invalid let list missing
+    must needed new nil no none null number object off on optional private public raise readonly
+    redacted required return secretstr self set str string text this true tuple type undefined
+    unknown unset valid var void yes is was are not the and for from with try keyword prompt
+    changeme change_me example placeholder todo
+"""
+_NOT_A_SECRET = frozenset(_NOT_A_SECRET_WORDS.split())
 _ABOUT_ITSELF = re.compile(r"(?i)pass|pwd|secret|token|key|cred|auth")
 _REFERENCE = re.compile(
     r"\$|<|\{|%[({A-Za-z]|@|\*|x{4,}|X{4,}|\.{2,}|env[.:(]|os\.|process\.env|secrets?\.|vault:|op://"

@@ -110,7 +110,8 @@ _COOKIE = re.compile(
     r"(?i:cookie)(?P<keep>\\?[\"']?:\s{0,4}\\?[\"']?[A-Za-z0-9_.-]{1,64}+=)(?P<secret>[^\s\"'\[<$\{\\][^\r\n\"'\\]{7,}+)"
 )
 _CURL_USER = re.compile(
-    r"(?<![^\s(])(?:-u|--user)(?P<keep>[ =]['\"]?[^\s:'\"$\[]{1,128}+:)(?P<secret>[^\s'\"$\[<\{][^\s'\"]{3,}+)"
+    r"(?<![^\s(])(?:-u|--user)(?P<keep>[ =]['\"]?[^\s:'\"$\[]{1,128}+:)"
+    r"(?P<secret>[^\s'\"$\[<\{][^\s'\"]{3,}+)"
 )
 
 _KEY_BLOCK = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
@@ -200,7 +201,7 @@ def _redact_once(text: str) -> str:
 
 
 def _keep_around(kind: str) -> Callable[[re.Match[str]], str]:
-    """A replacement that puts the marker in the place of the group `secret` and keeps the rest of the match."""
+    """A replacement that puts the marker in the place of the group `secret` and keeps the rest."""
     marker = f"[redacted:{kind}]"
 
     def replace(match: re.Match[str]) -> str:
