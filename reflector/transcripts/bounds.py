@@ -24,28 +24,16 @@ ARGUMENTS_TEXT = 16 * 1024
 _ITEMS = 32
 _DEPTH = 4
 
-#: Parts of words, as `str.find` wants them: Error/error/ERROR need three.
-_ERROR_WORDS = (
-    "rror:",
-    "rror ",
-    "ERROR",
-    "FAIL",
-    "ailed",
-    "ailure",
-    "xception",
-    "Traceback",
-    "panic",
-    "fatal",
-    "not found",
-    "denied",
-    "npm ERR",
-)
+#: Parts of words, as `str.find` wants them. Few, because each is one pass over a tool's answer.
+_ERROR_WORDS = ("rror", "ERR", "FAIL", "ailed", "xception", "panicked", "fatal:")
 _HITS_PER_WORD = 6
 _ERROR_LINE = 240
 
 
 def clean(text: str) -> str:
     """`text` without lone surrogates (JavaScript cuts emoji in two), which cannot be written as UTF-8."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -92,9 +80,7 @@ def _error_lines(text: str, first: int, last: int) -> list[tuple[int, int]]:
             if at < 0:
                 break
             # A line of megabytes must not be searched to its ends: what stands near the word counts.
-            start = text.rfind("\n", max(first, at - _ERROR_LINE // 2), at) + 1 or max(
-                first, at - _ERROR_LINE // 2
-            )
+            start = text.rfind("\n", max(first, at - _ERROR_LINE // 2), at) + 1 or max(first, at - _ERROR_LINE // 2)
             end = text.find("\n", at, min(last, at + _ERROR_LINE))
             if end < 0:
                 end = min(last, at + _ERROR_LINE)

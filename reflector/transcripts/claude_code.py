@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 from reflector.transcripts import bounds, origins
 from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
@@ -52,9 +51,7 @@ METADATA = frozenset(
 _CALL_TYPES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
 
 #: The type of a record in which only scalars stand before it, as the client writes them.
-_LEADING_TYPE = re.compile(
-    rb'\{(?:"[\w-]++":(?:"(?:[^"\\]++|\\.)*+"|null|true|false|-?\d++),){0,24}"type":"([\w-]++)"'
-)
+_LEADING_TYPE = re.compile(rb'\{(?:"[\w-]++":(?:"(?:[^"\\]++|\\.)*+"|null|true|false|-?\d++),){0,24}"type":"([\w-]++)"')
 
 
 def read_messages(
@@ -102,6 +99,9 @@ def read_messages(
 
 def is_metadata(line: bytes) -> bool:
     """True when the bytes alone prove that a line is one record without a message."""
+    # Most lines are messages: a look at their head is cheaper than a match that fails.
+    if b'"message":' in line[:400]:
+        return False
     match = _LEADING_TYPE.match(line)
     if match is None:
         return False
@@ -207,8 +207,7 @@ class Reader:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Envelope:
+class _Envelope(NamedTuple):
     """A record with what only the whole file says about it."""
 
     record: dict[str, Any]
@@ -281,8 +280,13 @@ def _user(envelope: _Envelope) -> Message:
         if is_error and origins.is_refusal(answer):
             refused = True
             reasons.append(origins.refusal_reason(answer))
-        whole = answer + _exit_facts(answer, envelope.record.get("toolUseResult"))
-        results.append(ToolResult(_short(block.get("tool_use_id")), bounds.result_text(whole), is_error))
+        results.append(
+            ToolResult(
+                call_id=_short(block.get("tool_use_id")),
+                text=_answer(answer, envelope.record.get("toolUseResult")),
+                is_error=is_error,
+            )
+        )
     origin: Origin = "tool"
     beside = ""
     if texts and not envelope.by_client:
@@ -304,9 +308,7 @@ def _spoken(envelope: _Envelope, texts: list[str], *, typed: bool) -> Message:
     return _utterance(envelope, *origins.said_by(texts))
 
 
-def _utterance(
-    envelope: _Envelope, origin: Origin, text: str, results: tuple[ToolResult, ...] = ()
-) -> Message:
+def _utterance(envelope: _Envelope, origin: Origin, text: str, results: tuple[ToolResult, ...] = ()) -> Message:
     limit = bounds.HUMAN_TEXT if origin in ("human", "refusal") else bounds.INJECTED_TEXT
     return Message(
         key=record_key(envelope.uuid),
@@ -337,20 +339,21 @@ def _texts(content: Any) -> list[str]:
     return texts
 
 
-def _exit_facts(answer: str, detail: Any) -> str:
-    """What `toolUseResult` knows and the answer does not say: stderr, an exit code, an interruption."""
+def _answer(answer: str, detail: Any) -> str:
+    """A tool's answer with what only `toolUseResult` knows: stderr, an exit code, an interruption."""
     if not isinstance(detail, dict):
-        return ""
-    facts = ""
-    stderr = detail.get("stderr")
-    if isinstance(stderr, str) and stderr.strip() and stderr.strip()[:200] not in answer:
-        facts += "\n[stderr] " + stderr.strip()
-    code = detail.get("exitCode")
-    if isinstance(code, int) and code != 0 and "xit code" not in answer and "exit_code" not in answer:
-        facts += f"\n[exit code {code:d}]" if code.bit_length() < 64 else ""
+        return bounds.result_text(answer)
+    if "file" in detail or "filePath" in detail:
+        # The text of a file: its lines may speak of errors, and none has happened.
+        return bounds.head_and_tail(answer, bounds.RESULT_TEXT)
+    stderr, code = detail.get("stderr"), detail.get("exitCode")
+    if isinstance(stderr, str) and (stderr := stderr.strip()) and stderr[:200] not in answer:
+        answer += "\n[stderr] " + stderr
+    if isinstance(code, int) and code and code.bit_length() < 64 and "xit code" not in answer:
+        answer += f"\n[exit code {code:d}]"
     if detail.get("interrupted") is True:
-        facts += "\n[interrupted]"
-    return facts
+        answer += "\n[interrupted]"
+    return bounds.result_text(answer)
 
 
 def _prompt_key(texts: list[str]) -> int:

@@ -48,9 +48,7 @@ def open_transcript(path: str | PathLike[str], limit: int | None = None) -> Bina
     # A hook may hand over any path: a pipe must not even be opened.
     mode = Path(path).stat().st_mode
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        raise UnknownTranscript(
-            f"{fspath(path)!r} is not a regular file; give the path of a .jsonl transcript"
-        )
+        raise UnknownTranscript(f"{fspath(path)!r} is not a regular file; give the path of a .jsonl transcript")
     file = open(path, "rb", buffering=_BUFFER)  # noqa: SIM115 - the caller closes it
     try:
         _recognise(file, fspath(path), limit)
@@ -73,9 +71,7 @@ def _recognise(file: BinaryIO, name: str, limit: int | None) -> None:
     if tally.lines == 0 and tally.unfinished_bytes == 0:
         raise UnknownTranscript(f"{name!r} is empty: there is no record in it yet")
     if tally.records == 0:
-        raise UnknownTranscript(
-            f"{name!r} is not a transcript: no line of its first {tally.lines} holds a JSON object"
-        )
+        raise UnknownTranscript(f"{name!r} is not a transcript: no line of its first {tally.lines} holds a JSON object")
     raise UnknownTranscript(
         f"{name!r} is not a transcript of Claude Code: none of its first {tally.records} records "
         "has a known type; other agents' formats are not read yet"

@@ -1,0 +1,77 @@
+"""Which bullets a text cites.
+
+Invariant: a citation is written by the model, in its own words. `extract_cited_ids` is the plain
+contract of the classic reflector; the ledger asks `citations_of`, which leaves out code, links and
+a playbook that is merely repeated.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from reflector.transcripts.message import Message
+
+CITATION = re.compile(r"\[((?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)\]", re.ASCII)
+
+#: Longer digit strings are no bullet's number, and events must stay small.
+_NAME_LIMIT = 64
+
+_FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})(.*)")
+_LIST_MARKS = r"[ \t]*(?:[-*+>•]+[ \t]+|\d+[.)][ \t]+)*[*_`]*"
+#: `[pat-001] helpful=3 harmful=0 :: text`, as the playbook is injected.
+_BULLET_LINE = re.compile(_LIST_MARKS + r"\[[\w-]+\][*_`]*[ \t]*helpful=\d+[ ,]*harmful=\d+")
+#: `[pat-001]: https://…` or `[pat-001]: docs/pat-001.md`: where a link leads, not what was applied.
+_LINK_TARGET = re.compile(r"[ \t]{0,3}\[[\w-]+\]:[ \t]*(?:<[^>]*>|\S*[/#]\S*|\S+\.\w{1,5})(?:[ \t]+[\"'(].*)?[ \t]*\Z")
+#: Directly behind a name: `(` opens a link's target, `[label]` names one; `[mis-002]` is the next citation.
+_LINK_TAIL = re.compile(r"\(|\[(?!(?:pat|mis|pref|ctx|oth)-\d+\]|kpt_\d+\])[^\]\n]+\]", re.ASCII)
+
+
+def extract_cited_ids(messages: list[dict[str, Any]]) -> list[str]:
+    """Names cited by `messages` of role "assistant" with string content, in order of first appearance.
+
+    Everything else, odd entries included, is ignored (requirements A-01 to A-06).
+    """
+    names: dict[str, None] = {}
+    for message in messages:
+        if not isinstance(message, dict) or message.get("role") != "assistant":
+            continue
+        content = message.get("content")
+        if isinstance(content, str):
+            names.update(dict.fromkeys(CITATION.findall(content)))
+    return list(names)
+
+
+def citations_of(message: Message) -> list[str]:
+    """Names that a message of the model cites, thinking before text; [] for any other origin."""
+    if message.origin != "model":
+        return []
+    return list(dict.fromkeys([*cited_names(message.thinking), *cited_names(message.text)]))
+
+
+def cited_names(text: str) -> list[str]:
+    """Names cited in prose, in order of first appearance, as written: `[pat-1]` is not pat-001.
+
+    Left out: fenced code (to the end, where the fence is never closed), markdown links whose text is
+    a name, and lines that repeat a bullet with its counters. Inline code counts: "as `[pat-001]` says".
+    """
+    if CITATION.search(text) is None:
+        return []
+    names: dict[str, None] = {}
+    fence = ""
+    for line in text.splitlines():
+        mark = _FENCE.match(line)
+        if fence:
+            if mark and mark[1][0] == fence[0] and len(mark[1]) >= len(fence) and not mark[2].strip():
+                fence = ""
+            continue
+        # Backticks behind backticks on one line are inline code, not the start of a block.
+        if mark and not (mark[1][0] == "`" and "`" in mark[2]):
+            fence = mark[1]
+            continue
+        if _BULLET_LINE.match(line) or _LINK_TARGET.match(line):
+            continue
+        for match in CITATION.finditer(line):
+            if len(match[1]) <= _NAME_LIMIT and not _LINK_TAIL.match(line, match.end()):
+                names[match[1]] = None
+    return list(names)

@@ -1,0 +1,56 @@
+"""The classic list of `{role, content}` that a reflector with a model is given (requirements A-31).
+
+Invariant: what a person or the model said, and nothing else: no tool results, no meta records, no
+command echoes. Unlike `Message`, texts are whole.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+from reflector.transcripts.message import Tally
+from reflector.transcripts.records import parse_line, read_lines
+
+_COMMAND_ECHOES = ("<command-name>", "<local-command-stdout>")
+
+
+def load_transcript(path: str | PathLike[str]) -> list[dict[str, str]]:
+    """Messages of a JSONL transcript, each `{"role": str, "content": str}`, in file order.
+
+    A missing path gives []; malformed lines are skipped. Raises OSError for what exists and cannot
+    be read. The whole conversation is in memory: for large files stream `read_messages` instead.
+    """
+    messages: list[dict[str, str]] = []
+    tally = Tally()
+    try:
+        with open(path, "rb", buffering=1024 * 1024) as file:
+            for _, line in read_lines(file, None, tally):
+                for record, _ in parse_line(line, tally):
+                    message = _classic(record)
+                    if message is not None:
+                        messages.append(message)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return messages
+
+
+def _classic(record: dict[str, Any]) -> dict[str, str] | None:
+    if record.get("type") not in ("user", "assistant"):
+        return None
+    if record.get("isMeta") or record.get("isVisibleInTranscriptOnly"):
+        return None
+    body = record.get("message")
+    if not isinstance(body, dict):
+        return None
+    role, content = body.get("role"), body.get("content")
+    if not isinstance(role, str) or not role:
+        return None
+    if isinstance(content, list):
+        blocks = [block for block in content if isinstance(block, dict) and block.get("type") == "text"]
+        content = "\n".join(block["text"] for block in blocks if isinstance(block.get("text"), str))
+    elif isinstance(content, str) and any(echo in content for echo in _COMMAND_ECHOES):
+        return None
+    if not isinstance(content, str) or not content:
+        return None
+    return {"role": role, "content": content}
