@@ -98,17 +98,17 @@ def decode(raw: bytes) -> tuple[dict[str, object], str]:
     if not text:
         raise Broken("empty")
     try:
-        from _json import make_scanner
+        try:
+            from _json import make_scanner
 
-        payload, end = make_scanner(_Decoding)(text, 0)  # type: ignore[arg-type]
-        if end != len(text):
-            raise Broken(f"more than one JSON value: the first ends at character {end}")
-    except ImportError:  # an interpreter without the C scanner
-        from json import loads
+            payload, end = make_scanner(_Decoding)(text, 0)  # type: ignore[arg-type]
+            if end != len(text):
+                raise Broken(f"more than one JSON value: the first ends at character {end}")
+        except (ImportError, StopIteration, SystemError):
+            # No C scanner here, or it met an error that it can put into words only where json was imported.
+            from json import loads
 
-        payload = loads(text)
-    except StopIteration as error:
-        raise Broken(f"not JSON at character {error.value}") from None
+            payload = loads(text)
     except (ValueError, RecursionError) as error:
         raise Broken(f"not JSON: {error}") from None
     if not isinstance(payload, dict):

@@ -229,7 +229,7 @@ def sweep(spool_dir: Path, *, now: float | None = None) -> tuple[int, int]:
             try:
                 if path.lstat().st_mtime > oldest:
                     continue
-                if folder.name in ("spool", "waiting") and _whole(path):
+                if folder in (spool_dir, spool_dir / "waiting") and _whole(path):
                     path.rename(spool_dir / path.name[1:].removesuffix(".tmp"))
                     recovered += 1
                 else:

@@ -1,0 +1,167 @@
+"""The drain: from the spool into the ledger, and from the ledger to playbook.json.
+
+Invariant: a delivery is settled after what it says is committed, so a drain that is killed at any point
+leaves the rest to the next one, and taking the same delivery in again adds nothing. One process at a time
+drains a project; one that leaves because another holds the lock can do so because the holder looks again
+after it let go.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reflector.curation.playbook_file import Synced, sync
+from reflector.hooks import spool
+from reflector.hooks.injection import write_injection
+from reflector.hooks.spool import Delivery
+from reflector.ledger.errors import LedgerError
+from reflector.ledger.store import Ledger
+from reflector.project import Project
+from reflector.reflection.backends import backend_named
+from reflector.reflection.intake import Source, Taken, WindowMode, take_in
+from reflector.reflection.runner import Reflected, Runner
+
+
+@dataclass(slots=True)
+class Drained:
+    """What a drain did: deliveries taken in, those set aside with their error, and reflections."""
+
+    taken: int = 0
+    empty: int = 0
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    reflected: list[Reflected] = field(default_factory=list)
+    synced: Synced = field(default_factory=Synced)
+
+
+class Road:
+    """A project with its ledger open and its lock held: the one way from a transcript to playbook.json."""
+
+    def __init__(self, project: Project, ledger: Ledger) -> None:
+        self.project = project
+        self.ledger = ledger
+        backend = backend_named(project.config.backend)
+        self.runner = Runner(ledger, backend, max_attempts=project.config.max_attempts)
+
+    def take(self, source: Source, *, window: WindowMode = "new") -> Taken:
+        """Record a window; its reflection follows with `finish`."""
+        return take_in(self.ledger, source, window=window)
+
+    def finish(self, *, retry_failed: bool = False) -> list[Reflected]:
+        """Finish what is pending."""
+        return self.runner.finish_pending(retry_failed=retry_failed)
+
+    def write(self) -> Synced:
+        """Take in edits of playbook.json, write it, and render the text that the start hook prints."""
+        synced = sync(self.ledger, self.project)
+        if self.project.playbook_json.exists():
+            write_injection(self.project.root)
+        return synced
+
+
+@contextmanager
+def open_road(project: Project, *, wait: bool = True) -> Iterator[Road | None]:
+    """Hold the project's lock and open its ledger; None when another process holds the lock and `wait` is False.
+
+    Raises LedgerError, PlaybookRefused and ConfigError.
+    """
+    state = project.make_state_dir()
+    with spool.drain_lock(state, wait=wait) as held:
+        if not held:
+            yield None
+            return
+        with project.open_ledger() as ledger:
+            road = Road(project, ledger)
+            # First of all, so that what a person wrote into playbook.json is known when it is cited.
+            road.write()
+            yield road
+
+
+def drain(
+    project: Project,
+    *,
+    wait: bool = False,
+    retry_failed: bool = False,
+    progress: Callable[[Delivery], None] | None = None,
+) -> Drained | None:
+    """Take in the spool and finish what is pending; None when another process is at it and `wait` is False.
+
+    Raises LedgerError (the delivery stays in the spool), PlaybookRefused, ConfigError.
+    """
+    done = Drained()
+    again = True
+    while again:
+        with open_road(project, wait=wait) as road:
+            if road is None:
+                # Whoever holds the lock looks into the spool once more after letting go of it.
+                return done if done.taken or done.empty or done.failed else None
+            _drain_once(road, done, retry_failed=retry_failed, progress=progress)
+        retry_failed = False
+        again = bool(spool.pending_for(project.root))
+    return done
+
+
+def _drain_once(road: Road, done: Drained, *, retry_failed: bool, progress: Callable[[Delivery], None] | None) -> None:
+    folder = road.project.spool_dir
+    spool.sweep(folder)
+    if retry_failed:
+        spool.retry_failed(folder)
+    _claim_idle(road)
+    while deliveries := spool.pending_for(road.project.root):
+        for delivery in deliveries:
+            if progress is not None:
+                progress(delivery)
+            _take_delivery(road, delivery, done)
+    done.reflected += road.finish(retry_failed=retry_failed)
+    done.synced = road.write()
+
+
+def _take_delivery(road: Road, delivery: Delivery, done: Drained) -> None:
+    source = source_of(delivery)
+    if source is None:
+        spool.settle(delivery)
+        done.empty += 1
+        return
+    try:
+        taken = road.take(source)
+    except LedgerError:
+        raise
+    except (OSError, ValueError) as error:
+        if isinstance(error, FileNotFoundError) and delivery.agent_id is not None:
+            # A client reports the end of summariser runs with a transcript that never exists.
+            spool.settle(delivery)
+            done.empty += 1
+            return
+        done.failed.append((str(source.path), f"{error}"))
+        spool.fail(delivery, error)
+        return
+    if taken.event_id is None:
+        done.empty += 1
+    else:
+        done.taken += 1
+    spool.settle(delivery)
+
+
+def _claim_idle(road: Road) -> None:
+    """Stops of sessions whose end never came: taken in once nothing was heard for `idle_minutes`."""
+    oldest = time.time_ns() - road.project.config.idle_minutes * 60_000_000_000
+    for delivery in spool.waiting(road.project.spool_dir):
+        if delivery.received_at_ns <= oldest:
+            spool.claim(delivery)
+
+
+def source_of(delivery: Delivery) -> Source | None:
+    """What a delivery asks to take in; None when it names no transcript."""
+    if not delivery.transcript_path:
+        return None
+    return Source(
+        path=Path(delivery.transcript_path).expanduser(),
+        trigger=delivery.event,
+        limit=delivery.transcript_bytes,
+        session_id=delivery.session_id,
+        agent_id=delivery.agent_id,
+        reason=delivery.reason or delivery.trigger,
+    )

@@ -1,0 +1,91 @@
+"""A project on disk and the hook as the agent runs it: a process with JSON on stdin."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflector.hooks import fast
+
+INSTALLED = [sys.executable, "-I", "-S", str(Path(fast.__file__))]
+
+
+@dataclass
+class Project:
+    """A project folder, and the environment that a hook of it runs in."""
+
+    path: Path
+    home: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def claude(self) -> Path:
+        return self.path / ".claude"
+
+    @property
+    def state(self) -> Path:
+        return self.claude / "reflector"
+
+    @property
+    def spool(self) -> Path:
+        return self.state / "spool"
+
+    @property
+    def fallback(self) -> Path:
+        return self.home / ".local/state/reflector/spool"
+
+    def start(self, command: list[str] | None = None, **options: Any) -> subprocess.Popen[bytes]:
+        base = {"PATH": os.environ["PATH"], "HOME": str(self.home), "CLAUDE_PROJECT_DIR": str(self.path)}
+        options.setdefault("cwd", self.path)
+        return subprocess.Popen(
+            command or INSTALLED,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=base | {"REFLECTOR_NO_SPAWN": "1"} | self.environ,
+            **options,
+        )
+
+    def hook(self, payload: dict[str, Any] | bytes, **options: Any) -> tuple[bytes, bytes]:
+        """Run the hook to its end; what it wrote to stdout and stderr. It exits 0, always."""
+        process = self.start(**options)
+        raw = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+        out, err = process.communicate(raw, timeout=30)
+        assert process.returncode == 0
+        return out, err
+
+    def write_playbook(self, *bullets: tuple[str, str, int, int], title: str = "OTHERS") -> None:
+        """One section of (name, text, helpful, harmful)."""
+        entries = [dict(zip(("name", "text", "helpful", "harmful"), bullet, strict=True)) for bullet in bullets]
+        self.claude.mkdir(exist_ok=True)
+        document = {"version": "1.0", "last_updated": None, "sections": {title: entries}}
+        (self.claude / "playbook.json").write_text(json.dumps(document), "utf-8")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    for name in ("project", "home"):
+        (tmp_path / name).mkdir()
+    return Project(tmp_path / "project", tmp_path / "home")
+
+
+def event(name: str, **fields: Any) -> dict[str, Any]:
+    """A payload with the fields that every event carries."""
+    return {"session_id": "s-1", "transcript_path": "/nowhere.jsonl", "hook_event_name": name} | fields
+
+
+def files(folder: Path) -> list[Path]:
+    """Everything that lies directly in a folder, hidden or not; nothing where it is missing."""
+    return sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    """The records that a reader of the spool sees, oldest first."""
+    return [json.loads(path.read_bytes()) for path in files(folder) if path.name[0] != "."]

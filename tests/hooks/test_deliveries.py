@@ -1,0 +1,337 @@
+"""What a hook keeps: one durable record per delivery, whatever comes in and whatever the disk does."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hooks.conftest import INSTALLED, Project, event, files, records
+
+
+@pytest.mark.parametrize("name", ["SessionEnd", "PreCompact", "SubagentStop", "PostCompact", "Unheard0f"])
+def test_an_end_is_kept_verbatim_and_prints_nothing(project: Project, name: str) -> None:
+    raw = b'\n {"hook_event_name": "%s", "new_field":[1, 2.50,"\\u00e9 \xc3\xa9"] } \n' % name.encode()
+    before = time.time_ns()
+    assert project.hook(raw) == (b"", b"")
+    (path,) = files(project.spool)
+    assert path.name[:20].isdecimal()
+    assert before < int(path.name[:20]) < time.time_ns()
+    assert raw.strip() in path.read_bytes()
+    (record,) = records(project.spool)
+    assert before < record.pop("received_at_ns") < time.time_ns()
+    assert record == {
+        "v": 1,
+        "project": str(project.path),
+        "transcript_bytes": None,
+        "payload": json.loads(raw),
+    }
+
+
+def test_only_this_user_can_read_what_is_kept_and_git_does_not_see_it(project: Project) -> None:
+    project.hook(event("SessionEnd"), preexec_fn=lambda: os.umask(0))
+    for folder in (project.state, project.spool):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    for path in (*files(project.state), *files(project.spool)):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert (project.state / ".gitignore").read_text() == "*\n"
+
+
+def test_a_folder_that_others_could_read_is_closed(project: Project) -> None:
+    project.spool.mkdir(parents=True, mode=0o777)
+    project.state.chmod(0o755)
+    project.hook(event("SessionEnd"))
+    assert stat.S_IMODE(project.state.stat().st_mode) == 0o700
+    assert stat.S_IMODE(project.spool.stat().st_mode) == 0o700
+
+
+def test_the_size_of_the_transcript_at_that_moment_is_kept(project: Project) -> None:
+    transcript = project.path / "t.jsonl"
+    transcript.write_bytes(b"x" * 137)
+    project.hook(event("SessionEnd", transcript_path=str(transcript)))
+    assert [record["transcript_bytes"] for record in records(project.spool)] == [137]
+
+
+@pytest.mark.parametrize(("agent_path", "size"), [("agent.jsonl", 5), ("missing.jsonl", None), (7, None)])
+def test_a_subagents_stop_measures_its_own_transcript_never_the_parents(
+    project: Project, agent_path: object, size: int | None
+) -> None:
+    (project.path / "agent.jsonl").write_bytes(b"x" * 5)
+    (project.path / "parent.jsonl").write_bytes(b"x" * 99)
+    project.hook(event("SubagentStop", transcript_path="parent.jsonl", agent_transcript_path=agent_path))
+    assert [record["transcript_bytes"] for record in records(project.spool)] == [size]
+
+
+def test_of_many_stops_only_the_newest_of_each_session_waits(project: Project) -> None:
+    for number, session in enumerate(["a", "b", "a", "a"]):
+        assert project.hook(event("Stop", session_id=session, number=number)) == (b"", b"")
+    assert files(project.spool) == []
+    waiting = project.spool / "waiting"
+    assert [path.name for path in files(waiting)] == ["a.json", "b.json"]
+    assert [record["payload"]["number"] for record in records(waiting)] == [3, 1]
+
+
+@pytest.mark.parametrize(
+    "session", ["../../x", "/etc/x", "x" * 10_000, "a\0b", "", ".", "..", "\ud800", "CON:x", "é", None, 5, ["s"]]
+)
+def test_a_hostile_session_id_is_kept_inside_the_folder_of_waiting_stops(project: Project, session: object) -> None:
+    before = {path for path in project.path.parent.rglob("*") if path.is_file()}
+    assert project.hook(event("Stop", session_id=session)) == (b"", b"")
+    new = {path for path in project.path.parent.rglob("*") if path.is_file()} - before
+    assert {path.parent for path in new} == {project.spool / "waiting", project.state}
+    assert [record["payload"]["session_id"] for record in records(project.spool / "waiting")] == [session]
+
+
+def test_hostile_session_ids_do_not_share_a_file(project: Project) -> None:
+    for session in ("../a", "..-a", "/a", "a/", "x" * 101, "x" * 102):
+        project.hook(event("Stop", session_id=session))
+    assert len(files(project.spool / "waiting")) == 6
+
+
+@pytest.mark.parametrize("wrong", [None, 0, True, [], {}, "", "\0", "/\0", "\ud800", "x" * 100_000, [["a"]]])
+def test_values_of_any_type_are_kept(project: Project, wrong: object) -> None:
+    fields = ("session_id", "transcript_path", "agent_transcript_path", "cwd", "reason", "agent_id")
+    assert project.hook(event("SubagentStop") | dict.fromkeys(fields, wrong)) == (b"", b"")
+    assert [record["payload"]["cwd"] for record in records(project.spool)] == [wrong]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"  \n",
+        b"not JSON",
+        b"{",
+        b'{"hook_event_name": "SessionEnd"',
+        b'{"hook_event_name": "SessionEnd"} {}',
+        b"[]",
+        b'"SessionEnd"',
+        b"null",
+        b"42",
+        b"{}",
+        b'{"hook_event_name": ""}',
+        b'{"hook_event_name": 5}',
+        b'{"hook_event_name": null}',
+        b'{"hook_event_name": "SessionEnd", "n": ' + b"9" * 5000 + b"}",
+        b'{"hook_event_name": "SessionEnd", "x": "\n"}',
+        b'{"hook_event_name": "SessionEnd", "x": "\xff"}',
+        b'{"hook_event_name": "SessionEnd", "x": ' + b"[" * 200_000 + b"]" * 200_000 + b"}",
+        b"\x00\x01\x02",
+    ],
+    ids=lambda raw: repr(raw[:40]),
+)
+def test_a_broken_payload_is_kept_aside_verbatim(project: Project, raw: bytes) -> None:
+    out, err = project.hook(raw)
+    assert out == b""
+    assert err.count(b"\n") == 1
+    assert b"broken" in err
+    assert files(project.spool) == []
+    assert [path.read_bytes() for path in files(project.spool / "broken")] == [raw]
+
+
+def test_what_is_too_long_for_a_payload_is_kept_aside_up_to_the_limit(project: Project) -> None:
+    raw = b'{"hook_event_name": "SessionEnd", "x": "' + b"x" * (9 * 1024 * 1024)
+    process = project.start()
+    try:
+        process.communicate(raw, timeout=30)
+    except BrokenPipeError:  # it stopped reading
+        process.wait(timeout=30)
+    assert process.returncode == 0
+    assert [path.read_bytes() for path in files(project.spool / "broken")] == [raw[: 8 * 1024 * 1024]]
+
+
+def test_a_payload_of_nearly_the_limit_is_kept(project: Project) -> None:
+    project.hook(event("SessionEnd", last="é" * (4 * 1024 * 1024 - 200)))
+    assert len(records(project.spool)) == 0  # as \u00e9 it is three times as long
+    raw = json.dumps(event("SessionEnd", last="é" * (4 * 1024 * 1024 - 200)), ensure_ascii=False).encode()
+    project.hook(raw)
+    assert len(records(project.spool)) == 1
+
+
+def test_the_project_is_the_agents_variable_else_the_payloads_folder_else_ours(project: Project) -> None:
+    other, here = project.path.parent / "other", project.path.parent / "here"
+    for folder in (other, here):
+        folder.mkdir()
+    project.hook(event("SessionEnd", cwd=str(other)), cwd=here)
+    project.environ = {"CLAUDE_PROJECT_DIR": ""}
+    project.hook(event("SessionEnd", cwd=str(other)), cwd=here)
+    project.hook(event("SessionEnd", cwd=7), cwd=here)
+    for folder in (project.path, other, here):
+        (record,) = records(folder / ".claude/reflector/spool")
+        assert record["project"] == str(folder)
+
+
+def test_a_project_path_that_is_not_utf8_is_kept_exactly(project: Project) -> None:
+    odd = os.fsencode(project.path) + b'/caf\xe9 "quoted"'
+    Path(os.fsdecode(odd)).mkdir()
+    process = project.start(["env", b"CLAUDE_PROJECT_DIR=" + odd, *INSTALLED])  # type: ignore[list-item]
+    process.communicate(json.dumps(event("SessionEnd")).encode(), timeout=30)
+    (record,) = records(Path(os.fsdecode(odd)) / ".claude/reflector/spool")
+    assert os.fsencode(record["project"]) == odd
+
+
+def _obstacle(project: Project, kind: str) -> None:
+    outside = project.path.parent / "outside"
+    outside.mkdir()
+    match kind:
+        case "deleted":
+            project.path.rmdir()
+        case "claude is a file":
+            project.claude.write_text("")
+        case "state is a file":
+            project.claude.mkdir()
+            project.state.write_text("")
+        case "state is a symlink":
+            project.claude.mkdir()
+            project.state.symlink_to(outside)
+        case "spool is a file":
+            project.state.mkdir(parents=True)
+            project.spool.write_text("")
+        case "spool is a symlink":
+            project.state.mkdir(parents=True)
+            project.spool.symlink_to(outside)
+        case "spool is a dangling symlink":
+            project.state.mkdir(parents=True)
+            project.spool.symlink_to(outside / "missing")
+
+
+OBSTACLES = [
+    "deleted",
+    "claude is a file",
+    "state is a file",
+    "state is a symlink",
+    "spool is a file",
+    "spool is a symlink",
+    "spool is a dangling symlink",
+]
+
+
+@pytest.mark.parametrize("kind", OBSTACLES)
+def test_where_the_project_cannot_be_written_the_delivery_is_kept_with_the_user(project: Project, kind: str) -> None:
+    _obstacle(project, kind)
+    assert project.hook(event("SessionEnd"), cwd=project.home) == (b"", b"")
+    project.hook(event("Stop"), cwd=project.home)
+    project.hook(b"broken", cwd=project.home)
+    assert [record["project"] for record in records(project.fallback)] == [str(project.path)]
+    assert [path.name for path in files(project.fallback / "waiting")] == ["s-1.json"]
+    assert len(files(project.fallback / "broken")) == 1
+    assert files(project.path.parent / "outside") == []
+
+
+def test_the_users_own_state_folder_is_where_xdg_says(project: Project) -> None:
+    project.path.rmdir()
+    project.environ = {"XDG_STATE_HOME": str(project.home / "xdg")}
+    project.hook(event("SessionEnd"), cwd=project.home)
+    assert len(files(project.home / "xdg/reflector/spool")) == 1
+    project.environ = {"XDG_STATE_HOME": "relative"}
+    project.hook(event("SessionEnd"), cwd=project.home)
+    assert len(files(project.fallback)) == 1
+
+
+@pytest.mark.parametrize("name", ["SessionEnd", "Stop", "SessionStart"])
+def test_where_nothing_can_be_written_the_hook_says_so_in_one_line_and_exits_0(project: Project, name: str) -> None:
+    project.environ = {"HOME": "/dev/null", "CLAUDE_PROJECT_DIR": "/dev/null"}
+    out, err = project.hook(event(name))
+    assert out == b""
+    assert err.count(b"\n") == (0 if name == "SessionStart" else 1)
+
+
+def test_a_full_disk_leaves_no_part_of_a_record_behind(project: Project) -> None:
+    def small_files_only() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
+
+    out, err = project.hook(event("SessionEnd", x="x" * 4096), preexec_fn=small_files_only)
+    assert out == b""
+    assert err.count(b"\n") == 1
+    assert b"File too large" in err
+    assert files(project.spool) == files(project.fallback) == []
+
+
+def test_a_hook_in_a_deleted_folder_without_any_project_keeps_the_delivery(project: Project) -> None:
+    gone = project.path / "gone"
+    gone.mkdir()
+    project.environ = {"CLAUDE_PROJECT_DIR": ""}
+    script = f'cd "{gone}" && rmdir "{gone}" && exec "$@"'
+    process = project.start(["sh", "-c", script, "sh", *INSTALLED])
+    out, _ = process.communicate(json.dumps(event("SessionEnd")).encode(), timeout=30)
+    assert (out, process.returncode) == (b"", 0)
+    assert [record["project"] for record in records(project.fallback)] == [None]
+
+
+def test_without_stdin_and_stdout_the_hook_still_exits_0(project: Project) -> None:
+    process = project.start(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *INSTALLED])
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert [path.read_bytes() for path in files(project.spool / "broken")] == [b""]
+
+
+def test_eight_hooks_at_once_on_a_new_project_keep_eight_deliveries(project: Project) -> None:
+    processes = [project.start() for _ in range(8)]
+    for number, process in enumerate(processes):
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(event("SessionEnd", session_id=str(number))).encode())
+        process.stdin.flush()
+    results = [process.communicate(timeout=30) for process in processes]
+    assert results == [(b"", b"")] * 8
+    assert {record["payload"]["session_id"] for record in records(project.spool)} == set("01234567")
+    assert files(project.fallback) == []
+
+
+def test_a_hook_killed_at_any_moment_leaves_no_half_record_and_loses_none_it_acknowledged(project: Project) -> None:
+    dice = random.Random(7)
+    acknowledged = set()
+    padding = "x" * 2_000_000
+    for number in range(40):
+        process = project.start()
+        assert process.stdin is not None
+        try:
+            process.stdin.write(json.dumps(event("SessionEnd", session_id=str(number), x=padding)).encode())
+            process.stdin.close()
+        except BrokenPipeError:
+            pass
+        time.sleep(dice.uniform(0, 0.03))
+        process.kill()
+        if process.wait(timeout=30) == 0:
+            acknowledged.add(str(number))
+        for stream in (process.stdout, process.stderr):
+            assert stream is not None
+            stream.close()
+    kept = [record["payload"] for record in records(project.spool)]
+    assert all(payload["x"] == padding for payload in kept)
+    assert acknowledged <= {payload["session_id"] for payload in kept}
+
+
+def test_records_are_listed_in_the_order_in_which_they_came(project: Project) -> None:
+    for number in range(5):
+        project.hook(event("PreCompact", number=number))
+    assert [record["payload"]["number"] for record in records(project.spool)] == [0, 1, 2, 3, 4]
+
+
+def test_a_session_that_was_only_read_leaves_nothing_in_the_project(project: Project) -> None:
+    assert project.hook(event("SessionStart", source="startup")) == (b"", b"")
+    assert list(project.path.iterdir()) == []
+
+
+def _payloads() -> list[dict[str, Any]]:
+    return [event("SessionEnd"), event("Stop"), event("SessionStart"), event("SubagentStart")]
+
+
+@pytest.mark.parametrize("payload", _payloads(), ids=lambda payload: str(payload["hook_event_name"]))
+def test_the_hook_ends_well_when_nobody_reads_its_output(project: Project, payload: dict[str, Any]) -> None:
+    project.write_playbook(("oth-001", "text", 1, 0))
+    process = project.start()
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(payload).encode())
+    process.stdin.close()
+    assert process.wait(timeout=30) == 0
+    assert process.stderr is not None
+    process.stderr.close()

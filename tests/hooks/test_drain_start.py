@@ -1,0 +1,147 @@
+"""The drain that a hook starts: when, how, and that the agent never waits for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reflector.hooks import fast
+from reflector.hooks.detach import start_detached
+from tests.hooks.conftest import Project, event
+
+DRAIN = """
+import json, os, sys, time
+fds = sorted(int(name) for name in os.listdir("/proc/self/fd"))
+seen = {
+    "argv": sys.argv[1:], "leader": os.getsid(0) == os.getpid(), "cwd": os.getcwd(), "isolated": sys.flags.isolated,
+    "open": {fd: os.readlink(f"/proc/self/fd/{fd}") for fd in fds if os.path.lexists(f"/proc/self/fd/{fd}")},
+}
+folder = os.environ["SEEN"]
+path = f"{folder}/{os.getpid()}"
+with open(path + ".new", "w") as file:
+    json.dump(seen, file)
+os.rename(path + ".new", path + ".started")
+while not os.path.exists(f"{folder}/release"):
+    time.sleep(0.005)
+os.rename(path + ".started", path + ".ended")
+"""
+
+
+class Drains:
+    """An interpreter whose `reflector` is a drain that stays until it is released."""
+
+    def __init__(self, folder: Path) -> None:
+        self.seen = folder / "seen"
+        self.seen.mkdir()
+        venv = folder / "venv"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+        self.python = venv / "bin/python"
+        (package,) = venv.glob("lib/python*/site-packages")
+        (package / "reflector").mkdir()
+        (package / "reflector/__main__.py").write_text(DRAIN)
+
+    @property
+    def command(self) -> list[str]:
+        return [str(self.python), "-I", "-S", fast.__file__]
+
+    def started(self, count: int) -> list[dict[str, object]]:
+        """What the drains saw, once `count` of them have started."""
+        for _ in range(2000):
+            if len(found := sorted(self.seen.glob("*.started"))) >= count:
+                return [json.loads(path.read_text()) for path in found]
+            time.sleep(0.005)
+        raise AssertionError(f"{len(found)} drains started, not {count}")
+
+    def release(self) -> None:
+        (self.seen / "release").touch()
+        while list(self.seen.glob("*.started")):
+            time.sleep(0.005)
+
+
+@pytest.fixture
+def drains(tmp_path: Path, project: Project) -> Iterator[Drains]:
+    made = Drains(tmp_path)
+    project.environ = {"REFLECTOR_NO_SPAWN": "", "SEEN": str(made.seen)}
+    yield made
+    made.release()
+
+
+@pytest.mark.parametrize("name", ["SessionEnd", "PreCompact", "SubagentStop"])
+def test_the_hook_returns_while_its_drain_still_runs(project: Project, drains: Drains, name: str) -> None:
+    read, write = os.pipe()
+    os.set_inheritable(write, True)
+    process = project.start(drains.command, pass_fds=[write])
+    os.close(write)
+    assert process.communicate(json.dumps(event(name)).encode(), timeout=10) == (b"", b"")
+    assert process.returncode == 0
+    (seen,) = drains.started(1)  # and runs until it is released
+    assert os.read(read, 1) == b""  # the agent's other pipes are closed too
+    os.close(read)
+    assert seen["argv"] == ["--project", str(project.path), "drain"]
+    assert (seen["leader"], seen["cwd"], seen["isolated"]) == (True, "/", 1)
+    streams = seen["open"]
+    assert isinstance(streams, dict)
+    assert {fd: streams[fd] for fd in "012"} == dict.fromkeys("012", "/dev/null")
+
+
+def test_a_drain_outlives_the_kill_of_the_agents_process_group(project: Project, drains: Drains) -> None:
+    process = project.start(drains.command, start_new_session=True)
+    process.communicate(json.dumps(event("SessionEnd")).encode(), timeout=10)
+    drains.started(1)
+    with pytest.raises(ProcessLookupError):  # the drain is in no group of the hook's
+        os.killpg(process.pid, 9)
+    drains.release()
+    assert len(list(drains.seen.glob("*.ended"))) == 1
+
+
+def test_a_start_drains_what_an_earlier_session_left_and_only_then(project: Project, drains: Drains) -> None:
+    def hook(name: str, **environ: str) -> None:
+        process = project.start(["env", *(f"{key}={value}" for key, value in environ.items()), *drains.command])
+        process.communicate(json.dumps(event(name)).encode(), timeout=10)
+
+    hook("SessionStart")
+    hook("Stop")
+    hook("SubagentStart")
+    time.sleep(0.2)
+    assert list(drains.seen.iterdir()) == []
+    hook("SessionStart")  # the stop waits
+    drains.started(1)
+    (project.spool / "waiting" / "s-1.json").unlink()
+    hook("SessionEnd", REFLECTOR_NO_SPAWN="1")
+    hook("SessionStart")
+    assert len(drains.started(2)) == 2
+
+
+def test_a_broken_payload_starts_no_drain(project: Project, drains: Drains) -> None:
+    process = project.start(drains.command)
+    process.communicate(b"{", timeout=10)
+    time.sleep(0.2)
+    assert list(drains.seen.iterdir()) == []
+
+
+def test_a_drain_that_cannot_start_costs_the_hook_nothing(project: Project, drains: Drains) -> None:
+    code = f"import sys, runpy; sys.executable = '/nowhere'; runpy.run_path({fast.__file__!r}, run_name='__main__')"
+    process = project.start([str(drains.python), "-I", "-S", "-c", code])
+    out, err = process.communicate(json.dumps(event("SessionEnd")).encode(), timeout=10)
+    assert (out, process.returncode) == (b"", 0)
+    assert err.count(b"\n") == 1
+    assert b"drain" in err
+    assert len(list(project.spool.glob("*.json"))) == 1
+
+
+def test_where_the_system_cannot_spawn_into_a_session_the_drain_is_detached_all_the_same(
+    drains: Drains, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEEN", str(drains.seen))
+    start_detached([str(drains.python), "-I", "-m", "reflector", "drain"])
+    (seen,) = drains.started(1)
+    assert (seen["leader"], seen["cwd"]) == (True, "/")
+    assert isinstance(seen["open"], dict)
+    assert {seen["open"][fd] for fd in "012"} == {"/dev/null"}
