@@ -1,0 +1,96 @@
+"""What a person changed in playbook.json, as edits.
+
+Invariant: the edits of `edits_between(base, edited)`, applied to base, give edited. They are computed
+against the document that was written last, not against the ledger's present state, and say only what the
+person touched. Appended to the ledger, they leave the counts that arrived meanwhile as they are.
+
+Bullets are matched by name, never by likeness: a bullet whose name was changed by hand is a removal and
+an addition, because a name means one bullet for ever. The order inside a section is the order of creation
+and not a person's to change, so a bullet that only changed its place gives no edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from .bullet import Bullet
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A new bullet. `name` is None where the person gave none, so that the ledger gives it one."""
+
+    section: str
+    text: str
+    name: str | None = None
+    helpful: int = 0
+    harmful: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Revised:
+    """A bullet's new text."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A bullet's new section, a slug."""
+
+    name: str
+    section: str
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A bullet that is no longer there."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recounted:
+    """Both counters of a bullet, as the person wants them to be now."""
+
+    name: str
+    helpful: int
+    harmful: int
+
+
+Edit = Added | Revised | Moved | Removed | Recounted
+
+
+def edits_between(base: Sequence[Bullet], edited: Sequence[Bullet], unnamed: Collection[str] = ()) -> list[Edit]:
+    """The edits that lead from `base` to `edited`: changes and additions in the order of `edited`, then removals.
+
+    `unnamed` are names of `edited` that the reader made up (`Loaded.named_here`); such a bullet is
+    added without a name. Raises ValueError for a name that one of the two holds twice.
+    """
+    before = _by_name(base, "base")
+    after = _by_name(edited, "edited")
+    edits: list[Edit] = []
+    for name, bullet in after.items():
+        old = before.get(name)
+        if old is None or name in unnamed:
+            given = None if name in unnamed else name
+            edits.append(Added(bullet.section, bullet.text, given, bullet.helpful, bullet.harmful))
+            continue
+        if bullet.text != old.text:
+            edits.append(Revised(name, bullet.text))
+        if bullet.section != old.section:
+            edits.append(Moved(name, bullet.section))
+        if (bullet.helpful, bullet.harmful) != (old.helpful, old.harmful):
+            edits.append(Recounted(name, bullet.helpful, bullet.harmful))
+    edits += [Removed(name) for name in before if name not in after or name in unnamed]
+    return edits
+
+
+def _by_name(bullets: Sequence[Bullet], which: str) -> dict[str, Bullet]:
+    found: dict[str, Bullet] = {}
+    for bullet in bullets:
+        if found.setdefault(bullet.name, bullet) is not bullet:
+            raise ValueError(f"{which} holds {bullet.name} twice; a name means one bullet")
+    return found

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.document import load
+from reflector.playbook.edits import Added, Edit, Moved, Recounted, Removed, Revised, edits_between
+from reflector.playbook.names import SECTIONS
+
+BULLETS = st.builds(
+    Bullet,
+    st.sampled_from([f"pat-{n:03d}" for n in range(1, 7)]),
+    st.sampled_from(list(SECTIONS)),
+    st.sampled_from(["a", "b", "c"]),
+    st.integers(0, 3),
+    st.integers(0, 3),
+)
+PLAYBOOKS = st.lists(BULLETS, max_size=6, unique_by=lambda b: b.name)
+
+
+def applied(base: Sequence[Bullet], edits: Iterable[Edit]) -> dict[str, Bullet]:
+    state = {b.name: b for b in base}
+    for edit in edits:
+        match edit:
+            case Added(section, text, name, helpful, harmful):
+                assert name is not None
+                assert name not in state
+                state[name] = Bullet(name, section, text, helpful, harmful)
+            case Revised(name, text):
+                state[name] = replace(state[name], text=text)
+            case Moved(name, section):
+                state[name] = replace(state[name], section=section)
+            case Removed(name):
+                del state[name]
+            case Recounted(name, helpful, harmful):
+                state[name] = replace(state[name], helpful=helpful, harmful=harmful)
+    return state
+
+
+@given(PLAYBOOKS, PLAYBOOKS)
+def test_the_edits_lead_from_the_base_to_the_edited_document(base: list[Bullet], edited: list[Bullet]) -> None:
+    assert applied(base, edits_between(base, edited)) == {b.name: b for b in edited}
+
+
+@given(PLAYBOOKS, st.randoms(use_true_random=False))
+def test_an_untouched_document_gives_no_edits_in_whatever_order(base: list[Bullet], random: object) -> None:
+    shuffled = list(base)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert edits_between(base, shuffled) == []
+
+
+@given(PLAYBOOKS, PLAYBOOKS, st.dictionaries(st.sampled_from([f"pat-{n:03d}" for n in range(1, 7)]), st.integers(1, 9)))
+def test_counts_that_arrived_meanwhile_survive_edits_of_anything_else(
+    base: list[Bullet], edited: list[Bullet], arrived: dict[str, int]
+) -> None:
+    edits = edits_between(base, edited)
+    recounted = {edit.name for edit in edits if isinstance(edit, Recounted | Added)}
+    current = [replace(b, helpful=b.helpful + arrived.get(b.name, 0)) for b in base]
+    for name, bullet in applied(current, edits).items():
+        if name not in recounted:
+            assert bullet.helpful == next(b.helpful for b in current if b.name == name)
+
+
+def test_each_change_is_one_edit() -> None:
+    base = [Bullet("pat-001", "pat", "a", 3, 1), Bullet("pat-002", "pat", "b"), Bullet("mis-001", "mis", "c")]
+    edited = [
+        Bullet("pat-001", "oth", "A", 0, 1),
+        Bullet("ctx-001", "ctx", "d", 1, 0),
+        Bullet("mis-001", "mis", "c"),
+    ]
+    assert edits_between(base, edited) == [
+        Revised("pat-001", "A"),
+        Moved("pat-001", "oth"),
+        Recounted("pat-001", 0, 1),
+        Added("ctx", "d", "ctx-001", 1, 0),
+        Removed("pat-002"),
+    ]
+
+
+def test_a_changed_name_is_a_removal_and_an_addition() -> None:
+    assert edits_between([Bullet("pat-001", "pat", "a", 2)], [Bullet("pat-009", "pat", "a", 2)]) == [
+        Added("pat", "a", "pat-009", 2, 0),
+        Removed("pat-001"),
+    ]
+
+
+def test_a_bullet_written_without_a_name_is_added_without_one() -> None:
+    loaded = load('{"sections": {"PROJECT CONTEXT": [{"text": "uses uv"}]}}')
+    assert edits_between([], loaded.bullets, loaded.named_here) == [Added("ctx", "uses uv")]
+
+
+def test_a_made_up_name_is_not_mistaken_for_the_bullet_that_was_removed() -> None:
+    # The person deleted pat-001 and wrote another bullet without a name: the reader may call it pat-001.
+    loaded = load('{"sections": {"PATTERNS & APPROACHES": [{"text": "new"}]}}')
+    assert loaded.named_here == {"pat-001"}
+    assert edits_between([Bullet("pat-001", "pat", "old", 7)], loaded.bullets, loaded.named_here) == [
+        Added("pat", "new"),
+        Removed("pat-001"),
+    ]
+
+
+def test_a_name_held_twice_is_refused() -> None:
+    twice = [Bullet("pat-001", "pat", "a"), Bullet("pat-001", "pat", "b")]
+    with pytest.raises(ValueError, match="edited holds pat-001 twice"):
+        edits_between([], twice)
+    with pytest.raises(ValueError, match="base holds pat-001 twice"):
+        edits_between(twice, [])
