@@ -9,13 +9,7 @@ agent's user milliseconds at every session's start and end, so the road that is 
 `sys`, `time`, `posix` and `_json` only; `re`, `json` or `pathlib` alone would cost more than all of it.
 What is slow (rendering, a project that cannot be written) imports what it needs when it happens.
 
-The state folder, `<project>/.claude/reflector/` (0700, files 0600):
-
-    .gitignore              `*`: nothing in here belongs in a repository
-    injection.txt           the rendered playbook; line 1 a stamp, line 2 the JSON form, the rest the text
-    spool/<name>.json       one delivery each, oldest first by name: `<time_ns>-<pid>-<n>`
-    spool/waiting/          the newest Stop of each session; a stop is not an end
-    spool/broken/           payloads that could not be understood, verbatim
+The state folder that it fills is described in `reflector.hooks.spool`.
 """
 
 # pathlib would cost more than everything that is done here:
@@ -38,6 +32,8 @@ MAX_INJECTION = 128 * 1024
 NO_FOLLOW = getattr(system, "O_NOFOLLOW", 0)
 BINARY = getattr(system, "O_BINARY", 0)
 NEW = system.O_WRONLY | system.O_CREAT | system.O_EXCL | NO_FOLLOW | BINARY
+#: Tells names apart that one process makes within one tick of a coarse clock.
+SERIAL = iter(range(1 << 62))
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
 
@@ -54,11 +50,10 @@ def environment(name: str) -> str:
 
 def read_all(fd: int, limit: int) -> bytes:
     """Up to `limit` + 1 bytes: one more than allowed shows that there was more."""
-    parts: list[bytes] = []
-    size = 0
-    while size <= limit:
+    data = bytearray()
+    while len(data) <= limit:
         try:
-            part = system.read(fd, min(limit + 1 - size, 1 << 20))
+            part = system.read(fd, min(limit + 1 - len(data), 1 << 20))
         except BlockingIOError:  # a client may leave its pipes non-blocking
             from select import select
 
@@ -66,13 +61,12 @@ def read_all(fd: int, limit: int) -> bytes:
             continue
         if not part:
             break
-        parts.append(part)
-        size += len(part)
-    return b"".join(parts)
+        data += part
+    return bytes(data)
 
 
 def read_file(path: str, limit: int) -> bytes:
-    """At most `limit` bytes of a file of ours; symlinks are refused (OSError)."""
+    """At most `limit` bytes of a file of ours; a symlink is refused (OSError)."""
     fd = system.open(path, system.O_RDONLY | NO_FOLLOW | BINARY)
     try:
         return read_all(fd, limit)[:limit]
@@ -176,15 +170,9 @@ def write_durably(folder: str, data: bytes, name: str = "") -> str:
 
     The temporary file's name carries time and process: a reader can tell what a killed hook left behind.
     """
-    attempt = 0
-    while True:
-        own = f"{time_ns():020d}-{system.getpid()}-{attempt}.json"
-        temporary = f"{folder}/.{own}.tmp"
-        try:
-            fd = system.open(temporary, NEW, 0o600)
-            break
-        except FileExistsError:  # another process of this number, in a container that shares the folder
-            attempt += 1
+    own = f"{time_ns():020d}-{system.getpid()}-{next(SERIAL)}.json"
+    temporary = f"{folder}/.{own}.tmp"
+    fd = system.open(temporary, NEW, 0o600)
     path = f"{folder}/{name or own}"
     try:
         try:

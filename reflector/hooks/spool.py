@@ -4,8 +4,15 @@ Invariant: a delivery is in exactly one place. It is pending, waiting, failed or
 these is one rename that is synced, and only `settle` ends it. So a drain may be killed at any point: what
 it had not settled is still there, and taking it in again adds nothing to the ledger.
 
-The layout and the writing side are those of `reflector.hooks.fast`; this adds `spool/failed/`, where each
-delivery that could not be taken in lies beside `<same name>.error`, which tells why and how often.
+The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled by `reflector.hooks.fast`:
+
+    .gitignore              `*`: nothing in here belongs in a repository
+    injection.txt           the rendered playbook: a stamp, the JSON form in one line, the text
+    drain.lock              held by the process that takes the spool in
+    spool/<name>.json       one delivery each, oldest first by name: `<time_ns>-<pid>-<n>`
+    spool/waiting/          the newest Stop of each session; a stop is not an end
+    spool/broken/           payloads that could not be understood, verbatim
+    spool/failed/           deliveries that could not be taken in; `<same name>.error` tells why, how often
 """
 
 from __future__ import annotations

@@ -1,0 +1,51 @@
+"""Run the benchmarks named on the command line, else all: `python -m benchmarks [--quick] [hook …]`.
+
+Each `bench_<name>.py` here has `rows(quick) -> list[Row]`. A full run prints one table and writes it to
+RESULTS.md; a partial one only prints. Exits 1 where a goal was missed.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+from benchmarks.harness import Row, machine, table
+
+FOLDER = Path(__file__).parent
+
+
+def main(arguments: list[str]) -> int:
+    known = sorted(path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py"))
+    quick = "--quick" in arguments
+    named = [argument for argument in arguments if argument != "--quick"]
+    if unknown := [name for name in named if name not in known]:
+        print(f"no benchmark is called {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
+        return 2
+    rows: list[Row] = []
+    for name in named or known:
+        begun = time.perf_counter()
+        print(f"{name} …", end=" ", file=sys.stderr, flush=True)
+        rows += import_module(f"benchmarks.bench_{name}").rows(quick)
+        print(f"{time.perf_counter() - begun:.0f} s", file=sys.stderr)
+    printed = table(rows)
+    print(printed, end="")
+    if not named and not quick:
+        where = f"Measured with `python -m benchmarks` on {machine(_sqlite_versions())}.\n"
+        how = "Each ratio is the median of pairs measured in turn in one run; times are medians.\n"
+        (FOLDER / "RESULTS.md").write_text(f"# Measured\n\n{where}{how}\n{printed}", "utf-8")
+    return 0 if all(row.met for row in rows) else 1
+
+
+def _sqlite_versions() -> list[str]:
+    """The interpreter's SQLite, and the one from the wheel that is used instead where there is one."""
+    versions = [f"{import_module('sqlite3').sqlite_version} (interpreter)"]
+    with suppress(ImportError):
+        versions.append(f"{import_module('pysqlite3').sqlite_version} (pysqlite3)")
+    return versions
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

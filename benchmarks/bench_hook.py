@@ -1,0 +1,148 @@
+"""What the agent's user waits for: the hook as a process, against the bare start of its interpreter.
+
+Run against the interpreter that runs this; the installed form is the one that `reflector install` writes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.harness import Row, Side, paired_ratio, timed
+from reflector.hooks import fast
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.document import dump
+from reflector.playbook.names import SECTIONS
+
+CHECKOUT = Path(fast.__file__).parents[2]
+BARE = [sys.executable, "-I", "-S", "-c", "pass"]
+INSTALLED = [sys.executable, "-I", "-S", fast.__file__]
+#: What pip writes as bin/reflector.
+WRAPPER = """\
+import re
+import sys
+from reflector.__main__ import main
+if __name__ == '__main__':
+    sys.argv[0] = re.sub(r'(-script\\.pyw|\\.exe)?$', '', sys.argv[0])
+    sys.exit(main())
+"""
+
+
+def rows(quick: bool) -> list[Row]:
+    """Injection, spool record, both by the console script, eight at once, and with the drain's start."""
+    pairs = 30 if quick else 100
+    with tempfile.TemporaryDirectory() as folder:
+        return _Bench(Path(folder), pairs).rows()
+
+
+class _Bench:
+    def __init__(self, folder: Path, pairs: int) -> None:
+        self.folder, self.pairs = folder, pairs
+        self.project = folder / "project"
+        (self.project / ".claude").mkdir(parents=True)
+        slugs = list(SECTIONS)
+        bullets = [
+            Bullet(
+                f"{slugs[n % 5]}-{n:03d}", slugs[n % 5], f"Prefer the plain way in case {n}, it held up", n % 9, n % 4
+            )
+            for n in range(100)
+        ]
+        (self.project / ".claude/playbook.json").write_bytes(dump(bullets, None))
+        transcript = folder / "transcript.jsonl"
+        transcript.write_text('{"type":"user"}\n' * 1000)
+        common = {"session_id": "00000000-0000-4000-8000-000000000000", "transcript_path": str(transcript)}
+        self.start = self._payload("start", common | {"hook_event_name": "SessionStart", "source": "startup"})
+        self.end = self._payload("end", common | {"hook_event_name": "SessionEnd", "reason": "other"})
+        wrapper = folder / "reflector"
+        wrapper.write_text(WRAPPER)
+        self.script = [sys.executable, str(wrapper), "hook"]
+        # A checkout on PYTHONPATH is found as an installed package is; -I ignores the variable.
+        environ = {key: value for key, value in os.environ.items() if not key.startswith(("CLAUDE", "PYTHON"))}
+        self.environ = environ | {
+            "CLAUDE_PROJECT_DIR": str(self.project),
+            "HOME": str(folder),
+            "PYTHONPATH": str(CHECKOUT),
+            "REFLECTOR_NO_SPAWN": "1",
+        }
+        assert self._output(INSTALLED, self.start).count(b"] helpful=") == 100  # rendered from here on
+        assert self._output(self.script, self.start).count(b"] helpful=") == 100
+
+    def rows(self) -> list[Row]:
+        bare, venv = self._side(BARE), self._side([sys.executable, "-c", "pass"])
+        drain = self.environ | {"REFLECTOR_NO_SPAWN": ""}
+        return [
+            self._row("installed hook, inject 100 bullets", bare, self._side(INSTALLED, self.start), 1.6),
+            self._row("installed hook, one durable spool record", bare, self._side(INSTALLED, self.end), 1.9),
+            self._row(
+                "installed hook, spool record and start of the drain",
+                bare,
+                self._side(INSTALLED, self.end, environ=drain, after=_settle),
+                1.9,
+                "until the hook is back; the drain runs on by itself",
+                pairs=30,
+            ),
+            self._row(
+                "installed hook, 8 spool records at once",
+                self._side(BARE, times=8),
+                self._side(INSTALLED, self.end, times=8),
+                1.9,
+                "until the last of 8 is back",
+            ),
+            self._row("`reflector hook`, inject 100 bullets", venv, self._side(self.script, self.start), 2.0),
+            self._row("`reflector hook`, one durable spool record", venv, self._side(self.script, self.end), 2.0),
+        ]
+
+    def _row(self, part: str, floor: Side, ours: Side, goal: float, note: str = "", pairs: int | None = None) -> Row:
+        return Row(part, *paired_ratio(floor, ours, pairs or self.pairs), goal, note)
+
+    def _payload(self, name: str, payload: dict[str, str]) -> Path:
+        path = self.folder / f"{name}.json"
+        path.write_text(json.dumps(payload | {"cwd": str(self.project)}))
+        return path
+
+    def _output(self, command: list[str], payload: Path) -> bytes:
+        with payload.open("rb") as stdin:
+            done = subprocess.run(command, stdin=stdin, stdout=subprocess.PIPE, env=self.environ, check=True)
+        return done.stdout
+
+    def _side(
+        self,
+        command: list[str],
+        payload: Path | None = None,
+        *,
+        times: int = 1,
+        environ: dict[str, str] | None = None,
+        after: Callable[[], None] | None = None,
+    ) -> Side:
+        def run() -> None:
+            running = []
+            for _ in range(times):
+                with open(payload or os.devnull, "rb") as stdin:
+                    running.append(
+                        subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, env=environ or self.environ)
+                    )
+            for process in running:
+                process.communicate()
+                assert process.returncode == 0
+
+        side = timed(run)
+        if after is None:
+            return side
+
+        def then() -> float:
+            took = side()
+            after()
+            return took
+
+        return then
+
+
+def _settle() -> None:
+    """Let a drain that was started come to its end, so that it does not run beside the next floor."""
+    time.sleep(0.25)
