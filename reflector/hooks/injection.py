@@ -115,7 +115,7 @@ def write_injection(project: str | os.PathLike[str]) -> bytes:
     with path.open("rb") as file:
         stamp = fast.injection_stamp(folder, os.fstat(file.fileno()))
         loaded = load(file.read(MAX_BYTES + 1))
-    if loaded.bullets is None:
+    if loaded.format == "unreadable":
         raise ValueError(f"{path}: {loaded.problems[0]}")
     bullets = [bullet for bullet in loaded.bullets if bullet.name not in loaded.named_here]
     rendered = render(bullets, template(Path(folder))) if bullets else render((), "")

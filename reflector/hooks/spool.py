@@ -22,7 +22,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -319,7 +319,8 @@ def _read_all(folder: Path) -> list[Delivery]:
         except ValueError:
             spool_dir = folder.parent if folder.name == "waiting" else folder
             aside = Path(fast.private_folder(str(spool_dir / "broken")))
-            path.rename(aside / f"{time.time_ns():020d}-{path.name}")
+            with suppress(FileNotFoundError):  # another reader was first
+                path.rename(aside / f"{time.time_ns():020d}-{path.name}")
             _sync(aside, folder)
     return found
 
