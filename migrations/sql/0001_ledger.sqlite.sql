@@ -64,9 +64,8 @@ CREATE TABLE projection (
     code_version INTEGER NOT NULL,
     policy_id TEXT NOT NULL,
     position INTEGER NOT NULL,
-    chain TEXT NOT NULL,
     state_hash TEXT NOT NULL,
-    status TEXT NOT NULL,
+    updated_at TEXT,
     PRIMARY KEY (playbook_id, name),
     FOREIGN KEY(playbook_id) REFERENCES playbook (id)
 ) WITHOUT ROWID, STRICT;
@@ -89,20 +88,6 @@ CREATE TABLE retraction (
 
 CREATE UNIQUE INDEX retraction_by_target ON retraction (playbook_id, target_id);
 
-CREATE TABLE tag (
-    playbook_id INTEGER NOT NULL,
-    position INTEGER NOT NULL,
-    name TEXT NOT NULL,
-    tag INTEGER NOT NULL,
-    active INTEGER NOT NULL,
-    session_id TEXT,
-    reflection_id TEXT,
-    PRIMARY KEY (playbook_id, position),
-    FOREIGN KEY(playbook_id) REFERENCES playbook (id)
-) WITHOUT ROWID, STRICT;
-
-CREATE INDEX tag_count ON tag (playbook_id, name, active, tag);
-
 CREATE TABLE session_window (
     playbook_id INTEGER NOT NULL,
     position INTEGER NOT NULL,
@@ -116,3 +101,17 @@ CREATE TABLE session_window (
 ) WITHOUT ROWID, STRICT;
 
 CREATE INDEX window_open ON session_window (playbook_id, position) WHERE state IN ('pending', 'answered', 'failed');
+
+CREATE TABLE tag (
+    playbook_id INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    tag INTEGER NOT NULL,
+    active INTEGER NOT NULL,
+    session_id TEXT,
+    reflection_id TEXT,
+    PRIMARY KEY (playbook_id, position),
+    FOREIGN KEY(playbook_id) REFERENCES playbook (id)
+) WITHOUT ROWID, STRICT;
+
+CREATE INDEX tag_count ON tag (playbook_id, name, active, tag);

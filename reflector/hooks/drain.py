@@ -165,3 +165,18 @@ def source_of(delivery: Delivery) -> Source | None:
         agent_id=delivery.agent_id,
         reason=delivery.reason or delivery.trigger,
     )
+
+
+def is_untouched(project: Project) -> bool:
+    """True where there is neither ledger, playbook nor delivery: a question there has nothing to read."""
+    return not project.has_ledger() and not project.playbook_json.exists() and not spool.pending_for(project.root)
+
+
+def refresh(project: Project) -> None:
+    """Take in what lies ready before a question is answered, unless another process is at it.
+
+    Only deliveries and edits: what a model would be asked for waits for the drain.
+    """
+    with open_road(project, wait=False) as road:
+        if road is not None and project.config.backend == "rules" and spool.pending_for(project.root):
+            _drain_once(road, Drained(), retry_failed=False, progress=None)

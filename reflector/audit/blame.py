@@ -1,0 +1,153 @@
+"""Why a bullet's counters are what they are: every step of them, with the session, the verdict and the reason.
+
+Invariant: the running totals end at the counters that the playbook shows, under the policy in force; a tag
+that does not count is listed too, with the reason it does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from reflector.ledger import event as ev
+from reflector.ledger.event import Event, identity
+from reflector.ledger.store import BulletRow, Ledger
+from reflector.playbook.counting import Counting, member
+
+
+class UnknownBullet(LookupError):
+    """No bullet of this name was ever in the ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event that set, moved or failed to move a bullet's counters.
+
+    tag         helpful, harmful, neutral, or None for a baseline (imported, added with counts, recounted)
+    counted     whether it is in the count today
+    disposition counted, neutral, unknown_bullet, … as the event says; retracted, recounted or double for a
+                counted tag that is not in the count today; baseline for a start value
+    helpful, harmful   the totals after this step
+    """
+
+    position: int
+    recorded_at: str
+    session_id: str | None
+    reflection_id: str | None
+    tag: str | None
+    counted: bool
+    disposition: str
+    rationale: str | None
+    backend: str | None
+    model: str | None
+    helpful: int
+    harmful: int
+
+
+def blame(ledger: Ledger, name: str) -> list[Step]:
+    """The steps of a bullet's counters, oldest first. Raises UnknownBullet, LedgerError."""
+    row = next((row for row in ledger.rows() if row.name == name), None)
+    if row is None:
+        raise UnknownBullet(name)
+    return _Blame(ledger, row, ledger.counting()).steps()
+
+
+class _Blame:
+    def __init__(self, ledger: Ledger, row: BulletRow, policy: Counting) -> None:
+        self.ledger = ledger
+        self.row = row
+        self.policy = policy
+        self.helpful: set[str] = set()
+        self.harmful: set[str] = set()
+        self.baseline = (0, 0)
+        self.completed: dict[str | None, Event | None] = {}
+
+    def steps(self) -> list[Step]:
+        active = dict(self.ledger.tags_of(self.row.name))
+        baselines = [event for event in self._baselines() if event.position not in active]
+        events = sorted([*self.ledger.at(sorted(active)), *baselines], key=lambda event: event.position)
+        recounts = [event.position for event in baselines if event.type == ev.BULLET_RECOUNTED]
+        last_recount = max(recounts, default=0)
+        steps = [self._step(event, active.get(event.position), last_recount) for event in events]
+        return [step for step in steps if step is not None]
+
+    def _baselines(self) -> list[Event]:
+        created = self.ledger.at([self.row.position])
+        recounts = self.ledger.events(types=[ev.BULLET_RECOUNTED])
+        return created + [event for event in recounts if event.data and event.data.get("name") == self.row.name]
+
+    def _step(self, event: Event, active: bool | None, last_recount: int) -> Step | None:
+        if active is None:
+            return self._baseline(event)
+        data = event.data or {}
+        tag, disposition = data.get("tag"), data.get("disposition", "malformed")
+        counted = active
+        if disposition == "counted":
+            if not active:
+                disposition = "recounted" if event.position < last_recount else "retracted"
+            else:
+                members = self.helpful if tag == "helpful" else self.harmful
+                key = member(self.policy, event.event_id, event.reflection_id, event.session_id)
+                if key in members:
+                    counted, disposition = False, "double"
+                members.add(key)
+        completed = self._completed(event.reflection_id)
+        return self._made(
+            event,
+            tag=str(tag) if tag is not None else None,
+            counted=counted,
+            disposition=disposition,
+            rationale=_rationale(completed, data.get("index")),
+            backend=(completed or {}).get("backend", event.actor),
+            model=(completed or {}).get("model"),
+        )
+
+    def _baseline(self, event: Event) -> Step | None:
+        values = next((item for item in _items(event) if item.get("name") == self.row.name), None)
+        if values is None:
+            return None
+        baseline = (values.get("helpful", 0), values.get("harmful", 0))
+        if event.type != ev.BULLET_RECOUNTED and baseline == (0, 0):
+            return None
+        self.baseline = baseline
+        self.helpful.clear()
+        self.harmful.clear()
+        how = {ev.PLAYBOOK_IMPORTED: "imported", ev.BULLET_RECOUNTED: "set by hand"}.get(event.type, "added")
+        return self._made(
+            event,
+            tag=None,
+            counted=True,
+            disposition="baseline",
+            rationale=f"{how} with {baseline[0]} helpful, {baseline[1]} harmful",
+            backend=None,
+            model=None,
+        )
+
+    def _made(self, event: Event, **values: Any) -> Step:
+        return Step(
+            position=event.position,
+            recorded_at=event.recorded_at,
+            session_id=event.session_id,
+            reflection_id=event.reflection_id,
+            helpful=self.baseline[0] + len(self.helpful),
+            harmful=self.baseline[1] + len(self.harmful),
+            **values,
+        )
+
+    def _completed(self, reflection_id: str | None) -> dict[str, Any] | None:
+        if reflection_id not in self.completed:
+            event_id = identity(ev.REFLECTION_COMPLETED, reflection_id or "")
+            self.completed[reflection_id] = self.ledger.event(event_id)
+        event = self.completed[reflection_id]
+        return dict(event.data) if event is not None and event.data is not None else None
+
+
+def _items(event: Event) -> list[dict[str, Any]]:
+    data = dict(event.data or {})
+    return list(data.get("bullets", ())) if event.type == ev.PLAYBOOK_IMPORTED else [data]
+
+
+def _rationale(completed: dict[str, Any] | None, index: object) -> str | None:
+    if completed is None:
+        return None
+    return next((r["rationale"] for r in completed.get("rationales", ()) if r.get("index") == index), None)

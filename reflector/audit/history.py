@@ -1,0 +1,168 @@
+"""What happened, told in one line an event, and all that is known of one session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from reflector.ledger import event as ev
+from reflector.ledger.event import Event
+from reflector.ledger.store import BulletRow, Ledger, WindowRow
+
+
+class UnknownSession(LookupError):
+    """No window of this session was ever recorded; `candidates` are sessions whose id begins alike."""
+
+    def __init__(self, session_id: str, candidates: list[str]) -> None:
+        super().__init__(session_id)
+        self.candidates = candidates
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStory:
+    """A session's windows with how far each came, and its events in order."""
+
+    session_id: str
+    windows: list[WindowRow]
+    events: list[Event]
+
+
+def session_story(ledger: Ledger, session_id: str) -> SessionStory:
+    """All that is known of a session, by its id or the unique beginning of one. Raises UnknownSession."""
+    known = dict.fromkeys(window.session_id for window in ledger.windows() if window.session_id)
+    if session_id not in known:
+        candidates = [name for name in known if name.startswith(session_id)]
+        if len(candidates) != 1:
+            raise UnknownSession(session_id, candidates)
+        session_id = candidates[0]
+    return SessionStory(session_id, ledger.windows(session_id), list(ledger.events(session_id=session_id)))
+
+
+def summary(event: Event) -> str:
+    """One line that tells what an event says."""
+    if event.data is None:
+        return "(redacted)"
+    teller = _TELLERS.get(event.type)
+    return teller(event.data) if teller else ""
+
+
+def _imported(data: Any) -> str:
+    return f"{len(data.get('bullets', ()))} bullets from a file ({data.get('format')})"
+
+
+def _added(data: Any) -> str:
+    return f"{data.get('name')} in {data.get('section')}: {data.get('text')}"
+
+
+def _revised(data: Any) -> str:
+    return f"{data.get('name')}: {data.get('text')}"
+
+
+def _moved(data: Any) -> str:
+    return f"{data.get('name')} to {data.get('section')}"
+
+
+def _removed(data: Any) -> str:
+    into = f", into {data['into']}" if data.get("into") else ""
+    return f"{data.get('name')} ({data.get('reason')}{into})"
+
+
+def _counters(data: Any) -> str:
+    return f"{data.get('name')} helpful={data.get('helpful')} harmful={data.get('harmful')}"
+
+
+def _session(data: Any) -> str:
+    window = data.get("window", {})
+    parts = [f"{window.get('records')} records by {data.get('trigger')}"]
+    for key in ("cited", "retired", "unknown"):
+        if data.get(key):
+            parts.append(f"{key} {', '.join(data[key][:8])}")
+    return "; ".join(parts)
+
+
+def _reason(data: Any) -> str:
+    return str(data.get("reason") or "")
+
+
+def _answered(data: Any) -> str:
+    return f"{data.get('backend')} ({data.get('model')}), {data.get('mode')}"
+
+
+def _completed(data: Any) -> str:
+    return str(data.get("analysis") or "")
+
+
+def _failed(data: Any) -> str:
+    return f"{data.get('stage')}: {data.get('message')}"
+
+
+def _tagged(data: Any) -> str:
+    how = "" if data.get("disposition") in {"counted", "neutral"} else f" ({data.get('disposition')})"
+    return f"{data.get('name')} {data.get('tag')}{how}"
+
+
+def _policy(data: Any) -> str:
+    return f"counting {data.get('counting')}"
+
+
+_TELLERS = {
+    ev.PLAYBOOK_IMPORTED: _imported,
+    ev.BULLET_ADDED: _added,
+    ev.BULLET_REVISED: _revised,
+    ev.BULLET_MOVED: _moved,
+    ev.BULLET_REMOVED: _removed,
+    ev.BULLET_RECOUNTED: _counters,
+    ev.BULLET_ASSERTED: _counters,
+    ev.SESSION_RECORDED: _session,
+    ev.REFLECTION_SKIPPED: _reason,
+    ev.REFLECTION_ANSWERED: _answered,
+    ev.REFLECTION_COMPLETED: _completed,
+    ev.REFLECTION_FAILED: _failed,
+    ev.BULLET_TAGGED: _tagged,
+    ev.EVIDENCE_RETRACTED: _reason,
+    ev.EVENT_REDACTED: _reason,
+    ev.POLICY_ADOPTED: _policy,
+}
+
+
+def as_json(event: Event) -> dict[str, Any]:
+    """An event as a JSON object: every column by its name, the packed record keys left out of `data`."""
+    whole = whole_event(event)
+    if whole["data"] is not None and isinstance(whole["data"].get("window"), dict):
+        window = {key: value for key, value in whole["data"]["window"].items() if key != "keys"}
+        whole["data"] = {**whole["data"], "window": window}
+    return whole
+
+
+def whole_event(event: Event) -> dict[str, Any]:
+    """An event as a JSON object with everything that its hashes cover."""
+    return {
+        "position": event.position,
+        "event_id": event.event_id,
+        "type": event.type,
+        "schema_version": event.schema_version,
+        "occurred_at": event.occurred_at,
+        "recorded_at": event.recorded_at,
+        "actor": event.actor,
+        "session_id": event.session_id,
+        "reflection_id": event.reflection_id,
+        "target_id": event.target_id,
+        "data": dict(event.data) if event.data is not None else None,
+        "data_hash": event.data_hash,
+        "meta": dict(event.meta),
+        "chain": event.chain,
+    }
+
+
+def about(ledger: Ledger, row: BulletRow) -> list[Event]:
+    """Every event that says something of one bullet: how it came, changed and went, and its tags."""
+    changes = (ev.BULLET_REVISED, ev.BULLET_MOVED, ev.BULLET_REMOVED, ev.BULLET_RECOUNTED, ev.BULLET_ASSERTED)
+    positions = {row.position, *(position for position, _ in ledger.tags_of(row.name))}
+    positions.update(e.position for e in ledger.events(types=changes) if e.data and e.data.get("name") == row.name)
+    return ledger.at(sorted(positions))
+
+
+def last_events(ledger: Ledger, count: int) -> Iterator[Event]:
+    """The newest events, oldest of them first."""
+    return ledger.events(after=max(0, ledger.head().position - count))

@@ -1,0 +1,170 @@
+"""The `reflector` command and how it ends.
+
+Invariant: exit code 0 when all is well, 1 for drift, tampering or something that could not be done, 2 for usage
+and configuration. An error is one message on stderr that names the thing, the value and the way out; a
+traceback is a bug of ours. A command's module is imported when the command runs, not before.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reflector import __version__
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger
+    from reflector.project import Project
+
+#: Commands: name -> (module, function, one line of help). A test holds the lines equal to the commands' own.
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "demo": ("demo", "demo", "Show the whole road on bundled sessions; nothing to configure."),
+    "hook": ("hook", "hook", "Take one hook event from stdin; called by the agent."),
+    "ingest": ("road", "ingest", "Take in transcripts or hook JSON; safe to repeat."),
+    "drain": ("road", "drain", "Take in what the hooks left and finish what is pending."),
+    "status": ("status", "status", "Show what is there, what waits and what failed."),
+    "list": ("playbook", "list_", "List the playbook's bullets with their counters."),
+    "show": ("playbook", "show", "Show one bullet with its history."),
+    "add": ("playbook", "add", "Add a bullet under the next free name."),
+    "import": ("playbook", "import_", "Adopt a playbook.json with its counters as the baseline."),
+    "export": ("playbook", "export", "Print the playbook as json, md or csv, or the events as ndjson."),
+    "log": ("audit", "log", "List what happened, event by event."),
+    "blame": ("audit", "blame", "Explain each count of a bullet: session, verdict, reason, totals."),
+    "session": ("audit", "session", "Tell all that is known of one session."),
+    "rebuild": ("ledger", "rebuild", "Rebuild the playbook from the events."),
+    "verify": ("ledger", "verify", "Prove that the ledger is what was appended; silent when it is."),
+    "completion": ("completion", "completion", "Print the shell's completion script."),
+}
+
+
+class _Commands(click.Group):
+    """The commands of `COMMANDS`, imported when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command: click.Command = getattr(import_module(f"reflector.cli.{entry[0]}"), entry[1])
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else " See 'reflector --help'."
+            ctx.fail(f"no command '{args[0]}'.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="reflector")
+@click.option(
+    "--project",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The project's folder. Default: the nearest one above with .claude or .git.",
+)
+@click.pass_context
+def reflector(ctx: click.Context, project: Path | None) -> None:
+    """An event-sourced playbook for coding agents: every helpful and harmful count can be explained."""
+    ctx.obj = Place(project)
+
+
+class Place:
+    """Where a command works: the project is found and configured when a command first asks."""
+
+    def __init__(self, root: Path | None) -> None:
+        self.root = root
+
+    def project(self, **flags: Any) -> Project:
+        """The project, with a command's flags over its settings. Raises ConfigError."""
+        from reflector.project import Project, find_project
+
+        root = (self.root or find_project()).absolute()
+        if not root.is_dir():
+            raise click.UsageError(f"the project {root} is not a folder; name one with --project")
+        return Project.at(root, flags=flags)
+
+    @contextmanager
+    def reading(self) -> Iterator[Ledger]:
+        """The project's ledger for a question, with what the hooks left and people edited taken in first.
+
+        A question never waits for a drain that is at work, and asked where there is no playbook it leaves
+        nothing behind.
+        """
+        from reflector.hooks.drain import is_untouched, refresh
+        from reflector.ledger.store import Ledger
+
+        project = self.project()
+        if is_untouched(project):
+            with Ledger.open("sqlite://") as nothing:
+                yield nothing
+            return
+        refresh(project)
+        with project.open_ledger() as ledger:
+            yield ledger
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    try:
+        code = reflector.main(arguments, prog_name="reflector", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        print("reflector: stopped; what was taken in stays, run the same command again", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough; keep the interpreter from complaining about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        code = _known(error)
+        if code is None:
+            raise
+        from reflector.cli.output import safe
+
+        print(f"reflector: {safe(_words(error))}", file=sys.stderr)
+        return code
+
+
+def _known(error: Exception) -> int | None:
+    """The exit code of an error that a person can mend; None for a bug."""
+    from reflector.config import ConfigError
+    from reflector.curation.bullets import BulletRefused
+    from reflector.curation.playbook_file import PlaybookRefused
+    from reflector.ledger.errors import LedgerError
+    from reflector.transcripts.source import UnknownTranscript
+
+    if isinstance(error, ConfigError):
+        return 2
+    if isinstance(error, LedgerError | PlaybookRefused | BulletRefused | UnknownTranscript | OSError):
+        return 1
+    return None
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror or error}"
+    return str(error)

@@ -1,0 +1,119 @@
+"""`reflector demo`: the whole road on bundled sessions, in a project of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from reflector.hooks import fast
+
+_DATA = Path(__file__).resolve().parent.parent / "demo"
+#: What the agent reports: the first session is compacted before it ends, and its end is reported twice.
+_REPORTS = (
+    ("PreCompact", {"trigger": "auto"}, 1),
+    ("SessionEnd", {"reason": "other"}, 1),
+    ("SessionEnd", {"reason": "other"}, 1),
+    ("SessionEnd", {"reason": "logout"}, 2),
+    ("SessionEnd", {"reason": "other"}, 3),
+)
+
+
+@click.command()
+@click.option("--keep", type=click.Path(path_type=Path), help="Work in this new folder and keep it, to look around.")
+def demo(keep: Path | None) -> None:
+    """Show the whole road on bundled sessions; nothing to configure.
+
+    Uses no network, no key, and nothing of yours: a project with a playbook and three sessions is made in a
+    temporary folder.
+    """
+    if keep is not None and keep.exists():
+        raise click.UsageError(f"{keep} exists; name a folder that does not, it is made for the demo")
+    with _own_environment(), _folder(keep) as project:
+        _show(project)
+        if keep is not None:
+            click.echo(f"\nLook around:  cd {keep} && reflector list")
+
+
+def _show(project: Path) -> None:
+    (project / ".claude").mkdir(parents=True)
+    shutil.copy(_DATA / "playbook.json", project / ".claude" / "playbook.json")
+    _say("A project has a playbook. This is what the agent reads when a session starts:")
+    click.echo(_hook(project, "SessionStart", {"source": "startup"}, None).strip())
+    _say("It works, and cites what it used: [pat-001], [pat-002], [pref-001]. Three sessions end, one of them")
+    click.echo("compacted first and reported twice. Each hook writes one durable file and is gone:")
+    for event, fields, number in _REPORTS:
+        transcript = _DATA / f"session-{number}.jsonl"
+        _hook(project, event, fields, transcript)
+        click.echo(f"  {event:<11} {json.dumps(fields)[1:-1]:<20} {transcript.name}")
+    _run(project, "The drain takes them in and judges each citation by what followed it:", "drain")
+    _run(project, "The playbook now, best advice first:", "list")
+    _run(project, "Why is pat-001 where it is? The session counts once, however often it was reported:", "blame", "pat-001")
+    _run(project, "And pat-002?", "blame", "pat-002")
+    _run(project, "Everything that happened, append-only and hash-chained:", "log")
+    _run(project, "Is the ledger what was appended? Silence means yes:", "verify")
+
+
+def _say(text: str) -> None:
+    click.echo()
+    click.secho(text, bold=True)
+
+
+def _run(project: Path, why: str, *arguments: str) -> None:
+    from reflector.cli.app import run
+
+    _say(why)
+    click.secho(f"$ reflector {' '.join(arguments)}", fg="cyan")
+    code = run(["--project", str(project), *arguments])
+    if code:
+        raise click.exceptions.Exit(code)
+
+
+def _hook(project: Path, event: str, fields: dict[str, str], transcript: Path | None) -> str:
+    """Call the hook as the agent does: one process, one JSON on stdin."""
+    payload = {"session_id": "", "hook_event_name": event, "cwd": str(project), **fields}
+    if transcript is not None:
+        with transcript.open(encoding="utf-8") as file:
+            payload["session_id"] = json.loads(file.readline())["sessionId"]
+        payload["transcript_path"] = str(transcript)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(fast.__file__)],
+        input=json.dumps(payload).encode(),
+        stdout=subprocess.PIPE,
+        env={**os.environ, "CLAUDE_PROJECT_DIR": str(project), "REFLECTOR_NO_SPAWN": "1"},
+        check=True,
+    )
+    return done.stdout.decode()
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    if keep is not None:
+        keep.mkdir(parents=True)
+        yield keep.absolute()
+        return
+    with tempfile.TemporaryDirectory(prefix="reflector-demo-") as folder:
+        yield Path(folder) / "shop"
+
+
+@contextmanager
+def _own_environment() -> Iterator[None]:
+    """The demo is the same for everybody: none of the person's settings, nothing beside the demo's folder."""
+    before = dict(os.environ)
+    with tempfile.TemporaryDirectory(prefix="reflector-demo-home-") as home:
+        for name in [name for name in os.environ if name.startswith(("REFLECTOR_", "CLAUDE_"))]:
+            del os.environ[name]
+        os.environ.update(XDG_CONFIG_HOME=f"{home}/config", XDG_STATE_HOME=f"{home}/state")
+        try:
+            yield
+        finally:
+            os.environ.clear()
+            os.environ.update(before)

@@ -1,0 +1,172 @@
+"""Commands on the playbook itself: list, show, add, import, export."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.output import note, print_csv, print_json, print_json_lines, safe, short_id, short_time, table
+from reflector.hooks.drain import open_road
+from reflector.ledger.store import BulletRow, Ledger
+from reflector.playbook.bullet import best_first
+from reflector.playbook.names import SECTIONS
+
+
+def _fields(row: BulletRow) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "section": SECTIONS[row.section],
+        "text": row.text,
+        "helpful": row.helpful,
+        "harmful": row.harmful,
+        "status": row.status,
+        "reason": row.reason,
+        "removed_into": row.removed_into,
+        "position": row.position,
+    }
+
+
+@click.command("list")
+@click.option("--all", "everything", is_flag=True, help="Removed bullets too.")
+@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@click.pass_obj
+def list_(place: Place, everything: bool, as_json: bool) -> None:
+    """List the playbook's bullets with their counters."""
+    with place.reading() as ledger:
+        rows = [row for row in ledger.rows() if everything or row.status == "live"]
+    if as_json:
+        print_json([_fields(row) for row in rows])
+        return
+    if not rows:
+        note("The playbook is empty. Add advice with: reflector add pat 'Run the tests before you commit'")
+        return
+    ordered = sorted(rows, key=lambda row: best_first(row.bullet))
+    shown = [
+        (r.name, r.helpful, r.harmful, r.text if r.status == "live" else f"({r.status}) {r.text}") for r in ordered
+    ]
+    table(("name", "helpful", "harmful", "text"), shown, numbers=("helpful", "harmful"))
+
+
+@click.command()
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@click.pass_obj
+def show(place: Place, name: str, as_json: bool) -> None:
+    """Show one bullet with its history."""
+    from reflector.audit.history import about, summary
+    from reflector.audit.history import as_json as event_json
+
+    with place.reading() as ledger:
+        row = find_bullet(ledger, name)
+        events = about(ledger, row)
+    if as_json:
+        print_json({**_fields(row), "events": [event_json(event) for event in events]})
+        return
+    click.echo(safe(row.bullet.line))
+    gone = f", removed ({row.reason}{', into ' + row.removed_into if row.removed_into else ''})"
+    click.echo(f"{SECTIONS[row.section]}{gone if row.status != 'live' else ''}")
+    click.echo()
+    rows = [(e.position, short_time(e.recorded_at), e.type, short_id(e.session_id), summary(e)) for e in events]
+    table(("position", "recorded", "event", "session", "what"), rows, numbers=("position",))
+    note(f"Why the counts are what they are: reflector blame {row.name}")
+
+
+def find_bullet(ledger: Ledger, name: str) -> BulletRow:
+    """The bullet of a name, or a usage error that suggests the nearest one."""
+    rows = {row.name: row for row in ledger.rows()}
+    if name in rows:
+        return rows[name]
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, rows, n=1)
+    hint = f" Did you mean {near[0]}?" if near else " See 'reflector list --all'."
+    raise click.UsageError(f"no bullet is or was called {safe(name)!r} in this ledger.{hint}")
+
+
+@click.command()
+@click.argument("section", type=click.Choice(list(SECTIONS)))
+@click.argument("text")
+@click.pass_obj
+def add(place: Place, section: str, text: str) -> None:
+    """Add a bullet under the next free name.
+
+    SECTION is pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth.
+    """
+    from reflector.curation.bullets import add_bullet
+
+    with open_road(place.project()) as road:
+        assert road is not None
+        bullet = add_bullet(road.ledger, section, text)
+        road.write()
+    click.echo(safe(bullet.line))
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.pass_obj
+def import_(place: Place, file: Path) -> None:
+    """Adopt a playbook.json with its counters as the baseline.
+
+    Understands every legacy form. A file with entries that cannot be taken in is refused as a whole, with each
+    entry named, and left alone. Safe to repeat.
+    """
+    from reflector.curation.playbook_file import PlaybookRefused, import_bullets
+    from reflector.playbook.document import load
+
+    with open_road(place.project()) as road:
+        assert road is not None
+        raw = file.read_bytes()
+        loaded = load(raw, taken=[row.name for row in road.ledger.rows()])
+        if loaded.problems:
+            raise PlaybookRefused(file, loaded.problems)
+        count = import_bullets(road.ledger, road.project, loaded, raw)
+        road.write()
+    for text in loaded.notes:
+        note(text)
+    click.echo(f"{count} bullets imported" if count else "nothing new in this file")
+
+
+@click.command()
+@click.option("--format", "form", type=click.Choice(["json", "md", "csv", "ndjson"]), default="json", show_default=True)
+@click.pass_obj
+def export(place: Place, form: str) -> None:
+    """Print the playbook as json, md or csv, or the events as ndjson.
+
+    json is playbook.json byte for byte; ndjson is the whole ledger, one event a line.
+    """
+    with place.reading() as ledger:
+        _EXPORTS[form](ledger)
+
+
+def _export_json(ledger: Ledger) -> None:
+    from reflector.curation.playbook_file import render
+
+    sys.stdout.buffer.write(render(ledger))
+
+
+def _export_markdown(ledger: Ledger) -> None:
+    import json
+
+    from reflector.playbook.document import dump, format_playbook
+
+    document = json.loads(dump(ledger.bullets(), None))
+    click.echo(safe(format_playbook(document)))
+
+
+def _export_csv(ledger: Ledger) -> None:
+    columns = ("name", "section", "helpful", "harmful", "status", "text")
+    rows = ledger.rows()
+    print_csv(columns, [(r.name, SECTIONS[r.section], r.helpful, r.harmful, r.status, r.text) for r in rows])
+
+
+def _export_ndjson(ledger: Ledger) -> None:
+    from reflector.audit.history import whole_event
+
+    print_json_lines(whole_event(event) for event in ledger.events())
+
+
+_EXPORTS = {"json": _export_json, "md": _export_markdown, "csv": _export_csv, "ndjson": _export_ndjson}

@@ -1,0 +1,135 @@
+"""Taking sessions in: ingest and drain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.output import note, safe, short_id, table
+from reflector.config import BACKENDS
+
+if TYPE_CHECKING:
+    from reflector.hooks.drain import Drained, Road
+
+#: A hook's JSON is small; anything longer is a transcript.
+_HOOK_JSON = 8 * 1024 * 1024
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE…")
+@click.option(
+    "--window",
+    type=click.Choice(["new", "whole"]),
+    default="new",
+    show_default=True,
+    help="new: records no earlier window holds. whole: all of them, counted again.",
+)
+@click.option("--backend", type=click.Choice(BACKENDS), help="Who judges; default: the configured one.")
+@click.pass_obj
+def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | None) -> None:
+    """Take in transcripts or hook JSON; safe to repeat.
+
+    A file that cannot be taken in is named with the reason, the others are taken in all the same; the exit code
+    is 1 then.
+    """
+    from reflector.hooks.drain import open_road
+
+    rows: list[tuple[object, ...]] = []
+    failed: list[str] = []
+    project = place.project(backend=backend)
+    with open_road(project) as road:
+        assert road is not None  # it waited for the lock
+        # The bar goes to stderr, so that a pipe gets the table alone; click hides it where there is no terminal.
+        with click.progressbar(files, label="taking in", show_pos=True, file=click.get_text_stream("stderr")) as bar:
+            for path in bar:
+                try:
+                    rows.append((path.name, *_ingest_one(road, path, window)))
+                except (OSError, ValueError) as error:
+                    reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+                    failed.append(f"{path}: {reason.removeprefix(f'{path}: ')}")
+        road.write()
+    if rows:
+        table(("file", "session", "new", "cited", "reflection"), rows, numbers=("new",))
+    for line in failed:
+        note(f"reflector: {line}")
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def _ingest_one(road: Road, path: Path, window: str) -> tuple[object, ...]:
+    from reflector.hooks import spool
+    from reflector.hooks.drain import source_of
+    from reflector.reflection.intake import Source
+
+    size = path.stat().st_size
+    payload = _hook_json(path, size)
+    if payload is not None:
+        delivery = spool.accept(road.project.root, payload)
+        source = source_of(delivery)
+        if source is None:
+            spool.settle(delivery)
+            return ("", 0, "", "a hook event without a transcript")
+        try:
+            taken = road.take(source, window="whole" if window == "whole" else "new")
+        except (OSError, ValueError) as error:
+            spool.fail(delivery, error)
+            raise
+        spool.settle(delivery)
+    else:
+        taken = road.take(Source(path.absolute(), "ingest", limit=size), window="whole" if window == "whole" else "new")
+    reflected = {item.window_id: item for item in road.finish()}
+    outcome = reflected.get(taken.event_id or "")
+    told = "nothing new" if taken.event_id is None else _told(outcome.outcome, outcome.detail) if outcome else ""
+    return (short_id(taken.session_id), taken.records, ", ".join(taken.cited[:6]), told)
+
+
+def _told(outcome: str, detail: str) -> str:
+    return {"completed": detail or "neutral", "skipped": f"skipped: {detail}"}.get(outcome, f"{outcome}: {detail}")
+
+
+def _hook_json(path: Path, size: int) -> bytes | None:
+    """The bytes of a file that holds one hook payload; None for a transcript."""
+    import json
+
+    if not 0 < size <= _HOOK_JSON:
+        return None
+    raw = path.read_bytes()
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return raw if isinstance(value, dict) and "hook_event_name" in value else None
+
+
+@click.command()
+@click.option("--wait", is_flag=True, help="Wait for a drain that is at work instead of leaving it to it.")
+@click.option("--retry-failed", is_flag=True, help="Try deliveries and reflections that failed again, now.")
+@click.pass_obj
+def drain(place: Place, wait: bool, retry_failed: bool) -> None:
+    """Take in what the hooks left and finish what is pending."""
+    from reflector.hooks.drain import drain as run
+
+    done = run(place.project(), wait=wait, retry_failed=retry_failed)
+    if done is None:
+        note("Another drain is at work; it takes in what lies in the spool.")
+        return
+    _tell(done)
+    if done.failed:
+        raise click.exceptions.Exit(1)
+
+
+def _tell(done: Drained) -> None:
+    for item in done.reflected:
+        if item.outcome == "completed" and item.detail:
+            click.echo(safe(item.detail))
+        elif item.outcome == "failed":
+            note(f"reflection failed, it will be tried again: {item.detail}")
+    if done.synced.kept_aside is not None:
+        note(
+            f"playbook.json was no playbook; it was written anew from the ledger, the old file is {done.synced.kept_aside}"
+        )
+    for where, error in done.failed:
+        note(f"reflector: {where}: {error}; kept in the spool, try again with: reflector drain --retry-failed")

@@ -1,0 +1,69 @@
+"""Bullets added and changed by people.
+
+Invariant: a name is given out once. Two processes that choose the same new name conflict in the ledger,
+and the one that came second chooses again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from reflector.ledger import event as ev
+from reflector.ledger.errors import Conflict
+from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.store import BulletRow, Ledger
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.document import text_fault
+from reflector.playbook.names import SECTIONS, next_name
+
+
+class BulletRefused(ValueError):
+    """A bullet that cannot be added; the text says why and what to do."""
+
+
+def add_bullet(ledger: Ledger, section: str, text: str, *, actor: str = "human", origin: str = "cli") -> Bullet:
+    """Add a bullet under the next free name of a section (a slug). Raises BulletRefused, LedgerError."""
+    if section not in SECTIONS:
+        raise BulletRefused(f"{section!r} is not a section; the sections are {', '.join(SECTIONS)}")
+    text = text.strip()
+    if fault := text_fault(text):
+        raise BulletRefused(f"{fault}; nothing was added")
+    while True:
+        rows = ledger.rows()
+        same = next((row for row in rows if row.status == "live" and row.text == text), None)
+        if same is not None:
+            raise BulletRefused(f"{same.name} says exactly this already")
+        bullet = Bullet(new_name(section, [row.name for row in rows]), section, text)
+        try:
+            (appended,) = ledger.append([add_event(bullet, origin=origin, actor=actor)])
+        except Conflict:
+            continue
+        if appended.added:
+            return bullet
+
+
+def add_event(bullet: Bullet, *, origin: str, actor: str) -> NewEvent:
+    """The event that adds a bullet; its identity is the name, which is given out once."""
+    return NewEvent(
+        ev.BULLET_ADDED,
+        identity(ev.BULLET_ADDED, bullet.name),
+        {
+            "name": bullet.name,
+            "section": bullet.section,
+            "text": bullet.text,
+            "helpful": bullet.helpful,
+            "harmful": bullet.harmful,
+            "origin": origin,
+        },
+        actor=actor,
+    )
+
+
+def new_name(section: str, ever_used: Iterable[str]) -> str:
+    """The next name of a section: one above the highest that was ever given out."""
+    return next_name(section, ever_used)
+
+
+def is_taken(row: BulletRow, bullet: Bullet) -> bool:
+    """True when the ledger's name means another bullet than this one."""
+    return row.status != "live" or (row.section, row.text) != (bullet.section, bullet.text)

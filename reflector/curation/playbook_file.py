@@ -1,0 +1,241 @@
+"""playbook.json: what the ledger says, written where agents and people read it, and taken back when they edit it.
+
+Invariant: the file is never overwritten while it says something that the ledger does not know. Before each
+write it is compared with what was written last; a baseline is imported, an edit by hand becomes events
+by `human`, and a file that cannot be understood is refused or kept aside, never replaced by an empty one.
+
+The checkpoint of the last write is stored before the file is replaced (`playbook.json/next`) and after it
+(`playbook.json`), so that a crash between the two is not mistaken for an edit by hand.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from reflector.curation.bullets import add_event, is_taken, new_name
+from reflector.ledger import event as ev
+from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.store import Ledger
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.document import Loaded, Problem, dump, load
+from reflector.playbook.edits import Added, Edit, Moved, Recounted, Removed, Revised, edits_between
+from reflector.playbook.fold import fold
+from reflector.project import Project
+
+WRITTEN = "playbook.json"
+_WRITING = "playbook.json/next"
+
+
+class PlaybookRefused(Exception):
+    """A playbook file that cannot be taken in; it was left as it is. `problems` names each entry."""
+
+    def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
+        self.path = path
+        self.problems = tuple(problems)
+        lines = [f"  {problem}" for problem in self.problems[:20]]
+        more = len(self.problems) - len(lines)
+        if more > 0:
+            lines.append(f"  … and {more} more")
+        super().__init__("\n".join([f"{path} was not taken in and is left as it is:", *lines]))
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What a synchronisation did: bullets imported, edits taken in, the copy of a file that was no playbook,
+    and whether the file was written."""
+
+    imported: int = 0
+    edits: int = 0
+    kept_aside: Path | None = None
+    written: bool = False
+
+
+def sync(ledger: Ledger, project: Project) -> Synced:
+    """Take in what changed in playbook.json, then write what the ledger says.
+
+    Raises PlaybookRefused for entries that cannot be taken in, OSError, and LedgerError.
+    """
+    path = _resolved(project.playbook_json)
+    imported = edits = 0
+    kept: Path | None = None
+    raw = _read(path)
+    if raw is not None:
+        digest = _digest(raw)
+        base = _written_at(ledger, digest)
+        current = render(ledger)
+        if base is None and digest != _digest(current):
+            last = ledger.checkpoint(WRITTEN)
+            loaded = load(raw, taken=[row.name for row in ledger.rows()])
+            if loaded.format == "unreadable" and last is not None:
+                kept = _keep(project, raw)
+            elif loaded.problems:
+                raise PlaybookRefused(project.playbook_json, loaded.problems)
+            elif last is None:
+                imported = import_bullets(ledger, project, loaded, raw)
+            else:
+                edits = _take_edits(ledger, last[0], loaded, digest)
+    return Synced(imported, edits, kept, _write(ledger, project, path, raw))
+
+
+def render(ledger: Ledger) -> bytes:
+    """playbook.json as the ledger says: the same bytes for the same ledger, `last_updated` included."""
+    return dump(ledger.bullets(), ledger.updated_at())
+
+
+def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes) -> int:
+    """Adopt a playbook file's bullets with their counters as the baseline; returns how many were new.
+
+    Bullets that the ledger has with the same section and text are left out; raises PlaybookRefused when a
+    name of the file means another bullet in the ledger. The original file is kept in the state folder.
+    """
+    rows = {row.name: row for row in ledger.rows()}
+    taken = [
+        _name_taken(b, rows[b.name].status) for b in loaded.bullets if b.name in rows and is_taken(rows[b.name], b)
+    ]
+    if taken:
+        raise PlaybookRefused(project.playbook_json, taken)
+    new = [bullet for bullet in loaded.bullets if bullet.name not in rows]
+    if not new:
+        return 0
+    _keep(project, raw)
+    digest = _digest(raw)
+    event = NewEvent(
+        ev.PLAYBOOK_IMPORTED,
+        identity(ev.PLAYBOOK_IMPORTED, digest, *(b.name for b in new)),
+        {
+            "sha256": digest,
+            "format": loaded.format,
+            "bullets": [
+                {"name": b.name, "section": b.section, "text": b.text, "helpful": b.helpful, "harmful": b.harmful}
+                for b in new
+            ],
+        },
+        actor="import",
+    )
+    ledger.append([event])
+    return len(new)
+
+
+def _name_taken(bullet: Bullet, status: str) -> Problem:
+    return Problem(
+        where=f"bullet {bullet.name}",
+        what="the name was retired in this ledger"
+        if status != "live"
+        else "the name means another bullet in this ledger",
+        value=bullet.text[:60],
+        way_out=f"names are never reused: remove the name to be given a new one, or see `reflector show {bullet.name}`",
+    )
+
+
+def _take_edits(ledger: Ledger, base_position: int, loaded: Loaded, digest: str) -> int:
+    """Append what a person changed since the last write, on top of what the ledger counted meanwhile."""
+    base = fold(ledger.events(upto=base_position)).bullets()
+    edits = edits_between(base, loaded.bullets)
+    rows = ledger.rows()
+    names = [row.name for row in rows]
+    events: list[NewEvent] = []
+    for index, edit in enumerate(edits):
+        if isinstance(edit, Added):
+            name = edit.name if edit.name and edit.name not in names else new_name(edit.section, names)
+            names.append(name)
+            bullet = Bullet(name, edit.section, edit.text, edit.helpful, edit.harmful)
+            events.append(add_event(bullet, origin="playbook.json", actor="human"))
+        else:
+            events.append(_edit_event(edit, index, digest, base_position))
+    ledger.append(events)
+    return len(events)
+
+
+def _edit_event(edit: Edit, index: int, digest: str, base_position: int) -> NewEvent:
+    """The event of an edit; its identity is the edited file, what it was edited from, and the edit's place in it."""
+    type_: str
+    data: dict[str, object]
+    if isinstance(edit, Revised):
+        type_, data = ev.BULLET_REVISED, {"name": edit.name, "text": edit.text}
+    elif isinstance(edit, Moved):
+        type_, data = ev.BULLET_MOVED, {"name": edit.name, "section": edit.section}
+    elif isinstance(edit, Removed):
+        type_, data = ev.BULLET_REMOVED, {"name": edit.name, "reason": "deleted", "into": None}
+    elif isinstance(edit, Recounted):
+        type_ = ev.BULLET_RECOUNTED
+        data = {"name": edit.name, "helpful": edit.helpful, "harmful": edit.harmful}
+    else:
+        raise TypeError(f"{type(edit).__name__} is not an edit of an existing bullet")
+    return NewEvent(type_, identity(type_, digest, base_position, index), data, actor="human")
+
+
+def _written_at(ledger: Ledger, digest: str) -> int | None:
+    """The position at which a file of this digest was written last, None when we did not write it."""
+    for name in (WRITTEN, _WRITING):
+        checkpoint = ledger.checkpoint(name)
+        if checkpoint is not None and checkpoint[1] == digest:
+            return checkpoint[0]
+    return None
+
+
+def _write(ledger: Ledger, project: Project, path: Path, raw: bytes | None) -> bool:
+    position = ledger.head().position
+    content = render(ledger)
+    if raw is None and not ledger.rows():
+        return False
+    digest = _digest(content)
+    if raw == content:
+        if (ledger.checkpoint(WRITTEN) or (0, ""))[1] != digest:
+            ledger.set_checkpoint(WRITTEN, position, digest)
+        return False
+    ledger.set_checkpoint(_WRITING, position, digest)
+    replace_file(path, content)
+    ledger.set_checkpoint(WRITTEN, position, digest)
+    return True
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all, surviving a crash: temporary file, fsync, rename, fsync of the folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _keep(project: Project, raw: bytes) -> Path:
+    """A copy of a file's bytes in the state folder, named by their digest."""
+    folder = project.make_state_dir() / "kept"
+    folder.mkdir(exist_ok=True, mode=0o700)
+    path = folder / f"playbook-{_digest(raw)[:12]}.json"
+    if not path.exists():
+        replace_file(path, raw)
+        path.chmod(0o600)
+    return path
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _resolved(path: Path) -> Path:
+    """A playbook.json that is a link stays one: its target is what is read and replaced."""
+    return path.resolve() if path.is_symlink() else path
+
+
+def _digest(raw: bytes) -> str:
+    return sha256(raw).hexdigest()

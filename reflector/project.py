@@ -1,0 +1,93 @@
+"""A project: the folder an agent works in, and where its playbook, ledger and spool are.
+
+Invariant: everything of ours that is not the playbook itself lies in `.claude/reflector/`, which only its
+owner may read and which git ignores by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reflector.config import Config, load_config
+from reflector.ledger.errors import LedgerUnavailable
+from reflector.ledger.store import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project's folder and its settings."""
+
+    root: Path
+    config: Config
+
+    @classmethod
+    def at(cls, root: Path, *, flags: Mapping[str, Any] | None = None) -> Project:
+        """The project in a folder. Raises ConfigError."""
+        return cls(root, load_config(root, flags=flags))
+
+    @property
+    def playbook_json(self) -> Path:
+        """The playbook as agents and people read it."""
+        return self.root / ".claude" / "playbook.json"
+
+    @property
+    def state_dir(self) -> Path:
+        """Ledger, spool and rendered text."""
+        return self.root / ".claude" / "reflector"
+
+    @property
+    def spool_dir(self) -> Path:
+        """Deliveries of the hook that wait to be taken in."""
+        return self.state_dir / "spool"
+
+    @property
+    def ledger_file(self) -> Path:
+        """The ledger when no URL is configured."""
+        return self.state_dir / "ledger.db"
+
+    def make_state_dir(self) -> Path:
+        """Create the state folder, private and ignored by git. Raises LedgerUnavailable with the reason."""
+        try:
+            self.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+            ignore = self.state_dir / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text("*\n", encoding="ascii")
+        except OSError as error:
+            raise LedgerUnavailable(
+                f"{self.state_dir} cannot be made ({error.strerror}); check the permissions, or name another "
+                "project with --project"
+            ) from error
+        return self.state_dir
+
+    def has_ledger(self) -> bool:
+        """False when this project's own ledger file does not exist yet; a configured URL counts as existing."""
+        return bool(self.config.ledger_url) or self.ledger_file.exists()
+
+    def open_ledger(self) -> Ledger:
+        """Open the project's ledger; create it on first use. Raises a LedgerError."""
+        if self.config.ledger_url:
+            return Ledger.open(self.config.ledger_url, self.config.playbook)
+        self.make_state_dir()
+        return Ledger.open_file(self.ledger_file, self.config.playbook)
+
+
+def find_project(start: Path | None = None, environ: Mapping[str, str] | None = None) -> Path:
+    """The project's folder: REFLECTOR_PROJECT, else CLAUDE_PROJECT_DIR, else the nearest folder above `start`
+    (default: the working folder) that holds `.claude` or `.git`, else `start`. The home folder's own `.claude`
+    holds the agent's settings and makes no project."""
+    environ = os.environ if environ is None else environ
+    for variable in ("REFLECTOR_PROJECT", "CLAUDE_PROJECT_DIR"):
+        if environ.get(variable):
+            return Path(environ[variable])
+    start = Path.cwd() if start is None else start
+    home = Path(environ.get("HOME") or "~").expanduser()
+    for folder in (start, *start.parents):
+        if folder == home:
+            break
+        if (folder / ".claude").is_dir() or (folder / ".git").exists():
+            return folder
+    return start

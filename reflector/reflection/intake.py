@@ -1,0 +1,178 @@
+"""Taking a session in: from a transcript to one `session.recorded`.
+
+Invariant: a record of a transcript is taken in once. The window of an intake is the records that no earlier
+window of the playbook holds, whatever file, session id or hook they come by; an intake without new
+records appends nothing. So a compaction, a subagent's stop, a session's end and an import of history
+do not count one citation four times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+from reflector.ledger import event as ev
+from reflector.ledger.errors import Conflict
+from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.record_keys import pack_keys
+from reflector.ledger.store import BulletRow, Ledger
+from reflector.reflection.redaction import clean
+from reflector.transcripts.citations import citations_of
+from reflector.transcripts.claude_code import read_messages
+from reflector.transcripts.message import Message, Tally
+from reflector.transcripts.scan import Scan, scan
+
+WindowMode = Literal["new", "whole"]
+_MAX_ID = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What to take in: a transcript and what is known about how it came.
+
+    limit is the file's size in bytes when it was handed over; what was appended later is a later window's.
+    """
+
+    path: Path
+    trigger: str
+    limit: int | None = None
+    session_id: str | None = None
+    agent_id: str | None = None
+    reason: str | None = None
+    agent: str = "claude-code"
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What an intake found. `event_id` and `position` are None when no record was new."""
+
+    session_id: str
+    event_id: str | None
+    position: int | None
+    records: int
+    cited: tuple[str, ...]
+    tally: Tally
+
+
+def take_in(ledger: Ledger, source: Source, *, window: WindowMode = "new") -> Taken:
+    """Record the source's window in the ledger, with what it cites.
+
+    Raises OSError for a file that cannot be read, UnknownTranscript for one that is no transcript, and
+    LedgerError.
+    """
+    for attempt in (1, 2):
+        try:
+            return _take_in(ledger, source, window)
+        except Conflict:
+            # Another machine took the same records in a moment ago under another path: they are seen by now.
+            if attempt == 2:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _take_in(ledger: Ledger, source: Source, window: WindowMode) -> Taken:
+    found = scan(source.path, source.limit)
+    session_id = safe_id(source.session_id or found.session_id) or f"unknown-{found.sha256[:16]}"
+    agent_id = safe_id(source.agent_id or found.agent_id)
+    seen = ledger.seen(found.keys) if window == "new" else set()
+    keys = [key for key in found.keys if key not in seen] if seen else list(found.keys)
+    if not keys:
+        return Taken(session_id, None, None, 0, (), found.tally)
+    packed = pack_keys(keys)
+    names = _cited_names(source, found, frozenset(keys))
+    rows = {row.name: row for row in ledger.rows()} if names else {}
+    event = NewEvent(
+        ev.SESSION_RECORDED,
+        identity(ev.SESSION_RECORDED, source.agent, session_id, agent_id or "", window, _sha(packed)),
+        {
+            "agent": source.agent,
+            "agent_id": agent_id,
+            "client": clean(found.version or "", 40) or None,
+            "trigger": clean(source.trigger, 40),
+            "reason": clean(source.reason, 80) if source.reason else None,
+            "transcript": {
+                "path": _text(str(source.path)),
+                "bytes": found.bytes,
+                "sha256": found.sha256,
+            },
+            "window": {
+                "mode": window,
+                "first": _text(found.first_uuid or ""),
+                "last": _text(found.last_uuid or ""),
+                "records": len(keys),
+                "keys": packed,
+            },
+            **_split(names, rows),
+            "unread": _unread(found.tally),
+        },
+        actor=f"hook:{clean(source.trigger, 40)}",
+        occurred_at=_iso(found.ended_at),
+        session_id=session_id,
+    )
+    (appended,) = ledger.append([event])
+    cited = tuple(_split(names, rows)["cited"])
+    return Taken(
+        session_id, appended.event_id, appended.position if appended.added else None, len(keys), cited, found.tally
+    )
+
+
+def window_messages(path: Path, limit: int | None, keys: frozenset[int]) -> Iterator[Message]:
+    """The messages of one window, from the file it was recorded from."""
+    return (message for message in read_messages(path, limit=limit) if message.key in keys)
+
+
+def _cited_names(source: Source, found: Scan, keys: frozenset[int]) -> list[str]:
+    """Names in order of first appearance. The transcript is parsed only when the scan saw a bracketed id."""
+    if not any(key in keys for key, _ in found.cited):
+        return []
+    names: dict[str, None] = {}
+    for message in window_messages(source.path, source.limit, keys):
+        if message.origin == "model":
+            names.update(dict.fromkeys(citations_of(message)))
+    return list(names)
+
+
+def _split(names: Sequence[str], rows: dict[str, BulletRow]) -> dict[str, list[str]]:
+    """Cited names by what they are in this playbook: live, retired (a tombstone) or unknown."""
+    live = [name for name in names if name in rows and rows[name].status == "live"]
+    retired = [name for name in names if name in rows and rows[name].status != "live"]
+    unknown = [name[:64] for name in names if name not in rows]
+    return {"cited": live, "retired": retired, "unknown": unknown[:1000]}
+
+
+def _unread(tally: Tally) -> dict[str, Any]:
+    """What the reader did not understand, only where there was something: a drift of the format shows here."""
+    counted: dict[str, Any] = {
+        name: value
+        for name in ("duplicates", "glued", "malformed", "unfinished_bytes")
+        if (value := getattr(tally, name))
+    }
+    if tally.unknown_types:
+        types = sorted(tally.unknown_types.items())[:50]
+        counted["unknown_types"] = {clean(name, 60): count for name, count in types}
+    return counted
+
+
+def safe_id(value: str | None) -> str | None:
+    """An id from outside, fit for the ledger: as it is when it is short and plain, else a digest of it."""
+    if not value:
+        return None
+    if len(value) <= _MAX_ID and value.isprintable() and value == _text(value):
+        return value
+    return f"invalid-{_sha(value)[:32]}"
+
+
+def _text(value: str) -> str:
+    """Text that every engine stores: lone surrogates replaced, NUL and newlines out, bounded."""
+    return value.encode("utf-8", "replace").decode().replace("\x00", "").replace("\n", " ")[:1000]
+
+
+def _sha(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _iso(stamp: str | None) -> str | None:
+    return stamp if stamp and len(stamp) <= 40 and stamp.isascii() and stamp.isprintable() else None
