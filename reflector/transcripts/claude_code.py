@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Container, Iterator
+from io import BufferedReader
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -48,10 +49,14 @@ METADATA = frozenset(
     }
 )
 
+_BUFFER = 1024 * 1024
+
 _CALL_TYPES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
 
 #: The type of a record in which only scalars stand before it, as the client writes them.
 _LEADING_TYPE = re.compile(rb'\{(?:"[\w-]++":(?:"(?:[^"\\]++|\\.)*+"|null|true|false|-?\d++),){0,24}"type":"([\w-]++)"')
+#: The same at the end, behind the record's last inner bracket.
+_TRAILING_TYPE = re.compile(rb',"type":"([\w-]++)"[^{}\[\]]*+\}\Z')
 
 
 def read_messages(
@@ -74,7 +79,7 @@ def read_messages(
     tally = Tally() if tally is None else tally
     reader = Reader()
     seen: set[int] = set()
-    with open_transcript(path, limit) as file:
+    with BufferedReader(open_transcript(path, limit), _BUFFER) as file:
         for offset, line in read_lines(file, limit, tally):
             if is_metadata(line):
                 tally.records += 1
@@ -102,17 +107,17 @@ def is_metadata(line: bytes) -> bool:
     # Most lines are messages: a look at their head is cheaper than a match that fails.
     if b'"message":' in line[:400]:
         return False
-    match = _LEADING_TYPE.match(line)
+    match = _LEADING_TYPE.match(line) or _TRAILING_TYPE.match(line, max(0, line.rfind(b',"type":"')))
     if match is None:
         return False
-    name = match.group(1).decode()
+    name = match[1].decode()
     if name == "attachment":
         if b'"queued_command"' in line:
             return False
     elif name not in METADATA:
         return False
     # A glued line starts with one record and hides another.
-    return b"}{" not in line and line.find(b'{"parentUuid":', 1) < 0
+    return b'}{"type":"' not in line and line.find(b'{"parentUuid":', 1) < 0
 
 
 class Reader:

@@ -9,14 +9,15 @@ record damaged there is counted here and missing there.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import sys
 from array import array
 from dataclasses import dataclass
+from hashlib import sha256
+from io import FileIO
 from os import PathLike
 from threading import Thread
-from typing import Any, BinaryIO
+from typing import Any
 
 from reflector.transcripts.bounds import head_and_tail
 from reflector.transcripts.citations import CITATION
@@ -25,19 +26,24 @@ from reflector.transcripts.message import Tally
 from reflector.transcripts.records import LINE_LIMIT, is_complete, parse_line
 from reflector.transcripts.source import open_transcript
 
-_BLOCK = 4 * 1024 * 1024
-
-#: How far from its end a record's own `type` stands at most, where it does not stand at its start.
-_TAIL = 800
+_BLOCK = 2 * 1024 * 1024
 
 _ENVELOPE = b'{"parentUuid":'
+_TYPE = b',"type":"'
+_USER = b',"type":"user","message":{'
+_MESSAGE = b',"type":"message"'
+_ASSISTANT = b',"type":"assistant","uuid":"'
+#: How far from the end of a line the model's records say what they are, at most.
+_END_SPAN = 800
+#: The end of such a record: type, uuid and time, and no bracket up to its own last one.
+_END = re.compile(_ASSISTANT + rb'([^"\\]{36})","timestamp":"([^"\\]++)"[^{}\[\]]*+\}')
+#: Behind a user's message stand uuid and time; uuids of another length are left to the parser.
+_STAMP = b'","timestamp":"'
+_IDENTITY = re.compile(rb'\},"uuid":"([^"\\]{36})","timestamp":"([^"\\]++)"')
+_IDENTITY_SPAN = len('},"uuid":"') + 36
 _CITED = re.compile(rb"\[(?:(?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)\]")
-
-_SCALAR = rb'(?:"(?:[^"\\]++|\\.)*+"|null|true|false|-?[\d.]++)'
-_AT_START = re.compile(rb'\{(?:"[\w-]++":' + _SCALAR + rb',){0,24}?"type":"([\w-]++)"')
-_PAIR = rb',"uuid":"(?P<uuid>[^"\\]++)"(?:,"timestamp":"(?P<stamp>[^"\\]++)")?+'
-_UUID = re.compile(_PAIR)
-_AT_END = re.compile(rb',"type":"(?P<type>[\w-]++)"' + _PAIR + rb'(?:,"[\w-]++":' + _SCALAR + rb")*+\}")
+#: Above every time that a record can have.
+_NO_STAMP = b"\xff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,29 +87,37 @@ def scan(path: str | PathLike[str], limit: int | None = None) -> Scan:
     return pass_.result(digest, size)
 
 
-def _feed(pass_: _Pass, file: BinaryIO, limit: int | None) -> tuple[str, int]:
-    """Hand `file` over in blocks that end with a line; SHA-256 and length of all that was read."""
-    digest = hashlib.sha256()
+def _feed(pass_: _Pass, file: FileIO, limit: int | None) -> tuple[str, int]:
+    """Hand `file` over in blocks; SHA-256 and length of all that was read."""
+    digest = sha256()
     size = 0
     rest = b""
     hashing: Thread | None = None
+    # Two buffers, used in turn: fresh memory for each block costs more than reading it.
+    blocks = bytearray(_BLOCK), bytearray(_BLOCK)
     while True:
-        block = file.read(_BLOCK if limit is None else min(_BLOCK, limit - size))
+        block = blocks[0]
+        room = _BLOCK if limit is None else min(_BLOCK, limit - size)
+        length = file.readinto(memoryview(block)[:room]) if room else 0
+        # SHA-256 needs half as long as the rest of the pass, and runs without the interpreter's lock.
         if hashing is not None:
             hashing.join()
-        if not block:
+        if not length:
             break
-        # SHA-256 needs about as long as the rest of the pass and runs without the interpreter's lock.
-        hashing = Thread(target=digest.update, args=(block,))
+        hashing = Thread(target=digest.update, args=(memoryview(block)[:length],))
         hashing.start()
-        base = size - len(rest)
-        size += len(block)
-        end = block.rfind(b"\n") + 1
-        if end == 0:
-            rest = pass_.keep(rest + block)
+        blocks = blocks[1], block
+        base = size
+        size += length
+        first, last = block.find(b"\n", 0, length) + 1, block.rfind(b"\n", 0, length) + 1
+        if last == 0:
+            rest = pass_.keep(rest + block[:length])
             continue
-        pass_.lines(rest + block[:end] if rest else block, len(rest) + end, base)
-        rest = pass_.keep(block[end:])
+        # Only the line that two blocks share is copied.
+        shared = rest + block[:first]
+        pass_.lines(shared, 0, len(shared), base - len(rest))
+        pass_.lines(block, first, last, base)
+        rest = pass_.keep(bytes(block[last:length]))
     pass_.last_line(rest, size - len(rest))
     return digest.hexdigest(), size
 
@@ -117,9 +131,10 @@ class _Pass:
         self._keys = bytearray()
         self._seen: set[bytes] = set()
         self._cited: list[tuple[bytes, int]] = []
-        self._first_uuid = self._last_uuid = self._first_stamp = self._last_stamp = b""
+        self._first_uuid = self._last_uuid = b""
         self._first_line = self._last_line = b""
-        self._last_span = (0, 0)
+        self._first_stamp, self._last_stamp = _NO_STAMP, b""
+        self._plain = self._parsed = 0
         self._passed_over = 0
 
     def keep(self, rest: bytes) -> bytes:
@@ -129,31 +144,71 @@ class _Pass:
             return b""
         return rest
 
-    def lines(self, chunk: bytes, end: int, base: int) -> None:
-        """All lines of chunk[:end]."""
-        start = 0
+    def lines(self, chunk: bytes | bytearray, start: int, end: int, base: int) -> None:
+        """All lines of chunk[start:end]. One long loop: a call for each line would cost as much as the line."""
         if self._passed_over:
             self._passed_over = 0
             self.tally.lines += 1
             self.tally.oversized += 1
-            start = chunk.find(b"\n", 0, end) + 1
-        self._last_span = (0, 0)
+            start = end
+        find, startswith, seen = chunk.find, chunk.startswith, self._seen
+        last: tuple[bytes, int, int] | None = None
         while start < end:
-            stop = chunk.find(b"\n", start, end)
+            stop = find(b"\n", start, end)
             if stop < 0:
                 stop = end
-            if not self._is_plain(chunk, start, stop, base):
-                self._other(chunk[start:stop], base + start)
+            match = None
+            by_model = False
+            at = find(_TYPE, start, stop) if startswith(_ENVELOPE, start) else -1
+            if at < 0 or stop - start > LINE_LIMIT:
+                pass
+            elif startswith(_USER, at):
+                # Its own type if no bracket opens before it. A second time may be the record's own,
+                # or that of a record glued to it.
+                stamp_at = find(_STAMP, at, stop)
+                if (
+                    stamp_at > 0
+                    and find(b"{", start + 1, at) < 0
+                    and find(b"[", start + 1, at) < 0
+                    and find(_STAMP, stamp_at + 1, stop) < 0
+                ):
+                    match = _IDENTITY.match(chunk, stamp_at - _IDENTITY_SPAN, stop)
+            elif startswith(_MESSAGE, at) or startswith(_ASSISTANT, at):
+                # The first is the message's; the record's own stands behind it. In front may stand
+                # a record that was cut off, or one that it is glued to.
+                at = chunk.rfind(_ASSISTANT, stop - _END_SPAN, stop)
+                if at > start and find(_ENVELOPE, start + 1, stop) < 0:
+                    match = _END.fullmatch(chunk, at, stop)
+                    by_model = True
+            if match is None:
+                if self._other(bytes(chunk[start:stop]), base + start):
+                    last = None
+            else:
+                uuid, stamp = match.groups()
+                self._plain += 1
+                key = sha256(uuid).digest()[:8]
+                if key not in seen:
+                    seen.add(key)
+                    self._keys += key
+                    if by_model and _CITED.search(chunk, start, stop):
+                        self._cited.append((key, base + start))
+                last = uuid, start, stop
+                if not self._first_uuid:
+                    self._first_uuid, self._first_line = uuid, bytes(chunk[start:stop])
+                if stamp > self._last_stamp:
+                    self._last_stamp = stamp
+                if stamp < self._first_stamp:
+                    self._first_stamp = stamp
             start = stop + 1
-        if self._last_span != (0, 0):
-            self._last_line = chunk[slice(*self._last_span)]
+        if last is not None:
+            self._last_uuid, self._last_line = last[0], bytes(chunk[last[1] : last[2]])
 
     def last_line(self, rest: bytes, offset: int) -> None:
         """The line behind the last newline: taken when it is whole, else left for the next scan."""
         if self._passed_over:
             self.tally.unfinished_bytes = self._passed_over
         elif is_complete(rest):
-            self.lines(rest, len(rest), offset)
+            self.lines(rest, 0, len(rest), offset)
         elif rest.strip():
             self.tally.unfinished_bytes = len(rest)
 
@@ -161,6 +216,10 @@ class _Pass:
         """Close the pass."""
         for message in self._reader.leftover():
             self._add(message.uuid.encode())
+        self.tally.lines += self._plain
+        self.tally.records += self._plain
+        self.tally.messages = len(self._seen)
+        self.tally.duplicates = self._plain + self._parsed - len(self._seen)
         keys = array("q", bytes(self._keys))
         if sys.byteorder == "little":
             keys.byteswap()
@@ -175,62 +234,27 @@ class _Pass:
             version=_text(last, "version") or _text(first, "version"),
             first_uuid=self._first_uuid.decode("utf-8", "replace"),
             last_uuid=self._last_uuid.decode("utf-8", "replace"),
-            started_at=self._first_stamp.decode("utf-8", "replace"),
+            started_at="" if self._first_stamp == _NO_STAMP else self._first_stamp.decode("utf-8", "replace"),
             ended_at=self._last_stamp.decode("utf-8", "replace"),
             bytes=size,
             sha256=digest,
             tally=self.tally,
         )
 
-    def _is_plain(self, chunk: bytes, start: int, stop: int, base: int) -> bool:
-        """Take chunk[start:stop] when its bytes prove that it is one record of type user or assistant."""
-        if not chunk.startswith(_ENVELOPE, start, stop) or stop - start > LINE_LIMIT:
-            return False
-        at = chunk.rfind(b',"type":"', max(start, stop - _TAIL), stop)
-        match = _AT_END.fullmatch(chunk, at, stop) if at > 0 else None
-        if match is None:
-            opening = _AT_START.match(chunk, start, stop)
-            if opening is None:
-                return False
-            kind = opening[1]
-            at = chunk.find(b',"uuid":"', start, stop)
-            match = _UUID.match(chunk, at, stop) if at > 0 else None
-            # A second one may be the record's own, and this one nested.
-            if match is None or chunk.find(b',"uuid":"', match.end(), stop) > 0:
-                return False
-        else:
-            kind = match["type"]
-        if kind != b"assistant" and kind != b"user":
-            return False
-        # Behind a record that was cut off, or glued to it, another begins.
-        if chunk.find(_ENVELOPE, start + 1, stop) > 0:
-            return False
-        uuid, stamp = match["uuid"], match["stamp"]
-        self.tally.lines += 1
-        self.tally.records += 1
-        key = self._add(uuid)
-        if key and kind == b"assistant" and _CITED.search(chunk, start, stop):
-            self._cited.append((key, base + start))
-        if not self._first_uuid:
-            self._first_uuid, self._first_line = uuid, chunk[start:stop]
-        self._last_uuid, self._last_span = uuid, (start, stop)
-        if stamp:
-            self._stamp(stamp)
-        return True
-
-    def _other(self, line: bytes, offset: int) -> None:
-        """A line whose bytes prove nothing: metadata, glued, odd, damaged."""
+    def _other(self, line: bytes, offset: int) -> bool:
+        """A line whose bytes prove nothing: metadata, glued, odd or damaged. True when it held a message."""
         if len(line) > LINE_LIMIT:
             self.tally.lines += 1
             self.tally.oversized += 1
-            return
+            return False
         line = line.strip()
         if not line:
-            return
+            return False
         self.tally.lines += 1
         if is_metadata(line):
             self.tally.records += 1
-            return
+            return False
+        held = False
         for record, text in parse_line(line, self.tally):
             for message in self._reader.messages(record, text, offset, self.tally):
                 uuid = message.uuid.encode("utf-8", "surrogatepass")
@@ -239,28 +263,24 @@ class _Pass:
                     self._cited.append((key, offset))
                 if record.get("type") not in ("user", "assistant"):
                     continue
+                held = True
+                self._last_uuid, self._last_line = uuid, text.encode()
                 if not self._first_uuid:
-                    self._first_uuid, self._first_line = uuid, text.encode()
-                self._last_uuid, self._last_line, self._last_span = uuid, text.encode(), (0, 0)
-                if message.timestamp:
-                    self._stamp(message.timestamp.encode())
+                    self._first_uuid, self._first_line = uuid, self._last_line
+                if stamp := message.timestamp.encode():
+                    self._first_stamp = min(self._first_stamp, stamp)
+                    self._last_stamp = max(self._last_stamp, stamp)
+        return held
 
     def _add(self, uuid: bytes) -> bytes:
-        """The key of a record seen for the first time; b"" for one seen before."""
-        key = hashlib.sha256(uuid).digest()[:8]
+        """The key of a parsed record seen for the first time; b"" for one seen before."""
+        self._parsed += 1
+        key = sha256(uuid).digest()[:8]
         if key in self._seen:
-            self.tally.duplicates += 1
             return b""
         self._seen.add(key)
         self._keys += key
-        self.tally.messages += 1
         return key
-
-    def _stamp(self, stamp: bytes) -> None:
-        if stamp > self._last_stamp:
-            self._last_stamp = stamp
-        if stamp < self._first_stamp or not self._first_stamp:
-            self._first_stamp = stamp
 
 
 def _record(line: bytes) -> dict[str, Any]:

@@ -6,9 +6,10 @@ not recognised is refused. A hook copied from another agent hands over that agen
 
 from __future__ import annotations
 
+import os
 import stat
+from io import BufferedReader, FileIO
 from os import PathLike, fspath
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from reflector.transcripts.message import Tally
@@ -18,7 +19,7 @@ from reflector.transcripts.records import parse_line, read_lines
 _SNIFF_LINES = 200
 _SNIFF_BYTES = 16 * 1024 * 1024
 
-_BUFFER = 1024 * 1024
+_BUFFER = 64 * 1024
 
 #: Types of Claude Code that no other agent's format uses.
 _OWN_TYPES = frozenset(
@@ -39,24 +40,29 @@ class UnknownTranscript(ValueError):
     """The file is there and readable, and is no transcript that reflector knows."""
 
 
-def open_transcript(path: str | PathLike[str], limit: int | None = None) -> BinaryIO:
-    """Open a transcript of Claude Code for reading from its first byte.
+def open_transcript(path: str | PathLike[str], limit: int | None = None) -> FileIO:
+    """Open a transcript of Claude Code, unbuffered, at its first byte.
 
-    Raises OSError as `open` does, and `UnknownTranscript` for what is empty, not a regular file (a
-    pipe would block for ever) or of another format within its first `limit` bytes.
+    Raises OSError as `open` does, and `UnknownTranscript` for what is empty, not a regular file or
+    of another format within its first `limit` bytes.
     """
-    # A hook may hand over any path: a pipe must not even be opened.
-    mode = Path(path).stat().st_mode
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        raise UnknownTranscript(f"{fspath(path)!r} is not a regular file; give the path of a .jsonl transcript")
-    file = open(path, "rb", buffering=_BUFFER)  # noqa: SIM115 - the caller closes it
+    file = open(path, "rb", buffering=0, opener=_open_at_once)  # noqa: SIM115 - the caller closes it
     try:
-        _recognise(file, fspath(path), limit)
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise UnknownTranscript(f"{fspath(path)!r} is not a regular file; give the path of a transcript")
+        buffered = BufferedReader(file, _BUFFER)
+        _recognise(buffered, fspath(path), limit)
+        buffered.detach()
         file.seek(0)
     except BaseException:
         file.close()
         raise
     return file
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """A hook may hand over any path, and opening a pipe would wait for its other end."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _recognise(file: BinaryIO, name: str, limit: int | None) -> None:
