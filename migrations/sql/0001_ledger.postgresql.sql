@@ -52,7 +52,7 @@ CREATE TABLE event (
     FOREIGN KEY(playbook_id) REFERENCES playbook (id)
 );
 
-CREATE INDEX event_by_session ON event (playbook_id, session_id, position) WHERE session_id IS NOT NULL AND type <> 'bullet.tagged';
+CREATE INDEX event_by_session ON event (playbook_id, session_id, position) WHERE session_id IS NOT NULL;
 
 CREATE INDEX event_by_target ON event (playbook_id, target_id, position) WHERE target_id IS NOT NULL;
 

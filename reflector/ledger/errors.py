@@ -84,7 +84,9 @@ def _translate(error: BaseException, where: str) -> LedgerError:
     if "readonly" in lower or "read-only" in lower:
         return LedgerUnavailable(f"the ledger {where} is read-only ({text}); check the permissions of its folder")
     if "unable to open" in lower:
-        return LedgerUnavailable(f"the ledger {where} cannot be opened ({text}); check that its folder exists and is yours")
+        return LedgerUnavailable(
+            f"the ledger {where} cannot be opened ({text}); check that its folder exists and is yours"
+        )
     if "append-only" in lower:
         return LedgerCorrupt(f"the ledger {where} refused a change: {text}")
     return LedgerUnavailable(f"the ledger {where} could not be used: {text}")

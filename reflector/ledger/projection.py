@@ -19,7 +19,7 @@ from typing import Any
 from reflector.ledger import event as ev
 from reflector.ledger.record_keys import unpack_keys
 from reflector.playbook.counting import DEFAULT, Counting, is_counting
-from reflector.playbook.fold import REDACTED
+from reflector.playbook.fold import REDACTED, changes_playbook
 
 #: Raised when `project` writes other rows for the same events; a ledger with an older one is rebuilt.
 CODE_VERSION = 1
@@ -77,7 +77,10 @@ class Projector:
     def project(self, events: Iterable[Projected]) -> None:
         """Fold events into the tables, in order."""
         tags: list[Projected] = []
+        updated_at = None
         for event in events:
+            if changes_playbook(event.type, event.data):
+                updated_at = event.recorded_at
             if event.type == ev.BULLET_TAGGED:
                 tags.append(event)
                 continue
@@ -89,6 +92,9 @@ class Projector:
                 rule(self, event, event.data if event.data is not None else {})
         if tags:
             self._tagged(tags)
+        if updated_at is not None:
+            text = self.sql._text("UPDATE projection SET updated_at = ? WHERE playbook_id = ? AND name = ?")
+            self.sql.cursor.execute(text, (updated_at, self.sql.id, TABLES))
 
     def counting(self) -> Counting:
         """The counting policy in force."""
@@ -165,7 +171,9 @@ class Projector:
         }[self.counting()]
         only = "" if chosen is None else f" AND name IN ({', '.join('?' * len(chosen))})"
         # Grouped in the order of the index tag_count, so that it streams; inactive rows fall out here.
-        query = f"SELECT name, active, tag, count({member}) FROM tag WHERE playbook_id = ?{only} GROUP BY name, active, tag"  # noqa: S608
+        query = (
+            f"SELECT name, active, tag, count({member}) FROM tag WHERE playbook_id = ?{only} GROUP BY name, active, tag"  # noqa: S608
+        )
         counts = {(row[0], row[2]): row[3] for row in self.sql.run(query, *(chosen or ())).fetchall() if row[1]}
         bullets = chosen
         if bullets is None:
@@ -195,7 +203,17 @@ class Projector:
         for ordinal, item in enumerate(items, start=last + 1):
             helpful, harmful = item.get("helpful", 0), item.get("harmful", 0)
             rows.append(
-                (item["name"], ordinal, item["section"], item["text"], event.position, helpful, harmful, helpful, harmful)
+                (
+                    item["name"],
+                    ordinal,
+                    item["section"],
+                    item["text"],
+                    event.position,
+                    helpful,
+                    harmful,
+                    helpful,
+                    harmful,
+                )
             )
         self.sql.many(
             "INSERT INTO bullet (playbook_id, name, ordinal, section, text, status, position, recounted_at,"
@@ -254,9 +272,7 @@ class Projector:
             # A recorded answer outlives a later failure to read it; a finished window stays finished.
             " AND state IN ('pending', 'answered', 'failed')"
         )
-        self.sql.cursor.execute(
-            text, (state, attempts, event.recorded_at, self.sql.id, self.sql.id, event.target_id)
-        )
+        self.sql.cursor.execute(text, (state, attempts, event.recorded_at, self.sql.id, self.sql.id, event.target_id))
 
     def _skipped(self, event: Projected, _: Mapping[str, Any]) -> None:
         self._window_state(event, "skipped")

@@ -26,7 +26,7 @@ from reflector.ledger.event import TYPES, Appended, Event, NewEvent
 from reflector.ledger.migration import ensure_current
 from reflector.ledger.projection import CODE_VERSION, TABLES, Projected, Projector, Statements
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.counting import DEFAULT
+from reflector.playbook.counting import DEFAULT, Counting
 
 _MAX_FIELD = 1024
 _PAGE = 2000
@@ -360,7 +360,15 @@ class Ledger:
                 values = json.dumps(list(keys))  # type: ignore[assignment]
             return {row[0] for row in sql.run(query, values).fetchall()}
 
-    def counting(self) -> str:
+    def updated_at(self) -> str | None:
+        """When a bullet or a count last changed: `recorded_at` of that event; None for an empty playbook."""
+        table = tables.projection
+        query = sa.select(table.c.updated_at).where(table.c.playbook_id == self.playbook_id, table.c.name == TABLES)
+        with self._reading() as connection:
+            value: str | None = connection.execute(query).scalar_one_or_none()
+        return value
+
+    def counting(self) -> Counting:
         """The counting policy in force."""
         with self._reading() as connection:
             return Projector(self._statements(connection)).counting()
@@ -380,7 +388,7 @@ class Ledger:
         with translated(_shown(self.engine)), write_transaction(self.engine) as connection:
             sql = self._statements(connection)
             sql.run("DELETE FROM projection WHERE playbook_id = ? AND name = ?", name)
-            sql.run(_INSERT_PROJECTION, name, CODE_VERSION, "", position, "", state_hash, "current")
+            sql.run(_INSERT_PROJECTION, name, CODE_VERSION, "", position, state_hash)
 
     @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:
@@ -409,10 +417,7 @@ class Ledger:
         return [_event(row) for row in connection.execute(query.order_by(table.c.position).limit(_PAGE))]
 
 
-_INSERT_PROJECTION = (
-    "INSERT INTO projection (playbook_id, name, code_version, policy_id, position, chain, state_hash, status)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-)
+_INSERT_PROJECTION = "INSERT INTO projection (playbook_id, name, code_version, policy_id, position, state_hash) VALUES (?, ?, ?, ?, ?, ?)"
 
 
 def _shown(engine: sa.Engine) -> str:
@@ -420,7 +425,7 @@ def _shown(engine: sa.Engine) -> str:
 
 
 def _start_projection(sql: Statements) -> None:
-    sql.run(_INSERT_PROJECTION, TABLES, CODE_VERSION, DEFAULT, 0, "", "", "current")
+    sql.run(_INSERT_PROJECTION, TABLES, CODE_VERSION, DEFAULT, 0, "")
 
 
 def _playbook_id(engine: sa.Engine, name: str) -> int:
@@ -473,7 +478,9 @@ def _retracted_once() -> Iterator[None]:
 
 def _projected(events: Iterable[Event]) -> Iterator[Projected]:
     for e in events:
-        yield Projected(e.position, e.event_id, e.type, e.recorded_at, e.session_id, e.reflection_id, e.target_id, e.data)
+        yield Projected(
+            e.position, e.event_id, e.type, e.recorded_at, e.session_id, e.reflection_id, e.target_id, e.data
+        )
 
 
 def _event(row: Any) -> Event:

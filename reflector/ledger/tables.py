@@ -7,12 +7,14 @@ A test holds these definitions equal to what the migrations make.
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 
 metadata = sa.MetaData()
 
 Position = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-_SQLITE = {"sqlite_strict": True, "sqlite_with_rowid": False}
+_SQLITE: dict[str, Any] = {"sqlite_strict": True, "sqlite_with_rowid": False}
 
 playbook = sa.Table(
     "playbook",
@@ -62,8 +64,8 @@ event = sa.Table(
         "playbook_id",
         "session_id",
         "position",
-        sqlite_where=sa.text("session_id IS NOT NULL AND type <> 'bullet.tagged'"),
-        postgresql_where=sa.text("session_id IS NOT NULL AND type <> 'bullet.tagged'"),
+        sqlite_where=sa.text("session_id IS NOT NULL"),
+        postgresql_where=sa.text("session_id IS NOT NULL"),
     ),
     sa.Index(
         "event_by_target",
@@ -153,7 +155,8 @@ record = sa.Table(
     **_SQLITE,
 )
 
-#: Checkpoints: `tables` (the rows above; its policy counts) and `playbook.json` (the last file written).
+#: Checkpoints: `tables` (the rows above: the policy that counts, when a bullet or a count last changed) and
+#: `playbook.json` (the last file written: its position and SHA-256).
 projection = sa.Table(
     "projection",
     metadata,
@@ -162,11 +165,10 @@ projection = sa.Table(
     sa.Column("code_version", sa.Integer, nullable=False),
     sa.Column("policy_id", sa.Text, nullable=False),
     sa.Column("position", Position, nullable=False),
-    sa.Column("chain", sa.Text, nullable=False),
     sa.Column("state_hash", sa.Text, nullable=False),
-    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("updated_at", sa.Text),
     **_SQLITE,
 )
 
 #: The tables that a rebuild empties and fills again.
-REBUILDABLE = (bullet, tag, window, retraction, record)
+REBUILDABLE = (bullet, tag, session_window, retraction, record)

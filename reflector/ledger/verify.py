@@ -158,9 +158,7 @@ class _Walk:
             yield from self._fold(row, data)
         yield from self._redactions(erased)
         if (position, chain) != (head.position, head.chain):
-            yield Finding(
-                "head", position, f"the events end at {position}, the head says {head.position}", _RESTORE
-            )
+            yield Finding("head", position, f"the events end at {position}, the head says {head.position}", _RESTORE)
         if not anchored and self.anchor is not None:
             yield Finding(
                 "anchor",
@@ -238,9 +236,7 @@ def _projections(
     rows = connection.execute(
         sa.select(table).where(table.c.playbook_id == ledger.playbook_id).order_by(table.c.ordinal)
     ).all()
-    stored = {
-        row.name: (row.section, row.text, row.status, row.removed_into, row.helpful, row.harmful) for row in rows
-    }
+    stored = {row.name: (row.section, row.text, row.status, row.removed_into, row.helpful, row.harmful) for row in rows}
     folded = {
         entry.name: (entry.section, entry.text, entry.status, entry.removed_into, *playbook.counters(entry.name))
         for entry in playbook.entries.values()
@@ -268,7 +264,9 @@ def _projections(
             message = f"window {event_id} is {states.get(event_id)} in the table, {windows.get(event_id)} by the events"
             yield Finding("projection", None, message, _REBUILD)
     record = tables.record
-    stored_keys = set(connection.execute(sa.select(record.c.key).where(record.c.playbook_id == ledger.playbook_id)).scalars())
+    stored_keys = set(
+        connection.execute(sa.select(record.c.key).where(record.c.playbook_id == ledger.playbook_id)).scalars()
+    )
     if stored_keys != keys:
         message = f"{len(stored_keys ^ keys)} transcript records are seen by the table or the events, not by both"
         yield Finding("projection", None, message, _REBUILD)

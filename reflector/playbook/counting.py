@@ -6,7 +6,7 @@ chooses the key by which two tags are one member of that set, so no policy can s
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from typing import Final, Literal, TypeGuard, get_args
 
 Counting = Literal["as_applied", "once_per_reflection", "once_per_session"]
 
@@ -14,7 +14,7 @@ COUNTINGS: Final[tuple[Counting, ...]] = get_args(Counting)
 DEFAULT: Final[Counting] = "as_applied"
 
 
-def is_counting(value: object) -> bool:
+def is_counting(value: object) -> TypeGuard[Counting]:
     """True for the name of a counting policy."""
     return value in COUNTINGS
 

@@ -87,9 +87,11 @@ class Playbook:
     def apply(self, event: FoldedEvent) -> None:
         """Fold one event in. Types that say nothing about bullets or counts only move the position."""
         self.position = event.position
-        rule = _RULES.get(event.type)
-        if rule is not None and rule(self, event, event.data if event.data is not None else {}):
+        if changes_playbook(event.type, event.data):
             self.updated_at = event.recorded_at
+        rule = _RULES.get(event.type)
+        if rule is not None:
+            rule(self, event, event.data if event.data is not None else {})
 
     def active(self, event_id: str) -> bool:
         """True while no active retraction covers the event."""
@@ -124,6 +126,13 @@ class Playbook:
         return tuple(Bullet(e.name, e.section, e.text, *self.counters(e.name)) for e in live)
 
 
+def changes_playbook(type_: str, data: Mapping[str, Any] | None) -> bool:
+    """True for an event after which a bullet or a count may differ; `last_updated` is the time of the last one."""
+    if type_ == "bullet.tagged":
+        return data is not None and data.get("disposition") == "counted"
+    return type_ in _RULES and type_ != "reflection.completed"
+
+
 def fold(events: Iterable[FoldedEvent], counting: Counting | None = None) -> Playbook:
     """The playbook after `events`, in order, under `counting` (None: the policy they adopt)."""
     playbook = Playbook(counting=counting)
@@ -132,57 +141,54 @@ def fold(events: Iterable[FoldedEvent], counting: Counting | None = None) -> Pla
     return playbook
 
 
-def _imported(book: Playbook, event: FoldedEvent, data: Mapping[str, Any]) -> bool:
+def _imported(book: Playbook, event: FoldedEvent, data: Mapping[str, Any]) -> None:
     for item in data.get("bullets", ()):
         _add(book, event, item)
-    return True
 
 
-def _added(book: Playbook, event: FoldedEvent, data: Mapping[str, Any]) -> bool:
+def _added(book: Playbook, event: FoldedEvent, data: Mapping[str, Any]) -> None:
     if "name" in data:
         _add(book, event, data)
-    return True
 
 
 def _add(book: Playbook, event: FoldedEvent, item: Mapping[str, Any]) -> None:
+    # A name means one bullet for ever, so a second bullet of the same name changes nothing.
     baseline = (item.get("helpful", 0), item.get("harmful", 0))
-    book.entries[item["name"]] = Entry(item["name"], item["section"], item["text"], event.position, baseline)
+    if item["name"] not in book.entries:
+        book.entries[item["name"]] = Entry(item["name"], item["section"], item["text"], event.position, baseline)
 
 
-def _change(book: Playbook, data: Mapping[str, Any], **values: Any) -> bool:
+def _change(book: Playbook, data: Mapping[str, Any], **values: Any) -> None:
     entry = book.entries.get(data.get("name", ""))
-    if entry is None:
-        return False
-    book.entries[entry.name] = replace(entry, **values)
-    return True
+    if entry is not None:
+        book.entries[entry.name] = replace(entry, **values)
 
 
-def _revised(book: Playbook, _: FoldedEvent, data: Mapping[str, Any]) -> bool:
-    return _change(book, data, text=data.get("text", REDACTED))
+def _revised(book: Playbook, _: FoldedEvent, data: Mapping[str, Any]) -> None:
+    _change(book, data, text=data.get("text", REDACTED))
 
 
-def _moved(book: Playbook, _: FoldedEvent, data: Mapping[str, Any]) -> bool:
-    return _change(book, data, section=data.get("section"))
+def _moved(book: Playbook, _: FoldedEvent, data: Mapping[str, Any]) -> None:
+    _change(book, data, section=data.get("section"))
 
 
-def _removed(book: Playbook, _: FoldedEvent, data: Mapping[str, Any]) -> bool:
-    return _change(book, data, status="removed", removed_into=data.get("into"), reason=data.get("reason"))
+def _removed(book: Playbook, _: FoldedEvent, data: Mapping[str, Any]) -> None:
+    _change(book, data, status="removed", removed_into=data.get("into"), reason=data.get("reason"))
 
 
-def _recounted(book: Playbook, event: FoldedEvent, data: Mapping[str, Any]) -> bool:
-    return _change(book, data, baseline=(data.get("helpful", 0), data.get("harmful", 0)), recounted_at=event.position)
+def _recounted(book: Playbook, event: FoldedEvent, data: Mapping[str, Any]) -> None:
+    _change(book, data, baseline=(data.get("helpful", 0), data.get("harmful", 0)), recounted_at=event.position)
 
 
-def _answers_window(book: Playbook, event: FoldedEvent, _: Mapping[str, Any]) -> bool:
+def _answers_window(book: Playbook, event: FoldedEvent, _: Mapping[str, Any]) -> None:
     if event.reflection_id and event.target_id:
         book._window_of[event.reflection_id] = event.target_id
         book._completed[event.reflection_id] = event.event_id
-    return False
 
 
-def _tagged(book: Playbook, event: FoldedEvent, data: Mapping[str, Any]) -> bool:
+def _tagged(book: Playbook, event: FoldedEvent, data: Mapping[str, Any]) -> None:
     if data.get("disposition") != "counted":
-        return False
+        return
     name = data["name"]
     tag = CountedTag(
         event.position,
@@ -194,19 +200,16 @@ def _tagged(book: Playbook, event: FoldedEvent, data: Mapping[str, Any]) -> bool
         book._window_of.get(event.reflection_id or ""),
     )
     book._tags.setdefault(name, []).append(tag)
-    return True
 
 
-def _retracted(book: Playbook, event: FoldedEvent, _: Mapping[str, Any]) -> bool:
+def _retracted(book: Playbook, event: FoldedEvent, _: Mapping[str, Any]) -> None:
     if event.target_id:
         book._retracts.setdefault(event.target_id, []).append(event.event_id)
-    return True
 
 
-def _adopted(book: Playbook, _: FoldedEvent, data: Mapping[str, Any]) -> bool:
+def _adopted(book: Playbook, _: FoldedEvent, data: Mapping[str, Any]) -> None:
     if is_counting(data.get("counting")):
         book.adopted = data["counting"]
-    return True
 
 
 _RULES = {
