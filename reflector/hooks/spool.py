@@ -8,7 +8,7 @@ The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled b
 
     .gitignore              `*`: nothing in here belongs in a repository
     injection.txt           the rendered playbook: a stamp, the JSON form in one line, the text
-    drain.lock              held by the process that takes the spool in
+    drain.lock, drain.turn  held by the process that takes the spool in, and by the one that is about to
     spool/<name>.json       one delivery each, oldest first by name: `<time_ns>-<pid>-<n>`
     spool/waiting/          the newest Stop of each session; a stop is not an end
     spool/broken/           payloads that could not be understood, verbatim
