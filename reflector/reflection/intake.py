@@ -8,7 +8,7 @@ do not count one citation four times.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -20,9 +20,10 @@ from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.record_keys import pack_keys
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.reflection.redaction import clean
+from reflector.reflection.window import undecided
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.claude_code import read_messages
-from reflector.transcripts.message import Message, Tally
+from reflector.transcripts.message import Tally
 from reflector.transcripts.scan import Scan, scan
 
 WindowMode = Literal["new", "whole"]
@@ -54,6 +55,7 @@ class Taken:
     position: int | None
     records: int
     cited: tuple[str, ...]
+    carried: tuple[str, ...]
     tally: Tally
 
 
@@ -80,10 +82,12 @@ def _take_in(ledger: Ledger, source: Source, window: WindowMode) -> Taken:
     seen = ledger.seen(found.keys) if window == "new" else set()
     keys = [key for key in found.keys if key not in seen] if seen else list(found.keys)
     if not keys:
-        return Taken(session_id, None, None, 0, (), found.tally)
+        return Taken(session_id, None, None, 0, (), (), found.tally)
     packed = pack_keys(keys)
     names = _cited_names(source, found, frozenset(keys))
     rows = {row.name: row for row in ledger.rows()} if names else {}
+    split = _split(names, rows)
+    carried = [name for name in undecided(ledger, session_id, agent_id) if name not in names] if seen else []
     event = NewEvent(
         ev.SESSION_RECORDED,
         identity(ev.SESSION_RECORDED, source.agent, session_id, agent_id or "", window, _sha(packed)),
@@ -105,7 +109,8 @@ def _take_in(ledger: Ledger, source: Source, window: WindowMode) -> Taken:
                 "records": len(keys),
                 "keys": packed,
             },
-            **_split(names, rows),
+            **split,
+            "carried": carried,
             "unread": _unread(found.tally),
         },
         actor=f"hook:{clean(source.trigger, 40)}",
@@ -113,15 +118,15 @@ def _take_in(ledger: Ledger, source: Source, window: WindowMode) -> Taken:
         session_id=session_id,
     )
     (appended,) = ledger.append([event])
-    cited = tuple(_split(names, rows)["cited"])
     return Taken(
-        session_id, appended.event_id, appended.position if appended.added else None, len(keys), cited, found.tally
+        session_id,
+        appended.event_id,
+        appended.position if appended.added else None,
+        len(keys),
+        tuple(split["cited"]),
+        tuple(carried),
+        found.tally,
     )
-
-
-def window_messages(path: Path, limit: int | None, keys: frozenset[int]) -> Iterator[Message]:
-    """The messages of one window, from the file it was recorded from."""
-    return (message for message in read_messages(path, limit=limit) if message.key in keys)
 
 
 def _cited_names(source: Source, found: Scan, keys: frozenset[int]) -> list[str]:
@@ -129,8 +134,8 @@ def _cited_names(source: Source, found: Scan, keys: frozenset[int]) -> list[str]
     if not any(key in keys for key, _ in found.cited):
         return []
     names: dict[str, None] = {}
-    for message in window_messages(source.path, source.limit, keys):
-        if message.origin == "model":
+    for message in read_messages(source.path, limit=source.limit):
+        if message.key in keys and message.origin == "model":
             names.update(dict.fromkeys(citations_of(message)))
     return list(names)
 

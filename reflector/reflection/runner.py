@@ -11,19 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from functools import partial
 from typing import Any, Literal
 
 from reflector.ledger import event as ev
 from reflector.ledger.canonical import NotCanonical
 from reflector.ledger.event import Event, NewEvent, identity
 from reflector.ledger.projection import MAX_TAGS
-from reflector.ledger.record_keys import unpack_keys
 from reflector.ledger.store import BulletRow, Ledger, WindowRow
 from reflector.reflection.answers import PARSER_VERSION, ParsedTag, parse_answer
-from reflector.reflection.intake import window_messages
 from reflector.reflection.protocol import Answer, Backend, BackendError, Request
 from reflector.reflection.redaction import clean, quote
+from reflector.reflection.window import window_messages
 from reflector.transcripts.source import UnknownTranscript
 
 #: A failed reflection waits this long before it is tried again, twice as long after each further failure.
@@ -83,23 +82,21 @@ class Runner:
             return self._complete(window, recorded, answered)
         rows = self.ledger.rows()
         live = {row.name: row for row in rows if row.status == "live"}
-        cited = tuple(name for name in recorded.data["cited"] if name in live)
+        wanted = dict.fromkeys([*recorded.data["carried"], *recorded.data["cited"]])
+        cited = tuple(name for name in wanted if name in live)
         closed = self._closed(cited, live)
         if closed:
             return self._skip(window, recorded, closed)
-        path = Path(recorded.data["transcript"]["path"])
-        limit = recorded.data["transcript"]["bytes"]
-        keys = frozenset(unpack_keys(recorded.data["window"]["keys"]))
         request = Request(
             session_id=recorded.session_id or "",
             playbook=tuple(row.bullet for row in live.values()),
             cited=cited,
-            messages=lambda: window_messages(path, limit, keys),
+            messages=partial(window_messages, self.ledger, recorded),
         )
         try:
             answer = self.backend.answer(request)
         except (OSError, UnknownTranscript) as error:
-            return self._failed(window, recorded, "transcript", f"{path}: {error}")
+            return self._failed(window, recorded, "transcript", str(error))
         except BackendError as error:
             return self._failed(window, recorded, error.stage, str(error), error.attempts)
         except Exception as error:  # noqa: BLE001  a backend's bug is a recorded failure, never a lost session

@@ -1,0 +1,85 @@
+"""Configuration: what is understood, what is refused, and which source wins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reflector.config import Config, ConfigError, load_config
+from reflector.project import find_project
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / ".claude" / "reflector.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_without_any_setting_the_defaults_hold(tmp_path: Path) -> None:
+    assert load_config(tmp_path, environ={"HOME": str(tmp_path)}) == Config()
+
+
+def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    user = home / ".config" / "reflector" / "config.toml"
+    user.parent.mkdir(parents=True)
+    user.write_text("idle_minutes = 1\nmax_attempts = 2\nplaybook = 'user'\nledger_url = 'sqlite:///u.db'\n")
+    project = written(tmp_path / "project", "max_attempts = 3\nplaybook = 'project'\nledger_url = 'sqlite:///p.db'\n")
+    environ = {"HOME": str(home), "REFLECTOR_PLAYBOOK": "environment", "REFLECTOR_LEDGER_URL": "sqlite:///e.db"}
+    config = load_config(project, environ=environ, flags={"ledger_url": "sqlite:///f.db", "backend": None})
+    assert config == Config(
+        ledger_url="sqlite:///f.db", playbook="environment", max_attempts=3, idle_minutes=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("backned = 'rules'", "did you mean 'backend'?"),
+        ("colour = 'red'", "the settings are backend"),
+        ("backend = 'rule'", "did you mean 'rules'?"),
+        ("backend = 3", "it takes a text"),
+        ("idle_minutes = '60'", "it takes a whole number"),
+        ("idle_minutes = true", "it takes a whole number"),
+        ("max_attempts = 0", "at least 1"),
+        ("playbook = '../x'", "1 to 64 letters"),
+        ("backend = ", "is not TOML"),
+        ("[backend]\nname = 'x'", "it takes a text"),
+    ],
+)
+def test_a_setting_that_is_not_understood_is_refused_with_the_right_one(tmp_path: Path, text: str, wanted: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(written(tmp_path, text), environ={"HOME": str(tmp_path)})
+    assert wanted in str(caught.value)
+    assert "reflector.toml" in str(caught.value)
+
+
+def test_a_misspelt_environment_variable_is_refused_too(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="REFLECTOR_BACKEN is not a setting; did you mean 'backend'"):
+        load_config(tmp_path, environ={"HOME": str(tmp_path), "REFLECTOR_BACKEN": "rules"})
+
+
+def test_variables_that_are_no_settings_pass(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path), "REFLECTOR_NO_SPAWN": "1", "REFLECTOR_TEST_POSTGRES_URL": "x"}
+    assert load_config(tmp_path, environ=environ) == Config()
+
+
+def test_the_nearest_folder_with_claude_or_git_is_the_project(tmp_path: Path) -> None:
+    deep = tmp_path / "a" / "b" / "c"
+    deep.mkdir(parents=True)
+    environ = {"HOME": str(tmp_path)}
+    assert find_project(deep, environ) == deep
+    (tmp_path / "a" / ".git").mkdir()
+    assert find_project(deep, environ) == tmp_path / "a"
+    (tmp_path / "a" / "b" / ".claude").mkdir()
+    assert find_project(deep, environ) == tmp_path / "a" / "b"
+    assert find_project(deep, {**environ, "CLAUDE_PROJECT_DIR": "/elsewhere"}) == Path("/elsewhere")
+
+
+def test_the_agents_own_folder_in_the_home_makes_no_project(tmp_path: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    work = tmp_path / "work"
+    work.mkdir()
+    assert find_project(work, {"HOME": str(tmp_path)}) == work
