@@ -21,7 +21,7 @@ from typing import Any
 
 from reflector.transcripts.bounds import head_and_tail
 from reflector.transcripts.citations import CITATION
-from reflector.transcripts.claude_code import Reader, is_metadata
+from reflector.transcripts.claude_code import METADATA, Reader, is_metadata
 from reflector.transcripts.message import Tally
 from reflector.transcripts.records import LINE_LIMIT, is_complete, parse_line
 from reflector.transcripts.source import open_transcript
@@ -30,6 +30,9 @@ _BLOCK = 2 * 1024 * 1024
 
 _ENVELOPE = b'{"parentUuid":'
 _TYPE = b',"type":"'
+_TYPE_FIRST = b'{"type":"'
+_METADATA = frozenset(name.encode() for name in METADATA)
+_GLUED = b'}{"type":"'
 _USER = b',"type":"user","message":{'
 _MESSAGE = b',"type":"message"'
 _ASSISTANT = b',"type":"assistant","uuid":"'
@@ -134,7 +137,7 @@ class _Pass:
         self._first_uuid = self._last_uuid = b""
         self._first_line = self._last_line = b""
         self._first_stamp, self._last_stamp = _NO_STAMP, b""
-        self._plain = self._parsed = 0
+        self._plain = self._parsed = self._metadata = 0
         self._passed_over = 0
 
     def keep(self, rest: bytes) -> bytes:
@@ -159,7 +162,10 @@ class _Pass:
                 stop = end
             match = None
             by_model = False
-            at = find(_TYPE, start, stop) if startswith(_ENVELOPE, start) else -1
+            if startswith(_ENVELOPE, start):
+                at = find(_TYPE, start, stop)
+            else:
+                at = start if startswith(_TYPE_FIRST, start) else -1
             if at < 0 or stop - start > LINE_LIMIT:
                 pass
             elif startswith(_USER, at):
@@ -180,6 +186,16 @@ class _Pass:
                 if at > start and find(_ENVELOPE, start + 1, stop) < 0:
                     match = _END.fullmatch(chunk, at, stop)
                     by_model = True
+            elif (
+                bytes(chunk[at + len(_TYPE) : find(b'"', at + len(_TYPE), stop)]) in _METADATA
+                and find(b"{", start + 1, at) < 0
+                and find(b"[", start + 1, at) < 0
+                and find(_ENVELOPE, at, stop) < 0
+                and find(_GLUED, at, stop) < 0
+            ):
+                self._metadata += 1
+                start = stop + 1
+                continue
             if match is None:
                 if self._other(bytes(chunk[start:stop]), base + start):
                     last = None
@@ -216,8 +232,8 @@ class _Pass:
         """Close the pass."""
         for message in self._reader.leftover():
             self._add(message.uuid.encode())
-        self.tally.lines += self._plain
-        self.tally.records += self._plain
+        self.tally.lines += self._plain + self._metadata
+        self.tally.records += self._plain + self._metadata
         self.tally.messages = len(self._seen)
         self.tally.duplicates = self._plain + self._parsed - len(self._seen)
         keys = array("q", bytes(self._keys))
