@@ -37,7 +37,18 @@ def canonical(value: Mapping[str, Any]) -> str:
     Raises `NotCanonical` for other types, non-string keys, integers beyond 2**53 - 1, NaN and infinities, and
     lone surrogates.
     """
-    text = _encode(_plain(value, "", 0))
+    return written(plain(value))
+
+
+def plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The object as it reads back from its canonical text. Raises `NotCanonical`."""
+    result: Mapping[str, Any] = _plain(value, "", 0)
+    return result
+
+
+def written(value: Mapping[str, Any]) -> str:
+    """The canonical text of a `plain` object. Raises `NotCanonical` for a lone surrogate."""
+    text = _encode(value)
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,11 +21,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import event as sa_event
 
-from reflector.ledger.errors import LedgerUnavailable
+from reflector.ledger.errors import LedgerCorrupt, LedgerLocked, LedgerUnavailable
 
 #: SQLite before this can lose a commit when a checkpoint races a writer (the WAL-reset bug).
 SOUND_SQLITE = (3, 51, 3)
 BUSY_TIMEOUT_MS = 30_000
+_CONNECT_TIMEOUT_S = 10
 #: Pages in the WAL before SQLite checkpoints by itself; higher costs disk, lower costs fsyncs.
 _CHECKPOINT_PAGES = 4000
 
@@ -53,25 +56,26 @@ def open_engine(url: str) -> sa.Engine:
             return _sqlite(parsed)
         if parsed.get_backend_name() == "postgresql":
             return _postgresql(parsed)
-    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError) as error:
+    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ValueError):
+        # Neither the URL nor the parser's message is shown: what cannot be parsed may be a password.
         raise LedgerUnavailable(
-            f"the ledger URL {_shown(url)!r} is not usable ({error}); "
-            "write sqlite:////path/to/ledger.db or postgresql://user@host/name"
-        ) from error
+            f"the ledger URL, which begins with {url.split(':')[0][:20]!r}, is not usable; "
+            "write sqlite:////path/to/ledger.db or postgresql://user@host/name, and percent-encode a password"
+        ) from None
     except ImportError as error:
         raise LedgerUnavailable(
-            f"no driver for {_shown(url)!r} ({error}); install it with: pip install 'reflector[postgres]'"
+            f"no driver for {shown(parsed)!r} ({error}); install it with: pip install 'reflector[postgres]'"
         ) from error
     raise LedgerUnavailable(
         f"{parsed.get_backend_name()!r} is not a ledger's engine; use a sqlite:// or postgresql:// URL"
     )
 
 
-def _shown(url: str) -> str:
-    try:
-        return sa.make_url(url).render_as_string(hide_password=True)
-    except sa.exc.ArgumentError:
-        return url.split("@")[-1]
+def shown(url: sa.URL) -> str:
+    """A database as messages name it: a SQLite file by its path, any other URL without its passwords."""
+    if url.get_backend_name() == "sqlite":
+        return url.database or ":memory:"
+    return url.difference_update_query(["password", "sslpassword"]).render_as_string(hide_password=True)
 
 
 def _sqlite(url: sa.URL) -> sa.Engine:
@@ -85,12 +89,13 @@ def _sqlite(url: sa.URL) -> sa.Engine:
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-        mode = cursor.execute("PRAGMA journal_mode=WAL").fetchone()[0]
-        if str(mode).lower() not in {"wal", "memory"}:
-            raise LedgerUnavailable(
-                f"the ledger {url.database} cannot use write-ahead logging (journal mode {mode}); "
-                "put it on a local disk, not on a network file system"
-            )
+        if _may_be_ours(cursor):
+            mode = cursor.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+            if str(mode).lower() not in {"wal", "memory"}:
+                raise LedgerUnavailable(
+                    f"the ledger {url.database} cannot use write-ahead logging (journal mode {mode}); "
+                    "put it on a local disk, not on a network file system"
+                )
         # NORMAL lost acknowledged commits in a power-loss model.
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.execute("PRAGMA foreign_keys=ON")
@@ -105,10 +110,44 @@ def _sqlite(url: sa.URL) -> sa.Engine:
     return engine
 
 
+def _may_be_ours(cursor: Any) -> bool:
+    """True for a ledger or an empty database. Another program's is refused later, with its journal mode as it was."""
+    names = {row[0] for row in cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()}
+    return not names or {"playbook", "event"} <= names
+
+
+def claim_file(path: Path) -> None:
+    """Create a missing ledger file for its owner only.
+
+    Raises LedgerCorrupt where there was a ledger before: going on with an empty one would lose it silently.
+    """
+    # Looked at before the file: a first use makes the lock after the database's first page.
+    was_used = Path(f"{path}.lock").exists()
+    empty = not path.exists() or (path.is_file() and path.stat().st_size == 0)
+    if was_used and empty:
+        raise LedgerCorrupt(
+            f"the ledger {path} is {'empty' if path.exists() else 'missing'}, but {path.name}.lock shows that there "
+            f"was one; restore a backup, or remove {path}.lock to begin a new one"
+        )
+    if not path.exists():
+        path.touch(mode=0o600)
+
+
 def _postgresql(url: sa.URL) -> sa.Engine:
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
-    return sa.create_engine(url, paramstyle="format", isolation_level="READ COMMITTED", pool_pre_ping=True)
+    wait = {} if "connect_timeout" in url.query else {"connect_timeout": _CONNECT_TIMEOUT_S}
+    engine = sa.create_engine(
+        url, paramstyle="format", isolation_level="READ COMMITTED", pool_pre_ping=True, connect_args=wait
+    )
+
+    @sa_event.listens_for(engine, "connect")
+    def _connect(connection: Any, _: Any) -> None:
+        # Without it a writer that was stopped while it held the playbook's row would stop every other one.
+        connection.execute(f"SET lock_timeout = {BUSY_TIMEOUT_MS}")
+        connection.commit()
+
+    return engine
 
 
 @contextmanager
@@ -126,9 +165,7 @@ def _file_lock(url: sa.URL) -> Iterator[None]:
     if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
         yield
         return
-    try:
-        import fcntl
-    except ImportError:  # Windows: BEGIN IMMEDIATE and its busy timeout serialise, only less fairly
+    if find_spec("fcntl") is None:  # Windows: BEGIN IMMEDIATE and its busy timeout serialise, only less fairly
         yield
         return
     try:
@@ -139,7 +176,41 @@ def _file_lock(url: sa.URL) -> Iterator[None]:
             "check that its folder exists and that you may write there"
         ) from error
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        _queue_for(handle, url.database)
         yield
     finally:
         os.close(handle)
+
+
+def _queue_for(handle: int, database: str) -> None:
+    """Wait for the lock in the kernel's queue, but not for ever: its holder may be stopped."""
+    import fcntl
+
+    failures: list[OSError] = []
+
+    def wait() -> None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError as error:
+            failures.append(error)
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return
+    except BlockingIOError:
+        # flock has no timeout, so a thread waits; when it comes too late, the closed handle lets go at once.
+        waiter = threading.Thread(target=wait, daemon=True)
+        waiter.start()
+        waiter.join(BUSY_TIMEOUT_MS / 1000)
+    except OSError as error:
+        failures.append(error)
+    if failures:
+        raise LedgerUnavailable(
+            f"the ledger's lock {database}.lock cannot be taken ({failures[0].strerror}); "
+            "put the ledger on a local disk, not on a network file system"
+        ) from failures[0]
+    if waiter.is_alive():
+        raise LedgerLocked(
+            f"the ledger {database} is locked by another process for {BUSY_TIMEOUT_MS // 1000} s; "
+            "see which one hangs, and try again"
+        )

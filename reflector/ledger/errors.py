@@ -26,6 +26,23 @@ class Conflict(LedgerError):
         self.position = position
 
 
+class NameTaken(Conflict):
+    """A new bullet has the name of another: a name means one bullet for ever, removed ones included."""
+
+    def __init__(self, event_id: str, name: str, position: int) -> None:
+        LedgerError.__init__(
+            self,
+            f"the bullet {name} exists since position {position}, and names are never reused; "
+            "nothing was appended. Add it under a name that was never given out",
+        )
+        self.event_id = event_id
+        self.position = position
+
+
+class NoSuchTarget(LedgerError):
+    """An event points to one that the ledger does not hold."""
+
+
 class AlreadyRetracted(LedgerError):
     """A target can be taken out of the count once; undoing that is a new event."""
 
@@ -72,14 +89,27 @@ def _is_driver_error(error: BaseException) -> bool:
 def _translate(error: BaseException, where: str) -> LedgerError:
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     lower = text.lower()
-    if "database is locked" in lower or "lock timeout" in lower:
+    if "this target is taken" in lower or "event_target_once" in lower:
+        return AlreadyRetracted(
+            "this target is already retracted or redacted; nothing was appended. To undo it, retract the retraction"
+        )
+    if "append-only" in lower:
+        return LedgerCorrupt(f"the ledger {where} refused a change: {text}")
+    if "foreign key" in lower or "event_target_exists" in lower:
+        return NoSuchTarget(
+            f"an event's target is not in the ledger {where}; nothing was appended. "
+            "Append the target first, or look its id up with `reflector log`"
+        )
+    if "constraint" in lower:
+        return LedgerError(f"the ledger {where} refused the events, nothing was appended: {text}")
+    if "database is locked" in lower or "database table is locked" in lower or "lock timeout" in lower:
         return LedgerLocked(f"the ledger {where} is locked by another process ({text}); try again")
-    if "malformed" in lower or "not a database" in lower or "corrupt" in lower:
+    if "malformed" in lower or "not a database" in lower or "corrupt" in lower or "could not decode" in lower:
         return LedgerCorrupt(
             f"{where} is not a sound ledger ({text}); nothing was changed. "
             "Run `reflector verify`, and restore a backup or move the file away"
         )
-    if "disk is full" in lower or "disk full" in lower or "no space left" in lower:
+    if "is full" in lower or "disk full" in lower or "no space left" in lower:
         return LedgerUnavailable(f"no space left for the ledger {where} ({text}); free some and run it again")
     if "readonly" in lower or "read-only" in lower:
         return LedgerUnavailable(f"the ledger {where} is read-only ({text}); check the permissions of its folder")
@@ -87,6 +117,4 @@ def _translate(error: BaseException, where: str) -> LedgerError:
         return LedgerUnavailable(
             f"the ledger {where} cannot be opened ({text}); check that its folder exists and is yours"
         )
-    if "append-only" in lower:
-        return LedgerCorrupt(f"the ledger {where} refused a change: {text}")
     return LedgerUnavailable(f"the ledger {where} could not be used: {text}")

@@ -6,13 +6,14 @@ code is refused untouched, and whatever a migration did, every trigger stands af
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 
-from reflector.ledger.engines import write_transaction
+from reflector.ledger.engines import shown, write_transaction
 from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew
+from reflector.ledger.tables import metadata
 from reflector.resources import resource_dir
 
 #: The newest revision under migrations/versions; a test holds the two equal.
@@ -23,29 +24,46 @@ _SQL = "SELECT version_num FROM alembic_version"
 def ensure_current(engine: sa.Engine) -> None:
     """Create or upgrade the schema if it is not at `HEAD_REVISION`.
 
-    Raises LedgerTooNew for a revision this code does not know, LedgerCorrupt for a database that holds
-    something else.
+    Raises LedgerTooNew for a newer revision, LedgerCorrupt for a database that holds something else; either is
+    left untouched.
     """
-    if _revision(engine) == HEAD_REVISION:
-        return
+    with engine.connect() as connection:
+        if _is_current(connection):
+            return
     with write_transaction(engine) as connection:
         if engine.dialect.name == "postgresql":
             # Two first uses at once would both create the tables; appends never take this lock.
             connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtext('reflector.migration'))")
-        revision = _revision_on(connection)
-        if revision == HEAD_REVISION:
-            return
-        if revision is not None and revision > HEAD_REVISION:
-            raise LedgerTooNew(
-                f"the ledger is at revision {revision}, this reflector knows {HEAD_REVISION}; "
-                "upgrade reflector (the ledger was left as it is)"
-            )
-        if revision is None and _foreign(connection):
-            raise LedgerCorrupt(
-                "the database holds tables that are not a ledger's; nothing was changed. "
-                "Point REFLECTOR_LEDGER_URL at another database"
-            )
-        upgrade(connection)
+        if not _is_current(connection):
+            upgrade(connection)
+
+
+def _is_current(connection: sa.Connection) -> bool:
+    """False for an empty database or an older ledger; raises for what must be left alone."""
+    where = shown(connection.engine.url)
+    names = set(sa.inspect(connection).get_table_names())
+    is_ledger = {"playbook", "event", "alembic_version"} <= names
+    # A PostgreSQL schema may be shared, as long as no name is taken; a SQLite file is a ledger or it is not.
+    taken = names if connection.dialect.name == "sqlite" else names & {*metadata.tables, "alembic_version"}
+    if taken and not is_ledger:
+        raise LedgerCorrupt(
+            f"{where} holds tables that are not a ledger's ({', '.join(sorted(taken)[:3])}); nothing was changed. "
+            "Name another database with REFLECTOR_LEDGER_URL"
+        )
+    if not is_ledger:
+        return False
+    revision = str(connection.exec_driver_sql(_SQL).scalar())
+    if re.fullmatch(r"\d{4}", revision) is None:
+        raise LedgerCorrupt(
+            f"{where} is at revision {revision}, which is none of reflector's; nothing was changed. "
+            "Restore a backup, or name another database with REFLECTOR_LEDGER_URL"
+        )
+    if revision > HEAD_REVISION:
+        raise LedgerTooNew(
+            f"the ledger {where} is at revision {revision}, this reflector knows {HEAD_REVISION}; "
+            "upgrade reflector (the ledger was left as it is)"
+        )
+    return revision == HEAD_REVISION
 
 
 def upgrade(connection: sa.Connection, to: str = "head") -> None:
@@ -74,20 +92,3 @@ def create_triggers(connection: sa.Connection) -> None:
             cursor.execute(f"DROP TRIGGER IF EXISTS {name}")
         cursor.execute(path.read_text(encoding="utf-8"))
     cursor.close()
-
-
-def _revision(engine: sa.Engine) -> str | None:
-    with engine.connect() as connection:
-        return _revision_on(connection)
-
-
-def _revision_on(connection: sa.Connection) -> str | None:
-    if not sa.inspect(connection).has_table("alembic_version"):
-        return None
-    row: Any = connection.exec_driver_sql(_SQL).first()
-    return str(row[0]) if row else None
-
-
-def _foreign(connection: sa.Connection) -> bool:
-    tables = set(sa.inspect(connection).get_table_names())
-    return bool(tables & {"event", "playbook", "bullet"})

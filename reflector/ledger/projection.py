@@ -19,14 +19,11 @@ from typing import Any
 from reflector.ledger import event as ev
 from reflector.ledger.record_keys import unpack_keys
 from reflector.playbook.counting import DEFAULT, Counting, is_counting
-from reflector.playbook.fold import REDACTED, changes_playbook
+from reflector.playbook.fold import MAX_TAGS, REDACTED, changes_playbook, verdict
 
 #: Raised when `project` writes other rows for the same events; a ledger with an older one is rebuilt.
 CODE_VERSION = 1
 TABLES = "tables"
-_VERDICT = {"helpful": 1, "harmful": -1}
-#: Tags of one reflection, at most: they stand right behind its completion, so they are a range of positions.
-MAX_TAGS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,21 +99,22 @@ class Projector:
         return row[0] if row and is_counting(row[0]) else DEFAULT
 
     def _tagged(self, events: list[Projected]) -> None:
-        covered: dict[str | None, bool] = {}
+        covered: dict[str | None, int | None] = {}
         rows: list[tuple[object, ...]] = []
         counted: Counter[tuple[str, int]] = Counter()
         for event in events:
             data = event.data or {}
-            value = _VERDICT.get(data.get("tag", ""), 0) if data.get("disposition") == "counted" else 0
-            active = 0
-            if value:
+            judged = verdict(data)
+            value = active = 0
+            if judged is not None:
                 if event.reflection_id not in covered:
-                    covered[event.reflection_id] = self._reflection_is_covered(event.reflection_id)
-                active = int(not covered[event.reflection_id])
-                counted[data["name"], value] += active
-            rows.append(
-                (event.position, str(data.get("name") or ""), value, active, event.session_id, event.reflection_id)
-            )
+                    covered[event.reflection_id] = self._covered_from(event.reflection_id)
+                start = covered[event.reflection_id]
+                value = judged[1]
+                active = int(start is None or not start < event.position <= start + MAX_TAGS)
+                counted[judged] += active
+            name = judged[0] if judged is not None else _storable(data.get("name"))
+            rows.append((event.position, name, value, active, event.session_id, event.reflection_id))
         self.sql.many(
             "INSERT INTO tag (playbook_id, position, name, tag, active, session_id, reflection_id)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -136,12 +134,14 @@ class Projector:
                 )
                 self.sql.cursor.executemany(text, [(count, self.sql.id, name) for count, name in rows])
 
-    def _reflection_is_covered(self, reflection_id: str | None) -> bool:
-        """True when a retraction that came first already covers this reflection or its window."""
+    def _covered_from(self, reflection_id: str | None) -> int | None:
+        """The position of this reflection's completion, if a retraction that came first covers it or its window."""
         if not self.sql.run("SELECT 1 FROM retraction WHERE playbook_id = ? AND active = 1 LIMIT 1").fetchone():
-            return False
+            return None
         completed = self._completed(reflection_id)
-        return completed is not None and self._covered([event_id for event_id in completed[1:] if event_id])
+        if completed is None or not self._covered([event_id for event_id in completed[1:] if event_id]):
+            return None
+        return completed[0]
 
     def _completed(self, reflection_id: str | None) -> tuple[int, str, str | None] | None:
         """(position, event id, window's event id) of a reflection's completion."""
@@ -164,16 +164,15 @@ class Projector:
         chosen = sorted(names) if names is not None else None
         if chosen is not None and not chosen:
             return
-        member = {
-            "as_applied": "*",
-            "once_per_reflection": "DISTINCT coalesce(reflection_id, 'position:' || position)",
-            "once_per_session": "DISTINCT coalesce(session_id, 'position:' || position)",
+        # Under the last two a tag without the id is a member by itself.
+        members = {
+            "as_applied": "count(*)",
+            "once_per_reflection": "count(DISTINCT reflection_id) + count(*) - count(reflection_id)",
+            "once_per_session": "count(DISTINCT session_id) + count(*) - count(session_id)",
         }[self.counting()]
         only = "" if chosen is None else f" AND name IN ({', '.join('?' * len(chosen))})"
         # Grouped in the order of the index tag_count, so that it streams; inactive rows fall out here.
-        query = (
-            f"SELECT name, active, tag, count({member}) FROM tag WHERE playbook_id = ?{only} GROUP BY name, active, tag"  # noqa: S608
-        )
+        query = f"SELECT name, active, tag, {members} FROM tag WHERE playbook_id = ?{only} GROUP BY name, active, tag"  # noqa: S608
         counts = {(row[0], row[2]): row[3] for row in self.sql.run(query, *(chosen or ())).fetchall() if row[1]}
         bullets = chosen
         if bullets is None:
@@ -198,27 +197,22 @@ class Projector:
         self._add(event, [data] if "name" in data else [])
 
     def _add(self, event: Projected, items: list[Mapping[str, Any]]) -> None:
+        # What was tagged before the bullet existed is not part of its count.
+        self.sql.many(
+            "UPDATE tag SET active = 0 WHERE playbook_id = ? AND name = ? AND active = 1 AND NOT EXISTS"
+            " (SELECT 1 FROM bullet WHERE bullet.playbook_id = tag.playbook_id AND bullet.name = tag.name)",
+            [(item["name"],) for item in items],
+        )
         last = self.sql.run("SELECT coalesce(max(ordinal), 0) FROM bullet WHERE playbook_id = ?").fetchone()[0]
         rows: list[tuple[object, ...]] = []
         for ordinal, item in enumerate(items, start=last + 1):
-            helpful, harmful = item.get("helpful", 0), item.get("harmful", 0)
-            rows.append(
-                (
-                    item["name"],
-                    ordinal,
-                    item["section"],
-                    item["text"],
-                    event.position,
-                    helpful,
-                    harmful,
-                    helpful,
-                    harmful,
-                )
-            )
+            counters = (item.get("helpful", 0), item.get("harmful", 0))
+            at = (event.position, event.position)
+            rows.append((item["name"], ordinal, item["section"], item["text"], *at, *counters, *counters))
         self.sql.many(
             "INSERT INTO bullet (playbook_id, name, ordinal, section, text, status, position, recounted_at,"
             " baseline_helpful, baseline_harmful, helpful, harmful)"
-            " VALUES (?, ?, ?, ?, ?, 'live', ?, 0, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            " VALUES (?, ?, ?, ?, ?, 'live', ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
             rows,
         )
 
@@ -339,14 +333,21 @@ class Projector:
         where = "tag.position = ?" if only is not None else "tag.position BETWEEN ? AND ? AND tag.reflection_id = ?"
         values = (only,) if only is not None else (after + 1, after + MAX_TAGS, reflection_id)
         rows = self.sql.run(
-            "SELECT tag.position, tag.name, event.event_id, bullet.recounted_at FROM tag"  # noqa: S608
+            "SELECT tag.position, tag.name, event.event_id, coalesce(bullet.recounted_at, 0) FROM tag"  # noqa: S608
             " JOIN event ON event.playbook_id = tag.playbook_id AND event.position = tag.position"
-            " JOIN bullet ON bullet.playbook_id = tag.playbook_id AND bullet.name = tag.name"
+            " LEFT JOIN bullet ON bullet.playbook_id = tag.playbook_id AND bullet.name = tag.name"
             f" WHERE tag.playbook_id = ? AND tag.tag <> 0 AND {where}",
             *values,
         ).fetchall()
         changes = [
-            (int(not whole and position > recounted_at and not self._covered([event_id])), position)
+            (
+                int(
+                    position > recounted_at
+                    and not (whole and after < position <= after + MAX_TAGS)
+                    and not self._covered([event_id])
+                ),
+                position,
+            )
             for position, _, event_id, recounted_at in rows
         ]
         text = self.sql._text("UPDATE tag SET active = ? WHERE playbook_id = ? AND position = ?")
@@ -359,6 +360,11 @@ class Projector:
             text = self.sql._text("UPDATE projection SET policy_id = ? WHERE playbook_id = ? AND name = ?")
             self.sql.cursor.execute(text, (data["counting"], self.sql.id, TABLES))
             self.recount_all()
+
+
+def _storable(name: object) -> str:
+    """The name of a tag that never counts, as every engine can store it."""
+    return name.replace("\0", "") if isinstance(name, str) else ""
 
 
 _RULES = {

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from reflector.ledger import event as ev
 from reflector.ledger import tables
 from reflector.ledger.canonical import digest, genesis, next_chain
+from reflector.ledger.engines import shown
 from reflector.ledger.errors import translated
 from reflector.ledger.migration import trigger_files
 from reflector.ledger.projection import Projected
@@ -52,7 +53,7 @@ class Anchor:
 
 def verify(ledger: Ledger, anchor: Anchor | None = None) -> Iterator[Finding]:
     """Every finding of a ledger: schema and triggers, chain and order, counters and other projections."""
-    with translated(ledger.engine.url.render_as_string()), ledger.engine.connect() as connection:
+    with translated(shown(ledger.engine.url)), ledger.engine.connect() as connection:
         if connection.dialect.name == "postgresql":
             connection = connection.execution_options(isolation_level="REPEATABLE READ")
         with connection.begin():
@@ -201,7 +202,8 @@ class _Walk:
             yield Finding(
                 "assertion",
                 position,
-                f"{name} was asserted at {data['helpful']}/{data['harmful']}, the events give {counted[0]}/{counted[1]}",
+                f"{name} was asserted at {data['helpful']}/{data['harmful']}, "
+                f"the events give {counted[0]}/{counted[1]}",
                 f"look at `reflector blame {name}`",
             )
 

@@ -5,8 +5,9 @@ counter; the tables that the ledger keeps beside the events are only a faster wa
 and `verify` compares the two.
 
 A counter is the bullet's baseline plus the number of members in the set of its counted tags: those
-with disposition `counted` that no active retraction covers and that came after the last recount.
-A retraction may itself be retracted, which makes its target count again.
+with disposition `counted` that no active retraction covers and that came after the baseline was set,
+by the bullet's first event or by a recount. A retraction may itself be retracted, which makes its
+target count again.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from .bullet import Bullet
 from .counting import DEFAULT, Counting, is_counting, member
 
 REDACTED = "[redacted]"
+#: A reflection's tags stand right behind its completion, within this many positions; what stands elsewhere can
+#: be retracted by itself only. So the ledger finds them as a range of its key, without an index.
+MAX_TAGS = 10_000
 
 
 class FoldedEvent(Protocol):
@@ -44,7 +48,10 @@ class FoldedEvent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A bullet with what its counters rest on; removed ones stay as tombstones."""
+    """A bullet with what its counters rest on; removed ones stay as tombstones.
+
+    `recounted_at` is the position of the event that set the baseline: only tags behind it count.
+    """
 
     name: str
     section: str
@@ -67,6 +74,7 @@ class CountedTag:
     tag: str
     session_id: str | None
     reflection_id: str | None
+    completion_id: str | None
     window_id: str | None
 
 
@@ -80,9 +88,8 @@ class Playbook:
     updated_at: str | None = None
     entries: dict[str, Entry] = field(default_factory=dict)
     _tags: dict[str, list[CountedTag]] = field(default_factory=dict)
-    _window_of: dict[str, str] = field(default_factory=dict)
-    _completed: dict[str, str] = field(default_factory=dict)
-    _retracts: dict[str, list[str]] = field(default_factory=dict)
+    _completed: dict[str, tuple[int, str, str | None]] = field(default_factory=dict)
+    _retracted_by: dict[str, str] = field(default_factory=dict)
 
     def apply(self, event: FoldedEvent) -> None:
         """Fold one event in. Types that say nothing about bullets or counts only move the position."""
@@ -95,7 +102,13 @@ class Playbook:
 
     def active(self, event_id: str) -> bool:
         """True while no active retraction covers the event."""
-        return not any(self.active(by) for by in self._retracts.get(event_id, ()))
+        # Each event is retracted at most once, so the retractions of retractions are a line.
+        active = True
+        by = self._retracted_by.get(event_id)
+        while by is not None:
+            active = not active
+            by = self._retracted_by.get(by)
+        return active
 
     def counted(self, name: str) -> list[CountedTag]:
         """The tags of a bullet that count, in order of position."""
@@ -104,10 +117,9 @@ class Playbook:
         return [tag for tag in self._tags.get(name, ()) if tag.position > since and self._covered_by_nothing(tag)]
 
     def _covered_by_nothing(self, tag: CountedTag) -> bool:
-        if not self._retracts:
+        if not self._retracted_by:
             return True
-        completed = self._completed.get(tag.reflection_id or "")
-        return all(self.active(on) for on in (tag.event_id, completed, tag.window_id) if on)
+        return all(self.active(on) for on in (tag.event_id, tag.completion_id, tag.window_id) if on)
 
     def counters(self, name: str, counting: Counting | None = None) -> tuple[int, int]:
         """(helpful, harmful) of a bullet under a policy: `counting`, else the fold's, else the adopted one."""
@@ -129,8 +141,16 @@ class Playbook:
 def changes_playbook(type_: str, data: Mapping[str, Any] | None) -> bool:
     """True for an event after which a bullet or a count may differ; `last_updated` is the time of the last one."""
     if type_ == "bullet.tagged":
-        return data is not None and data.get("disposition") == "counted"
+        return data is not None and verdict(data) is not None
     return type_ in _RULES and type_ != "reflection.completed"
+
+
+def verdict(data: Mapping[str, Any]) -> tuple[str, int] | None:
+    """(name, 1 or -1) of a tag that counts; None for one that never does, whatever its shape."""
+    name, tag = data.get("name"), data.get("tag")
+    if data.get("disposition") != "counted" or not isinstance(name, str) or not name or "\0" in name:
+        return None
+    return (name, 1) if tag == "helpful" else (name, -1) if tag == "harmful" else None
 
 
 def fold(events: Iterable[FoldedEvent], counting: Counting | None = None) -> Playbook:
@@ -155,7 +175,9 @@ def _add(book: Playbook, event: FoldedEvent, item: Mapping[str, Any]) -> None:
     # A name means one bullet for ever, so a second bullet of the same name changes nothing.
     baseline = (item.get("helpful", 0), item.get("harmful", 0))
     if item["name"] not in book.entries:
-        book.entries[item["name"]] = Entry(item["name"], item["section"], item["text"], event.position, baseline)
+        book.entries[item["name"]] = Entry(
+            item["name"], item["section"], item["text"], event.position, baseline, event.position
+        )
 
 
 def _change(book: Playbook, data: Mapping[str, Any], **values: Any) -> None:
@@ -180,31 +202,34 @@ def _recounted(book: Playbook, event: FoldedEvent, data: Mapping[str, Any]) -> N
     _change(book, data, baseline=(data.get("helpful", 0), data.get("harmful", 0)), recounted_at=event.position)
 
 
-def _answers_window(book: Playbook, event: FoldedEvent, _: Mapping[str, Any]) -> None:
-    if event.reflection_id and event.target_id:
-        book._window_of[event.reflection_id] = event.target_id
-        book._completed[event.reflection_id] = event.event_id
+def _completed(book: Playbook, event: FoldedEvent, _: Mapping[str, Any]) -> None:
+    if event.reflection_id:
+        book._completed[event.reflection_id] = (event.position, event.event_id, event.target_id)
 
 
 def _tagged(book: Playbook, event: FoldedEvent, data: Mapping[str, Any]) -> None:
-    if data.get("disposition") != "counted":
+    judged = verdict(data)
+    if judged is None:
         return
-    name = data["name"]
+    completed = book._completed.get(event.reflection_id or "")
+    if completed is not None and event.position - completed[0] > MAX_TAGS:
+        completed = None
     tag = CountedTag(
         event.position,
         event.event_id,
-        name,
+        judged[0],
         data["tag"],
         event.session_id,
         event.reflection_id,
-        book._window_of.get(event.reflection_id or ""),
+        completion_id=completed[1] if completed else None,
+        window_id=completed[2] if completed else None,
     )
-    book._tags.setdefault(name, []).append(tag)
+    book._tags.setdefault(tag.name, []).append(tag)
 
 
 def _retracted(book: Playbook, event: FoldedEvent, _: Mapping[str, Any]) -> None:
     if event.target_id:
-        book._retracts.setdefault(event.target_id, []).append(event.event_id)
+        book._retracted_by.setdefault(event.target_id, event.event_id)
 
 
 def _adopted(book: Playbook, _: FoldedEvent, data: Mapping[str, Any]) -> None:
@@ -219,7 +244,7 @@ _RULES = {
     "bullet.moved": _moved,
     "bullet.removed": _removed,
     "bullet.recounted": _recounted,
-    "reflection.completed": _answers_window,
+    "reflection.completed": _completed,
     "bullet.tagged": _tagged,
     "evidence.retracted": _retracted,
     "policy.adopted": _adopted,

@@ -1,0 +1,207 @@
+"""Reading a ledger: its head, its events, the current playbook and its windows.
+
+Invariant: nothing here writes. Each question is one statement, or pages of an append-only table, so it is
+answered from one state of the ledger, whatever is appended meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+
+from reflector.ledger import tables
+from reflector.ledger.engines import shown
+from reflector.ledger.errors import translated
+from reflector.ledger.event import Event
+from reflector.ledger.projection import TABLES, Projector, Statements
+from reflector.ledger.rows import BulletRow, Head, WindowRow, event_of
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.counting import Counting
+
+_PAGE = 2000
+
+
+class Reader:
+    """The questions that a playbook's ledger answers."""
+
+    def __init__(self, engine: sa.Engine, playbook_id: int, name: str) -> None:
+        self.engine = engine
+        self.playbook_id = playbook_id
+        self.name = name
+
+    def head(self) -> Head:
+        """The playbook's head."""
+        table = tables.playbook
+        with self._reading() as connection:
+            row = connection.execute(sa.select(table).where(table.c.id == self.playbook_id)).one()
+        return Head(row.name, row.origin, row.position, row.chain, row.recorded_at)
+
+    def events(
+        self,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        types: Iterable[str] | None = None,
+        session_id: str | None = None,
+    ) -> Iterator[Event]:
+        """Events in order, from position `after` + 1 to `upto`, read page by page: memory stays flat."""
+        chosen = None if types is None else sorted(types)
+        while True:
+            with self._reading() as connection:
+                page = self._page(connection, after, upto, chosen, session_id)
+            yield from page
+            if len(page) < _PAGE:
+                return
+            after = page[-1].position
+
+    def event(self, event_id: str) -> Event | None:
+        """One event by its id."""
+        table = tables.event
+        query = sa.select(table).where(table.c.playbook_id == self.playbook_id, table.c.event_id == event_id)
+        with self._reading() as connection:
+            row = connection.execute(query).one_or_none()
+        return event_of(row) if row else None
+
+    def targeting(self, event_id: str) -> list[Event]:
+        """The events whose target is this one, in order."""
+        table = tables.event
+        query = (
+            sa.select(table)
+            .where(table.c.playbook_id == self.playbook_id, table.c.target_id == event_id)
+            .order_by(table.c.position)
+        )
+        with self._reading() as connection:
+            return [event_of(row) for row in connection.execute(query)]
+
+    def tags_of(self, name: str) -> list[tuple[int, bool]]:
+        """(position, whether it counts now) of every tag a bullet was given, in order."""
+        table = tables.tag
+        query = (
+            sa.select(table.c.position, table.c.active)
+            .where(table.c.playbook_id == self.playbook_id, table.c.name == name)
+            .order_by(table.c.position)
+        )
+        with self._reading() as connection:
+            return [(row.position, bool(row.active)) for row in connection.execute(query)]
+
+    def at(self, positions: Sequence[int]) -> list[Event]:
+        """The events at these positions, in order."""
+        table = tables.event
+        found: list[Event] = []
+        with self._reading() as connection:
+            for start in range(0, len(positions), 500):
+                chunk = list(positions[start : start + 500])
+                query = (
+                    sa.select(table)
+                    .where(table.c.playbook_id == self.playbook_id, table.c.position.in_(chunk))
+                    .order_by(table.c.position)
+                )
+                found += [event_of(row) for row in connection.execute(query)]
+        return found
+
+    def rows(self) -> list[BulletRow]:
+        """Every bullet in order of creation, tombstones included."""
+        table = tables.bullet
+        query = sa.select(table).where(table.c.playbook_id == self.playbook_id).order_by(table.c.ordinal)
+        with self._reading() as connection:
+            return [
+                BulletRow(
+                    row.name,
+                    row.section,
+                    row.text,
+                    row.status,
+                    row.reason,
+                    row.removed_into,
+                    row.position,
+                    row.helpful,
+                    row.harmful,
+                )
+                for row in connection.execute(query)
+            ]
+
+    def bullets(self) -> tuple[Bullet, ...]:
+        """The live bullets with their counters, in order of creation."""
+        return tuple(row.bullet for row in self.rows() if row.status == "live")
+
+    def open_windows(self) -> list[WindowRow]:
+        """Windows whose reflection is not finished, oldest first."""
+        return self._windows(tables.session_window.c.state.in_(("pending", "answered", "failed")))
+
+    def windows(self, session_id: str | None = None) -> list[WindowRow]:
+        """Every window, or those of one session, oldest first."""
+        column = tables.session_window.c.session_id
+        return self._windows(sa.true() if session_id is None else column == session_id)
+
+    def _windows(self, condition: sa.ColumnElement[bool]) -> list[WindowRow]:
+        table = tables.session_window
+        query = sa.select(table).where(table.c.playbook_id == self.playbook_id, condition).order_by(table.c.position)
+        with self._reading() as connection:
+            return [
+                WindowRow(row.position, row.event_id, row.session_id, row.state, row.attempts, row.changed_at)
+                for row in connection.execute(query)
+            ]
+
+    def seen(self, keys: Sequence[int]) -> set[int]:
+        """Those of the record keys that a window has already taken in."""
+        with self._reading() as connection:
+            sql = self._statements(connection)
+            if not sql.run("SELECT 1 FROM record WHERE playbook_id = ? LIMIT 1").fetchone():
+                return set()
+            if sql.postgres:
+                query, values = 'SELECT "key" FROM record WHERE playbook_id = ? AND "key" = ANY(?)', list(keys)
+            else:
+                query = 'SELECT "key" FROM record WHERE playbook_id = ? AND "key" IN (SELECT value FROM json_each(?))'
+                values = json.dumps(list(keys))  # type: ignore[assignment]
+            return {row[0] for row in sql.run(query, values).fetchall()}
+
+    def updated_at(self) -> str | None:
+        """When a bullet or a count last changed: `recorded_at` of that event; None for an empty playbook."""
+        table = tables.projection
+        query = sa.select(table.c.updated_at).where(table.c.playbook_id == self.playbook_id, table.c.name == TABLES)
+        with self._reading() as connection:
+            value: str | None = connection.execute(query).scalar_one_or_none()
+        return value
+
+    def counting(self) -> Counting:
+        """The counting policy in force."""
+        with self._reading() as connection:
+            return Projector(self._statements(connection)).counting()
+
+    def checkpoint(self, name: str) -> tuple[int, str] | None:
+        """(position, state hash) of a named projection, such as `playbook.json`; None before the first."""
+        table = tables.projection
+        query = sa.select(table.c.position, table.c.state_hash).where(
+            table.c.playbook_id == self.playbook_id, table.c.name == name
+        )
+        with self._reading() as connection:
+            row = connection.execute(query).one_or_none()
+        return (row.position, row.state_hash) if row else None
+
+    @contextmanager
+    def _reading(self) -> Iterator[sa.Connection]:
+        with translated(shown(self.engine.url)), self.engine.connect() as connection:
+            yield connection
+
+    def _statements(self, connection: sa.Connection) -> Statements:
+        return Statements(connection.connection.cursor(), connection.dialect.name, self.playbook_id)
+
+    def _page(
+        self,
+        connection: sa.Connection,
+        after: int,
+        upto: int | None,
+        types: list[str] | None,
+        session_id: str | None,
+    ) -> list[Event]:
+        table = tables.event
+        query = sa.select(table).where(table.c.playbook_id == self.playbook_id, table.c.position > after)
+        if upto is not None:
+            query = query.where(table.c.position <= upto)
+        if types is not None:
+            query = query.where(table.c.type.in_(types))
+        if session_id is not None:
+            query = query.where(table.c.session_id == session_id)
+        return [event_of(row) for row in connection.execute(query.order_by(table.c.position).limit(_PAGE))]
