@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.transcripts.citations import citations_of, cited_names, extract_cited_ids
+from reflector.transcripts.message import Message
+
+
+def said(role: str, content: Any) -> dict[str, Any]:
+    return {"role": role, "content": content}
+
+
+@pytest.mark.parametrize(
+    ("messages", "names"),
+    [
+        (
+            [
+                said("user", "Help me refactor this code"),
+                said("assistant", "Based on [pat-001] and [mis-002], I recommend..."),
+                said("user", "What about [pat-003]?"),
+                said("assistant", "Good point. Also applying [pat-001] here..."),
+            ],
+            ["pat-001", "mis-002"],
+        ),
+        ([said("user", "Help me with this"), said("assistant", "Sure, here is the solution...")], []),
+        ([said("assistant", "Following [kpt_001] and [oth-003], I suggest...")], ["kpt_001", "oth-003"]),
+        ([said("assistant", "[pat-001] is great. [pat-001] again. [pat-001].")], ["pat-001"]),
+        (
+            [said("assistant", "[pat-001] [mis-002] [pref-003] [ctx-004] [oth-005]")],
+            ["pat-001", "mis-002", "pref-003", "ctx-004", "oth-005"],
+        ),
+        ([], []),
+        ([said("user", "[pat-001] some text")], []),
+        ([said("system", "[pat-001]"), {"content": "[pat-002]"}], []),
+        ([said("assistant", [{"type": "text", "text": "[pat-001]"}])], []),
+        ([{"role": "assistant"}], []),
+        ([said("assistant", "[oth-2] [pat-1]"), said("assistant", "[ctx-9] [pat-1]")], ["oth-2", "pat-1", "ctx-9"]),
+    ],
+)
+def test_only_strings_of_the_assistant_are_searched_in_order_of_first_appearance(
+    messages: list[dict[str, Any]], names: list[str]
+) -> None:
+    assert extract_cited_ids(messages) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("[pat-1]", ["pat-1"]),
+        ("[[pat-001]]", ["pat-001"]),
+        ("[pat-001](x)", ["pat-001"]),
+        ("[PAT-001] [pat-] [kpt-001] [pat_001] [ pat-001 ] [pat-001, mis-002] [sec-001] [pat-٣]", []),
+    ],
+)
+def test_the_pattern_of_a_citation_is_exact(text: str, names: list[str]) -> None:
+    assert extract_cited_ids([said("assistant", text)]) == names
+
+
+odd = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.just("assistant"),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["role", "content", "x"]), inner),
+)
+
+
+@given(st.lists(odd))
+def test_odd_entries_are_ignored_and_never_raise(entries: list[Any]) -> None:
+    assert isinstance(extract_cited_ids(entries), list)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("As [pat-001] says, and `[mis-002]` warns.", ["pat-001", "mis-002"]),
+        ("[pat-001][mis-002] both apply", ["pat-001", "mis-002"]),
+        ("see [pat-001](patterns/pat-001.md)", []),
+        ("see [pat-001][patterns] and [pat-002]", ["pat-002"]),
+        ("[pat-001]: docs/pat-001.md", []),
+        ('[pat-001]: https://example.org "Pattern 1"', []),
+        ("[pat-001]: use absolute paths, so I did", ["pat-001"]),
+        ("Applying [pat-001]: yes", ["pat-001"]),
+        ("[pat-001] helpful=3 harmful=0 :: Use absolute paths", []),
+        ("- **[pat-001]** helpful=3 harmful=0 :: Use [pat-002]\n[mis-001] applies", ["mis-001"]),
+        ("```\n[pat-001]\n```\n[pat-002]", ["pat-002"]),
+        ("  ~~~ text\n[pat-001]\n```\n~~~\n[pat-002]", ["pat-002"]),
+        ("````md\n```\n[pat-001]\n```\n[pat-003]\n````\n[pat-002]", ["pat-002"]),
+        ("before [pat-001]\n```python\n# [pat-002]", ["pat-001"]),
+        ("```[pat-001]``` is inline\n[pat-002]", ["pat-001", "pat-002"]),
+        ("[pat-001] (see above)", ["pat-001"]),
+        ("[pat-1] [pat-001] [pat-1]", ["pat-1", "pat-001"]),
+        ("[pat-" + "9" * 100 + "]", []),
+        ("", []),
+    ],
+)
+def test_code_links_and_repeated_bullets_are_no_citations(text: str, names: list[str]) -> None:
+    assert cited_names(text) == names
+
+
+@given(st.text(alphabet="`~[]pat-01()\n :#>x"))
+def test_names_in_prose_are_always_among_all_names(text: str) -> None:
+    assert set(cited_names(text)) <= set(extract_cited_ids([said("assistant", text)]))
+
+
+def message(origin: Any, text: str = "", thinking: str = "") -> Message:
+    role: Any = "assistant" if origin in ("model", "synthetic") else "user"
+    return Message(1, "u", role, origin, "", "", text, thinking)
+
+
+def test_only_the_model_cites_and_its_thinking_counts() -> None:
+    assert citations_of(message("model", "[pat-002] [pat-001]", "[pat-001]")) == ["pat-001", "pat-002"]
+    for origin in ("synthetic", "human", "tool", "refusal", "injected", "summary"):
+        assert citations_of(message(origin, "[pat-001]", "[pat-001]")) == []

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.transcripts import records
+from reflector.transcripts.message import Tally
+from reflector.transcripts.records import count_type, parse_line, read_lines, record_key, record_uuid
+
+
+def lines_of(data: bytes, limit: int | None = None) -> tuple[list[tuple[int, bytes]], Tally]:
+    tally = Tally()
+    return list(read_lines(io.BytesIO(data), limit, tally)), tally
+
+
+def test_each_line_comes_with_its_offset_and_blank_lines_are_passed_over() -> None:
+    found, tally = lines_of(b'{"a":1}\r\n\n  \n{"b":2}\n')
+    assert found == [(0, b'{"a":1}'), (13, b'{"b":2}')]
+    assert tally == Tally(lines=2)
+
+
+def test_a_last_line_without_its_end_is_taken_when_it_is_complete() -> None:
+    assert lines_of(b'{"a":1}\n{"b":2}')[0] == [(0, b'{"a":1}'), (8, b'{"b":2}')]
+
+
+def test_an_unfinished_last_line_is_left_for_the_next_reader() -> None:
+    found, tally = lines_of(b'{"a":1}\n{"b":')
+    assert found == [(0, b'{"a":1}')]
+    assert tally.unfinished_bytes == 5
+    assert tally.malformed == 0
+
+
+@given(st.integers(0, 40))
+def test_a_limit_reads_as_if_the_file_ended_there(limit: int) -> None:
+    data = b'{"a":1}\n{"b":"xyz"}{"c":1}\n{"d":2}\n'
+    assert lines_of(data, limit) == lines_of(data[:limit])
+
+
+def test_a_line_above_the_limit_is_passed_over_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "LINE_LIMIT", 10)
+    found, tally = lines_of(b'{"a":1}\n' + b"x" * 5000 + b'\n{"b":2}\n' + b"y" * 11)
+    assert found == [(0, b'{"a":1}'), (5009, b'{"b":2}')]
+    assert tally == Tally(lines=3, oversized=1, unfinished_bytes=11)
+
+
+def test_glued_records_are_both_found() -> None:
+    tally = Tally()
+    found = parse_line(b'{"uuid":"a"}{"uuid":"b"} {"uuid":"c"}', tally)
+    assert [record["uuid"] for record, _ in found] == ["a", "b", "c"]
+    assert found[1][1] == '{"uuid":"b"}'
+    assert (tally.records, tally.glued, tally.malformed) == (3, 1, 0)
+
+
+def test_a_record_behind_one_that_was_cut_off_is_found() -> None:
+    tally = Tally()
+    found = parse_line(b'{"parentUuid":null,"message":{"content":"abc{"parentUuid":"x","uuid":"b"}', tally)
+    assert [record["uuid"] for record, _ in found] == ["b"]
+    assert tally.malformed == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\x00\x00\x00",
+        b"\xff\xfe\x00{",
+        b"[1,2]",
+        b'"text"',
+        b"7",
+        b"null",
+        b'{"a":',
+        b"[" * 200_000,
+        b'{"a":' * 200_000,
+        b"{} trailing",
+    ],
+)
+def test_what_is_no_record_never_raises(line: bytes) -> None:
+    assert isinstance(parse_line(line, Tally()), list)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_make_the_reader_raise(data: bytes) -> None:
+    tally = Tally()
+    for _, line in read_lines(io.BytesIO(data), None, tally):
+        parse_line(line, tally)
+    assert tally.unfinished_bytes <= len(data)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.dictionaries(st.text(), json_values), max_size=4), st.booleans())
+def test_records_written_as_json_lines_are_read_back(written: list[dict[str, Any]], glued: bool) -> None:
+    data = ("" if glued else "\n").join(json.dumps(record) for record in written).encode()
+    tally = Tally()
+    read = [record for _, line in read_lines(io.BytesIO(data), None, tally) for record, _ in parse_line(line, tally)]
+    assert read == written
+    assert tally.malformed == 0
+    assert tally.records == len(written)
+
+
+def test_numbers_that_python_refuses_become_null_and_the_record_is_kept() -> None:
+    tally = Tally()
+    ((record, _),) = parse_line(b'{"big":' + b"9" * 5000 + b',"nan":NaN,"inf":-Infinity,"n":12,"c":"\x00\x01"}', tally)
+    assert record == {"big": None, "nan": None, "inf": None, "n": 12, "c": "\x00\x01"}
+    assert tally.malformed == 0
+
+
+def test_a_key_is_the_first_eight_bytes_of_a_digest() -> None:
+    uuid = "6eedcc97-3e2b-44f3-a314-04bae1f9f3df"
+    assert record_key(uuid).to_bytes(8, "big", signed=True) == hashlib.sha256(uuid.encode()).digest()[:8]
+    assert record_key("") == -2039914840885289964  # golden: the key is stored in ledgers
+    assert isinstance(record_key("\ud800"), int)
+
+
+def test_a_record_without_uuid_is_known_by_its_text() -> None:
+    assert record_uuid({"uuid": "a"}, "{}") == "a"
+    for odd in ({}, {"uuid": ""}, {"uuid": 7}, {"uuid": None}):
+        assert record_uuid(odd, "{}") == "sha256:" + hashlib.sha256(b"{}").hexdigest()
+
+
+def test_unknown_types_are_counted_within_bounds() -> None:
+    tally = Tally()
+    for number in range(1000):
+        count_type(tally, f"type-{number}" * 100)
+    count_type(tally, None)
+    assert len(tally.unknown_types) <= 65
+    assert sum(tally.unknown_types.values()) == 1001
+    assert max(map(len, tally.unknown_types)) <= 64
