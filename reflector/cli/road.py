@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,8 +43,10 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
     project = place.project(backend=backend)
     with open_road(project) as road:
         assert road is not None  # it waited for the lock
-        # The bar goes to stderr, so that a pipe gets the table alone; click hides it where there is no terminal.
-        with click.progressbar(files, label="taking in", show_pos=True, file=click.get_text_stream("stderr")) as bar:
+        # The bar goes to stderr, so that a pipe gets the table alone.
+        with click.progressbar(
+            files, label="taking in", show_pos=True, file=sys.stderr, hidden=not sys.stderr.isatty()
+        ) as bar:
             for path in bar:
                 try:
                     rows.append((path.name, *_ingest_one(road, path, window)))
