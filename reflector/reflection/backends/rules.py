@@ -1,0 +1,79 @@
+"""The deterministic backend: judges each cited bullet by the evidence that follows its citation.
+
+Invariant: the same messages give the same bytes. No network, no clock, no randomness; every rule
+stands in a table (`docs/rules.md`), and without evidence the tag is neutral.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from reflector.reflection.episode import Episode
+from reflector.reflection.evidence import EvidenceReader
+from reflector.reflection.protocol import Answer, Request
+from reflector.reflection.redaction import redact
+from reflector.reflection.rule_table import VERSION
+from reflector.reflection.verdicts import Judgement, judge, merge
+
+_RATIONALE = 300
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]+")
+
+
+class RulesBackend:
+    """`answer` gives one tag per cited bullet of the playbook, in order of first citation."""
+
+    name = "rules"
+
+    def answer(self, request: Request) -> Answer:
+        """Judges one window. Never raises for what the messages contain."""
+        bullets = {bullet.name: bullet for bullet in request.playbook}
+        cited = [name for name in dict.fromkeys(request.cited) if name in bullets]
+        judgements: dict[str, list[Judgement]] = {name: [] for name in cited}
+        if cited:
+
+            def settle(episode: Episode) -> None:
+                kept = judgements[episode.name]
+                judgement = judge(episode)
+                # The first of each tag is all that merging asks for, however often a bullet is cited.
+                if all(known.tag != judgement.tag or (judgement.quote and not known.quote) for known in kept):
+                    kept.append(judgement)
+
+            EvidenceReader({name: bullets[name] for name in cited}, settle).read(request.messages())
+        verdicts = {name: merge(judgements[name]) for name in cited}
+        tags = [
+            {"name": name, "rationale": rationale(verdict), "tag": verdict.tag} for name, verdict in verdicts.items()
+        ]
+        answer = {"analysis": _analysis(verdicts), "bullet_tags": tags}
+        text = json.dumps(answer, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return Answer(text=text, model=VERSION)
+
+
+def rationale(judgement: Judgement) -> str:
+    """The verdict in one line of at most 300 characters: the reason, the rule, the evidence as quoted."""
+    head = judgement.reason
+    if judgement.rule:
+        head = f"{head} ({judgement.rule})"
+    if not judgement.quote:
+        return head
+    quote = _printable(redact(judgement.quote))
+    room = _RATIONALE - len(head) - 4
+    if len(quote) > room:
+        quote = quote[: room - 1] + "…"
+    return f'{head}: "{quote}"'
+
+
+def _printable(text: str) -> str:
+    """Without control characters and those that turn the direction of text; surrogates replaced."""
+    return " ".join(_CONTROL.sub(" ", text).encode("utf-8", "replace").decode("utf-8").split())
+
+
+def _analysis(verdicts: dict[str, Judgement]) -> str:
+    if not verdicts:
+        return "Nothing to judge: the window cites no bullet of the playbook."
+    counts = {
+        tag: sum(1 for verdict in verdicts.values() if verdict.tag == tag) for tag in ("helpful", "harmful", "neutral")
+    }
+    told = ", ".join(f"{count} {tag}" for tag, count in counts.items() if count)
+    noun = "bullet" if len(verdicts) == 1 else "bullets"
+    return f"{len(verdicts)} cited {noun} judged by what followed: {told}."

@@ -1,0 +1,216 @@
+# ruff: noqa: E501 - a wording that is broken at column 110 can neither be read nor searched for.
+"""One citation and what followed it: the state that the evidence reader keeps per open citation.
+
+Invariant: an episode is bounded. It keeps verdict-sized facts (a rule, a quote of 200 characters, a
+family), never a message, so a transcript of any length is judged in flat memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Literal
+
+from reflector.playbook.bullet import Bullet
+from reflector.reflection.stances import Stance, content_words
+from reflector.reflection.steps import CHECKS, Kind, Step, files_in
+
+Nature = Literal["change", "check", "act", "look", "tidy", "talk"]
+#: Whether a person's message is about the cited step.
+Bearing = Literal["yes", "maybe", "no"]
+
+_CHECKING = re.compile(
+    r"\b(?:(?:re-?)?run(?:ning)?\b.{0,40}\b(?:tests?|suite|lint\w*|build|checks?|type-?check\w*|type checker|ci|benchmarks?|linters?)|tests?\b|verif\w+|validat\w+|lint\w*|type-?check\w*|build(?:ing)? (?:after|before|the)|confirm\w*|reproduc\w+|double-check|smoke|ci\b|review\w*)",
+    re.IGNORECASE,
+)
+_LOOKING = re.compile(
+    r"\b(?:read\w*|look\w*|search\w*|grep\w*|inspect\w*|explor\w+|understand\w*|examin\w+|investigat\w+|diagnos\w+|trace\w*|find\w*|check\w*|research\w*|survey\w*|measure\w*|compare\w*|gather\w*|consult\w*|root cause|logs?)\b",
+    re.IGNORECASE,
+)
+_CHANGING = re.compile(
+    r"\b(?:implement\w*|fix(?:es|ing)?|add(?:ing|s)?|update\w*|refactor\w*|rewrit\w+|writ(?:e|ing)|create\w*|creating|replac\w+|renam\w+|remov\w+|mov(?:e|ing)|chang\w+|extract\w*|use|using|keep|store|wrap\w*|split\w*|make|making|apply\w*|migrat\w+|configur\w+|set(?:ting)? up|edit\w*|modif\w+)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(slots=True)
+class Finding:
+    """One piece of evidence, shared by all episodes that saw it.
+
+    sign      +1 speaks for the advice, -1 against it, 0 says that it is ambiguous
+    excused   the agent said that this failure was expected, or was there before
+    """
+
+    source: Literal["person", "result", "agent"]
+    sign: int
+    strength: int
+    rule: str
+    quote: str
+    kind: Kind | Literal["words"] = "words"
+    family: str = ""
+    signature: str = ""
+    command: str = ""
+    excused: bool = False
+    stance: Stance | None = None
+
+
+@dataclass(slots=True)
+class Seen:
+    """A finding as one episode saw it: from its own step or a later one, about its topic or not."""
+
+    finding: Finding
+    own: bool
+    bearing: Bearing
+    watching: bool
+
+    @property
+    def related(self) -> bool:
+        """True unless the finding is about something else."""
+        return self.bearing != "no"
+
+
+@dataclass(slots=True)
+class Episode:
+    """A citation that is still open.
+
+    words      content words of the bullet and of what the agent wrote beside the citation
+    own        kinds of the calls of the cited step, at most 12
+    own_calls  ids of those calls
+    step_open  the step goes on until the agent speaks again after a call, or a person does
+    watching   the topic has ended: only "still", reverts, red CI and reviews of the same files count
+    """
+
+    name: str
+    bullet: Bullet
+    turn: int
+    at: int
+    cited: str
+    words: frozenset[str]
+    bullet_words: frozenset[str]
+    errors_before: frozenset[str] = frozenset()
+    files: set[str] = field(default_factory=set)
+    own: list[Kind] = field(default_factory=list)
+    own_verifies: bool = False
+    own_calls: set[str] = field(default_factory=set)
+    own_edits: set[int] = field(default_factory=set)
+    own_commands: list[str] = field(default_factory=list)
+    step_open: bool = True
+    last_of_turn: bool = True
+    changed_after: bool = False
+    changed_later: bool = False
+    questions: int = 0
+    topic_turn: int = 0
+    watching: bool = False
+    seen: deque[Seen] = field(default_factory=lambda: deque(maxlen=64))
+
+    def add_call(self, step: Step, call_id: str, edit: int) -> None:
+        """Takes a call that comes after the citation; the cited step's own ones are remembered."""
+        if step.kind == "change":
+            self.changed_after = True
+        if not self.step_open or step.kind in ("admin", "poll") or len(self.own) >= 12:
+            self.changed_later = self.changed_later or step.kind == "change"
+            return
+        self.own.append(step.kind)
+        self.own_calls.add(call_id)
+        self.own_commands.append(step.command)
+        self.own_verifies = self.own_verifies or step.verifies
+        if step.kind in ("change", "review", "test"):
+            self.files.update(step.files)
+        if edit:
+            self.own_edits.add(edit)
+
+    def add(self, finding: Finding, *, own: bool = False, bearing: Bearing = "yes") -> None:
+        """Takes one piece of evidence."""
+        self.seen.append(Seen(finding, own, bearing, self.watching))
+
+    @property
+    def nature(self) -> Nature:
+        """What kind of step was cited: it decides which evidence can speak about it."""
+        own = set(self.own)
+        if "change" in own:
+            return "change"
+        if own & CHECKS or "review" in own:
+            return "check"
+        if own & {"run", "install", "ship", "revert", "delegate"}:
+            return "check" if self.own_verifies else "act"
+        if "look" in own:
+            if self.own_verifies:
+                return "check"
+            if self.aims_at_change and self.changed_after:
+                return "change"
+            return "look"
+        if own & {"tidy"}:
+            return "tidy"
+        if not own and self.changed_after and self.aims_at_change:
+            return "change"
+        return "talk"
+
+    @property
+    def aims_at_change(self) -> bool:
+        """The advice and the words beside it speak of changing something, not of looking or checking."""
+        text = self.bullet.text
+        if _CHECKING.search(text) or re.match(
+            rf"\s*(?:always |never |first,? )?{_LOOKING.pattern}", text, re.IGNORECASE
+        ):
+            return False
+        return _CHANGING.search(text) is not None
+
+    @property
+    def aims_at_check(self) -> bool:
+        """The advice is about running tests, builds, linters or reviews."""
+        return _CHECKING.search(self.bullet.text) is not None
+
+    @property
+    def aims_at_look(self) -> bool:
+        """The advice is about reading or investigating."""
+        return _LOOKING.search(self.bullet.text) is not None
+
+    def overlap(self, words: frozenset[str]) -> int:
+        """How many content words a text shares with the advice, the words beside it and its files."""
+        return len(words & self.words) + self._files_in(words)
+
+    def overlap_with_advice(self, words: frozenset[str]) -> int:
+        """How many content words a text shares with the advice itself and the files of its step."""
+        return len(words & self.bullet_words) + self._files_in(words)
+
+    def _files_in(self, words: frozenset[str]) -> int:
+        return sum(1 for file in self.files if file in words or file.split(".")[0] in words)
+
+
+def opened(name: str, bullet: Bullet, *, turn: int, at: int, text: str) -> Episode:
+    """A new episode for a citation of `bullet` in an assistant's `text`."""
+    cited = re.sub(r"\[(?:[a-z]+-\d+|kpt_\d+)\]", " ", text[:2000])
+    bullet_words = content_words(bullet.text)
+    episode = Episode(name, bullet, turn, at, cited[:400], bullet_words | content_words(cited), bullet_words)
+    episode.files.update(files_in(bullet.text))
+    episode.topic_turn = turn
+    return episode
+
+
+#: Wordings that point at the work just done, whatever else they name.
+_POINTING = frozenset({"not-what-i-asked", "calls-it-wrong", "take-it-back", "stop", "refused-with-reason", "no"})
+_ABOUT_CHECKS = re.compile(r"\b(?:tests?|ci|build|lint\w*|pipeline|type ?check|compil\w+|checks?)\b", re.IGNORECASE)
+
+
+def bears(episode: Episode, stance: Stance, turn: int) -> Bearing:
+    """Whether a person's message is about the cited step: running the tests is not refuted by a wrong colour.
+
+    The first message after the topic's last turn may speak of "it"; a later one must name the advice.
+    """
+    broad = stance.words <= 8 or len(stance.about) <= 3
+    advice = episode.overlap_with_advice(stance.about)
+    if turn - episode.topic_turn > 1:
+        return "yes" if advice >= 2 else "no"
+    if episode.nature == "check":
+        named = stance.bearing == "symptom" and _ABOUT_CHECKS.search(stance.quote) is not None
+        return "yes" if advice >= 2 or named else "no" if stance.objects else "yes"
+    if episode.nature == "tidy":
+        return "yes" if advice >= 2 else "no"
+    if episode.nature == "look":
+        return "yes" if advice >= 2 or (broad and not episode.changed_after) else "no"
+    shared = episode.overlap(stance.about)
+    points = stance.rule in _POINTING
+    if broad or advice >= 2 or (points and shared) or not stance.objects:
+        return "yes"
+    return "maybe" if advice or shared >= 2 or points else "no"

@@ -1,0 +1,83 @@
+"""`docs/rules.md`, written from the rows that the backend runs on.
+
+Invariant: the page and the table cannot differ; a test compares them.
+"""
+
+from __future__ import annotations
+
+from reflector.reflection.rule_table import VERSION, Rule, markdown
+from reflector.reflection.words_of_agents import RULES as AGENT
+from reflector.reflection.words_of_failures import RULES as FAILURES
+from reflector.reflection.words_of_people import RULES as PEOPLE
+from reflector.reflection.words_of_runners import COUNTED
+
+#: Every row, in the order in which the page shows them.
+ALL_RULES: tuple[Rule, ...] = PEOPLE + COUNTED + FAILURES + AGENT
+
+_TEXT = """# The `rules` backend
+
+`rules` judges each cited bullet by what follows its citation on the same chain of the transcript. It needs no
+network, no clock and no randomness: the same messages give the same bytes. Its answer's model is `{version}`;
+the number changes whenever a table row or the order below changes a verdict.
+
+Neutral is the default. A helpful or harmful tag names one decisive finding, quotes it (redacted, at most 300
+characters) and gives the id of the rule that found it, so that `blame` leads to a row of this page.
+
+## How a citation is judged
+
+1. **The step.** The calls that follow the citation until the agent speaks again are the cited step: a change, a
+   check (tests, types, lint, build, CI, review), an act (run, install, ship, delegate), looking, tidying, or talk.
+   Looking and tidying prove nothing by going well.
+2. **The topic.** Evidence counts until a person turns to something else. The first message after the work may
+   speak of "it"; later ones must name the advice or its files. After the topic only symptoms that persist, undone
+   changes, red CI and review findings about the same files are heard.
+3. **People.** An objection or a reported symptom is harmful, approval or building on the work is helpful, both
+   is neutral, and the later word wins. A person's message is read together with the agent's first words after it:
+   "You're right" turns a polite remark into a correction. Questions, `continue` and new tasks say nothing.
+   An interrupt without a reason says nothing; its sequel does. A refused call with its reason is an objection.
+   An objection to something else does not refute advice about running checks.
+4. **The agent.** A change that the agent takes back (`git restore`, the inverse edit, "let me revert") is
+   harmful. A review that finds faults in it is harmful; faults that were found and then fixed are neutral.
+5. **Results.** The last run of each command decides: green is helpful, also after red; red for good is harmful
+   for a change or an act, neutral for advice to run checks. The same error twice is harmful. Failures that the
+   agent calls expected or older than the work are not counted, and an expected failure is what a red phase wants.
+   A command that could not be run as written is harmful unless the same kind of command then works without a
+   word that the advice named. `is_error` alone decides nothing: text is read, mechanics are skipped.
+6. **Finds.** A looking or checking step after which the agent names the cause is helpful.
+
+Several citations of one bullet in a window make one tag: neutral ones say nothing, agreeing ones stand, and
+contradicting ones make neutral. A window without citations gets no tags.
+
+Known limits: sarcasm, remarks that are only understood from an image, objections in languages without rows, and
+results that only a person can see. All of these end as neutral.
+
+## What people write
+
+Rows of place *start* must open the message, *clause* a clause. Words of approval do not count behind "if",
+"make sure" or a negation; pasted logs and code are not read as prose; of long messages only the opening is.
+
+{people}
+## What test runners, builds and CI print
+
+Asked in this order; the first that matches decides. Case counts.
+
+{counted}
+## What failures print
+
+{failures}
+## What the agent says
+
+These explain the message or the result before them; only finds and reverts are evidence of their own.
+
+{agent}"""
+
+
+def page() -> str:
+    """The whole page."""
+    return _TEXT.format(
+        version=VERSION,
+        people=markdown(PEOPLE),
+        counted=markdown(COUNTED),
+        failures=markdown(FAILURES),
+        agent=markdown(AGENT),
+    )

@@ -1,0 +1,236 @@
+# ruff: noqa: E501 - a wording that is broken at column 110 can neither be read nor searched for.
+"""What a person's message says about the work before it: approval, objection, a symptom, or nothing.
+
+Invariant: most messages are the next task and say nothing. A word counts only where people judge:
+at the start of a message or a clause, in the first lines of a long one, outside pasted text, and
+not behind "if", "make sure" or a negation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from reflector.reflection.rule_table import Rule, found
+from reflector.reflection.words_of_agents import RULES as AGENT_RULES
+from reflector.reflection.words_of_people import RULES
+
+Bearing = Literal["approves", "builds_on", "corrects", "symptom", "mixed", "continues", "asks", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stance:
+    """`quote` is what the person wrote, from the decisive clause on. `about` are the words to compare topics by."""
+
+    bearing: Bearing
+    strength: int
+    quote: str
+    rule: str
+    about: frozenset[str] = frozenset()
+    words: int = 0
+
+    @property
+    def objects(self) -> bool:
+        """True for an objection or a reported symptom."""
+        return self.bearing in ("corrects", "symptom")
+
+
+_NOTHING = Stance("other", 0, "", "")
+
+_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_TAG = re.compile(r"<([\w-]+)[^<>]*>.*?</\1>|\[Image[^\]]*\]|\[Pasted text[^\]]*\]", re.DOTALL)
+_LOG_LINE = re.compile(
+    r"^\s*(?:at \S+ ?\(|File \"|[\d:TZ.\-/ ]{8,}[\[ ]|[$>❯%] |\||[│┌└├╭╰━═─]{2}|\S+:\d+:\d+|(?:\w+\.)*\w*(?:Error|Exception): |error\b.*:|warning\b.*:|npm |\[\w+\] |[+-]{3} |@@ |diff --git|Traceback|Caused by|\d+ *[|│→]|⏺|⎿|✗|✘|×|FAIL|ERR!)",
+    re.IGNORECASE,
+)
+_PASTED_ERROR = re.compile(
+    r"Traceback \(most recent|\w+(?:Error|Exception)\b ?[:(]|\berror(?:\[\w+\])?: |npm (?:ERR|error)|\bFAIL(?:ED)?\b|panic:|fatal:|✗|✘|Uncaught |Failed to |exit code [1-9]|error TS\d+|ERROR|status (?:code )?[45]\d\d|Cannot (?:find|read)|undefined is not|not found\b"
+)
+_TASK = re.compile(
+    r"(?:implement the following plan|## |# |you are (?:a|an|the|working)|your task|this session is being continued|please (?:implement|create|write|build|review)|(?:create|write|build|design|generate|review|analy[sz]e|investigate|refactor|implement|research|read|look at|check out|set ?up|prepare) (?:a|an|the|all|this|that|these|every|each|our|my|@|https?:)|i want (?:you )?to (?:build|create|make|add|write|analy[sz]e|implement|do|start|plan|work)|(?:now |then |also |next[,:]? |and |ok,? |okay,? )*(?:add|create|implement|write|build|rename|document|make a|generate|introduce|support|let'?s (?:work|add|create|build|start|move|do|now|implement|make|also)) )",
+    re.IGNORECASE,
+)
+_ADVERSATIVE = re.compile(
+    r"\b(?:but|however|except|although|though|only|unfortunately|yet|aber|allerdings|jedoch|mais|cependant|pero|sin embargo|mas|porém|ma|però|но|однако)\b|(?:ですが|けど|しかし|ただ)|(?:但是|但|不过|可是|只是)|(?:하지만|그런데|근데|지만)",
+    re.IGNORECASE,
+)
+_WISH = re.compile(
+    r"\b(?:can (?:we|you|i)|could (?:we|you)|let'?s|make|please|should|need|needs|want|would like|would prefer|change|fix|remove|move|use|add|update|replace|try|maybe|why|what about|how about|there(?:'s| is| are)|missing|too|not|n't|no|doesn'?t|isn'?t|bitte|noch|fehlt|il faut|falta|manca|нужно|надо)\b|ほしい|して|还|需要|해줘",
+    re.IGNORECASE,
+)
+_UNREAL = re.compile(
+    r"(?:\b(?:if|whether|make sure|ensure|so that|until|once|unless|check(?:ing)?|verify|test|see|when|how|confirm|want|wants|needs? to|should|would|could|must|may|might|will|does|did|is|are|supposed to|expect\w*|in case|before|tell me|know|wenn|ob|falls|si|se|cuando|quando|если|чтобы)\b|n't|\bnot\b|\bno\b|\bnever\b|\bnicht\b|\bpas\b|\bnão\b|\bне\b)[^.!?\n,;]{0,24}$",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[A-Za-zÀ-ÿЀ-ӿ][\w.-]{2,}|[぀-ヿ㐀-鿿가-힯]{2}")
+_COMMON_WORDS = """
+    the and for with that this from have has had not you your are was were will would should could can but all any
+    into out our its it's they them then than there here what when where which who why how also just only now please
+    need want like make made use used using see get got let lets add added new one two some more most very much does
+    doesn did don isn aren still again about after before same other each every file files code change changes thing
+    things work works working run running test tests check fix fixed error errors issue problem wrong right good great
+    thanks thank yes okay sure look looks think know said asked claude agent user step steps time first last way really
+    actually instead because since while being been show shows showing shown say says sure maybe able there's that's
+    i'm you're we're don't doesn't isn't it'll i'll avoid always never prefer keep ensure rather without when before"""
+_COMMON = frozenset(_COMMON_WORDS.split())
+#: Beyond this many characters a message is a brief, not a remark: only its first clauses are read.
+_REMARK = 700
+
+
+def content_words(text: str) -> frozenset[str]:
+    """Lower-cased words of three letters or more without the commonest; pairs of characters in CJK."""
+    return frozenset(
+        _stem(word)
+        for word in (match.strip(".-_").lower() for match in _WORD.findall(text[:6000]))
+        if word not in _COMMON
+    )
+
+
+def _stem(word: str) -> str:
+    """Plural, -ing and -ed off, so that "buttons" meets "button"; names with dots or digits stay."""
+    if not word.isalpha() or len(word) < 5:
+        return word
+    for ending in ("ings", "ing", "ies", "ed", "es", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)].rstrip("e") or word
+    return word.rstrip("e") if len(word) > 4 else word
+
+
+def read_stance(text: str, *, refused: bool = False, answers: bool = False) -> Stance:
+    """What this message says about the work before it.
+
+    refused   the message is the reason given with a refused tool call
+    answers   the agent had asked a question, so a plain yes or no is its answer
+    """
+    prose, pasted = _prose(text)
+    about = content_words(text)
+    count = len(prose.split()) if prose.isascii() else max(len(prose.split()), len(prose) // 3)
+    if not prose:
+        if pasted:
+            return Stance("symptom", 2, _quote(text), "pasted-error", about, 0)
+        return replace(_NOTHING, about=about)
+    hits = list(_hits(prose, brief=len(prose) > _REMARK, answers=answers))
+    stance = _weighed(prose, hits)
+    if stance.bearing in ("other", "asks", "continues") and pasted and count < 60:
+        stance = Stance("symptom", 2, _quote(text), "pasted-error")
+    if refused and not stance.objects and stance.bearing not in ("continues", "approves", "builds_on", "asks"):
+        stance = Stance("corrects", 3, _quote(prose), "refused-with-reason")
+    return replace(stance, about=about, words=count)
+
+
+def read_reaction(text: str) -> Literal["concedes", "glad", ""]:
+    """How the agent's first words after a message take it: as a correction, as thanks, or neither."""
+    head = " ".join(text[:400].split())
+    for rule in AGENT_RULES:
+        if rule.id in ("concedes", "reads-person-as-unhappy", "glad"):
+            match = found(rule, head)
+            if match is None:
+                continue
+            if rule.id == "glad":
+                return "glad"
+            if match.start() < (250 if rule.id == "reads-person-as-unhappy" else 120):
+                return "concedes"
+    return ""
+
+
+def _prose(text: str) -> tuple[str, bool]:
+    """What the person wrote themselves, and whether what they pasted holds an error."""
+    bare = _FENCE.sub("\n", _TAG.sub(" ", text))
+    kept: list[str] = []
+    dropped: list[str] = _FENCE.findall(text)[:4]
+    for line in bare.splitlines():
+        (dropped if _LOG_LINE.match(line) and len(line) > 12 else kept).append(line)
+    pasted = any(_PASTED_ERROR.search(part[:2000]) for part in dropped[:40])
+    prose = "\n".join(line.strip() for line in kept if line.strip())
+    return re.sub(r"https?://\S+", "", prose).strip(), pasted
+
+
+def _clauses(prose: str) -> Iterator[tuple[int, str]]:
+    start = 0
+    for match in re.finditer(
+        r"[.!?;:…]+(?=\s|$)|[。！？；，、]|\n|, | - | – | — |\s(?=(?:but|however|although|because|and then)\b)", prose
+    ):
+        yield start, prose[start : match.end()]
+        start = match.end()
+    yield start, prose[start:]
+
+
+def _hits(prose: str, *, brief: bool, answers: bool) -> Iterator[tuple[int, Rule]]:
+    """Positions and rules that match, at most one per rule."""
+    head = prose[:240] if brief else prose[:_REMARK]
+    lead = head.lstrip("\"'*_-–—•> ")
+    offset = len(head) - len(lead)
+    clauses = [(at, clause.lstrip(" \"'*_-–—•>")) for at, clause in _clauses(head)][:16]
+    for rule in RULES:
+        if answers and rule.id in ("no", "dont", "hesitates"):
+            continue
+        if rule.place == "start":
+            match = found(rule, lead)
+            if match is not None:
+                yield offset, rule
+            continue
+        if rule.place == "clause":
+            at = next((at for at, clause in clauses if found(rule, clause)), None)
+            if at is not None:
+                yield at, rule
+            continue
+        match = found(rule, head)
+        if match is None:
+            continue
+        if rule.signal in ("approves", "builds_on") and _UNREAL.search(head[: match.start()]):
+            continue
+        yield match.start(), rule
+
+
+def _weighed(prose: str, hits: list[tuple[int, Rule]]) -> Stance:
+    good = _best(hits, ("approves", "builds_on"))
+    bad = _best(hits, ("symptom", "corrects"))
+    task = _TASK.match(prose) is not None
+    if bad and task and (len(prose) > 200 or bad[1].strength < 3) and bad[1].id != "reports-error":
+        bad = None  # a task says what it wants not to happen
+    if bad and bad[1].strength == 1 and not good:
+        bad = bad if len(prose) < 200 else None
+    if good and bad:
+        turned = _ADVERSATIVE.search(prose, good[0])
+        if bad[0] < good[0] and bad[1].strength <= good[1].strength and good[1].signal == "approves":
+            return _stance(prose, good)
+        if good[1].id.startswith("works") and bad[1].strength >= 2 and turned:
+            return Stance("mixed", 2, _quote(prose), f"{good[1].id}+{bad[1].id}")
+        if good[1].strength == 3 and bad[1].strength < 3:
+            return _stance(prose, good)
+        return _stance(prose, bad)
+    if good:
+        turned = _ADVERSATIVE.search(prose, good[0])
+        if turned and good[1].signal == "approves" and good[1].strength < 3:
+            rest = prose[turned.end() : turned.end() + 200]
+            if _WISH.search(rest) and good[1].id == "good-idea":
+                return Stance("mixed", 2, _quote(prose), "good-idea+but")
+            if _WISH.search(rest):
+                return Stance("corrects", 2, _quote(prose), f"{good[1].id}+but")
+        return _stance(prose, good)
+    if bad:
+        return _stance(prose, bad)
+    for signal in ("continues", "asks"):
+        other = _best(hits, (signal,))
+        if other:
+            return _stance(prose, other)
+    return _NOTHING
+
+
+def _best(hits: list[tuple[int, Rule]], signals: tuple[str, ...]) -> tuple[int, Rule] | None:
+    """The strongest hit, the earliest of equals."""
+    wanted = [hit for hit in hits if hit[1].signal in signals]
+    return min(wanted, key=lambda hit: (-hit[1].strength, hit[0]), default=None)
+
+
+def _stance(prose: str, hit: tuple[int, Rule]) -> Stance:
+    at, rule = hit
+    start = max(prose.rfind("\n", 0, at), prose.rfind(". ", 0, at)) + 1
+    bearing: Bearing = rule.signal  # type: ignore[assignment]
+    return Stance(bearing, rule.strength, _quote(prose[start:]), rule.id)
+
+
+def _quote(text: str) -> str:
+    return " ".join(text.split())[:200]

@@ -1,0 +1,271 @@
+# ruff: noqa: E501 - a wording that is broken at column 110 can neither be read nor searched for.
+"""What a tool call does: look, change, check, run, ship, tidy, ask another agent.
+
+Invariant: the kind depends on the call alone. Reading proves nothing however well it goes, so a
+command that cannot be placed is `run`, never `check`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from reflector.transcripts.message import ToolCall
+
+Kind = Literal[
+    "test",
+    "types",
+    "lint",
+    "build",
+    "ci",
+    "install",
+    "ship",
+    "run",
+    "change",
+    "revert",
+    "review",
+    "delegate",
+    "plan",
+    "poll",
+    "tidy",
+    "look",
+    "admin",
+]
+
+#: Kinds whose success is proof of something.
+CHECKS: frozenset[str] = frozenset({"test", "types", "lint", "build", "ci"})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call, read.
+
+    kind     what it does
+    family   what a later call must share to be the same attempt: `test`, `run:python manage.py`, `Edit:a.py`
+    command  the shell command or the target, one line, at most 160 characters
+    files    base names of the files it names or changes
+    task     id of the background task it asks about, "" otherwise
+    verifies the call says that it is there to verify something
+    """
+
+    kind: Kind
+    family: str
+    command: str
+    files: tuple[str, ...] = ()
+    task: str = ""
+    verifies: bool = False
+
+
+_NPM = r"(?:npm|pnpm|yarn|bun|deno)(?: -\S+)*(?: --(?:prefix|filter|cwd)[= ]\S+)*(?: run| run-script| task| -w \S+)*"
+_FIRST = r"^(?:\S*/)?"
+
+#: The first that matches a command's segment names its kind. Order is from proof to noise.
+COMMANDS: tuple[tuple[Kind, str], ...] = (
+    (
+        "revert",
+        r"git (?:-\S+ \S+ )?(?:checkout (?:\S+ )?-- |checkout \. *$|restore (?!--staged)|revert |reset --hard|stash drop)|hg revert|svn revert",
+    ),
+    (
+        "test",
+        r"(?:pytest|py\.test|tox|nox|jest|vitest|mocha|ava|karma|jasmine|gotestsum|rspec|minitest|phpunit|pest|ctest|bats|prove|behave|cucumber|codecept|busted|testthat|hypothesis|trybuild)\b"
+        r"|(?:playwright|cypress|wdio|nightwatch|ng|vite|turbo|nx|lerna|hardhat|forge|anchor|truffle|pants|bazel|buck2?|swift|dart|flutter|sbt|lein|stack|cabal|zig build|zig|mix|rebar3|gleam|crystal|nim|dub|just|task|mage|invoke|inv|rake|composer|artisan|rails|deno|node --|mise run|moon run|hatch|nimble|opam|dune)(?: \S+)? (?:test|tests|ct|eunit|spec|e2e|run-many -t test)\b[\w:.-]*"
+        rf"|{_NPM} (?:t|test|tests|spec|specs|e2e|unit|integration|coverage|verify)\b[\w:.-]*|{_NPM} [\w:-]*[:_-]?(?:test|e2e|spec)[\w:-]*"
+        r"|go test|cargo (?:\S+ )?(?:test|nextest|miri|bench)\b|(?:mvn|mvnw|gradle|gradlew)\b.*\b(?:test|verify|check|integrationTest|connectedCheck)\w*|dotnet (?:test|vstest)|xcodebuild\b.*\btest|manage\.py test|-m (?:unittest|pytest|doctest|nose2?)|unittest\b"
+        r"|make (?:-\S+ )*[\w./-]*(?:test|check|spec|e2e)\w*|node --test|tap\b|(?:bash |sh |python3? |node |tsx |bun |ruby |php |deno run |\./)\S*(?:test|spec)[\w.-]*\.(?:sh|py|js|ts|mjs|cjs|rb|php|exs?)",
+    ),
+    (
+        "types",
+        r"(?:tsc|mypy|pyright|basedpyright|vue-tsc|svelte-check|tsgo|dmypy|pytype|sorbet|srb|steep|dialyzer)\b|(?:cargo|deno|astro|zig) (?:check|typecheck)\b|mix dialyzer|flow check|"
+        rf"{_NPM} [\w:-]*(?:type-?check|types?|tsc|check-types|check)\b[\w:-]*|(?:make|just|task|mise run) [\w:-]*type-?check\w*|flutter analyze|dart analyze|py_compile|node --check|php -l|ruby -c|bash -n",
+    ),
+    (
+        "lint",
+        r"(?:eslint|biome|oxlint|flake8|pylint|golangci-lint|staticcheck|rubocop|standardrb|phpcs|phpstan|psalm|shellcheck|stylelint|markdownlint\S*|swiftlint|ktlint|detekt|hadolint|yamllint|actionlint|pre-commit|vale|semgrep|trivy|bandit|vulture|knip|credo|tflint|ansible-lint|helm lint|jsonlint|djlint|commitlint|xo|standard|lefthook)\b(?!.*(?:--fix|--write|--apply| init))"
+        r"|ruff(?: check)?(?! format)\b(?!.*(?:--fix))|(?:black|prettier|isort|gofumpt|ruff format|cargo fmt|mix format|dotnet format|rustfmt)\b.*--(?:check|list-different|verify-no-changes)|prettier -c|gofmt -l|go vet|cargo (?:\S+ )?clippy|mix credo|next lint|ng lint|terraform (?:validate|fmt -check)|plugin validate|"
+        rf"{_NPM} [\w:-]*(?:lint|fmt:check|format:check|prettier:check)\b[\w:-]*|(?:make|just|task|mise run|rake|mage|nx|turbo)(?: run)? [\w:-]*(?:lint|vet)\w*",
+    ),
+    (
+        "ci",
+        r"gh (?:run (?:watch|view|list|rerun)|pr (?:checks|status)|workflow (?:view|run))|glab (?:ci|pipeline)|act\b|circleci",
+    ),
+    (
+        "review",
+        r"gh pr view\b.*(?:comments|reviews)|gh api \S*(?:comments|reviews)|coderabbit|gh pr review|codex (?:exec )?review|gemini .*review",
+    ),
+    (
+        "build",
+        rf"{_NPM} [\w:-]*(?:build|compile|bundle|package|dist|generate|codegen)\b[\w:-]*|(?:webpack|rollup|esbuild|tsup|parcel|swc|ncc|tsdown|pkgroll|sphinx-build|latexmk|tectonic)\b(?! (?:serve|dev|watch))|(?:vite|next|nuxt|astro|remix|turbo|nx|ng|docusaurus|gatsby|hugo|jekyll|mkdocs|sphinx-build|eleventy|expo|electron-builder|tauri|wails|ionic|capacitor|storybook|vitepress|gatsby|react-scripts|forge|hardhat|solc|anchor|mdbook)\b(?: \S+)*? (?:build|compile|export|ci)\b"
+        r"|cargo (?:\S+ )?build|go (?:build|install)|(?:mvn|mvnw)\b.*\b(?:compile|package|install)|(?:gradle|gradlew)\b.*\b(?:build|assemble\w*|compile\w*|bundle\w*)|dotnet (?:build|publish|pack)|docker (?:buildx )?(?:compose )?build|docker compose .*--build|swift build|xcodebuild\b|mix (?:compile|release)|flutter build|zig build|cmake --build|ninja|bazel build|stack build|cabal build|dune build|"
+        r"make(?: -\S+)*(?: (?:all|build|dist|release|[\w-]*build[\w-]*))?$|(?:just|task|mise run|mage|rake) [\w:-]*build\w*|python3? -m build|uv build|poetry build|hatch build|latexmk|pdflatex|xelatex|tectonic|pandoc|terraform plan|(?:g?cc|g\+\+|clang(?:\+\+)?|javac|rustc|kotlinc|ghc|protoc|msbuild)\b",
+    ),
+    (
+        "install",
+        rf"{_NPM} (?:i|install|add|ci|update|upgrade)\b|yarn$|pip3? install|uv (?:sync|add|pip|lock|tool)|poetry (?:install|add|lock|update)|pipenv|conda|cargo (?:add|install|update)|go (?:get|mod)|bundle(?: install| update|$)|gem install|apt(?:-get)?|brew|composer (?:install|require|update)|mix deps|dotnet (?:add|restore)|cabal update|flutter pub|pod install|asdf install|mise install|nvm|volta|rustup",
+    ),
+    (
+        "ship",
+        r"git (?:-\S+ \S+ )?(?:commit|push|merge|rebase|cherry-pick|pull|tag|am)\b|gh (?:pr (?:create|merge|edit|ready)|release create)|glab mr|(?:npm|pnpm|yarn|cargo|twine|gem|uv) (?:publish|upload|push)|(?:vercel|netlify|fly|wrangler|firebase|railway|heroku|eas|serverless|sls|cdk|pulumi|amplify|supabase)\b.*\b(?:deploy|publish|up|push|release)\b|terraform apply|kubectl (?:apply|rollout|set)|helm (?:install|upgrade)|gcloud .*deploy|rsync|scp",
+    ),
+    (
+        "change",
+        r"sed (?:-\S+ )*-i|sed -\w*i|perl -\w*i|patch\b|git apply|cat >|tee\b|jscodeshift|ast-grep .*-U|comby .*-i|codemod|awk -i|ex -s|(?:npx )?shadcn|rails g(?:enerate)?|(?:mix|artisan|manage\.py|nest|ng) (?:gen|make|generate)",
+    ),
+    (
+        "tidy",
+        r"(?:rm|mv|cp|mkdir|touch|chmod|chown|ln|kill|pkill|killall|rmdir|unzip|tar|zip|sleep|wait|export|source|set|true|unset|alias|trash)\b|git (?:-\S+ \S+ )?(?:add|stash|checkout|switch|branch -\w|worktree|clean|restore --staged|reset|config|init|clone|rm|mv|fetch|remote (?:add|set-url|remove))\b|(?:prettier|black|gofmt|isort|rustfmt|ruff format|cargo fmt|mix format|clang-format|gofumpt|swiftformat|dprint)\b|.*(?:--fix|--write)\b",
+    ),
+    (
+        "look",
+        r"(?:ls|cat|head|tail|grep|egrep|rg|ag|find|fd|sed|awk|wc|tree|stat|file|cd|pwd|which|whereis|echo|printf|jq|yq|du|df|ps|env|printenv|date|type|less|more|sort|uniq|cut|diff|cmp|xxd|hexdump|strings|nl|tac|column|basename|dirname|realpath|readlink|uname|whoami|id|lsof|ss|netstat|top|free|uptime|history|man|tr|xargs|test|\[|command|bat|eza|md5sum|sha\d+sum|nproc|hostname|ast-grep|tokei|cloc|sips|identify|exiftool|git|gh|glab)\b"
+        r"|(?:docker|podman) (?:ps|logs|images|inspect|compose (?:ps|logs|config))|kubectl (?:get|describe|logs|top)|systemctl (?:status|list|cat|show|is-)|journalctl|(?:npm|pnpm|yarn|pip3?|cargo|go|gem|brew|uv) (?:ls|list|view|info|show|why|tree|outdated|search|env|version|config|help)\b|\S+ (?:--version|-v|-V|--help|-h|help|version)$|(?:crontab -l|launchctl list)",
+    ),
+)
+_COMPILED = tuple((kind, re.compile(_FIRST + rf"(?:{pattern})", re.IGNORECASE)) for kind, pattern in COMMANDS)
+
+_RANK: dict[str, int] = {
+    kind: rank
+    for rank, kind in enumerate(
+        ("revert", "test", "ci", "build", "types", "lint", "review", "ship", "install", "run", "change", "tidy", "look")
+    )
+}
+
+_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1.*?^\s*\2\b", re.DOTALL | re.MULTILINE)
+_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_INNER_SHELL = re.compile(
+    r"\b(?:(?:bash|sh|zsh|fish|dash|powershell|pwsh|cmd)(?:\.exe)? (?:-\w+ )*(?:-l?i?c|-Command|/c) |ssh (?:-\S+ (?:[^-\s'\"]\S* )?)*[\w@.:-]+ |docker (?:compose )?exec (?:-\S+ )*[\w-]+ (?:bash -c |sh -c )?)(['\"])(.*?)\1",
+    re.DOTALL,
+)
+_SPLIT = re.compile(r"&&|\|\||;|\n|\||(?<![&>\d])&(?![&>\d])")
+_WRAPPER = re.compile(
+    r"^(?:\(|\{ |!\s|(?:then|do|else|if|while|until|time|nohup|exec|sudo(?: -\S+)*|command|builtin|stdbuf \S+|nice(?: -n \S+)?|xvfb-run(?: -\S+)*)\s+|timeout(?: -\S+)* \S+\s+|(?:env )?(?:\w+=(?:'[^']*'|\"[^\"]*\"|\S*)\s+)+|env\s+|direnv exec \S+ |nix(?:-shell| develop| shell)? (?:\S+ )*?(?:-c|--command|--run) |(?:npx|bunx|pnpx|pnpm (?:exec|dlx)|yarn (?:exec|dlx)|npm exec(?: --)?|uvx)(?: --?(?:yes|y|no-install|bun|silent))*\s+|(?:poetry|uv|pipenv|pdm|rye|hatch|pixi|dotenv) run(?: --\S+(?: (?=\S+=)\S+)?)*\s+|mise (?:exec|x)(?: \S+)*? -- |bundle exec |docker(?:-| )compose(?: -\S+ \S+)* (?:exec|run)(?: -{1,2}\S+)* [\w-]+ |docker exec(?: -\S+)* [\w-]+ |wsl(?: -\S+)* |rtk (?:proxy )?|caffeinate(?: -\S+)* |doppler run -- |op run -- |(?:\S*/)?(?:\.?venv|env|\.venv)/bin/(?:python3? -m )?|python3?(?:\.\d+)? -m |vendor/bin/|(?:\./)?node_modules/\.bin/|php artisan |php bin/console |\./(?=gradlew|mvnw))"
+)
+_VERIFY = re.compile(
+    r"\b(?:verif\w*|confirm\w*|check(?:ing)? (?:that|whether|if|the (?:fix|result|output|change|build))|make sure|ensure|validat\w*|smoke|sanity|re-?run|re-?test|test(?:ing)? (?:the|that|it|with|again|whether)|reproduc\w*|end.to.end|e2e|prüf\w*)\b",
+    re.IGNORECASE,
+)
+_FILE = re.compile(r"[\w.@+-]+\.[A-Za-z]\w{0,6}\b")
+_NOT_A_FILE = re.compile(r"^(?:\d+\.\w+|e\.g|i\.e|node\.js|\w+\.(?:com|org|io|dev|net|app|ai))$", re.IGNORECASE)
+
+_TOOLS: dict[str, Kind] = {
+    "Read": "look",
+    "Grep": "look",
+    "Glob": "look",
+    "LS": "look",
+    "NotebookRead": "look",
+    "WebSearch": "look",
+    "WebFetch": "look",
+    "ToolSearch": "look",
+    "LSP": "look",
+    "ListMcpResourcesTool": "look",
+    "ReadMcpResourceTool": "look",
+    "Edit": "change",
+    "MultiEdit": "change",
+    "Write": "change",
+    "NotebookEdit": "change",
+    "BashOutput": "poll",
+    "TaskOutput": "poll",
+    "AgentOutputTool": "poll",
+    "Monitor": "poll",
+    "KillShell": "tidy",
+    "KillBash": "tidy",
+    "TaskStop": "tidy",
+    "Task": "delegate",
+    "Agent": "delegate",
+    "ExitPlanMode": "plan",
+    "exit_plan_mode": "plan",
+}
+
+
+def read_call(call: ToolCall) -> Step:
+    """What one call does."""
+    given = call.input
+    described = str(given.get("description") or "")
+    if call.name in ("Bash", "PowerShell", "Shell"):
+        return _read_command(str(given.get("command") or ""), described)
+    kind = _TOOLS.get(call.name)
+    target = next(
+        (
+            str(given[key])
+            for key in ("file_path", "notebook_path", "path", "pattern", "url", "query")
+            if given.get(key)
+        ),
+        described,
+    )
+    files = files_in(target) if kind in ("change", "look") else ()
+    if kind == "poll":
+        task = str(given.get("task_id") or given.get("bash_id") or given.get("agentId") or "")
+        return Step("poll", f"poll:{task}", call.name, task=task)
+    if kind == "delegate":
+        about = f"{described} {given.get('subagent_type') or ''}"
+        reviews = re.search(r"review|audit|critique|adversar|verif|qa\b", about, re.IGNORECASE)
+        return Step("review" if reviews else "delegate", f"agent:{described}", described[:160])
+    if kind is not None:
+        return Step(kind, f"{call.name}:{target[-80:]}", f"{call.name} {_one_line(target)}"[:160], files)
+    if call.name.startswith("mcp__"):
+        action = str(given.get("action") or "")
+        return Step("run", f"{call.name}:{action}", f"{call.name} {action}".strip()[:160])
+    return Step("admin", call.name, call.name)
+
+
+def _read_command(command: str, described: str) -> Step:
+    kind, segment = _kind_of(command)
+    one_line = _one_line(command)
+    family: str = kind
+    if kind in ("run", "install", "ship", "change", "tidy", "look"):
+        family = f"{kind}:{' '.join(segment.split()[:2])[:60]}"
+    redirected = kind == "look" and re.search(r"(?:^|\s)>{1,2} ?[\w./~-]+\.\w+", _QUOTED.sub("Q", command)) is not None
+    if redirected and "/dev/null" not in command:
+        kind, family = "change", "change:redirect"
+    task = ""
+    if kind in ("look", "tidy"):
+        polled = re.search(r"tasks/([\w-]+)\.output", command)
+        if polled:
+            return Step("poll", f"poll:{polled.group(1)}", one_line[:160], task=polled.group(1))
+    verifies = _VERIFY.search(described) is not None
+    return Step(kind, family, one_line[:160], files_in(command), task, verifies)
+
+
+def _kind_of(command: str) -> tuple[Kind, str]:
+    text = _HEREDOC.sub(" ", command)
+    inner = [match.group(2) for match in _INNER_SHELL.finditer(text)]
+    text = _QUOTED.sub("Q", text)
+    best: tuple[int, Kind, str] | None = None
+    for segment in [
+        *_SPLIT.split(text),
+        *(part for script in inner for part in _SPLIT.split(_QUOTED.sub("Q", script))),
+    ]:
+        stripped = _unwrapped(segment)
+        if not stripped:
+            continue
+        kind: Kind = next((kind for kind, expression in _COMPILED if expression.match(stripped)), "run")
+        pushes = kind == "ship" and " push" in stripped
+        if best is None or _RANK[kind] < best[0] or (pushes and _RANK[kind] == best[0]):
+            best = (_RANK[kind], kind, stripped)
+    if best is None:
+        return "tidy", ""
+    return best[1], best[2]
+
+
+def _unwrapped(segment: str) -> str:
+    """A segment without `cd x`, `VAR=1`, `npx`, `timeout 60` and their like, up to eight of them."""
+    rest = segment.strip().lstrip("({ ")
+    for _ in range(8):
+        match = _WRAPPER.match(rest)
+        if match is None or match.end() == 0:
+            break
+        rest = rest[match.end() :].lstrip()
+    return re.sub(r"\s+\d?>+&?\s*\S+", "", rest).strip()
+
+
+def files_in(text: str) -> tuple[str, ...]:
+    """Base names of files in a text, in order, each once, at most 16."""
+    names: dict[str, None] = {}
+    for name in _FILE.findall(text[:4000].replace("\\", "/")):
+        if not _NOT_A_FILE.match(name) and 4 <= len(name) <= 60:
+            names.setdefault(name.lower())
+    return tuple(names)[:16]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,295 @@
+# ruff: noqa: E501 - a wording that is broken at column 110 can neither be read nor searched for.
+"""Rows for what people write: approval, acceptance, objection, symptoms, resuming, questions.
+
+Invariant: a row reads one message only; what the message is about is decided elsewhere, so the
+vocabulary can grow language by language without touching the judgement.
+"""
+
+from __future__ import annotations
+
+from reflector.reflection.rule_table import Rule
+from reflector.reflection.rule_table import person_row as row
+from reflector.reflection.words_in_other_languages import OTHER_LANGUAGES
+
+_THING = r"(?:it|that|this|all(?: of (?:it|this))?|everything|(?:the|your|my) [\w-]+(?: [\w-]+)?|now|which)"
+_NOT = r"(?:not|n[o']?t|never|cannot|can'?t|won'?t|doesn'?t|didn'?t|isn'?t|aren'?t|wasn'?t|don'?t)"
+
+ENGLISH: tuple[Rule, ...] = (
+    row(
+        "works",
+        "approves",
+        3,
+        "says that it works now",
+        rf"\b(?:{_THING}(?:'s| is| are| has been)? (?:(?:all|now|finally|indeed|actually|much) )*"
+        r"(?:work(?:s|ed)|working|fixed|solved|resolved|better|passing|green)|works(?: now| well| great| fine| perfectly"
+        r"| like a charm|!|$)|(?:working|fixed|solved) now|did the trick|(?:that|this|it) (?:fixed|solved|did) it"
+        r"|now (?:it )?works|up and running|no (?:more|longer any) (?:errors?|warnings?|failures?)|confirmed working)\b",
+        "ok, that is working now",
+        "a workshop about offline uploads",
+    ),
+    row(
+        "praises",
+        "approves",
+        3,
+        "praises the result",
+        r"\b(?:perfect(?:ly|o)?|excellent|awesome|amazing|brilliant|fantastic|wonderful|beautiful|flawless|stellar|superb"
+        r"|(?:great|good|nice|fine|solid|fantastic|excellent|incredible) (?:job|work|stuff|fix|one|catch|find|solution|call)"
+        r"|well done|love (?:it|this|that|the)|exactly (?:right|what i (?:want|need|mean|had in mind)\w*)|spot on|nailed it"
+        r"|you(?:'re| are) (?:a|the) (?:genius|best|legend)|(?:that|this)(?:'s| is) (?:really |very |so |just )*"
+        r"(?:great|good|perfect|awesome|excellent|amazing|nice|cool|exactly|lovely|impressive))\b(?! (?:question|point|but\b))",
+        "perfect, exactly what I wanted",
+        "find the perfect hash function for this",
+        "clause",
+    ),
+    row(
+        "looks-good",
+        "approves",
+        2,
+        "says that it looks good",
+        r"\b(?:(?:looks?|looking|sounds?|seems?|reads?) (?:really |very |pretty |quite |much |all |so )*"
+        r"(?:good|great|fine|right|correct|nice|okay|ok|better|clean|solid|reasonable|perfect|awesome)"
+        r"|lgtm|all good|so far so good|good to go|i like (?:it|this|that|the|your)|much better|way better|nice!|great!|cool!|good!)",
+        "looks good to me",
+        "which of the two looks is the default?",
+    ),
+    row(
+        "thanks",
+        "approves",
+        2,
+        "thanks, at the start or in a short message",
+        r"(?:many |ok,? |okay,? |great,? |cool,? |nice,? )?(?:thanks|thank you|thx|ty|cheers|much appreciated)\b(?! (?:in advance|to the|for (?:waiting|the context)))",
+        "thanks! next, the footer",
+        "thanks in advance for looking at the log",
+        "start",
+    ),
+    row(
+        "one-word-praise",
+        "approves",
+        2,
+        "a message that starts with a word of praise",
+        r"(?:(?:yes|yeah|yep|ok|okay|oh|ah|wow)[,.!]* )?(?:great|nice|cool|good|sweet|neat|yay|wow|superb|lovely|excellent|impressive|hooray|woohoo|yes!+|exactly|correct"
+        r"|agreed|bravo)\b(?=\s*(?:[.,!:;…\-—)]|$|\band\b|now\b|job|so\b))(?!\s*(?:question|point|idea would))",
+        "great, now the settings page",
+        "good names for the module would be welcome",
+        "start",
+    ),
+    row(
+        "good-idea",
+        "approves",
+        2,
+        "calls the idea or the answer good, or agrees with it",
+        r"\b(?:(?:that|this|it|which)?(?:'s| is| would be)? ?a? ?(?:good|great|nice|excellent|brilliant|solid) (?:idea|point|plan|approach|suggestion|direction)"
+        r"|makes (?:total |perfect |a lot of )?sense|i agree(?: with)?|in favou?r of|you(?:'re| are|r) (?:absolutely |totally )?right)",
+        "it's a good idea to move it to the server",
+        "is there a plan for the migration?",
+    ),
+    row(
+        "ship-it",
+        "builds_on",
+        2,
+        "asks to commit, push, merge or release what was made",
+        r"(?:(?:ok|okay|yes|good|great|now|and|then|please|alright|fine|so|perfect|cool|nice),? )*(?:(?:let'?s|you can|can you|could you|please|go ahead and|now) )*"
+        r"(?:commit|push|merge|ship|deploy|release|publish|(?:open|create|make|raise|submit) (?:a |the )?(?:pr\b|pull request)|tag)\b"
+        r"(?! (?:hash|message|history|log|hook|id|list|strategy|is|isn'?t|was|failed|conflict))",
+        "ok commit and push",
+        "commit messages are wrong in the list",
+        "start",
+    ),
+    row(
+        "go-ahead",
+        "builds_on",
+        2,
+        "tells the agent to go ahead with what it proposed",
+        r"(?:(?:ok|okay|yes|yep|yeah|sure|good|great|fine|alright|perfect|cool)[,.!]? )*(?:please )?(?:go ahead|go for it|do it|do that|do this|do both|do all|"
+        r"proceed|make it so|implement (?:it|this|that|the plan)|ship it|let'?s do (?:it|this|that)|let'?s go(?: with)?|sounds good|that works|approved|"
+        r"build it|apply (?:it|this|that|them)|fix (?:it|them|that|all)(?: all)?\b|start (?:with|on|implement)|lets go)\b(?!-)",
+        "yes, go ahead",
+        "go ahead-of-time compilation is slow",
+        "start",
+    ),
+    row(
+        "yes",
+        "builds_on",
+        1,
+        "says yes",
+        r"(?:yes|yep|yeah|yup|sure|absolutely|definitely|of course|correct|right|ok|okay|y|k|alright|exactly)\b(?! (?:but|however|i (?:still|don'?t)))",
+        "yes, all of them",
+        "yesterday's export is empty",
+        "start",
+    ),
+    row(
+        "not-what-i-asked",
+        "corrects",
+        3,
+        "says that this was not asked for, meant or wanted",
+        r"\b(?:(?:that|this|it)(?:'s| is| was)? ?(?:not|n't|isn'?t|wasn'?t) (?:what|how|where|why|the way|the one|right|correct|true|quite right|good|acceptable|enough|it\b|necessary|needed|working)"
+        r"|not what i|i (?:did ?n[o']?t|never|don'?t) (?:ask|want|mean|say|tell|need|like|see (?:any|the|it|why))\w*"
+        r"|i (?:said|told you|asked (?:you )?(?:for|to)|meant|was (?:talking|asking|referring)|already (?:told|said|asked|have|did)|explicitly|specifically)\b"
+        r"|you (?:misunderstood|missed|forgot|ignored|skipped|broke|removed|deleted|lost|changed|overwrote|messed|ruined|keep|kept|still|should(?:n'?t| not)? have|were supposed|"
+        r"did ?n[o']?t|have ?n[o']?t|are not|aren'?t|can'?t just|don'?t (?:need|have) to|never)\b)",
+        "I was talking about the other section",
+        "the report shows what users asked",
+    ),
+    row(
+        "calls-it-wrong",
+        "corrects",
+        3,
+        "calls the result wrong, bad or too much",
+        r"\b(?:(?:that|this|it|which|you|your [\w-]+|the [\w-]+(?: [\w-]+)?)(?:'s|'re| is| are| was| looks?| seems?| feels?)(?: \w+){0,2} "
+        r"(?:wrong|incorrect|bad|terrible|horrible|awful|stupid|ridiculous|ugly|nonsense|useless|overkill|over-?engineered|over-?complicated|confusing|misleading"
+        r"|backwards|unacceptable|silly|a mess|worse|hallucinat\w+|lying|cheating|lazy|(?:way |far |much )?too (?:much|many|big|small|slow|long|short|complex|complicated|verbose|wide|narrow|dark|bright|large|close|high|low))"
+        r"|completely (?:wrong|broken|off)|bullshit|wtf|what the (?:hell|fuck)|ffs|for fuck|fuck(?:ing|ed)?\b|shit(?:ty)?\b|dumb|stupid|jesus christ|garbage)\b",
+        "this is completely wrong",
+        "return 1 when the password is rejected",
+    ),
+    row(
+        "take-it-back",
+        "corrects",
+        3,
+        "asks to undo the work",
+        r"\b(?:revert|undo|roll ?back|put (?:it|that|this|them) back|bring (?:it|that|them|back)|restore) (?:that|this|it|the|your|my|all|everything|to|back|those|these|them|what)\b|\b(?:revert|undo)\b(?=\s*(?:[.,!]|$))|"
+        r"\bgo back to (?:the|how|what)\b|\bget rid of (?:that|this|it|those|these)\b",
+        "please revert that change",
+        "add a button with an undo icon",
+    ),
+    row(
+        "stop",
+        "corrects",
+        3,
+        "stops the agent",
+        r"(?:no[,.!]* )*(?:please )?(?:stop\b(?! (?:the|at|button|when|word|position))|wait\b(?! (?:for|until|time))|hold on|don'?t do (?:that|this)|cancel (?:that|this)|abort|halt)",
+        "stop, you are editing the wrong file",
+        "stop the dev server first",
+        "start",
+    ),
+    row(
+        "no",
+        "corrects",
+        2,
+        "starts with a no",
+        r"(?:no|nope|nah|nooo+|not (?:quite|really|exactly|like that|there|yet)|negative|incorrect|wrong|false)\b(?! (?:problem|worries|rush|need to (?:worry|apolog)|idea|one|matter|longer|more))"
+        r"(?=\s*(?:[,.!:;…\-—]|$|\bthe\b|\bi\b|\bthat|\bthis|\bit|\bdon'?t|\byou|\bwe|\bnot\b|\bno\b|\buse\b|\bjust\b))",
+        "no, use the other table",
+        "no problem, take your time",
+        "start",
+    ),
+    row(
+        "why-question",
+        "corrects",
+        2,
+        "a question that is an objection",
+        r"(?:(?:but|and|so|ok|wait|hm+|then|also|hey|well)[,.]* )*(?:why (?:are|is|was|were|did|do|does|would|the|have|has|can'?t|not|isn'?t|aren'?t|don'?t|doesn'?t|didn'?t|won'?t|wouldn'?t|you|it)\b"
+        r"|how come|are you sure|did you (?:even|actually|really|not|forget|check|test|verify|run|read)|didn'?t (?:you|we|i)|"
+        r"should(?:n'?t| not) (?:it|this|that|we|you|the|there)|isn'?t (?:it|this|that|there|the)|aren'?t (?:we|you|they|these|there)|don'?t (?:we|you) (?:need|have|already|want)|"
+        r"doesn'?t (?:it|this|that|the)|wasn'?t (?:it|this|that|the)|what(?: the)? (?:are you doing|happened (?:to|with)|did you do|went wrong)|where (?:is|are|did) (?:the|my|all|that)(?: \w+){0,4} (?:go|gone|went)\b|"
+        r"where(?:'s| is| are) (?:the|my) (?!logic|code|source|file|config|function)|who (?:told|asked) you)",
+        "why is the header showing twice?",
+        "what does the last column mean?",
+        "clause",
+    ),
+    row(
+        "prefers-otherwise",
+        "corrects",
+        2,
+        "wants it otherwise",
+        r"\b(?:(?:use|do|try|make|go with|prefer|want)\b[^.!?\n]{0,60}\binstead\b|i(?:'d| would)? (?:rather|prefer(?! the visual))|rather (?:than|not)|should (?:not|n't) (?:be|have|use|need|do)|shouldn'?t (?:be|have|use|need|do|we)"
+        r"|should(?:'ve| have) been|it should (?:be|have|not|only|just|show|use|stay|also)|needs? to be\b(?! (?:done|added|implemented|able))|was(?:n'?t)? supposed to|supposed to be"
+        r"|(?:there(?:'s| is) )?no (?:reason|need|point) (?:to|in|for)|(?:we|you|i) do(?:n'?t| not) (?:need|want|use|have)\b|doesn'?t (?:make sense|seem|look|feel|match|fit)|does not (?:make sense|seem|look|feel|match|fit)"
+        r"|too (?:complicated|complex|much|verbose|long|slow|fragile|hacky)|overkill|unnecessar(?:y|ily)|not (?:a fan|sure (?:about|that|this)|convinced|ideal|great|happy)|i do(?:n'?t| not) (?:think|like|understand why|get why|agree))\b",
+        "use the existing helper instead",
+        "the parser returns instances of Node",
+    ),
+    row(
+        "dont",
+        "corrects",
+        2,
+        "forbids what was done, at the start",
+        r"(?:please |no,? |but |and |also )?(?:do ?n[o']?t|never|avoid)\b(?! (?:worry|forget|hesitate|bother (?:me|replying)|know|mind|implement yet|(?:write|change|edit|modify|touch|make) (?:any|anything)))",
+        "don't hardcode the url",
+        "don't worry about the tests",
+        "clause",
+    ),
+    row(
+        "cant-work",
+        "corrects",
+        2,
+        "explains why the proposal does not work",
+        rf"\b(?:(?:option|approach|solution|fix|idea|way|plan|change|code|that|this|it|which|step|method)(?: \w+)? (?:{_NOT}|will not|would not|does not|is not|cannot) (?:quite |really |actually |going to )*"
+        r"(?:work|help|fix|solve|possible|feasible|compile|apply|scale|needed|enough)|does ?n[o']?t work|won'?t work|isn'?t (?:working|possible|right|correct|enough|true)|not possible|not true|not correct|not right|not enough)",
+        "Option 1 doesn't work since ids change",
+        "list what works on mobile",
+    ),
+    row(
+        "hesitates",
+        "corrects",
+        1,
+        "hesitates, doubts or starts with but, actually, hm",
+        r"(?:hm+|uh+|um+|but|actually|however|well,|except|although|although|wait,|hang on|ehm|huh)\b",
+        "hmm, the list is one column now",
+        "buttons need a hover state",
+        "start",
+    ),
+    row(
+        "still",
+        "symptom",
+        3,
+        "reports that the problem persists or is back",
+        rf"\b(?:still (?:\w+ )?(?:{_NOT}|no\b|the same|fail\w*|get(?:ting|s)?|see(?:ing|s)?|show(?:s|ing)?|have|having|has|is|are|there|broken|wrong|an? (?:issue|error|problem)|missing|happen\w*|crash\w*|return\w*|error\w*|hang\w*|empty|red|says?|stuck|slow|doesn'?t|can'?t)|(?<!while )still (?!want|need|think|prefer|wonder|like|use|work|be\b|to\b|support|able|allow|possible|open|keep|on\b|in\b|at\b|a\b|the\b|with|and|for|as\b|if\b|image|good|fine|ok|valid|relevant|true|remember|learning)[a-z]+"
+        r"|same (?:error|issue|problem|result|thing|behaviou?r|failure|bug|exception)|(?:not|isn'?t|wasn'?t) (?:fixed|solved|resolved|gone)|(?:problem|issue|bug|error) (?:persists|remains|is back|came back|again|still)"
+        r"|(?:error|fails?|failed|failing|broken|broke|crash\w*|happen\w*|wrong) again|(?:does ?n[o']?t|didn'?t|did not) (?:fix|help|solve|change anything)|no (?:change|difference|effect|luck)\b|keeps? (?:failing|crashing|happening|showing|getting|doing)|again the same|nothing (?:changed|happens|happened|works))",
+        "scrolling still does not work",
+        "are there still open pull requests?",
+    ),
+    row(
+        "does-not-work",
+        "symptom",
+        3,
+        "says that it does not work",
+        r"\b(?:(?:does|do|did|is|are|was|has|have) ?(?:not|n[o']?t) (?:\w+ )?(?:work\w*|start\w*|load\w*|run\w*|show\w*|appear\w*|render\w*|respond\w*|compile|build|connect|update\w*|display\w*|visible|save\w*|open\w*|seem to|pass\w*|deploy\w*|available|there)"
+        r"|(?:doesn'?t|don'?t|didn'?t|isn'?t|aren'?t|doesnt|dont|didnt|isnt|won'?t|can'?t|cannot) (?:\w+ )?(?:work\w*|start\w*|load\w*|run(?:ning)?\b|show\w*|appear\w*|render\w*|respond\w*|compile|build|connect|update\w*|display\w*|visible|open|save|pass|find|see (?:it|the|any|that|them|my)|click|scroll|deploy|seem to|be found)"
+        r"|not (?:working|showing|loading|rendering|visible|updating|appearing|responding|displayed|saved|starting|found|running|aligned|centered|rendered|updated)\b|stopped working|(?:is|are|was|got|looks?|it'?s|totally|now) (?:\w+ )?(?:broken|busted|messed up|blank|empty|crashing|failing|hanging|frozen|gone|missing|stuck)\b|no longer (?:work|show|load|run|build|compile|display)\w*)",
+        "the popup isn't showing on mobile",
+        "describe how the cache works",
+    ),
+    row(
+        "reports-error",
+        "symptom",
+        2,
+        "reports an error that was met",
+        r"\b(?:(?:i(?:'m| am)?|we(?:'re)?|it|now|this|that|also|but|and|you|just) (?:just |now |also |am |still )*(?:get(?:s|ting)?|got|see(?:ing)?|saw|have|had|hit|ran into|throws?|threw|gives?|gave|shows?|says?|fail(?:s|ed)|crash(?:es|ed)|error(?:s|ed))\b[^.?!\n]{0,40}\b(?:errors?|exceptions?|warnings?|failures?|traceback|stack trace|4\d\d|5\d\d|undefined|null|blank|empty|nothing|failed|crash\w*|timeout|time out)\b"
+        r"|it (?:fails?|failed|crash(?:es|ed)|hangs?|errors?|broke|freezes|times? out)\b|(?:ci|build|tests?|pipeline|deploy(?:ment)?|lint|workflow|job|check|action|migration|install)s? (?:is |are |has |have |just |now |still |all )*(?:fail(?:s|ed|ing)?|broke(?:n)?|red|crash\w*|error\w*)\b|there(?:'s| is| are) (?:an?|some|now|still|\d+) (?:\w+ )?(?:errors?|bugs?|issues?|problems?|failures?|regressions?)\b|errors? (?:out|when|on|in the console|after)\b|fix (?:the |these |this |those )?(?:\w+ )?(?:failing|broken|failures?|errors?)\b)",
+        "I get a 500 error when I save",
+        "add an error boundary around the list",
+    ),
+    row(
+        "only-half",
+        "symptom",
+        2,
+        "reports what is missing or only half there",
+        r"\b(?:(?:is|are|'s|'re|still|now|looks?) (?:off\b(?! by default)|missing|duplicated|truncated|cut off|misaligned|overlapping|unreadable|invisible|out of (?:sync|date|place)|off by|hidden)\b|i (?:only|just) see\b|i (?:can'?t|cannot|don'?t|do not|couldn'?t) (?:see|find|click|select|open|access|reach|log ?in|scroll)|(?:now|only|it) shows? (?:up )?(?:only|twice|the wrong|an? (?:empty|blank|old)|nothing)|(?:shows?|showing|appears?|displays?) (?:twice|nothing|the wrong|as (?:blank|empty))|where did (?:the|my|all))",
+        "the labels are cut off on the right",
+        "a missing key raises KeyError",
+    ),
+    row(
+        "continue",
+        "continues",
+        1,
+        "resumes the work",
+        r"(?:please |ok,? |yes,? )?(?:continue|go on|keep going|carry on|resume|try again|retry|next|proceed|pick up where|where were we|keep working)\b(?! (?:page|to (?:fail|show)))",
+        "continue",
+        "continuation tokens expire after a day",
+        "start",
+    ),
+    row(
+        "asks",
+        "asks",
+        1,
+        "asks for an explanation",
+        r"(?:(?:and|ok|so|hey|hi|also|but|now)[,.]* )*(?:what|how|where|which|who|when|can you (?:explain|tell|show)|could you (?:explain|tell)|explain|describe|tell me|is (?:there|it|this|that)|are there|do (?:we|you|i)|does|should (?:we|i)|would (?:it|this)|i wonder|i have a question|question:)\b",
+        "what value is shown in the last column?",
+        "whatever you add must be tested",
+        "start",
+    ),
+)
+
+RULES: tuple[Rule, ...] = ENGLISH + OTHER_LANGUAGES
