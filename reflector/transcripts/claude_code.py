@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Container, Iterator
 from io import BufferedReader
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from reflector.transcripts import bounds, origins
 from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
@@ -77,29 +77,27 @@ def read_messages(
     line contains.
     """
     tally = Tally() if tally is None else tally
-    reader = Reader()
     seen: set[int] = set()
     with BufferedReader(open_transcript(path, limit), _BUFFER) as file:
-        for offset, line in read_lines(file, limit, tally):
-            if is_metadata(line):
-                tally.records += 1
+        for message in _all_messages(file, limit, tally):
+            if message.key in seen:
+                tally.duplicates += 1
                 continue
-            for record, text in parse_line(line, tally):
-                for message in reader.messages(record, text, offset, tally):
-                    if message.key in seen:
-                        tally.duplicates += 1
-                        continue
-                    seen.add(message.key)
-                    tally.messages += 1
-                    if message.key not in skip:
-                        yield message
-    for message in reader.leftover():
-        if message.key in seen:
-            tally.duplicates += 1
+            seen.add(message.key)
+            tally.messages += 1
+            if message.key not in skip:
+                yield message
+
+
+def _all_messages(file: BinaryIO, limit: int | None, tally: Tally) -> Iterator[Message]:
+    reader = Reader()
+    for offset, line in read_lines(file, limit, tally):
+        if is_metadata(line):
+            tally.records += 1
             continue
-        tally.messages += 1
-        if message.key not in skip:
-            yield message
+        for record, text in parse_line(line, tally):
+            yield from reader.messages(record, text, offset, tally)
+    yield from reader.leftover()
 
 
 def is_metadata(line: bytes) -> bool:
