@@ -29,9 +29,7 @@ def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> No
     project = written(tmp_path / "project", "max_attempts = 3\nplaybook = 'project'\nledger_url = 'sqlite:///p.db'\n")
     environ = {"HOME": str(home), "REFLECTOR_PLAYBOOK": "environment", "REFLECTOR_LEDGER_URL": "sqlite:///e.db"}
     config = load_config(project, environ=environ, flags={"ledger_url": "sqlite:///f.db", "backend": None})
-    assert config == Config(
-        ledger_url="sqlite:///f.db", playbook="environment", max_attempts=3, idle_minutes=1
-    )
+    assert config == Config(ledger_url="sqlite:///f.db", playbook="environment", max_attempts=3, idle_minutes=1)
 
 
 @pytest.mark.parametrize(

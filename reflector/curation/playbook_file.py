@@ -78,7 +78,7 @@ def sync(ledger: Ledger, project: Project) -> Synced:
                 imported = import_bullets(ledger, project, loaded, raw)
             else:
                 edits = _take_edits(ledger, last[0], loaded, digest)
-    return Synced(imported, edits, kept, _write(ledger, project, path, raw))
+    return Synced(imported, edits, kept, _write(ledger, path, raw))
 
 
 def render(ledger: Ledger) -> bytes:
@@ -177,7 +177,7 @@ def _written_at(ledger: Ledger, digest: str) -> int | None:
     return None
 
 
-def _write(ledger: Ledger, project: Project, path: Path, raw: bytes | None) -> bool:
+def _write(ledger: Ledger, path: Path, raw: bytes | None) -> bool:
     position = ledger.head().position
     content = render(ledger)
     if raw is None and not ledger.rows():
