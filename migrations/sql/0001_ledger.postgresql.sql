@@ -56,6 +56,8 @@ CREATE INDEX event_by_session ON event (playbook_id, session_id, position) WHERE
 
 CREATE INDEX event_by_target ON event (playbook_id, target_id, position) WHERE target_id IS NOT NULL;
 
+CREATE INDEX event_by_type ON event (playbook_id, type, position) WHERE type <> 'bullet.tagged';
+
 CREATE UNIQUE INDEX event_target_once ON event (playbook_id, type, target_id) WHERE type IN ('evidence.retracted', 'event.redacted');
 
 CREATE TABLE projection (

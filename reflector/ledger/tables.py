@@ -75,6 +75,15 @@ event = sa.Table(
         sqlite_where=sa.text("target_id IS NOT NULL"),
         postgresql_where=sa.text("target_id IS NOT NULL"),
     ),
+    # Tags are most events and have a table of their own; without them the rest is found by its type at once.
+    sa.Index(
+        "event_by_type",
+        "playbook_id",
+        "type",
+        "position",
+        sqlite_where=sa.text("type <> 'bullet.tagged'"),
+        postgresql_where=sa.text("type <> 'bullet.tagged'"),
+    ),
     **_SQLITE,
 )
 
@@ -114,6 +123,8 @@ tag = sa.Table(
     **_SQLITE,
 )
 
+OPEN_WINDOW = "state IN ('pending', 'answered', 'failed')"
+
 #: One row a session window; `state` is pending, answered, failed (all open), completed, skipped or given_up.
 session_window = sa.Table(
     "session_window",
@@ -129,8 +140,8 @@ session_window = sa.Table(
         "window_open",
         "playbook_id",
         "position",
-        sqlite_where=sa.text("state IN ('pending', 'answered', 'failed')"),
-        postgresql_where=sa.text("state IN ('pending', 'answered', 'failed')"),
+        sqlite_where=sa.text(OPEN_WINDOW),
+        postgresql_where=sa.text(OPEN_WINDOW),
     ),
     **_SQLITE,
 )
