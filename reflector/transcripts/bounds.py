@@ -25,7 +25,7 @@ _ITEMS = 32
 _DEPTH = 4
 
 #: Parts of words, as `str.find` wants them. Few, because each is one pass over a tool's answer.
-_ERROR_WORDS = ("rror", "ERR", "FAIL", "ailed", "xception", "panicked", "fatal:")
+_ERROR_WORDS = ("rror", "ERR", "FAIL", "ailed", "xception")
 _HITS_PER_WORD = 6
 _ERROR_LINE = 240
 

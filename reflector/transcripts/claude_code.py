@@ -7,7 +7,6 @@ another block, and metadata repeats words that were said elsewhere: none of it m
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Container, Iterator
 from io import BufferedReader
@@ -15,48 +14,14 @@ from os import PathLike
 from typing import Any, BinaryIO, NamedTuple
 
 from reflector.transcripts import bounds, origins
+from reflector.transcripts.envelope import METADATA, is_metadata, parse_leanly
 from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
-from reflector.transcripts.records import count_type, parse_line, read_lines, record_key, record_uuid
+from reflector.transcripts.records import count_type, read_lines, record_key, record_uuid
 from reflector.transcripts.source import open_transcript
-
-#: Types that carry no message. `attachment` and `queue-operation` may, and are looked into.
-METADATA = frozenset(
-    {
-        "progress",
-        "system",
-        "summary",
-        "file-history-snapshot",
-        "file-history-delta",
-        "last-prompt",
-        "custom-title",
-        "ai-title",
-        "agent-name",
-        "agent-setting",
-        "agent-color",
-        "mode",
-        "permission-mode",
-        "pr-link",
-        "frame-link",
-        "tag",
-        "task-summary",
-        "worktree-state",
-        "bridge-session",
-        "context-collapse",
-        "content-replacement",
-        "attribution-snapshot",
-        "started",
-        "result",
-    }
-)
 
 _BUFFER = 1024 * 1024
 
 _CALL_TYPES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
-
-#: The type of a record in which only scalars stand before it, as the client writes them.
-_LEADING_TYPE = re.compile(rb'\{(?:"[\w-]++":(?:"(?:[^"\\]++|\\.)*+"|null|true|false|-?\d++),){0,24}"type":"([\w-]++)"')
-#: The same at the end, behind the record's last inner bracket.
-_TRAILING_TYPE = re.compile(rb',"type":"([\w-]++)"[^{}\[\]]*+\}\Z')
 
 
 def read_messages(
@@ -95,27 +60,9 @@ def _all_messages(file: BinaryIO, limit: int | None, tally: Tally) -> Iterator[M
         if is_metadata(line):
             tally.records += 1
             continue
-        for record, text in parse_line(line, tally):
+        for record, text in parse_leanly(line, tally):
             yield from reader.messages(record, text, offset, tally)
     yield from reader.leftover()
-
-
-def is_metadata(line: bytes) -> bool:
-    """True when the bytes alone prove that a line is one record without a message."""
-    # Most lines are messages: a look at their head is cheaper than a match that fails.
-    if b'"message":' in line[:400]:
-        return False
-    match = _LEADING_TYPE.match(line) or _TRAILING_TYPE.match(line, max(0, line.rfind(b',"type":"')))
-    if match is None:
-        return False
-    name = match[1].decode()
-    if name == "attachment":
-        if b'"queued_command"' in line:
-            return False
-    elif name not in METADATA:
-        return False
-    # A glued line starts with one record and hides another.
-    return b'}{"type":"' not in line and line.find(b'{"parentUuid":', 1) < 0
 
 
 class Reader:
@@ -371,4 +318,6 @@ def _kind(record: dict[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
-    return bounds.head_and_tail(value, 128) if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return value if len(value) <= 128 and value.isascii() else bounds.head_and_tail(value, 128)

@@ -109,7 +109,20 @@ def parse_line(line: bytes, tally: Tally) -> list[tuple[dict[str, Any], str]]:
 
     What is not a JSON object counts as malformed, once per line at most for each stretch.
     """
-    text = line.decode("utf-8", "replace").removeprefix("\ufeff")
+    text = line.decode("utf-8", "replace")
+    try:
+        value, end = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        return _parse_stretches(text, tally)
+    if end != len(text) or not isinstance(value, dict):
+        return _parse_stretches(text, tally)
+    tally.records += 1
+    return [(value, text)]
+
+
+def _parse_stretches(text: str, tally: Tally) -> list[tuple[dict[str, Any], str]]:
+    """The long way, for what is not exactly one object."""
+    text = text.removeprefix("\ufeff")
     found: list[tuple[dict[str, Any], str]] = []
     position = _skip(text, 0)
     while position < len(text):

@@ -21,18 +21,17 @@ from typing import Any
 
 from reflector.transcripts.bounds import head_and_tail
 from reflector.transcripts.citations import CITATION
-from reflector.transcripts.claude_code import METADATA, Reader, is_metadata
+from reflector.transcripts.claude_code import Reader
+from reflector.transcripts.envelope import ENVELOPE, GLUED, METADATA, is_metadata
 from reflector.transcripts.message import Tally
 from reflector.transcripts.records import LINE_LIMIT, is_complete, parse_line
 from reflector.transcripts.source import open_transcript
 
 _BLOCK = 2 * 1024 * 1024
 
-_ENVELOPE = b'{"parentUuid":'
 _TYPE = b',"type":"'
 _TYPE_FIRST = b'{"type":"'
 _METADATA = frozenset(name.encode() for name in METADATA)
-_GLUED = b'}{"type":"'
 _USER = b',"type":"user","message":{'
 _MESSAGE = b',"type":"message"'
 _ASSISTANT = b',"type":"assistant","uuid":"'
@@ -162,7 +161,7 @@ class _Pass:
                 stop = end
             match = None
             by_model = False
-            if startswith(_ENVELOPE, start):
+            if startswith(ENVELOPE, start):
                 at = find(_TYPE, start, stop)
             else:
                 at = start if startswith(_TYPE_FIRST, start) else -1
@@ -183,15 +182,15 @@ class _Pass:
                 # The first is the message's; the record's own stands behind it. In front may stand
                 # a record that was cut off, or one that it is glued to.
                 at = chunk.rfind(_ASSISTANT, stop - _END_SPAN, stop)
-                if at > start and find(_ENVELOPE, start + 1, stop) < 0:
+                if at > start and find(ENVELOPE, start + 1, stop) < 0:
                     match = _END.fullmatch(chunk, at, stop)
                     by_model = True
             elif (
                 bytes(chunk[at + len(_TYPE) : find(b'"', at + len(_TYPE), stop)]) in _METADATA
                 and find(b"{", start + 1, at) < 0
                 and find(b"[", start + 1, at) < 0
-                and find(_ENVELOPE, at, stop) < 0
-                and find(_GLUED, at, stop) < 0
+                and find(ENVELOPE, at, stop) < 0
+                and find(GLUED, at, stop) < 0
             ):
                 self._metadata += 1
                 start = stop + 1
