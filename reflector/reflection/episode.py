@@ -33,6 +33,8 @@ _CHANGING = re.compile(
     re.IGNORECASE,
 )
 
+_PROSE = re.compile(r"\.(?:md|mdx|txt|rst|adoc)$")
+
 
 @dataclass(slots=True)
 class Finding:
@@ -95,10 +97,12 @@ class Episode:
     own_calls: set[str] = field(default_factory=set)
     own_edits: set[int] = field(default_factory=set)
     own_commands: list[str] = field(default_factory=list)
+    own_files: list[str] = field(default_factory=list)
     step_open: bool = True
     last_of_turn: bool = True
     changed_after: bool = False
     changed_later: bool = False
+    calls_later: int = 0
     questions: int = 0
     topic_turn: int = 0
     watching: bool = False
@@ -110,6 +114,7 @@ class Episode:
             self.changed_after = True
         if not self.step_open or step.kind in ("admin", "poll") or len(self.own) >= 12:
             self.changed_later = self.changed_later or step.kind == "change"
+            self.calls_later += step.kind != "admin"
             return
         self.own.append(step.kind)
         self.own_calls.add(call_id)
@@ -117,6 +122,8 @@ class Episode:
         self.own_verifies = self.own_verifies or step.verifies
         if step.kind in ("change", "review", "test"):
             self.files.update(step.files)
+        if step.kind == "change":
+            self.own_files.extend(step.files)
         if edit:
             self.own_edits.add(edit)
 
@@ -145,6 +152,11 @@ class Episode:
         if not own and self.changed_after and self.aims_at_change:
             return "change"
         return "talk"
+
+    @property
+    def documents(self) -> bool:
+        """The step changed nothing but prose, which no test or type checker reads."""
+        return "change" in self.own and bool(self.own_files) and all(_PROSE.search(file) for file in self.own_files)
 
     @property
     def aims_at_change(self) -> bool:
@@ -198,7 +210,7 @@ def bears(episode: Episode, stance: Stance, turn: int) -> Bearing:
 
     The first message after the topic's last turn may speak of "it"; a later one must name the advice.
     """
-    broad = stance.words <= 8 or len(stance.about) <= 3
+    broad = stance.deictic
     advice = episode.overlap_with_advice(stance.about)
     if turn - episode.topic_turn > 1:
         return "yes" if advice >= 2 else "no"
@@ -213,4 +225,4 @@ def bears(episode: Episode, stance: Stance, turn: int) -> Bearing:
     points = stance.rule in _POINTING
     if broad or advice >= 2 or (points and shared) or not stance.objects:
         return "yes"
-    return "maybe" if advice or shared >= 2 or points else "no"
+    return "maybe" if advice or shared >= 2 or points or stance.words <= 8 else "no"

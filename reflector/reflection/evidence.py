@@ -59,6 +59,7 @@ class _Chain:
     pending_at: int = 0
     asked: bool = False
     answered: bool = False
+    slips: dict[str, Finding] = field(default_factory=dict)
     errors_before: frozenset[str] = frozenset()
 
 
@@ -186,6 +187,8 @@ class EvidenceReader:
                     self._give(chain, verified, call_id)
             elif bad and not good:
                 for finding in chain.uncommented:
+                    if finding.sign < 0:
+                        finding.strength = max(finding.strength, 2)
                     if finding.sign > 0 and finding.strength == 1:
                         finding.sign, finding.strength, finding.rule = -1, 2, "reads-result-as-bad"
                         finding.quote = head[bad.start() :][:200]
@@ -193,7 +196,7 @@ class EvidenceReader:
         if find:
             finding = Finding("agent", +1, 3, "finds", head[find.start() :][:200])
             for episode in chain.episodes:
-                if not episode.watching and episode.own and not episode.changed_later:
+                if not episode.watching and episode.own and not episode.changed_later and episode.calls_later <= 6:
                     episode.add(finding, own=True)
         back = found(_AGENT["reverts"], head)
         if back and not _TRIAL.search(head):
@@ -246,6 +249,8 @@ class EvidenceReader:
         self._outcome(chain, step, read_result(step, result), result.call_id)
 
     def _outcome(self, chain: _Chain, step: Step, outcome: Outcome, call_id: str) -> None:
+        if outcome.ending != "mechanics" and step.family in chain.slips:
+            chain.slips.pop(step.family).excused = True
         if outcome.ending in ("silent", "mechanics"):
             if outcome.ending == "silent" and (step.verifies or step.kind == "run"):
                 chain.quiet.append((step, call_id))
@@ -270,14 +275,23 @@ class EvidenceReader:
         self._give(chain, finding, call_id)
 
     def _mechanics(self, chain: _Chain, step: Step, outcome: Outcome, call_id: str) -> None:
-        """Mechanics speak only about the advice that names that very step."""
+        """Mechanics speak only about the advice that names that very step, and not if the next try works."""
         said = content_words(f"{outcome.quote} {step.command}")
         finding = Finding(
-            "result", -1, 1, outcome.rule, outcome.quote, step.kind, step.family, outcome.signature, step.command
+            "result",
+            -1,
+            2,
+            outcome.rule,
+            outcome.quote,
+            step.kind,
+            step.family,
+            outcome.signature,
+            step.command,
         )
         for episode in chain.episodes:
             if call_id in episode.own_calls and len(said & episode.bullet_words) >= 2:
                 episode.add(finding, own=True)
+                chain.slips[step.family] = finding
 
     def _give(self, chain: _Chain, finding: Finding, call_id: str) -> None:
         for episode in chain.episodes:
@@ -314,6 +328,8 @@ class EvidenceReader:
         """Notifications of background tasks are results that come late; all else here is the client's."""
         if not chain.episodes or not _NOTICE.search(text[:200]):
             return
+        for episode in chain.episodes:
+            episode.step_open = False  # what the agent does now, it does because of the notice
         task = _TASK_ID.search(text)
         step = chain.tasks.get(task.group(1).strip()) if task else None
         if step is None or step.kind in ("delegate", "review", "look", "tidy", "admin"):

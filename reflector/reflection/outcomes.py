@@ -52,7 +52,7 @@ def read_result(step: Step, result: ToolResult) -> Outcome:
     text = _ANSI.sub("", result.text)
     if result.is_error:
         return _flagged(step, text)
-    if step.kind not in _TELLING:
+    if step.kind not in _TELLING or step.family.startswith("mcp__"):
         return _SILENT
     if step.kind in CHECKS or step.kind in ("run", "poll"):
         for rule in COUNTED:

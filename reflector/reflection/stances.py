@@ -22,7 +22,10 @@ Bearing = Literal["approves", "builds_on", "corrects", "symptom", "mixed", "cont
 
 @dataclass(frozen=True, slots=True)
 class Stance:
-    """`quote` is what the person wrote, from the decisive clause on. `about` are the words to compare topics by."""
+    """`quote` is what the person wrote, from the decisive clause on. `about` are the words to compare topics by.
+
+    deictic   the message points at the work without naming it: "this is wrong", or says too little to name it
+    """
 
     bearing: Bearing
     strength: int
@@ -30,6 +33,7 @@ class Stance:
     rule: str
     about: frozenset[str] = frozenset()
     words: int = 0
+    deictic: bool = False
 
     @property
     def objects(self) -> bool:
@@ -63,6 +67,9 @@ _WISH = re.compile(
 _UNREAL = re.compile(
     r"(?:\b(?:if|whether|make sure|ensure|so that|until|once|unless|check(?:ing)?|verify|test|see|when|how|confirm|want|wants|needs? to|should|would|could|must|may|might|will|does|did|is|are|supposed to|expect\w*|in case|before|tell me|know|wenn|ob|falls|si|se|cuando|quando|если|чтобы)\b|n't|\bnot\b|\bno\b|\bnever\b|\bnicht\b|\bpas\b|\bnão\b|\bне\b)[^.!?\n,;]{0,24}$",
     re.IGNORECASE,
+)
+_DEICTIC = re.compile(
+    r"\b(?:it|its|it'?s|this|that|that'?s|these|those|you|your|all|everything|still|again|now)\b", re.IGNORECASE
 )
 _WORD = re.compile(r"[A-Za-zÀ-ÿЀ-ӿ][\w.-]{2,}|[぀-ヿ㐀-鿿가-힯]{2}")
 _COMMON_WORDS = """
@@ -117,7 +124,9 @@ def read_stance(text: str, *, refused: bool = False, answers: bool = False) -> S
         stance = Stance("symptom", 2, _quote(text), "pasted-error")
     if refused and not stance.objects and stance.bearing not in ("continues", "approves", "builds_on", "asks"):
         stance = Stance("corrects", 3, _quote(prose), "refused-with-reason")
-    return replace(stance, about=about, words=count)
+    deictic = len(about) <= 1 or (len(about) <= 4 and _DEICTIC.search(prose) is not None)
+    foreign = any(rule.id == stance.rule and rule.language != "en" for rule in RULES)
+    return replace(stance, about=about, words=count, deictic=deictic or (foreign and count <= 8))
 
 
 def read_reaction(text: str) -> Literal["concedes", "glad", ""]:
@@ -203,6 +212,8 @@ def _weighed(prose: str, hits: list[tuple[int, Rule]]) -> Stance:
         return _stance(prose, bad)
     if good:
         turned = _ADVERSATIVE.search(prose, good[0])
+        if good[1].id.startswith("works") and re.search(r"\b(?:except|apart from|other than|aside from)\b", prose):
+            return Stance("mixed", 2, _quote(prose), f"{good[1].id}+except")
         if turned and good[1].signal == "approves" and good[1].strength < 3:
             rest = prose[turned.end() : turned.end() + 200]
             if _WISH.search(rest) and good[1].id == "good-idea":

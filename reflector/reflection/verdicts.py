@@ -82,9 +82,15 @@ def _persons(episode: Episode, seen: Sequence[Seen]) -> Judgement | None:
             return Judgement("helpful", "a person approved", approvals[-1].finding.quote, approvals[-1].finding.rule)
         if overtaken:
             return _harm(objections[-1])
+        kept = approvals[-1].finding.stance
+        symptom = objections[-1].finding.stance is not None and objections[-1].finding.stance.bearing == "symptom"
+        if kept is None or kept.strength < 3 or not (symptom or kept.rule == "takes-back"):
+            return _harm(objections[-1])  # what is approved now is what the objection made of it
         return Judgement(
             "neutral", "a person objected and approved later", approvals[-1].finding.quote, approvals[-1].finding.rule
         )
+    if mixed and all(s.bearing == "maybe" for s in objections):
+        objections = []
     if objections:
         return _harm(next((s for s in objections if s.bearing == "yes"), objections[0]))
     if mixed:
@@ -200,9 +206,13 @@ def _failed(reason: str, seen: Seen) -> Judgement:
 
 def _speaks(episode: Episode, seen: Seen) -> bool:
     """Whether a result can speak about the step: its own, or a check that comes after it."""
+    finding = seen.finding
+    if finding.sign < 0 and finding.strength < 2:
+        return False
+    if finding.kind in ("test", "types") and episode.documents and not seen.own:
+        return False
     if seen.own:
         return True
-    finding = seen.finding
     if finding.kind in CHECKS:
         return True
     own_family = any(finding.command.split()[:2] == command.split()[:2] for command in episode.own_commands)

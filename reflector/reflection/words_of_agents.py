@@ -38,7 +38,7 @@ RULES: tuple[Rule, ...] = (
         "concedes",
         3,
         "the agent's thinking says that the person objects, corrects or still sees the problem",
-        r"\bthe user (?:is|was|seems|says|said|wants me to (?:stop|revert|undo)|has|doesn'?t|does not|didn'?t|rejected|interrupted|clarif\w+|correct\w*|report\w*|notice[ds]?)\b(?: that)?(?: \w+){0,4}? ?(?:frustrat\w+|upset|angry|annoyed|unhappy|not happy|dissatisf\w+|correct(?:ing|ed) me|point(?:s|ing) out (?:that )?(?:\w+ ){0,5}(?:issue|problem|bug|mistake|error|flaw|wrong|incorrect|missing|broken|not|isn'?t|doesn'?t)\b|complain\w*|criticiz\w+|still (?:see\w*|get\w*|ha\w+|not|doesn'?t|fail\w*)|not working|doesn'?t work|stop(?:ped)?\b|object\w*|push(?:ing|ed) back|disagree\w*|rejected|corrected)",
+        r"\bthe user (?:is|was|seems|says|said|wants me to (?:stop|revert|undo)|has|doesn'?t|does not|didn'?t|rejected|interrupted|clarif\w+|correct\w*|report\w*|notice[ds]?)\b(?: that)?(?: \w+){0,4}? ?(?:frustrat\w+|upset|angry|annoyed|unhappy|not happy|dissatisf\w+|correct(?:ing|ed) me|point(?:s|ing) out (?:that )?(?:\w+ ){0,5}(?:issue|problem|bug|mistake|error|flaw|wrong|incorrect|missing|broken|not|isn'?t|doesn'?t)\b|complain\w*|criticiz\w+|still (?:see\w*|get\w*|ha\w+|not|doesn'?t|fail\w*)|not working|doesn'?t work|stop(?:ped)?\b|object\w*|push(?:ing|ed) back|disagree\w*|rejected|corrected)|\bthe user(?:'s| is) (?:absolutely |completely |totally )?(?:right|correct)\b",
         "The user is frustrated with the layout.",
         "The user is asking about the layout.",
     ),

@@ -17,7 +17,7 @@ FAILING_LINES: tuple[Rule, ...] = (
         "fails",
         3,
         "a non-zero exit code or status in the text",
-        r"(?:[Ee]xit(?:ed)?(?: with)?(?: code| status)?:?|ExitCode:?|status|returned|exit=|EXIT[_ ]?(?:CODE)?[:=]?) ?(?:code )?(?:=|:)? ?(?:[1-9]\d{0,2})\b(?= *(?:$|[),.;\n<]))|ELIFECYCLE|exited \([1-9]|Process completed with exit code [1-9]|non-zero (?:exit|code|status)",
+        r"\b(?:[Ee]xit(?:ed)?(?: with)?(?: code| status)?|ExitCode|EXIT(?:[_ ]CODE)?)[:=]? ?[1-9]\d{0,2}\b(?= *(?:$|[),.;\n<]))|ELIFECYCLE|exited \([1-9]|Process completed with exit code [1-9]|non-zero (?:exit|code|status)",
         "Process completed with exit code 1.",
         "exit code 0",
     ),
@@ -69,7 +69,7 @@ FAILING_LINES: tuple[Rule, ...] = (
     row(
         "denied",
         "fails",
-        2,
+        1,
         "permission, authentication, network refusals",
         r"[Pp]ermission denied|Access denied|Unauthorized|authentication failed|[Cc]onnection refused|Could not resolve host|[Oo]peration not permitted|\b(?:HTTP/[\d.]+ |status:? ?|HTTP )(?:40[0-9]|4[12]\d|50\d)\b|\b(?:500 Internal|502 Bad Gateway|503 Service|404 Not Found|403 Forbidden|401 Unauthorized)",
         "curl: (7) Connection refused",

@@ -89,8 +89,8 @@ ENGLISH: tuple[Rule, ...] = (
         2,
         "asks to commit, push, merge or release what was made",
         r"(?:(?:ok|okay|yes|good|great|now|and|then|please|alright|fine|so|perfect|cool|nice),? )*(?:(?:let'?s|you can|can you|could you|please|go ahead and|now) )*"
-        r"(?:commit|push|merge|ship|deploy|release|publish|(?:open|create|make|raise|submit) (?:a |the )?(?:pr\b|pull request)|tag)\b"
-        r"(?! (?:hash|message|history|log|hook|id|list|strategy|is|isn'?t|was|failed|conflict))",
+        r"(?:(?:commit|push|merge|ship|deploy|release|publish)(?:(?: and (?:push|commit|merge|deploy|tag|release|continue|go on|open|create|make)| this| it| that| all| everything| now| please| your (?:work|changes)| the (?:changes?|branch|pr|work|code|fix|feature)| to (?:main|master|prod\w*|staging|the|origin|git\w*)| with (?:a|the)| as)\b|(?= *(?:[.,!;]|$)))"
+        r"|(?:open|create|make|raise|submit) (?:a |the )?(?:pr\b|pull request))",
         "ok commit and push",
         "commit messages are wrong in the list",
         "start",
@@ -100,11 +100,39 @@ ENGLISH: tuple[Rule, ...] = (
         "builds_on",
         2,
         "tells the agent to go ahead with what it proposed",
-        r"(?:(?:ok|okay|yes|yep|yeah|sure|good|great|fine|alright|perfect|cool)[,.!]? )*(?:please )?(?:go ahead|go for it|do it|do that|do this|do both|do all|"
+        r"(?:(?:ok|okay|yes|yep|yeah|sure|good|great|fine|alright|perfect|cool)[,.!]? )*(?:please )?(?:go ahead|go for it|do it|do that|do both|do all|"
         r"proceed|make it so|implement (?:it|this|that|the plan)|ship it|let'?s do (?:it|this|that)|let'?s go(?: with)?|sounds good|that works|approved|"
-        r"build it|apply (?:it|this|that|them)|fix (?:it|them|that|all)(?: all)?\b|start (?:with|on|implement)|lets go)\b(?!-)",
+        r"build it|apply (?:it|this|that|them)|start (?:with|on|implement)|lets go)\b(?!-)",
         "yes, go ahead",
         "go ahead-of-time compilation is slow",
+        "start",
+    ),
+    row(
+        "same-again",
+        "builds_on",
+        2,
+        "wants the same elsewhere, or wants it kept",
+        r"\b(?:(?:do|apply|use|repeat|make|add) (?:the same|this too|it too|the same thing|that too|this (?:pattern|approach) )(?:to|for|in|with|on|everywhere|here|there)?|(?:let'?s |please )?keep (?:it (?:like this|this way|as is)|this (?:version|approach|one)|that (?:version|approach|one))|let'?s (?:keep|stick with|go with) (?:this|that|it|option|your|the)|i(?:'ll| will)? (?:take|like|choose|pick|go with) (?:option|direction|version|variant|the (?:first|second|third|last)))\b",
+        "now do the same for the invoices page",
+        "the same colour is used twice",
+    ),
+    row(
+        "takes-back",
+        "approves",
+        3,
+        "takes an objection back",
+        r"(?:\b(?:never ?mind|false alarm|ignore (?:that|me|my last)|scratch that|my (?:bad|mistake|fault)|i was wrong|it was my (?:fault|mistake|cache|browser|config)\w*|(?:oh|ah|wait|sorry)[,.]? (?:wait[,.]? )?(?:it|that|this) (?:does|is there|was (?:just )?(?:me|my|the cache|cached)|actually (?:does|works)))\b)",
+        "never mind, it was my cache",
+        "the mind map has five nodes",
+    ),
+    row(
+        "fix-it",
+        "builds_on",
+        1,
+        "has the agent fix what it found",
+        r"(?:(?:ok|okay|yes|yep|yeah|sure|good|great|please)[,.!]? )*fix (?:it|them|that|those|these|all)(?: all)?\b",
+        "ok fix them all",
+        "fixtures live in one folder",
         "start",
     ),
     row(
@@ -193,8 +221,8 @@ ENGLISH: tuple[Rule, ...] = (
         2,
         "wants it otherwise",
         r"\b(?:(?:use|do|try|make|go with|prefer|want)\b[^.!?\n]{0,60}\binstead\b|i(?:'d| would)? (?:rather|prefer(?! the visual))|rather (?:than|not)|should (?:not|n't) (?:be|have|use|need|do)|shouldn'?t (?:be|have|use|need|do|we)"
-        r"|should(?:'ve| have) been|it should (?:be|have|not|only|just|show|use|stay|also)|needs? to be\b(?! (?:done|added|implemented|able))|was(?:n'?t)? supposed to|supposed to be"
-        r"|(?:there(?:'s| is) )?no (?:reason|need|point) (?:to|in|for)|(?:we|you|i) do(?:n'?t| not) (?:need|want|use|have)\b|doesn'?t (?:make sense|seem|look|feel|match|fit)|does not (?:make sense|seem|look|feel|match|fit)"
+        r"|should(?:'ve| have) been|was(?:n'?t)? supposed to|supposed to be"
+        r"|(?:there(?:'s| is) )?no (?:reason|need|point) (?:to|in|for)|doesn'?t (?:make sense|seem|look|feel|match|fit)|does not (?:make sense|seem|look|feel|match|fit)"
         r"|too (?:complicated|complex|much|verbose|long|slow|fragile|hacky)|overkill|unnecessar(?:y|ily)|not (?:a fan|sure (?:about|that|this)|convinced|ideal|great|happy)|i do(?:n'?t| not) (?:think|like|understand why|get why|agree))\b",
         "use the existing helper instead",
         "the parser returns instances of Node",

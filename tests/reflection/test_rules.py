@@ -196,9 +196,31 @@ def test_an_interrupt_without_a_reason_waits_for_its_sequel() -> None:
     assert tag(stopped, person("why are you touching the store?")) == "harmful"
 
 
-def test_an_objection_that_ends_in_approval_is_neutral() -> None:
-    talk = [CITED, edits(), says("Done."), person("no, that's wrong"), says("Fixed."), person("perfect, works now")]
+def test_approval_of_what_an_objection_made_of_it_does_not_save_the_advice() -> None:
+    talk = [CITED, edits(), says("Done."), person("no, that's wrong"), says("Changed."), person("perfect, works now")]
+    assert tag(talk) == "harmful"
+
+
+def test_a_problem_that_was_reported_and_then_solved_is_neutral() -> None:
+    talk = [CITED, edits(), says("Done."), person("still the same error"), says("Fixed."), person("works now")]
     assert tag(talk) == "neutral"
+
+
+def test_an_objection_that_is_taken_back_is_neutral() -> None:
+    talk = [
+        CITED,
+        edits(),
+        says("Done."),
+        person("no, that's wrong"),
+        says("Hm?"),
+        person("never mind, it was my cache"),
+    ]
+    assert tag(talk) == "neutral"
+
+
+def test_work_after_a_notice_is_not_the_cited_step() -> None:
+    notice = Message(0, "", "user", "injected", "", "", "<task-notification><task-id>a</task-id></task-notification>")
+    assert tag(says("Waiting, as [pat-001] says."), notice, runs("frob", "error: boom", error=True)) == "neutral"
 
 
 def test_a_half_success_is_neutral() -> None:
