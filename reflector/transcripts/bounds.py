@@ -44,7 +44,7 @@ def clean(text: str) -> str:
 def head_and_tail(text: str, limit: int) -> str:
     """`text` itself up to `limit` characters, else its first two thirds and last third of that."""
     if len(text) <= limit:
-        return clean(text)
+        return text if text.isascii() else clean(text)
     tail = limit // 3
     return clean(f"{text[: limit - tail]}\n[… {len(text) - limit} characters …]\n{text[-tail:]}")
 

@@ -191,7 +191,9 @@ def _assistant(envelope: _Envelope) -> Message:
         if kind == "text" and isinstance(block.get("text"), str):
             texts.append(block["text"])
         elif kind == "thinking" and isinstance(block.get("thinking"), str):
-            thinking.append(block["thinking"])
+            # Mostly empty: newer clients keep the signature only.
+            if block["thinking"]:
+                thinking.append(block["thinking"])
         elif kind in _CALL_TYPES:
             given = block.get("input")
             given = bounds.arguments(given) if isinstance(given, dict) else {}
@@ -208,7 +210,7 @@ def _assistant(envelope: _Envelope) -> Message:
         chain=envelope.chain,
         timestamp=_short(record.get("timestamp")),
         text=bounds.head_and_tail("\n".join(texts), bounds.MODEL_TEXT),
-        thinking=bounds.head_and_tail("\n".join(filter(None, thinking)), bounds.MODEL_TEXT),
+        thinking=bounds.head_and_tail("\n".join(thinking), bounds.MODEL_TEXT),
         calls=tuple(calls),
         offset=envelope.offset,
     )

@@ -53,10 +53,13 @@ _LEADING_TYPE = re.compile(rb'\{(?:"[\w-]++":(?:"(?:[^"\\]++|\\.)*+"|null|true|f
 _TRAILING_TYPE = re.compile(rb',"type":"([\w-]++)"[^{}\[\]]*+\}\Z')
 
 #: `toolUseResult` repeats what the tool answered, and for a file the whole file besides: a third of
-#: all bytes. Of these kinds nothing is needed but that a file or a list was shown.
+#: all bytes. What is needed of it is that a file or a list was shown, and how a command failed.
+_ANSWER = b'"tool_use_id":'
 _DETAILS = b',"toolUseResult":'
-_NEEDLESS_DETAILS = (b'{"type":"', b'{"filePath":"', b'{"mode":"', b'{"filenames":[', b'{"oldTodos":[')
+_SHOWN_KINDS = (b'{"type":"', b'{"filePath":"', b'{"mode":"', b'{"filenames":[', b'{"oldTodos":[')
 _SHOWN = b',"toolUseResult":{"filePath":""}}'
+_RUN = b'{"stdout":"'
+_RUN_WELL = b'","stderr":"","interrupted":false'
 
 
 def is_metadata(line: bytes) -> bool:
@@ -79,16 +82,16 @@ def is_metadata(line: bytes) -> bool:
 
 def parse_leanly(line: bytes, tally: Tally) -> list[tuple[dict[str, Any], str]]:
     """`parse_line`, where it can without the details that repeat a tool's answer."""
-    at = line.find(_DETAILS)
-    if (
-        at > 0
-        and line.startswith(_NEEDLESS_DETAILS, at + len(_DETAILS))
-        and line.find(ENVELOPE, at) < 0
-        and line.find(GLUED, at) < 0
-    ):
+    at = line.find(_DETAILS) if _ANSWER in line[:1024] else -1
+    if at > 0 and line.find(ENVELOPE, at) < 0 and line.find(GLUED, at) < 0:
+        rest = b""
+        if line.startswith(_SHOWN_KINDS, at + len(_DETAILS)):
+            rest = _SHOWN
+        elif line.startswith(_RUN, at + len(_DETAILS)) and line.find(_RUN_WELL, at) > 0:
+            rest = b"}"
         # When what is left is whole, the details were the record's own and not a part of its message.
         probe = Tally()
-        found = parse_line(line[:at] + _SHOWN, probe)
+        found = parse_line(line[:at] + rest, probe) if rest else []
         if len(found) == 1 and not probe.malformed and "uuid" in found[0][0]:
             tally.records += 1
             return found

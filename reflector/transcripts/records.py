@@ -66,8 +66,7 @@ def read_lines(file: BinaryIO, limit: int | None, tally: Tally) -> Iterator[tupl
             return
         start, offset = offset, offset + len(line)
         if line.endswith(b"\n"):
-            line = line.strip()
-            if line:
+            if line := line.strip():
                 tally.lines += 1
                 yield start, line
         elif len(line) > LINE_LIMIT:
