@@ -20,6 +20,7 @@ import click
 from reflector import __version__
 
 if TYPE_CHECKING:
+    from reflector.hooks.drain import Road
     from reflector.ledger.store import Ledger
     from reflector.project import Project
 
@@ -102,12 +103,25 @@ class Place:
         return Project.at(root, flags=flags)
 
     @contextmanager
+    def road(self, **flags: Any) -> Iterator[Road]:
+        """The way into the project's ledger, its lock held; waits for a drain that is at work."""
+        from reflector.cli.output import note
+        from reflector.hooks.drain import open_road
+
+        with open_road(self.project(**flags)) as road:
+            assert road is not None  # it waited
+            yield road
+        for text in road.notes:
+            note(f"reflector: {text}")
+
+    @contextmanager
     def reading(self) -> Iterator[Ledger]:
         """The project's ledger for a question, with what the hooks left and people edited taken in first.
 
         A question never waits for a drain that is at work, and asked where there is no playbook it leaves
         nothing behind.
         """
+        from reflector.cli.output import note
         from reflector.hooks.drain import is_untouched, refresh
         from reflector.ledger.store import Ledger
 
@@ -116,7 +130,8 @@ class Place:
             with Ledger.open("sqlite://") as nothing:
                 yield nothing
             return
-        refresh(project)
+        for text in refresh(project):
+            note(f"reflector: {text}")
         with project.open_ledger() as ledger:
             yield ledger
 

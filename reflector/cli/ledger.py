@@ -21,7 +21,6 @@ def rebuild(place: Place, check: bool) -> None:
     from difflib import unified_diff
 
     from reflector.curation.playbook_file import render
-    from reflector.hooks.drain import open_road
     from reflector.playbook.document import dump
     from reflector.playbook.fold import fold
 
@@ -44,8 +43,7 @@ def rebuild(place: Place, check: bool) -> None:
             note("There is drift. A file edited by hand is taken in by the next command; see also `reflector verify`.")
             raise click.exceptions.Exit(1)
         return
-    with open_road(project) as road:
-        assert road is not None
+    with place.road() as road:
         road.ledger.rebuild()
         road.write()
 

@@ -10,7 +10,6 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.output import note, print_csv, print_json, print_json_lines, safe, short_id, short_time, table
-from reflector.hooks.drain import open_road
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import best_first
 from reflector.playbook.names import SECTIONS
@@ -98,8 +97,7 @@ def add(place: Place, section: str, text: str) -> None:
     """
     from reflector.curation.bullets import add_bullet
 
-    with open_road(place.project()) as road:
-        assert road is not None
+    with place.road() as road:
         bullet = add_bullet(road.ledger, section, text)
         road.write()
     click.echo(safe(bullet.line))
@@ -117,8 +115,7 @@ def import_(place: Place, file: Path) -> None:
     from reflector.curation.playbook_file import PlaybookRefused, import_bullets
     from reflector.playbook.document import load
 
-    with open_road(place.project()) as road:
-        assert road is not None
+    with place.road() as road:
         raw = file.read_bytes()
         loaded = load(raw, taken=[row.name for row in road.ledger.rows()])
         if loaded.problems:
@@ -151,7 +148,8 @@ def _export_json(ledger: Ledger) -> None:
 def _export_markdown(ledger: Ledger) -> None:
     import json
 
-    from reflector.playbook.document import dump, format_playbook
+    from reflector.playbook.classic import format_playbook
+    from reflector.playbook.document import dump
 
     document = json.loads(dump(ledger.bullets(), None))
     click.echo(safe(format_playbook(document)))

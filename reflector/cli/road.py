@@ -36,13 +36,9 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
     A file that cannot be taken in is named with the reason, the others are taken in all the same; the exit code
     is 1 then.
     """
-    from reflector.hooks.drain import open_road
-
     rows: list[tuple[object, ...]] = []
     failed: list[str] = []
-    project = place.project(backend=backend)
-    with open_road(project) as road:
-        assert road is not None  # it waited for the lock
+    with place.road(backend=backend) as road:
         # The bar goes to stderr, so that a pipe gets the table alone.
         with click.progressbar(
             files, label="taking in", show_pos=True, file=sys.stderr, hidden=not sys.stderr.isatty()
@@ -130,9 +126,7 @@ def _tell(done: Drained) -> None:
             click.echo(safe(item.detail))
         elif item.outcome == "failed":
             note(f"reflection failed, it will be tried again: {item.detail}")
-    if done.synced.kept_aside is not None:
-        note(
-            f"playbook.json was no playbook; it was written anew from the ledger, the old file is {done.synced.kept_aside}"
-        )
+    for text in done.notes:
+        note(f"reflector: {text}")
     for where, error in done.failed:
         note(f"reflector: {where}: {error}; kept in the spool, try again with: reflector drain --retry-failed")

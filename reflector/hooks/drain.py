@@ -14,27 +14,45 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reflector.curation.playbook_file import Synced, sync
+from reflector.curation.playbook_file import sync
 from reflector.hooks import spool
 from reflector.hooks.injection import write_injection
 from reflector.hooks.spool import Delivery
-from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.project import Project
 from reflector.reflection.backends import backend_named
-from reflector.reflection.intake import Source, Taken, WindowMode, take_in
+from reflector.reflection.intake import Source, Taken, WindowMode, safe_id, take_in
 from reflector.reflection.runner import Reflected, Runner
+
+#: Events in the middle of a turn, should somebody register the hook for them: a window ends with none of these.
+_MID_TURN = frozenset(
+    {
+        "UserPromptSubmit",
+        "UserPromptExpansion",
+        "PreToolUse",
+        "PermissionRequest",
+        "PermissionDenied",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "PostToolBatch",
+        "Notification",
+        "MessageDisplay",
+        "TaskCreated",
+        "TaskCompleted",
+    }
+)
 
 
 @dataclass(slots=True)
 class Drained:
-    """What a drain did: deliveries taken in, those set aside with their error, and reflections."""
+    """What a drain did: deliveries taken in, those set aside with their error, reflections, and what its user
+    should be told."""
 
     taken: int = 0
     empty: int = 0
     failed: list[tuple[str, str]] = field(default_factory=list)
     reflected: list[Reflected] = field(default_factory=list)
-    synced: Synced = field(default_factory=Synced)
+    notes: list[str] = field(default_factory=list)
 
 
 class Road:
@@ -43,23 +61,43 @@ class Road:
     def __init__(self, project: Project, ledger: Ledger) -> None:
         self.project = project
         self.ledger = ledger
+        self.notes: list[str] = []
+        self.reflected: list[Reflected] = []
         backend = backend_named(project.config.backend)
         self.runner = Runner(ledger, backend, max_attempts=project.config.max_attempts)
 
     def take(self, source: Source, *, window: WindowMode = "new") -> Taken:
-        """Record a window; its reflection follows with `finish`."""
+        """Record a window; its reflection follows with `finish`.
+
+        An open window of the same session is finished first: what it leaves undecided is carried into this one.
+        """
+        session_id = safe_id(source.session_id)
+        if any(open_.session_id == session_id for open_ in self.ledger.open_windows()):
+            self.finish()
         return take_in(self.ledger, source, window=window)
 
     def finish(self, *, retry_failed: bool = False) -> list[Reflected]:
-        """Finish what is pending."""
-        return self.runner.finish_pending(retry_failed=retry_failed)
+        """Finish what is pending; `reflected` gathers it as well."""
+        finished = self.runner.finish_pending(retry_failed=retry_failed)
+        self.reflected += finished
+        return finished
 
-    def write(self) -> Synced:
-        """Take in edits of playbook.json, write it, and render the text that the start hook prints."""
+    def write(self) -> None:
+        """Take in edits of playbook.json, write it, and render the text that the start hook prints.
+
+        What its user should know of it goes to `notes`.
+        """
         synced = sync(self.ledger, self.project)
+        if synced.kept_aside is not None:
+            self.notes.append(
+                f"{self.project.playbook_json} was no playbook; it was written anew from the ledger, "
+                f"and what stood there is kept as {synced.kept_aside}"
+            )
         if self.project.playbook_json.exists():
-            write_injection(self.project.root)
-        return synced
+            try:
+                write_injection(self.project.root)
+            except ValueError as error:  # a person's own template; counting does not wait for its mending
+                self.notes.append(f"the agent is not told the playbook as it is now: {error}")
 
 
 @contextmanager
@@ -115,8 +153,10 @@ def _drain_once(road: Road, done: Drained, *, retry_failed: bool, progress: Call
             if progress is not None:
                 progress(delivery)
             _take_delivery(road, delivery, done)
-    done.reflected += road.finish(retry_failed=retry_failed)
-    done.synced = road.write()
+    road.finish(retry_failed=retry_failed)
+    road.write()
+    done.reflected += road.reflected
+    done.notes += road.notes
 
 
 def _take_delivery(road: Road, delivery: Delivery, done: Drained) -> None:
@@ -127,11 +167,8 @@ def _take_delivery(road: Road, delivery: Delivery, done: Drained) -> None:
         return
     try:
         taken = road.take(source)
-    except LedgerError:
-        raise
     except (OSError, ValueError) as error:
-        if isinstance(error, FileNotFoundError) and delivery.agent_id is not None:
-            # A client reports the end of summariser runs with a transcript that never exists.
+        if _says_nothing(delivery, source.path):
             spool.settle(delivery)
             done.empty += 1
             return
@@ -145,6 +182,21 @@ def _take_delivery(road: Road, delivery: Delivery, done: Drained) -> None:
     spool.settle(delivery)
 
 
+def _says_nothing(delivery: Delivery, transcript: Path) -> bool:
+    """True where there never was anything to take in, so that nothing is lost.
+
+    A session that ends before anything was said has no transcript, or an empty one; newer clients say with a
+    prompt's id that something was. The end of a summariser run is reported with a transcript that never exists.
+    """
+    try:
+        return transcript.stat().st_size == 0 and not delivery.transcript_bytes
+    except FileNotFoundError:
+        said = delivery.event != "SubagentStop" and delivery.payload.get("prompt_id")
+        return delivery.transcript_bytes is None and not said
+    except OSError:
+        return False
+
+
 def _claim_idle(road: Road) -> None:
     """Stops of sessions whose end never came: taken in once nothing was heard for `idle_minutes`."""
     oldest = time.time_ns() - road.project.config.idle_minutes * 60_000_000_000
@@ -154,13 +206,18 @@ def _claim_idle(road: Road) -> None:
 
 
 def source_of(delivery: Delivery) -> Source | None:
-    """What a delivery asks to take in; None when it names no transcript."""
-    if not delivery.transcript_path:
+    """What a delivery asks to take in; None when it names no transcript or nothing ended.
+
+    What was said after a compaction or a stop is a later window's. After an end there is no later one, and the
+    client writes its transcript behind the hook's back, so it is read to where it ends by now.
+    """
+    if not delivery.transcript_path or delivery.event in _MID_TURN:
         return None
+    ended = delivery.event in {"SessionEnd", "SubagentStop"}
     return Source(
         path=Path(delivery.transcript_path).expanduser(),
         trigger=delivery.event,
-        limit=delivery.transcript_bytes,
+        limit=None if ended else delivery.transcript_bytes,
         session_id=delivery.session_id,
         agent_id=delivery.agent_id,
         reason=delivery.reason or delivery.trigger,
@@ -172,11 +229,16 @@ def is_untouched(project: Project) -> bool:
     return not project.has_ledger() and not project.playbook_json.exists() and not spool.pending_for(project.root)
 
 
-def refresh(project: Project) -> None:
+def refresh(project: Project) -> list[str]:
     """Take in what lies ready before a question is answered, unless another process is at it.
 
-    Only deliveries and edits: what a model would be asked for waits for the drain.
+    Only deliveries and edits: what a model would be asked for waits for the drain. Returns what the user should
+    be told.
     """
+    done = Drained()
     with open_road(project, wait=False) as road:
-        if road is not None and project.config.backend == "rules" and spool.pending_for(project.root):
-            _drain_once(road, Drained(), retry_failed=False, progress=None)
+        if road is None:
+            return []
+        if project.config.backend == "rules" and spool.pending_for(project.root):
+            _drain_once(road, done, retry_failed=False, progress=None)
+        return [*road.notes, *(f"{where}: {error}; kept in the spool" for where, error in done.failed)]

@@ -34,7 +34,7 @@ _MAX_ID = 200
 class Source:
     """What to take in: a transcript and what is known about how it came.
 
-    limit is the file's size in bytes when it was handed over; what was appended later is a later window's.
+    limit is how many bytes of the file to read, None for all: what was appended later is a later window's.
     """
 
     path: Path

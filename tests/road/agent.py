@@ -1,0 +1,161 @@
+"""An agent at work in a project: real hooks, real commands, and questions about what came of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from reflector.cli.app import run
+from reflector.hooks import fast
+
+HOOK = [sys.executable, "-I", "-S", str(Path(fast.__file__))]
+REFLECTOR = [sys.executable, "-I", "-m", "reflector"]
+#: A drain that a hook started takes seconds on a busy machine.
+PATIENCE = 60.0
+
+BULLETS = {
+    "PATTERNS & APPROACHES": [
+        {"name": "pat-001", "text": "Write the failing test first.", "helpful": 0, "harmful": 0},
+        {"name": "pat-002", "text": "Keep functions small.", "helpful": 3, "harmful": 1},
+    ],
+    "MISTAKES TO AVOID": [
+        {"name": "mis-001", "text": "Mocking the database hides broken migrations.", "helpful": 0, "harmful": 0}
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A command that ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class Agent:
+    """A project folder with its own home; nothing of the person who runs the tests is seen."""
+
+    project: Path
+    home: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def in_folder(cls, folder: Path, bullets: dict[str, Any] | None = None) -> Agent:
+        """An agent in a new project that has a playbook."""
+        agent = cls(folder / "project", folder / "home")
+        agent.claude.mkdir(parents=True)
+        agent.home.mkdir()
+        agent.write_playbook(BULLETS if bullets is None else bullets)
+        return agent
+
+    @property
+    def claude(self) -> Path:
+        return self.project / ".claude"
+
+    @property
+    def playbook(self) -> Path:
+        return self.claude / "playbook.json"
+
+    @property
+    def state(self) -> Path:
+        return self.claude / "reflector"
+
+    @property
+    def spool(self) -> Path:
+        return self.state / "spool"
+
+    @property
+    def ledger(self) -> Path:
+        return self.state / "ledger.db"
+
+    def env(self, **more: str) -> dict[str, str]:
+        base = {"PATH": os.environ["PATH"], "HOME": str(self.home), "CLAUDE_PROJECT_DIR": str(self.project)}
+        return {**base, **self.environ, **more}
+
+    def write_playbook(self, sections: dict[str, Any]) -> None:
+        document = {"version": "1.0", "last_updated": None, "sections": sections}
+        self.playbook.write_text(json.dumps(document, indent=2), "utf-8")
+
+    def start_hook(self, event: str, *, spawn: bool = False, **fields: Any) -> subprocess.Popen[bytes]:
+        """A hook that has its payload and runs."""
+        payload = {"hook_event_name": event, "cwd": str(self.project), **fields}
+        process = subprocess.Popen(
+            HOOK,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.env() if spawn else self.env(REFLECTOR_NO_SPAWN="1"),
+        )
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(payload).encode())
+        process.stdin.close()
+        process.stdin = None
+        return process
+
+    def hook(self, event: str, *, spawn: bool = False, **fields: Any) -> str:
+        """Run a hook to its end; what the agent is told."""
+        process = self.start_hook(event, spawn=spawn, **fields)
+        out, err = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, err) == (0, b"")
+        return out.decode()
+
+    def start(self, *arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
+        """A command that runs."""
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.env()} | options
+        return subprocess.Popen([*REFLECTOR, *map(str, arguments)], text=True, cwd=self.project, **options)
+
+    def run(self, *arguments: str | Path, code: int | None = 0) -> Ran:
+        """Run a command to its end, which is in `code` unless that is None."""
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=PATIENCE * 2)
+        assert code is None or process.returncode == code, (process.returncode, out, err)
+        return Ran(process.returncode, out, err)
+
+    def call(self, *arguments: str | Path, code: int | None = 0) -> Ran:
+        """The same in this process, where it does not matter that it is one of its own."""
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
+        with patch.dict(os.environ, self.env(), clear=True), redirect_stdout(out), redirect_stderr(err):
+            ended = run([*map(str, arguments)])
+        err.flush()
+        out.flush()
+        told = Ran(ended, *(stream.buffer.getvalue().decode() for stream in (out, err)))  # type: ignore[attr-defined]
+        assert code is None or ended == code, told
+        return told
+
+    def json(self, *arguments: str | Path, code: int = 0) -> Any:
+        """What a question answers with --json."""
+        return json.loads(self.call(*arguments, "--json", code=code).out)
+
+    def counters(self) -> dict[str, tuple[int, int]]:
+        """(helpful, harmful) by name, as playbook.json has them."""
+        sections = json.loads(self.playbook.read_bytes())["sections"].values()
+        return {b["name"]: (b["helpful"], b["harmful"]) for bullets in sections for b in bullets}
+
+    def events(self, type_: str | None = None) -> list[dict[str, Any]]:
+        """Every event, or those of one type."""
+        lines = self.call("export", "--format", "ndjson").out.splitlines()
+        events = [json.loads(line) for line in lines]
+        return [event for event in events if type_ in (None, event["type"])]
+
+    def wait_until(self, holds: Callable[[], bool]) -> None:
+        """Wait until the drains that hooks started have done something, which `holds` sees."""
+        end = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < end, (self.deliveries(), self.counters())
+            time.sleep(0.05)
+
+    def deliveries(self) -> list[str]:
+        """Names of what lies in the spool, pending, waiting, failed or broken."""
+        return sorted(str(path.relative_to(self.spool)) for path in self.spool.rglob("*.json"))

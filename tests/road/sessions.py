@@ -1,0 +1,87 @@
+"""Sessions written by hand, in the shape in which Claude Code keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from tests.transcripts.records import line
+
+
+class Session:
+    """A transcript in the making: each call adds one record."""
+
+    def __init__(self, id: str = "s-1", *, agent_id: str | None = None) -> None:
+        self.id = id
+        self.agent_id = agent_id
+        self.records: list[dict[str, Any]] = []
+
+    def user(self, content: Any) -> Session:
+        """Words of a person, or content blocks."""
+        return self._add("user", {"role": "user", "content": content})
+
+    def agent(self, text: str) -> Session:
+        """Words of the model."""
+        return self._model([{"type": "text", "text": text}])
+
+    def runs(self, command: str, output: str, *, is_error: bool = False) -> Session:
+        """A command that the model runs, and what came out of it."""
+        call = f"toolu_{len(self.records)}"
+        self._model([{"type": "tool_use", "id": call, "name": "Bash", "input": {"command": command}}])
+        result = {"tool_use_id": call, "type": "tool_result", "content": output, "is_error": is_error}
+        return self.user([result])
+
+    def cites(self, name: str, verdict: str | None = "helpful") -> Session:
+        """One piece of advice is applied, and a person says how it went; None: nobody says anything."""
+        self.user("The total is wrong when a coupon is applied. Please fix it.")
+        self.agent(f"As [{name}] says, I change how the cart adds up its total.")
+        if verdict == "helpful":
+            self.user("Perfect, that works. Thanks!").agent("Glad to hear it.")
+        elif verdict == "harmful":
+            self.user("No, that is wrong. Please don't change the total there, revert it.")
+            self.agent("You are right, I take it back.")
+        return self
+
+    def write(self, path: Path) -> Path:
+        """The transcript as a file, in a folder that is made."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(as_bytes(self.records))
+        return path
+
+    def fork(self, id: str) -> Session:
+        """The same records under another session's id, as a resumed or forked session copies them."""
+        copy = Session(id)
+        copy.records = [{**record, "sessionId": id} for record in self.records]
+        return copy
+
+    def _model(self, content: list[dict[str, Any]]) -> Session:
+        message = {"model": "claude-sonnet-4-6", "id": f"msg_{len(self.records)}", "type": "message"}
+        return self._add("assistant", {**message, "role": "assistant", "content": content})
+
+    def _add(self, kind: str, message: dict[str, Any]) -> Session:
+        number = len(self.records)
+        envelope: dict[str, Any] = {
+            "parentUuid": self.records[-1]["uuid"] if self.records else None,
+            "isSidechain": self.agent_id is not None,
+            "userType": "external",
+            "cwd": "/home/ada/shop",
+            "sessionId": self.id,
+            "version": "2.1.200",
+            "gitBranch": "main",
+        }
+        if self.agent_id is not None:
+            envelope["agentId"] = self.agent_id
+        own = {"uuid": str(uuid5(NAMESPACE_URL, f"{self.id}/{self.agent_id}/{number}"))}
+        stamp = {"timestamp": f"2026-11-{number // 1440 + 1:02d}T{number // 60 % 24:02d}:{number % 60:02d}:00.000Z"}
+        if kind == "user":
+            self.records.append({**envelope, "type": kind, "message": message, **own, **stamp})
+        else:
+            self.records.append({**envelope, "message": message, "type": kind, **own, **stamp})
+        return self
+
+
+def as_bytes(records: Iterable[Any]) -> bytes:
+    """Records as the client writes them, one a line."""
+    return b"".join(line(record) for record in records)
