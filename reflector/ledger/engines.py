@@ -159,6 +159,19 @@ def write_transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
             yield writing
 
 
+def sweep(engine: sa.Engine) -> None:
+    """Rewrite a SQLite ledger's file, so that what was erased is in no free page and in no write-ahead log."""
+    if engine.dialect.name != "sqlite":
+        return
+    with _file_lock(engine.url):
+        connection = engine.raw_connection()
+        try:
+            for statement in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+                connection.cursor().execute(statement)
+        finally:
+            connection.close()
+
+
 @contextmanager
 def _file_lock(url: sa.URL) -> Iterator[None]:
     """The queue in front of BEGIN IMMEDIATE: the kernel wakes waiters in turn, SQLite's busy handler polls."""

@@ -7,15 +7,16 @@ answered from one state of the ledger, whatever is appended meanwhile.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import sqlalchemy as sa
 
 from reflector.ledger import tables
 from reflector.ledger.engines import shown
 from reflector.ledger.errors import translated
-from reflector.ledger.event import BULLET_TAGGED, Event
+from reflector.ledger.event import BULLET_TAGGED, EVENT_REDACTED, Event
 from reflector.ledger.projection import TABLES, Projector, Statements
 from reflector.ledger.rows import BulletRow, Head, WindowRow, event_of
 from reflector.playbook.bullet import Bullet
@@ -65,8 +66,8 @@ class Reader:
         table = tables.event
         query = sa.select(table).where(table.c.playbook_id == self.playbook_id, table.c.event_id == event_id)
         with self._reading() as connection:
-            row = connection.execute(query).one_or_none()
-        return event_of(row) if row else None
+            found = self._read(connection, query)
+        return found[0] if found else None
 
     def targeting(self, event_id: str) -> list[Event]:
         """The events whose target is this one, in order."""
@@ -77,7 +78,7 @@ class Reader:
             .order_by(table.c.position)
         )
         with self._reading() as connection:
-            return [event_of(row) for row in connection.execute(query)]
+            return self._read(connection, query)
 
     def tags_of(self, name: str) -> list[tuple[int, bool]]:
         """(position, whether it counts now) of every tag a bullet was given, in order."""
@@ -102,7 +103,7 @@ class Reader:
                     .where(table.c.playbook_id == self.playbook_id, table.c.position.in_(chunk))
                     .order_by(table.c.position)
                 )
-                found += [event_of(row) for row in connection.execute(query)]
+                found += self._read(connection, query)
         return found
 
     def rows(self) -> list[BulletRow]:
@@ -200,7 +201,10 @@ class Reader:
         session_id: str | None,
     ) -> list[Event]:
         table = tables.event
-        conditions = [table.c.playbook_id == self.playbook_id, table.c.position > after]
+        conditions: list[sa.ColumnElement[bool] | sa.TextClause] = [
+            table.c.playbook_id == self.playbook_id,
+            table.c.position > after,
+        ]
         if upto is not None:
             conditions.append(table.c.position <= upto)
         if session_id is not None:
@@ -214,4 +218,26 @@ class Reader:
             # Rare types: the plus keeps the planner from walking through all events because they are in order.
             found = sa.select(table.c.position).where(*conditions).order_by(sa.text("+position")).limit(_PAGE)
             query = sa.select(table).where(table.c.playbook_id == self.playbook_id, table.c.position.in_(found))
-        return [event_of(row) for row in connection.execute(query.order_by(table.c.position))]
+        return self._read(connection, query.order_by(table.c.position))
+
+    def _read(self, connection: sa.Connection, query: sa.Select[Any]) -> list[Event]:
+        """The events of a query over whole rows; a redacted one with the facts that its redaction kept."""
+        rows = connection.execute(query).all()
+        erased = [row.event_id for row in rows if row.data is None]
+        kept = kept_of(connection, self.playbook_id, erased) if erased else {}
+        return [event_of(row, kept.get(row.event_id)) for row in rows]
+
+
+def kept_of(connection: sa.Connection, playbook_id: int, erased: Sequence[str]) -> dict[str, Mapping[str, Any] | None]:
+    """What the redactions of these events kept of their data, by the redacted event's id."""
+    table = tables.event
+    kept: dict[str, Mapping[str, Any] | None] = {}
+    for start in range(0, len(erased), 500):
+        query = sa.select(table.c.target_id, table.c.data).where(
+            table.c.playbook_id == playbook_id,
+            table.c.type == EVENT_REDACTED,
+            table.c.target_id.in_(erased[start : start + 500]),
+            _NOT_A_TAG,
+        )
+        kept.update((row.target_id, json.loads(row.data or "{}").get("kept")) for row in connection.execute(query))
+    return kept

@@ -7,6 +7,7 @@ either engine.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,10 +59,13 @@ class WindowRow:
     changed_at: str
 
 
-def event_of(row: Any) -> Event:
-    """An event from its row of the table. Raises LedgerCorrupt for data that is not JSON."""
+def event_of(row: Any, kept: Mapping[str, Any] | None = None) -> Event:
+    """An event from its row of the table; `kept` stands for data that was redacted.
+
+    Raises LedgerCorrupt for data that is not JSON.
+    """
     try:
-        data = None if row.data is None else json.loads(row.data)
+        data = kept if row.data is None else json.loads(row.data)
         meta = json.loads(row.meta)
     except (ValueError, RecursionError) as error:
         raise LedgerCorrupt(

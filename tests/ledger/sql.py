@@ -1,0 +1,56 @@
+"""Raw SQL against a ledger's database, as somebody with its password or its file would run it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+
+from reflector.ledger.migration import create_triggers
+from reflector.ledger.store import Ledger
+
+
+def run(ledger: Ledger, *statements: str) -> None:
+    """Each statement, in one committed transaction. A `%` is doubled for PostgreSQL's driver."""
+    with ledger.engine.begin() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+
+
+def rows(ledger: Ledger, query: str) -> list[tuple[object, ...]]:
+    with ledger.engine.connect() as connection:
+        return [tuple(row) for row in connection.exec_driver_sql(query)]
+
+
+def content(ledger: Ledger) -> list[tuple[object, ...]]:
+    """All that must never change: every playbook and every event."""
+    return [
+        *rows(ledger, "SELECT * FROM playbook ORDER BY id"),
+        *rows(ledger, "SELECT * FROM event ORDER BY playbook_id, position"),
+    ]
+
+
+def is_postgres(ledger: Ledger) -> bool:
+    return ledger.engine.dialect.name == "postgresql"
+
+
+@contextmanager
+def triggers_off(ledger: Ledger) -> Iterator[sa.Connection]:
+    """A committed transaction in which the triggers are down and after which they stand: a clever forger's."""
+    with ledger.engine.begin() as connection:
+        for name, table in _triggers(connection):
+            if connection.dialect.name == "sqlite":
+                connection.exec_driver_sql(f"DROP TRIGGER {name}")
+            else:
+                connection.exec_driver_sql(f"ALTER TABLE {table} DISABLE TRIGGER {name}")
+        yield connection
+        create_triggers(connection)
+
+
+def _triggers(connection: sa.Connection) -> list[tuple[str, str]]:
+    if connection.dialect.name == "sqlite":
+        query = "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger'"
+    else:
+        query = "SELECT tgname, tgrelid::regclass::text FROM pg_trigger WHERE NOT tgisinternal"
+    return [(row[0], row[1]) for row in connection.exec_driver_sql(query)]

@@ -1,0 +1,299 @@
+"""Appending: one order, no gaps, no doubles, all or nothing."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from reflector.ledger import event as ev
+from reflector.ledger import store
+from reflector.ledger.canonical import NotCanonical, genesis
+from reflector.ledger.errors import Conflict, LedgerError, NameTaken, NoSuchTarget
+from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.store import Ledger
+from reflector.ledger.verify import verify
+from tests.conftest import OpenLedger
+
+from .events import added, changed, history, imported, reflected, retracted, tagged, window
+
+
+def test_a_new_ledger_is_empty_and_its_chain_is_the_genesis(ledger: Ledger) -> None:
+    head = ledger.head()
+    assert (head.position, head.playbook) == (0, "default")
+    assert head.chain == genesis("default", head.origin)
+    assert list(ledger.events()) == []
+    assert ledger.bullets() == ()
+    assert ledger.updated_at() is None
+    assert list(verify(ledger)) == []
+
+
+def test_positions_are_one_two_three_over_all_appends(ledger: Ledger) -> None:
+    events = history()
+    answers = [*ledger.append(events[:1]), *ledger.append(events[1:9]), *ledger.append(events[9:])]
+    assert [answer.position for answer in answers] == list(range(1, len(events) + 1))
+    assert all(answer.added for answer in answers)
+    assert [event.position for event in ledger.events()] == list(range(1, len(events) + 1))
+    assert ledger.head().position == len(events)
+    assert list(verify(ledger)) == []
+
+
+def test_what_is_read_back_is_what_was_appended(ledger: Ledger) -> None:
+    event = NewEvent(
+        ev.REFLECTION_SKIPPED,
+        "an-id",
+        {"b": [1, None, True], "a": "ä\u2028\x00\U0001f600"},
+        "rules",
+        occurred_at="2020-01-02T03:04:05.000006Z",
+        session_id="s1",
+        reflection_id="r1",
+        meta={"ms": 12},
+    )
+    (answer,) = ledger.append([event])
+    stored = ledger.event("an-id")
+    assert stored is not None
+    for name in ("type", "actor", "occurred_at", "session_id", "reflection_id", "target_id", "data", "meta"):
+        assert getattr(stored, name) == getattr(event, name)
+    assert (stored.position, stored.chain) == (answer.position, ledger.head().chain)
+    assert ledger.event("another") is None
+
+
+def test_an_event_without_a_time_of_its_own_occurred_when_it_was_recorded(ledger: Ledger) -> None:
+    ledger.append([added()])
+    (event,) = ledger.events()
+    assert event.occurred_at == event.recorded_at == ledger.head().recorded_at
+
+
+def test_the_same_event_again_answers_with_its_first_position_and_adds_nothing(
+    ledger: Ledger, open_ledger: OpenLedger
+) -> None:
+    events = history()
+    first = ledger.append(events)
+    head, rows, windows = ledger.head(), ledger.rows(), ledger.windows()
+    again = open_ledger().append(events)
+    assert again == [replace(answer, added=False) for answer in first]
+    assert (ledger.head(), ledger.rows(), ledger.windows()) == (head, rows, windows)
+
+
+def test_the_same_event_twice_in_one_batch_is_added_once(ledger: Ledger) -> None:
+    one, two = ledger.append([added(), added()])
+    assert (one.position, one.added) == (1, True)
+    assert (two.position, two.added) == (1, False)
+    assert ledger.head().position == 1
+
+
+def test_old_and_new_events_in_one_batch_answer_in_order(ledger: Ledger) -> None:
+    ledger.append([added("pat-001"), added("pat-002")])
+    answers = ledger.append([added("pat-003"), added("pat-001"), added("pat-004")])
+    assert [(answer.position, answer.added) for answer in answers] == [(3, True), (1, False), (4, True)]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_the_same_id_with_other_data_is_a_conflict_and_appends_nothing(ledger: Ledger, together: bool) -> None:
+    other = replace(added(), data={**added().data, "text": "Something else"})
+    if not together:
+        ledger.append([added()])
+    with pytest.raises(Conflict, match=r"position 1 with other data; nothing was appended") as caught:
+        ledger.append([added() if together else added("pat-002"), other])
+    assert (caught.value.event_id, caught.value.position) == (other.event_id, 1)
+    assert ledger.head().position == (0 if together else 1)
+    assert [row.name for row in ledger.rows()] == ([] if together else ["pat-001"])
+    assert list(verify(ledger)) == []
+
+
+def test_meta_and_header_do_not_decide_whether_an_event_is_the_same(ledger: Ledger) -> None:
+    ledger.append([added()])
+    (answer,) = ledger.append([replace(added(), meta={"host": "elsewhere"}, actor="import")])
+    assert not answer.added
+
+
+def test_key_order_and_tuples_do_not_make_other_data(ledger: Ledger) -> None:
+    one = NewEvent(ev.REFLECTION_SKIPPED, "x", {"a": [1, 2.5], "b": {"c": 1, "d": 2}}, "rules")
+    two = replace(one, data={"b": {"d": 2, "c": 1}, "a": (1, 2.5)})
+    ledger.append([one])
+    assert not ledger.append([two])[0].added
+
+
+def test_nothing_is_appended_for_no_events(ledger: Ledger) -> None:
+    head = ledger.head()
+    assert ledger.append([]) == []
+    assert ledger.head() == head
+
+
+def test_recorded_time_never_goes_back_with_the_clock(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger.append([added("pat-001")])
+    before = ledger.head().recorded_at
+    monkeypatch.setattr(store, "utc_now", lambda: "1999-01-01T00:00:00.000000Z")
+    ledger.append([added("pat-002")])
+    monkeypatch.setattr(store, "utc_now", lambda: "2999-01-01T00:00:00.000000Z")
+    ledger.append([added("pat-003")])
+    assert [event.recorded_at for event in ledger.events()] == [before, before, "2999-01-01T00:00:00.000000Z"]
+    assert list(verify(ledger)) == []
+
+
+def test_a_failure_in_the_middle_of_an_append_leaves_nothing(
+    ledger: Ledger, open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.append(history()[:4])
+    before = (ledger.head(), ledger.rows(), ledger.windows(), list(ledger.events()))
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("in the middle")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("reflector.ledger.projection.Projector._increase", fail)
+        with pytest.raises(RuntimeError, match="in the middle"):
+            ledger.append(history()[4:])
+    for reader in (ledger, open_ledger()):
+        assert (reader.head(), reader.rows(), reader.windows(), list(reader.events())) == before
+    assert list(verify(ledger)) == []
+    ledger.append(history())
+    assert list(verify(ledger)) == []
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        (replace(added(), type="bullet.invented"), "'bullet.invented' is not an event type"),
+        (replace(added(), actor="a\nb"), "actor 'a\\\\nb' must be 1 to 1024 characters"),
+        (replace(added(), session_id=""), "session_id '' must be"),
+        (replace(added(), event_id="x" * 1025), "event_id 'x+' must be"),
+        (replace(added(), target_id="a\0b"), "target_id .* must be"),
+        (replace(added(), session_id="\ud800"), "session_id .* lone surrogate"),
+        (added(text=""), "text of bullet 1 is ''"),
+        (added(text="a\0b"), "text of bullet 1 is"),
+        (added(helpful=-1), "helpful of pat-001 is -1; a counter is a whole number from 0"),
+        (replace(added(), data={**added().data, "harmful": 1.0}), "harmful of pat-001 is '1.000000'"),
+        (replace(added(), data={**added().data, "harmful": True}), "harmful of pat-001 is True"),
+        (imported(("pat-001", 0, 0), ("pat-002", 0, -3)), "harmful of pat-002 is -3"),
+        (changed(ev.BULLET_RECOUNTED, "pat-001", helpful=0, harmful=-1), "harmful of pat-001 is -1"),
+        (changed(ev.BULLET_MOVED, "pat-001"), "section of bullet 1 is None"),
+        (changed(ev.BULLET_REVISED, "pat-001"), "text of bullet 1 is None"),
+        (replace(retracted(added()), target_id=None), "target_id is missing"),
+        (replace(reflected("r1", window())[0], target_id=None), "target_id is missing"),
+        (replace(reflected("r1", window())[0], event_id="other"), "'other' is not the identity of the reflection 'r1'"),
+    ],
+)
+def test_an_event_that_could_not_be_folded_is_refused_at_the_door(
+    ledger: Ledger, event: NewEvent, message: str
+) -> None:
+    with pytest.raises(LedgerError, match=message):
+        ledger.append([added("oth-001"), event])
+    assert ledger.head().position == 0
+
+
+def test_data_without_a_canonical_form_is_refused_at_the_door(ledger: Ledger) -> None:
+    for value in (float("nan"), 2**53, "\ud800", object()):
+        with pytest.raises(NotCanonical):
+            ledger.append([NewEvent(ev.REFLECTION_SKIPPED, "x", {"value": value}, "rules")])
+    assert ledger.head().position == 0
+
+
+def test_a_target_must_be_in_the_ledger(ledger: Ledger) -> None:
+    with pytest.raises(NoSuchTarget, match="target is not in the ledger"):
+        ledger.append([added(), retracted(window())])
+    assert ledger.head().position == 0
+    ledger.append([window(), retracted(window())])
+    assert ledger.head().position == 2
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_name_is_never_given_to_a_second_bullet(ledger: Ledger, removed: bool) -> None:
+    ledger.append([imported(("pat-001", 7, 2))])
+    if removed:
+        ledger.append([changed(ev.BULLET_REMOVED, "pat-001", reason="deleted", into=None)])
+    position = ledger.head().position
+    for batch in ([added("pat-001")], [added("pat-002"), imported(("pat-002", 0, 0), digest="1" * 64)]):
+        with pytest.raises(NameTaken, match="names are never reused; nothing was appended") as caught:
+            ledger.append(batch)
+        assert isinstance(caught.value, Conflict)
+    assert ledger.head().position == position
+    assert [(row.name, row.helpful, row.harmful) for row in ledger.rows()] == [("pat-001", 7, 2)]
+
+
+def test_a_tombstone_says_where_the_bullet_went(ledger: Ledger) -> None:
+    ledger.append([added("pat-001"), added("pat-002")])
+    ledger.append([changed(ev.BULLET_REMOVED, "pat-001", reason="merged", into="pat-002")])
+    assert [bullet.name for bullet in ledger.bullets()] == ["pat-002"]
+    tombstone = ledger.rows()[0]
+    assert (tombstone.status, tombstone.reason, tombstone.removed_into) == ("removed", "merged", "pat-002")
+
+
+def test_playbooks_in_one_database_have_their_own_positions_bullets_and_chains(open_ledger: OpenLedger) -> None:
+    one, two = open_ledger("one"), open_ledger("two")
+    one.append(history())
+    two.append([added("pat-001", "Another bullet altogether"), *reflected("r1", window(), ("pat-001", "harmful"))[1:]])
+    assert two.head().position == 2
+    assert [(row.text, row.harmful) for row in two.rows()] == [("Another bullet altogether", 1)]
+    assert one.head().origin != two.head().origin
+    for ledger in (one, two):
+        ledger.rebuild()
+        assert list(verify(ledger)) == []
+    assert open_ledger("one").bullets() == one.bullets()
+
+
+def test_events_can_be_read_by_range_type_session_target_and_position(ledger: Ledger) -> None:
+    events = history()
+    ledger.append(events)
+    assert [e.position for e in ledger.events(after=2, upto=5)] == [3, 4, 5]
+    assert [e.position for e in ledger.events(types=[ev.BULLET_ADDED, ev.PLAYBOOK_IMPORTED])] == [1, 2]
+    assert {e.session_id for e in ledger.events(session_id="s2")} == {"s2"}
+    assert [e.type for e in ledger.targeting(events[2].event_id)] == [ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED]
+    assert [e.position for e in ledger.at([3, 1])] == [1, 3]
+    assert ledger.tags_of("pat-001") == [(6, True), (8, False), (13, True)]
+
+
+def test_reading_pages_of_events_leaves_none_out(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reflector.ledger.reader._PAGE", 3)
+    ledger.append(history())
+    assert [e.position for e in ledger.events()] == list(range(1, len(history()) + 1))
+    before = ledger.rows()
+    ledger.rebuild()
+    assert ledger.rows() == before
+    assert list(verify(ledger)) == []
+
+
+def test_a_reader_sees_whole_appends_only(ledger: Ledger, open_ledger: OpenLedger) -> None:
+    reader, seen = open_ledger(), []
+    events = [tagged(None, index, "pat-001", "helpful") for index in range(40)]
+    ledger.append([added()])
+    import threading
+
+    def read() -> None:
+        while (position := reader.head().position) < 41:
+            seen.append((position, reader.rows()[0].helpful))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    for start in range(0, 40, 10):
+        ledger.append(events[start : start + 10])
+        time.sleep(0.002)
+    thread.join()
+    # The count is read after the head, so it may be ahead of it, by whole appends.
+    assert all((position - 1) % 10 == 0 and helpful % 10 == 0 and helpful >= position - 1 for position, helpful in seen)
+
+
+def test_seen_keys_are_those_of_any_window_to_the_last_bit(ledger: Ledger) -> None:
+    keys = [0, 1, -1, 2**63 - 1, -(2**63), 2**53 + 1]
+    assert ledger.seen(keys) == set()
+    ledger.append([window(1, keys=keys[:4]), window(2, keys=keys[3:5])])
+    assert ledger.seen([*keys, 7]) == set(keys[:5])
+    assert ledger.seen([]) == set()
+
+
+def test_a_checkpoint_is_replaced_by_the_next_one(ledger: Ledger, open_ledger: OpenLedger) -> None:
+    assert ledger.checkpoint("playbook.json") is None
+    ledger.set_checkpoint("playbook.json", 1, "a")
+    ledger.set_checkpoint("playbook.json", 2, "b")
+    ledger.rebuild()
+    assert open_ledger().checkpoint("playbook.json") == (2, "b")
+
+
+def test_an_event_id_is_the_same_in_every_process_and_for_no_other_parts() -> None:
+    assert identity("bullet.added", "pat-001") == "1f84736c5eb5f8a3d9da10eeb510c974"
+    assert identity("t", "a", "b") != identity("t", "ab")
+    assert identity("t", "a\nb") != identity("t", "a", "b")
+    assert identity("t", "a\\n", "b") != identity("t", "a\n", "b")
+    assert identity("t", 1) == identity("t", "1")
+    assert len(identity("t", "\ud800")) == 32

@@ -1,0 +1,255 @@
+"""Whoever has the database's password still cannot change what was appended, except by taking a trigger down."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy.exc import DBAPIError
+
+from reflector.ledger import event as ev
+from reflector.ledger.errors import LedgerCorrupt
+from reflector.ledger.event import Appended
+from reflector.ledger.store import Ledger
+from reflector.ledger.verify import verify
+
+from . import sql
+from .events import added, history, imported, redacted, reflected, retracted, window
+
+_COLUMNS = (
+    "playbook_id, position, event_id, type, schema_version, occurred_at, recorded_at, actor, session_id,"
+    " reflection_id, target_id, data, data_hash, meta, chain"
+)
+
+
+def _copied(verb: str, where: str = "position = 2", **changes: str) -> str:
+    """An INSERT of an existing event with some columns changed to SQL expressions."""
+    values = ", ".join(changes.get(column, column) for column in _COLUMNS.split(", "))
+    return f"{verb} INTO event ({_COLUMNS}) SELECT {values} FROM event WHERE playbook_id = 1 AND {where}"
+
+
+ON_BOTH = [
+    "UPDATE event SET data = '{}' WHERE position = 2",
+    "UPDATE event SET data = data",
+    "UPDATE event SET data = NULL WHERE position = 2",
+    "UPDATE event SET actor = 'somebody' WHERE position = 2",
+    "UPDATE event SET meta = '{}'",
+    "UPDATE event SET position = position + 100",
+    "UPDATE event SET chain = 'x' WHERE position = 1",
+    "DELETE FROM event",
+    "DELETE FROM event WHERE position = (SELECT max(position) FROM event)",
+    "DELETE FROM playbook",
+    "UPDATE playbook SET position = position - 1",
+    "UPDATE playbook SET position = 0, chain = 'x'",
+    "UPDATE playbook SET origin = 'x'",
+    "UPDATE playbook SET name = 'x'",
+    "UPDATE playbook SET id = 7",
+    "UPDATE playbook SET chain = 'x'",
+    "UPDATE playbook SET recorded_at = '1999'",
+    "UPDATE playbook SET recorded_at = '1999', position = position + 1",
+    _copied("INSERT"),
+    _copied("INSERT", position="position + 100", event_id="'new'"),
+    _copied("INSERT", position="0", event_id="'new'"),
+    _copied("INSERT", position="-1", event_id="'new'"),
+    _copied("INSERT", position="(SELECT max(position) + 1 FROM event)"),
+    _copied("INSERT", "type = 'evidence.retracted'", position="(SELECT max(position) + 1 FROM event)", event_id="'x'"),
+]
+
+ON_SQLITE = [
+    _copied("INSERT OR REPLACE", data="'{}'"),
+    _copied("REPLACE", data="'{}'"),
+    _copied("INSERT OR REPLACE", position="(SELECT max(position) + 1 FROM event)", data="'{}'"),
+    _copied("INSERT OR REPLACE", event_id="'new'"),
+    _copied(
+        "INSERT OR REPLACE",
+        "type = 'evidence.retracted'",
+        position="(SELECT max(position) + 1 FROM event)",
+        event_id="'x'",
+        data="'{}'",
+    ),
+    "UPDATE OR REPLACE event SET position = 2 WHERE position = 3",
+    "UPDATE OR REPLACE event SET event_id = (SELECT event_id FROM event WHERE position = 1) WHERE position = 2",
+    "REPLACE INTO playbook SELECT id, name, 'forged', 0, chain, recorded_at FROM playbook",
+    "INSERT OR REPLACE INTO playbook SELECT 9, name, 'forged', 0, chain, recorded_at FROM playbook",
+    "UPDATE OR REPLACE playbook SET id = 2",
+    f"INSERT INTO event ({_COLUMNS}) SELECT {_COLUMNS} FROM event WHERE position = 2"
+    " ON CONFLICT DO UPDATE SET data = '{}'",
+    "INSERT INTO playbook SELECT * FROM playbook WHERE true ON CONFLICT DO UPDATE SET position = 0",
+]
+
+ON_POSTGRESQL = [
+    "TRUNCATE event",
+    "TRUNCATE event, playbook CASCADE",
+    "TRUNCATE playbook CASCADE",
+    _copied("INSERT", position="(SELECT max(position) + 1 FROM event)")
+    + " ON CONFLICT ON CONSTRAINT event_id_once DO UPDATE SET data = '{}'",
+    _copied("INSERT") + " ON CONFLICT (playbook_id, position) DO UPDATE SET data = '{}'",
+    "INSERT INTO playbook SELECT * FROM playbook ON CONFLICT (id) DO UPDATE SET position = 0",
+    "MERGE INTO event USING (SELECT 2 AS p) AS s ON event.position = s.p WHEN MATCHED THEN DELETE",
+    "MERGE INTO event USING (SELECT 2 AS p) AS s ON event.position = s.p WHEN MATCHED THEN UPDATE SET data = '{}'",
+    "WITH gone AS (DELETE FROM event WHERE position = 16 RETURNING *) SELECT count(*) FROM gone",
+]
+
+
+@pytest.fixture
+def told(ledger: Ledger) -> Ledger:
+    ledger.append(history())
+    return ledger
+
+
+def _refused(ledger: Ledger, statement: str) -> None:
+    before = sql.content(ledger)
+    with pytest.raises(DBAPIError):
+        sql.run(ledger, statement)
+    assert sql.content(ledger) == before
+    assert list(verify(ledger)) == []
+
+
+@pytest.mark.parametrize("statement", ON_BOTH)
+def test_a_statement_that_changes_history_is_refused(told: Ledger, statement: str) -> None:
+    _refused(told, statement)
+
+
+@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("statement", ON_SQLITE)
+def test_a_statement_of_sqlite_that_replaces_history_is_refused(told: Ledger, statement: str) -> None:
+    _refused(told, statement)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("statement", ON_POSTGRESQL)
+def test_a_statement_of_postgresql_that_changes_history_is_refused(told: Ledger, statement: str) -> None:
+    _refused(told, statement)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("change", ["gap", "collision"])
+def test_copy_cannot_bring_events_in_beside_the_order(told: Ledger, change: str) -> None:
+    import psycopg
+
+    before = sql.content(told)
+    position = 1000 if change == "gap" else 2
+    with told.engine.connect() as connection:
+        cursor = connection.connection.cursor()
+        row = (1, position, "new", "bullet.added", 1, "t", "t", "me", None, None, None, "{}", "h", "{}", "c")
+        with (
+            pytest.raises(psycopg.Error, match="append-only"),
+            cursor.copy(f"COPY event ({_COLUMNS}) FROM STDIN") as copy,
+        ):
+            copy.write_row(row)
+    assert sql.content(told) == before
+
+
+def test_a_forged_event_at_the_next_position_stops_every_append_and_is_found(told: Ledger) -> None:
+    sql.run(told, _copied("INSERT", position="(SELECT max(position) + 1 FROM event)", event_id="'forged'"))
+    with pytest.raises(LedgerCorrupt, match="append-only"):
+        told.append([added("pat-009")])
+    assert {finding.code for finding in verify(told)} >= {"chain", "head"}
+
+
+def test_counters_below_zero_are_refused_by_the_table(told: Ledger) -> None:
+    for column in ("helpful", "harmful"):
+        with pytest.raises(DBAPIError, match=f"{column}_not_negative"):
+            sql.run(told, f"UPDATE bullet SET {column} = -1")
+
+
+# -- the one opening ------------------------------------------------------------------------------------------
+
+
+def _with_redaction(ledger: Ledger) -> Appended:
+    """A history whose completed reflection may be erased."""
+    ledger.append(history())
+    (completed,) = [e for e in ledger.events() if e.type == ev.REFLECTION_COMPLETED and e.reflection_id == "r1"]
+    ledger.append([redacted(completed.event_id)])
+    return Appended(completed.event_id, completed.position, added=False)
+
+
+def test_a_text_can_be_erased_once_it_is_announced_and_the_ledger_still_verifies(ledger: Ledger) -> None:
+    target = _with_redaction(ledger)
+    rows, head = ledger.rows(), ledger.head()
+    sql.run(ledger, f"UPDATE event SET data = NULL WHERE position = {target.position}")
+    stored = ledger.event(target.event_id)
+    assert stored is not None
+    assert stored.data is None
+    assert len(stored.data_hash) == 64
+    assert (ledger.rows(), ledger.head()) == (rows, head)
+    assert list(verify(ledger)) == []
+    ledger.rebuild()
+    assert ledger.rows() == rows
+    assert list(verify(ledger)) == []
+
+
+def test_an_erased_text_does_not_come_back_when_its_event_is_delivered_again(ledger: Ledger) -> None:
+    target = _with_redaction(ledger)
+    sql.run(ledger, f"UPDATE event SET data = NULL WHERE position = {target.position}")
+    answers = ledger.append(history())
+    assert [answer for answer in answers if answer.added] == []
+    stored = ledger.event(target.event_id)
+    assert stored is not None
+    assert stored.data is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "data = '{}'",
+        "data = ''",
+        "data = NULL, data_hash = 'x'",
+        "data = NULL, meta = '[]'",
+        "data = NULL, actor = 'x'",
+        "data = NULL, chain = 'x'",
+        "data = NULL, position = 900",
+        "data = NULL, event_id = 'x'",
+        "data = NULL, session_id = NULL",
+        "data = NULL, target_id = NULL",
+        "data = NULL, reflection_id = NULL",
+        "data = NULL, recorded_at = 'x'",
+        "data = NULL, occurred_at = 'x'",
+        "data = NULL, type = 'x'",
+        "data = NULL, schema_version = 2",
+        "meta = '{}'",
+    ],
+)
+def test_the_opening_lets_nothing_through_but_the_erasure(ledger: Ledger, change: str) -> None:
+    target = _with_redaction(ledger)
+    _refused(ledger, f"UPDATE event SET {change} WHERE position = {target.position}")
+
+
+def test_the_opening_is_for_the_announced_event_alone_and_shut_afterwards(ledger: Ledger) -> None:
+    target = _with_redaction(ledger)
+    _refused(ledger, "UPDATE event SET data = NULL")
+    _refused(ledger, f"UPDATE event SET data = NULL WHERE position = {target.position + 1}")
+    sql.run(ledger, f"UPDATE event SET data = NULL WHERE position = {target.position}")
+    for again in ("data = NULL", "data = '{}'", "actor = actor"):
+        _refused(ledger, f"UPDATE event SET {again} WHERE position = {target.position}")
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        ev.BULLET_TAGGED,
+        ev.BULLET_MOVED,
+        ev.BULLET_REMOVED,
+        ev.BULLET_ASSERTED,
+        ev.EVENT_REDACTED,
+        ev.PLAYBOOK_IMPORTED,
+        ev.BULLET_ADDED,
+        ev.BULLET_REVISED,
+        ev.SESSION_RECORDED,
+        ev.REFLECTION_FAILED,
+    ],
+)
+def test_facts_that_counts_rest_on_cannot_be_erased_with_a_text(ledger: Ledger, type_: str) -> None:
+    ledger.append([*history(), redacted(window().event_id)])
+    target = next(event for event in ledger.events() if event.type == type_)
+    ledger.append([redacted(target.event_id)])
+    _refused(ledger, f"UPDATE event SET data = NULL WHERE position = {target.position}")
+
+
+def test_an_announcement_in_another_playbook_opens_nothing(ledger: Ledger) -> None:
+    first = window()
+    events = [imported(("pat-001", 0, 0)), first, *reflected("r1", first), retracted(first)]
+    ledger.append(events)
+    with Ledger.open(ledger.engine.url.render_as_string(hide_password=False), "other") as other:
+        other.append([*events, redacted(events[2].event_id)])
+    _refused(ledger, "UPDATE event SET data = NULL WHERE playbook_id = 1 AND position = 3")
