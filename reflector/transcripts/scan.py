@@ -20,7 +20,7 @@ from threading import Thread
 from typing import Any
 
 from reflector.transcripts.bounds import head_and_tail
-from reflector.transcripts.citations import CITATION
+from reflector.transcripts.citations import CITATION, CITATION_BYTES
 from reflector.transcripts.claude_code import Reader
 from reflector.transcripts.envelope import ENVELOPE, GLUED, METADATA, is_metadata
 from reflector.transcripts.message import Tally
@@ -43,7 +43,6 @@ _END = re.compile(_ASSISTANT + rb'([^"\\]{36})","timestamp":"([^"\\]++)"[^{}\[\]
 _STAMP = b'","timestamp":"'
 _IDENTITY = re.compile(rb'\},"uuid":"([^"\\]{36})","timestamp":"([^"\\]++)"')
 _IDENTITY_SPAN = len('},"uuid":"') + 36
-_CITED = re.compile(rb"\[(?:(?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)\]")
 #: Above every time that a record can have.
 _NO_STAMP = b"\xff"
 
@@ -205,7 +204,7 @@ class _Pass:
                 if key not in seen:
                     seen.add(key)
                     self._keys += key
-                    if by_model and _CITED.search(chunk, start, stop):
+                    if by_model and CITATION_BYTES.search(chunk, start, stop):
                         self._cited.append((key, base + start))
                 last = uuid, start, stop
                 if not self._first_uuid:

@@ -1,0 +1,85 @@
+"""The messages that cite, found without parsing the rest.
+
+Invariant: whatever `citations_of` finds in `read_messages` is found here. A citation stands in a
+record's JSON as the model wrote it, so lines without its bytes need no look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from io import BufferedReader, FileIO
+from os import PathLike
+
+from reflector.transcripts.citations import CITATION_BYTES, citations_of
+from reflector.transcripts.claude_code import Reader
+from reflector.transcripts.message import Message, Tally
+from reflector.transcripts.records import LINE_LIMIT, is_complete, parse_line
+from reflector.transcripts.source import open_transcript
+
+_BLOCK = 1024 * 1024
+
+
+def citing_messages(path: str | PathLike[str], limit: int | None = None) -> Iterator[Message]:
+    """Messages of the model that cite a name, each once, among the first `limit` bytes, in file order.
+
+    Their chains are not resolved: of a sidechain without `agentId` each message names its own.
+    Raises OSError and `UnknownTranscript`, at the first step of the iteration.
+    """
+    seen: set[int] = set()
+    with open_transcript(path, limit) as file:
+        for offset, line in _lines_with_names(file, limit):
+            for message in _messages(line, offset):
+                if message.key not in seen:
+                    seen.add(message.key)
+                    if citations_of(message):
+                        yield message
+
+
+def messages_at(path: str | PathLike[str], places: Iterable[tuple[int, int]]) -> Iterator[Message]:
+    """The messages of `places`: (record key, byte offset of its line) pairs such as `Scan.cited`.
+
+    What is no longer there (the file was replaced since) is left out. Raises OSError and `UnknownTranscript`.
+    """
+    with BufferedReader(open_transcript(path)) as file:
+        for key, offset in places:
+            file.seek(offset)
+            for message in _messages(file.readline(LINE_LIMIT + 1), offset):
+                if message.key == key:
+                    yield message
+                    break
+
+
+def _messages(line: bytes, offset: int) -> Iterator[Message]:
+    tally = Tally()
+    reader = Reader()
+    for record, text in parse_line(line.strip(), tally):
+        yield from reader.messages(record, text, offset, tally)
+
+
+def _lines_with_names(file: FileIO, limit: int | None) -> Iterator[tuple[int, bytes]]:
+    """(offset, line) of each complete line of the model in which a name stands in brackets."""
+    rest = b""
+    size = 0
+    passing_over = False
+    while block := file.read(_BLOCK if limit is None else min(_BLOCK, limit - size)):
+        chunk, base = rest + block, size - len(rest)
+        size += len(block)
+        start, end = 0, chunk.rfind(b"\n") + 1
+        if passing_over and end:
+            start, passing_over = chunk.find(b"\n") + 1, False
+        yield from _named(chunk, start, end, base)
+        rest = b"" if passing_over else chunk[end:]
+        if len(rest) > LINE_LIMIT:
+            rest, passing_over = b"", True
+    if is_complete(rest):
+        yield from _named(rest, 0, len(rest), size - len(rest))
+
+
+def _named(chunk: bytes, start: int, end: int, base: int) -> Iterator[tuple[int, bytes]]:
+    at = start
+    while match := CITATION_BYTES.search(chunk, at, end):
+        begin = chunk.rfind(b"\n", start, match.start()) + 1 or start
+        at = chunk.find(b"\n", match.end(), end) + 1 or end
+        line = chunk[begin:at]
+        if len(line) <= LINE_LIMIT and b'"assistant"' in line:
+            yield base + begin, line
