@@ -37,7 +37,7 @@ def canonical(value: Mapping[str, Any]) -> str:
     Raises `NotCanonical` for other types, non-string keys, integers beyond 2**53 - 1, NaN and infinities, and
     lone surrogates.
     """
-    return written(plain(value))
+    return sealed(plain(value))[0]
 
 
 def plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -46,14 +46,13 @@ def plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
     return result
 
 
-def written(value: Mapping[str, Any]) -> str:
-    """The canonical text of a `plain` object. Raises `NotCanonical` for a lone surrogate."""
+def sealed(value: Mapping[str, Any]) -> tuple[str, str]:
+    """The canonical text of a `plain` object and its `digest`. Raises `NotCanonical` for a lone surrogate."""
     text = _encode(value)
     try:
-        text.encode()
+        return text, sha256(text.encode()).hexdigest()
     except UnicodeEncodeError as error:
         raise NotCanonical(f"a text holds a lone surrogate ({error.object[error.start]!r})") from error
-    return text
 
 
 def _plain(value: Any, path: str, depth: int) -> Any:
@@ -103,6 +102,9 @@ def next_chain(previous: str, header: tuple[str | int | None, ...], data_hash: s
     `header` is (position, event_id, type, schema_version, occurred_at, recorded_at, actor, session_id,
     reflection_id, target_id); an absent field is the empty string.
     """
-    fields = "\n".join(["" if field is None else str(field) for field in header])
-    leaf = sha256(b"\x01" + f"{fields}\n{data_hash}\n{meta_hash}".encode()).digest()
+    position, event_id, type_, version, occurred_at, recorded_at, actor, session_id, reflection_id, target_id = header
+    leaf = sha256(
+        f"\x01{position}\n{event_id}\n{type_}\n{version}\n{occurred_at}\n{recorded_at}\n{actor}\n{session_id or ''}\n"
+        f"{reflection_id or ''}\n{target_id or ''}\n{data_hash}\n{meta_hash}".encode()
+    ).digest()
     return PREFIX + sha256(b"\x03" + bytes.fromhex(previous[4:]) + leaf).hexdigest()
