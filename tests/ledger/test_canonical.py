@@ -1,0 +1,204 @@
+"""The byte form of events and of the chain over them: a contract, held to the vectors of its document."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from enum import IntEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.ledger import store
+from reflector.ledger.canonical import MAX_DEPTH, MAX_INT, NotCanonical, canonical, digest, genesis, next_chain, plain
+from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.record_keys import pack_keys, unpack_keys
+from reflector.ledger.store import Ledger
+from reflector.ledger.verify import verify
+from tests.conftest import OpenLedger
+
+_DOCUMENT = Path(__file__).parents[2] / "docs" / "ledger-format.md"
+_HEADER = [
+    "position",
+    "event_id",
+    "type",
+    "schema_version",
+    "occurred_at",
+    "recorded_at",
+    "actor",
+    "session_id",
+    "reflection_id",
+    "target_id",
+]
+
+
+def _vectors(name: str) -> Any:
+    (block,) = re.findall(rf"^```json {name}\n(.*?)^```", _DOCUMENT.read_text(encoding="utf-8"), re.M | re.S)
+    return json.loads(block)
+
+
+@pytest.mark.parametrize("vector", _vectors("canonical"), ids=lambda vector: vector["text"][:30])
+def test_a_value_has_the_documented_text(vector: dict[str, Any]) -> None:
+    assert canonical(vector["value"]) == vector["text"]
+
+
+@pytest.mark.parametrize("vector", _vectors("identity"), ids=lambda vector: vector["event_id"])
+def test_an_identity_has_the_documented_digest(vector: dict[str, Any]) -> None:
+    assert identity(*vector["parts"]) == vector["event_id"]
+
+
+def test_the_chain_of_the_documented_events_is_the_documented_one() -> None:
+    vectors = _vectors("chain")
+    chain = genesis(vectors["playbook"], vectors["origin"])
+    assert chain == vectors["genesis"]
+    for event in vectors["events"]:
+        data_hash, meta_hash = digest(canonical(event["data"])), digest(canonical(event["meta"]))
+        assert (data_hash, meta_hash) == (event["data_hash"], event["meta_hash"])
+        chain = next_chain(chain, tuple(event[name] for name in _HEADER), data_hash, meta_hash)
+        assert chain == event["chain"]
+
+
+def test_a_ledger_on_either_engine_holds_the_documented_chain(
+    open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors = _vectors("chain")
+    clock = iter(["2026-01-01T00:00:00.000000Z", *(event["recorded_at"] for event in vectors["events"])])
+    monkeypatch.setattr(store, "utc_now", lambda: next(clock))
+    monkeypatch.setattr("secrets.token_hex", lambda _: vectors["origin"])
+    ledger: Ledger = open_ledger(vectors["playbook"])
+    assert ledger.head().chain == vectors["genesis"]
+    for event in vectors["events"]:
+        names = ("type", "event_id", "data", "actor", "session_id", "reflection_id", "target_id", "meta")
+        occurred = event["occurred_at"] if event["occurred_at"] != event["recorded_at"] else None
+        ledger.append([NewEvent(**{name: event[name] for name in names}, occurred_at=occurred)])
+        assert ledger.head().chain == event["chain"]
+    assert list(verify(ledger)) == []
+
+
+_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+_LEAVES = st.none() | st.booleans() | st.integers(-MAX_INT, MAX_INT) | _TEXT
+_VALUES = st.recursive(_LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXT, inner, max_size=4))
+_OBJECTS = st.dictionaries(_TEXT, _VALUES, max_size=5)
+
+
+def _reversed(value: Any) -> Any:
+    """The same value with every object's keys the other way round, lists as tuples and objects as other mappings."""
+    if isinstance(value, dict):
+        return MappingProxyType({key: _reversed(item) for key, item in reversed(value.items())})
+    return tuple(_reversed(item) for item in value) if isinstance(value, list) else value
+
+
+@given(_OBJECTS)
+def test_equal_values_have_equal_texts_whatever_the_order_and_the_container(value: dict[str, Any]) -> None:
+    assert canonical(_reversed(value)) == canonical(value)
+
+
+@given(_OBJECTS)
+def test_a_canonical_text_reads_back_as_its_value_and_is_its_own_canonical_form(value: dict[str, Any]) -> None:
+    text = canonical(value)
+    assert json.loads(text) == value == plain(value)
+    assert canonical(json.loads(text)) == text
+
+
+@given(_OBJECTS, _OBJECTS)
+def test_different_values_have_different_texts(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert (canonical(one) == canonical(other)) == (_typed(one) == _typed(other))
+
+
+def _typed(value: Any) -> Any:
+    """Python takes True for 1; JSON does not."""
+    if isinstance(value, dict):
+        return {key: _typed(item) for key, item in value.items()}
+    return [_typed(item) for item in value] if isinstance(value, list) else (type(value), value)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_float_becomes_a_string_of_six_decimals_that_reads_back_as_such(value: float) -> None:
+    text = plain({"x": [value]})["x"][0]
+    assert re.fullmatch(r"-?\d+\.\d{6}", text)
+    assert not re.fullmatch(r"-0\.0+", text)
+    assert math.isclose(float(text), value, rel_tol=1e-15, abs_tol=5.1e-7)
+
+
+def test_the_value_given_is_not_changed() -> None:
+    value = {"a": 1.5, "b": [{"c": 2.5}]}
+    assert plain(value) == {"a": "1.500000", "b": [{"c": "2.500000"}]}
+    assert value == {"a": 1.5, "b": [{"c": 2.5}]}
+
+
+class _Colour(IntEnum):
+    RED = 1
+
+
+def _nested(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(depth - 1):
+        value = {"in": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"a": float("nan")}, "a: nan has no canonical form"),
+        ({"a": [0, float("inf")]}, r"a\[1\]: inf"),
+        ({"a": {"b": -float("inf")}}, "a.b: -inf"),
+        ({"a": 2**53}, "a: the integer 9007199254740992 is beyond"),
+        ({"a": -(2**53)}, "beyond"),
+        ({"a": "x\ud800"}, "lone surrogate"),
+        ({"\udfff": 1}, "lone surrogate"),
+        ({1: "x"}, "the key 1 is not a string"),
+        ({"a": {None: 1}}, "a: the key None is not a string"),
+        ({"a": b"x"}, "a: bytes has no canonical form"),
+        ({"a": {1, 2}}, "a: set has no canonical form"),
+        ({"a": _Colour.RED}, "a: _Colour has no canonical form"),
+        ({"a": 1j}, "a: complex"),
+        (_nested(MAX_DEPTH + 1), f"nested deeper than {MAX_DEPTH}"),
+    ],
+)
+def test_a_value_that_readers_would_disagree_about_is_refused(value: Any, message: str) -> None:
+    with pytest.raises(NotCanonical, match=message):
+        canonical(value)
+
+
+def test_the_deepest_nesting_allowed_has_a_form() -> None:
+    assert canonical(_nested(MAX_DEPTH)) == '{"in":' * (MAX_DEPTH - 1) + "{}" + "}" * (MAX_DEPTH - 1)
+
+
+def test_a_value_that_contains_itself_is_refused() -> None:
+    value: dict[str, Any] = {}
+    value["a"] = value
+    with pytest.raises(NotCanonical, match="nested deeper"):
+        canonical(value)
+
+
+@given(st.tuples(_TEXT, _TEXT, _TEXT), st.tuples(_TEXT, _TEXT, _TEXT))
+def test_two_identities_are_equal_only_for_equal_parts(one: tuple[str, ...], other: tuple[str, ...]) -> None:
+    assert (identity(*one) == identity(*other)) == (one == other)
+
+
+_FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\0"), min_size=1, max_size=5)
+_HEADERS = st.tuples(st.integers(1, 99), _FIELD, _FIELD, st.just(1), _FIELD, _FIELD, _FIELD, *[st.none() | _FIELD] * 3)
+
+
+@given(_HEADERS, _HEADERS)
+def test_the_chain_tells_any_two_headers_apart(one: tuple[Any, ...], other: tuple[Any, ...]) -> None:
+    start, hashes = genesis("p", "o"), (digest("{}"), digest("{}"))
+    assert (next_chain(start, one, *hashes) == next_chain(start, other, *hashes)) == (one == other)
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1)))
+def test_packed_keys_read_back(keys: list[int]) -> None:
+    assert list(unpack_keys(pack_keys(keys))) == keys
+
+
+def test_packed_keys_are_big_endian_in_any_process() -> None:
+    assert pack_keys([1, -1]) == "AAAAAAAAAAH//////////w=="
+    for broken in ("?", "AAAA", "A" * 9):
+        with pytest.raises(ValueError):
+            unpack_keys(broken)
