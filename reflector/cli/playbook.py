@@ -120,7 +120,7 @@ def import_(place: Place, file: Path) -> None:
         loaded = load(raw, taken=[row.name for row in road.ledger.rows()])
         if loaded.problems:
             raise PlaybookRefused(file, loaded.problems)
-        count = import_bullets(road.ledger, road.project, loaded, raw)
+        count = import_bullets(road.ledger, road.project, loaded, raw, file)
         road.write()
     for text in loaded.notes:
         note(text)

@@ -65,19 +65,17 @@ def sync(ledger: Ledger, project: Project) -> Synced:
     raw = _read(path)
     if raw is not None:
         digest = _digest(raw)
-        base = _written_at(ledger, digest)
-        current = render(ledger)
-        if base is None and digest != _digest(current):
-            last = ledger.checkpoint(WRITTEN)
+        if not _is_ours(ledger, digest) and raw != render(ledger):
             loaded = load(raw, taken=[row.name for row in ledger.rows()])
-            if loaded.format == "unreadable" and last is not None:
+            base = _edited_from(ledger, loaded)
+            if loaded.format == "unreadable" and base is not None:
                 kept = _keep(project, raw)
             elif loaded.problems:
                 raise PlaybookRefused(project.playbook_json, loaded.problems)
-            elif last is None:
+            elif base is None:
                 imported = import_bullets(ledger, project, loaded, raw)
             else:
-                edits = _take_edits(ledger, last[0], loaded, digest)
+                edits = _take_edits(ledger, base, loaded, digest)
     return Synced(imported, edits, kept, _write(ledger, path, raw))
 
 
@@ -86,8 +84,10 @@ def render(ledger: Ledger) -> bytes:
     return dump(ledger.bullets(), ledger.updated_at())
 
 
-def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes) -> int:
+def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes, path: Path | None = None) -> int:
     """Adopt a playbook file's bullets with their counters as the baseline; returns how many were new.
+
+    `path` names the file where it is not the project's own playbook.json.
 
     Bullets that the ledger has with the same section and text are left out; raises PlaybookRefused when a
     name of the file means another bullet in the ledger. The original file is kept in the state folder.
@@ -97,7 +97,7 @@ def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes)
         _name_taken(b, rows[b.name].status) for b in loaded.bullets if b.name in rows and is_taken(rows[b.name], b)
     ]
     if taken:
-        raise PlaybookRefused(project.playbook_json, taken)
+        raise PlaybookRefused(path or project.playbook_json, taken)
     new = [bullet for bullet in loaded.bullets if bullet.name not in rows]
     if not new:
         return 0
@@ -137,9 +137,13 @@ def _take_edits(ledger: Ledger, base_position: int, loaded: Loaded, digest: str)
     edits = edits_between(base, loaded.bullets)
     rows = ledger.rows()
     names = [row.name for row in rows]
+    # A drain that was killed after it took the same edit in, and before it wrote the file, has added these.
+    added = {(row.section, row.text) for row in rows if row.position > base_position and row.status == "live"}
     events: list[NewEvent] = []
     for index, edit in enumerate(edits):
         if isinstance(edit, Added):
+            if (edit.section, edit.text) in added:
+                continue
             name = edit.name if edit.name and edit.name not in names else new_name(edit.section, names)
             names.append(name)
             bullet = Bullet(name, edit.section, edit.text, edit.helpful, edit.harmful)
@@ -168,13 +172,21 @@ def _edit_event(edit: Edit, index: int, digest: str, base_position: int) -> NewE
     return NewEvent(type_, identity(type_, digest, base_position, index), data, actor="human")
 
 
-def _written_at(ledger: Ledger, digest: str) -> int | None:
-    """The position at which a file of this digest was written last, None when we did not write it."""
-    for name in (WRITTEN, _WRITING):
-        checkpoint = ledger.checkpoint(name)
-        if checkpoint is not None and checkpoint[1] == digest:
-            return checkpoint[0]
-    return None
+def _is_ours(ledger: Ledger, digest: str) -> bool:
+    """True for the file that was written last, by a write that was finished or killed."""
+    return any((ledger.checkpoint(name) or (0, ""))[1] == digest for name in (WRITTEN, _WRITING))
+
+
+def _edited_from(ledger: Ledger, loaded: Loaded) -> int | None:
+    """The position of the file that a person edited, None where we never wrote one.
+
+    After a write that was killed it may be either of two; `last_updated`, which nobody edits, tells them apart.
+    """
+    written, writing = (checkpoint and checkpoint[0] for checkpoint in map(ledger.checkpoint, (WRITTEN, _WRITING)))
+    if writing is None or writing == written:
+        return written
+    killed_late = fold(ledger.events(upto=writing)).updated_at == loaded.last_updated
+    return writing if killed_late or written is None else written
 
 
 def _write(ledger: Ledger, path: Path, raw: bytes | None) -> bool:
@@ -194,12 +206,17 @@ def _write(ledger: Ledger, path: Path, raw: bytes | None) -> bool:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, surviving a crash: temporary file, fsync, rename, fsync of the folder."""
+    """Write a file whole or not at all, surviving a crash: temporary file, fsync, rename, fsync of the folder.
+
+    The temporary file has one name, so that what a killed writer left behind goes with the next write; the
+    project's lock keeps writers apart.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"
+    temporary = path.parent / f".{path.name}.tmp"
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+    temporary.unlink(missing_ok=True)
     try:
-        with temporary.open("wb") as file:
+        with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fchmod(file.fileno(), mode)

@@ -61,6 +61,7 @@ class Road:
     def __init__(self, project: Project, ledger: Ledger) -> None:
         self.project = project
         self.ledger = ledger
+        self._rendered = False
         self.notes: list[str] = []
         self.reflected: list[Reflected] = []
         backend = backend_named(project.config.backend)
@@ -93,7 +94,8 @@ class Road:
                 f"{self.project.playbook_json} was no playbook; it was written anew from the ledger, "
                 f"and what stood there is kept as {synced.kept_aside}"
             )
-        if self.project.playbook_json.exists():
+        if (synced.written or not self._rendered) and self.project.playbook_json.exists():
+            self._rendered = True
             try:
                 write_injection(self.project.root)
             except ValueError as error:  # a person's own template; counting does not wait for its mending
