@@ -63,12 +63,12 @@ _ABOUT_WORDS = """
 """
 _ABOUT = frozenset(_ABOUT_WORDS.split())
 _NOT_A_SECRET_WORDS = """
-    any async await auto boolean bool bytes callable const current default dict disabled empty
-    enabled env environ false file float function hidden input int integer invalid let list missing
-    must needed new nil no none null number object off on optional private public raise readonly
-    redacted required return secretstr self set str string text this true tuple type undefined
-    unknown unset valid var void yes is was are not the and for from with try keyword prompt
-    changeme change_me example placeholder todo
+    any async await auto boolean bool bytes callable const current default dict disabled empty enabled env
+    environ false file float function hidden input int integer invalid let list missing must needed new nil
+    no none null number object off on optional private public raise readonly redacted required return
+    secretstr self set str string text this true tuple type undefined unknown unset valid var void yes is
+    was are not the and for from with try keyword prompt changeme change_me example placeholder todo option
+    options flag argument arguments parameter switch instead pass
 """
 _NOT_A_SECRET = frozenset(_NOT_A_SECRET_WORDS.split())
 _ABOUT_ITSELF = re.compile(r"(?i)pass|pwd|secret|token|key|cred|auth")
@@ -80,6 +80,7 @@ _TEMPLATE = re.compile(r"\$\{|\{\{|\{[A-Za-z_][\w.]*\}|\$\(|%s")
 _CONSTANT = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
 _NAMES = re.compile(r"[A-Za-z_$][\w$]*+(?:(?:\.|::|->)[A-Za-z_$][\w$]*+)*+;?")
 _WORDS = re.compile(r"[A-Za-z]?[a-z]+(?:[._-][A-Za-z]?[a-z]+)+")
+_TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9+/=_.~:!@#%^*-]*[A-Za-z0-9=_-]")
 _TYPE = re.compile(r"(?:[A-Z][a-z]+)+")
 _SENTENCE = re.compile(
     r"(?i)\b(?:password|passphrase|secret|required?|must|invalid|enter|your|please|is|the|an?|not)\b"
@@ -112,8 +113,12 @@ def redact_assignments(text: str) -> str:
         position = match.end("suffix")
         span = _secret_span(text, match)
         if span is not None:
-            family = _family(match)
-            pieces += [text[done : span[0]], f"[redacted:{family}]"]
+            marker = f"[redacted:{_family(match)}]"
+            if text[span[0] : span[1]].isdigit() and text[span[0] - 1] != text[span[1] : span[1] + 1]:
+                # A bare number under a quoted name, as in JSON: the marker must be a string there.
+                mark = (match["close"] or "").rstrip("]")
+                marker = f"{mark}{marker}{mark}"
+            pieces += [text[done : span[0]], marker]
             done = position = span[1]
     return "".join(pieces) + text[done:]
 
@@ -147,9 +152,7 @@ def _secret_span(text: str, match: re.Match[str]) -> tuple[int, int] | None:
     place = _Place(
         family=family,
         constant=name == name.upper(),
-        tight=text[start - 1 : start] in ("=", ">")
-        and not match["gap"]
-        and not text[start - 2 : start - 1].isspace(),
+        tight=text[start - 1 : start] in ("=", ">") and not match["gap"] and not text[start - 2 : start - 1].isspace(),
         colon=operator.startswith(":") and operator != ":=",
         after=text[bare.end() : bare.end() + 1],
         last=_REST_OF_LINE.match(text, bare.end()) is not None,
@@ -200,9 +203,8 @@ def _is_quoted_secret(value: str, family: str) -> bool:
     if family == "password":
         return True
     if family == "token":
-        return len(value) >= 16 or (
-            len(value) >= 8 and (_random(value) or not value.isalpha() or not value.islower())
-        )
+        mixed = _random(value) or (value.isalpha() and not value.islower())
+        return _TOKEN.fullmatch(value) is not None and (len(value) >= 16 or (len(value) >= 8 and mixed))
     return len(value) >= 6
 
 
@@ -211,21 +213,21 @@ def _is_bare_secret(value: str, place: _Place) -> bool:
         return False
     if place.family == "key":
         return _long_random(value)
+    digits = sum(c.isdigit() for c in value)
+    code = _NAMES.fullmatch(value) is not None
+    if code and any(c in value for c in ".>:") and not (place.constant and digits):
+        return False
     if place.constant and (place.tight or place.last):
         return True
-    digits = sum(c.isdigit() for c in value)
     password = place.family == "password"
     if digits == len(value):
         return password and (place.tight or place.last)
-    code = _NAMES.fullmatch(value) is not None
-    if code and any(c in value for c in ".>:"):
-        return False
     if code and not digits:
         if _ABOUT_ITSELF.search(value) or place.after in (",", ")", ";") or value.endswith(";"):
             return False
         if place.tight:
             return password or len(value) >= 8
-        return password and place.last and not (place.colon and _TYPE.fullmatch(value))
+        return password and place.last and "_" not in value and not (place.colon and _TYPE.fullmatch(value))
     if code and (_ABOUT_ITSELF.search(value) or value.endswith(";")):
         return digits >= 4 and _random(value) and len(value) >= 16
     if password:
@@ -239,10 +241,7 @@ def _is_no_literal(value: str) -> bool:
     return (
         _REFERENCE.match(value) is not None
         or value.lower().rstrip(";:.,!?0123456789") in _NOT_A_SECRET
-        or (
-            value.isalpha()
-            and value.lower() in ("password", "passwd", "passphrase", "secret", "token", "key", "pwd")
-        )
+        or (value.isalpha() and value.lower() in ("password", "passwd", "passphrase", "secret", "token", "key", "pwd"))
         or _CONSTANT.fullmatch(value) is not None
         or _TEMPLATE.search(value) is not None
         or not any(c.isalnum() for c in value)

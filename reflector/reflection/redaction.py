@@ -96,15 +96,14 @@ _TELEGRAM = re.compile(r"(?<![0-9])[0-9]{8,10}+:AA[A-Za-z0-9_-]{32,34}+" + _END)
 
 # Rules whose secret is a part of the match: what is in the group `secret` goes, the rest stays. A value that
 # is a reference (`$TOKEN`, `<token>`, `{token}`) or is redacted already does not match.
-_URL = re.compile(r"://(?P<keep>[^\s/:@\[\]\"'<>]{0,128}+:)(?P<secret>[^\s/\"'<>$\{\[][^\s/\"'<>]{0,255})@")
+_URL = re.compile(r"://(?P<keep>[^\s/:@\[\]\"'<>]{0,128}+:)(?P<secret>(?!\*)[^\s/\"'<>$\{\[][^\s/\"'<>]{0,255})@")
 _AUTHORIZATION = re.compile(
     r"(?i:authorization)(?P<keep>\\?[\"']?\]?\s{0,4}[:=,]\s{0,4}\\?[\"']?"
     r"(?:(?i:bearer|basic|token|digest|apikey|negotiate|aws4-hmac-sha256)\s{1,4})?)"
-    r"(?P<secret>(?=[A-Za-z0-9+/=._~-]{0,255}[0-9=+/])[A-Za-z0-9+/=._~-]{8,}+)"
+    r"(?P<secret>(?=[A-Za-z0-9+/=._~-]{0,255}[0-9=+/])(?=[0-9+/=._~-]{0,255}[A-Za-z])"
+    r"[A-Za-z0-9+/=._~-]{8,}+)(?![(\[])"
 )
-_BEARER = re.compile(
-    r"(?i:bearer)(?P<keep>\s{1,4})(?P<secret>(?=[A-Za-z+/=._~-]{0,255}[0-9])[A-Za-z0-9+/=._~-]{16,}+)"
-)
+_BEARER = re.compile(r"(?i:bearer)(?P<keep>\s{1,4})(?P<secret>(?=[A-Za-z+/=._~-]{0,255}[0-9])[A-Za-z0-9+/=._~-]{16,}+)")
 _BASIC = re.compile(r"(?i:basic)(?P<keep>\s{1,4})(?P<secret>[A-Za-z0-9+/]{8,}+={0,2})")
 _COOKIE = re.compile(
     r"(?i:cookie)(?P<keep>\\?[\"']?:\s{0,4}\\?[\"']?[A-Za-z0-9_.-]{1,64}+=)(?P<secret>[^\s\"'\[<$\{\\][^\r\n\"'\\]{7,}+)"
@@ -123,6 +122,7 @@ _KEY_BODY = re.compile(
     rf"{_KEY_GAP}*+(?:(?:Proc-Type|DEK-Info|Version|Comment):[^\n]{{0,120}}{_KEY_GAP}++)*+"
     rf"[A-Za-z0-9+/=]{{16,}}+(?:{_KEY_GAP}++[A-Za-z0-9+/=]{{16,}}+)*+(?:{_KEY_GAP}*+[A-Za-z0-9+/]{{0,63}}+={{1,2}})?"
 )
+_KEY_LINE = re.compile(r"(\\(?:[bfnrt]|u[0-9a-fA-F]{4}))?(?=[0-9+/=]{0,80}[A-Za-z])[A-Za-z0-9+/=]{12,}+")
 _KEY_BLOCK_LIMIT = 32_768
 
 _ESCAPES = re.compile(
@@ -236,7 +236,6 @@ def _redact_key_blocks(text: str) -> str:
             continue
         while end is not None and end.start() < begin.end():
             end = _KEY_END.search(text, end.end())
-        stop = begin.end()
         if (
             end is not None
             and end.end() - begin.end() <= _KEY_BLOCK_LIMIT
@@ -247,6 +246,9 @@ def _redact_key_blocks(text: str) -> str:
             stop = body.end()
         else:
             continue  # the header alone, as in code that looks for one
-        pieces += [text[done : begin.start()], "[redacted:private-key]"]
+        block = text[begin.start() : stop]
+        # Between quotes stand the lines of a list or of a concatenation: that stays, the lines go.
+        kept = _KEY_LINE.sub(r"\1[redacted:private-key]", block) if '"' in block else "[redacted:private-key]"
+        pieces += [text[done : begin.start()], kept]
         done = stop
     return "".join(pieces) + text[done:]
