@@ -56,7 +56,8 @@ def _show(project: Path) -> None:
         click.echo(f"  {event:<11} {json.dumps(fields)[1:-1]:<20} {transcript.name}")
     _run(project, "The drain takes them in and judges each citation by what followed it:", "drain")
     _run(project, "The playbook now, best advice first:", "list")
-    _run(project, "Why is pat-001 where it is? The session counts once, however often it was reported:", "blame", "pat-001")
+    why = "Why is pat-001 where it is? The session counts once, however often it was reported:"
+    _run(project, why, "blame", "pat-001")
     _run(project, "And pat-002?", "blame", "pat-002")
     _run(project, "Everything that happened, append-only and hash-chained:", "log")
     _run(project, "Is the ledger what was appended? Silence means yes:", "verify")

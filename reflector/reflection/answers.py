@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from reflector.playbook.fold import MAX_TAGS
 from reflector.playbook.names import is_name
 from reflector.reflection.extraction import (
     Extraction,
@@ -46,7 +47,6 @@ PARSER_VERSION = 1
 
 MAX_ANALYSIS = 20_000
 MAX_RATIONALE = 2_000
-MAX_TAGS = 10_000
 _MAX_PROBLEMS = 50
 _MAX_PROBLEM = 300
 

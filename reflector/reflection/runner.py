@@ -17,7 +17,6 @@ from typing import Any, Literal
 from reflector.ledger import event as ev
 from reflector.ledger.canonical import NotCanonical
 from reflector.ledger.event import Event, NewEvent, identity
-from reflector.ledger.projection import MAX_TAGS
 from reflector.ledger.store import BulletRow, Ledger, WindowRow
 from reflector.reflection.answers import PARSER_VERSION, ParsedTag, parse_answer
 from reflector.reflection.protocol import Answer, Backend, BackendError, Request
@@ -158,7 +157,7 @@ class Runner:
             return self._failed(window, recorded, "parse", reason)
         reflection_id = answered.reflection_id or ""
         status = {row.name: row.status for row in self.ledger.rows()}
-        tags = parsed.tags[:MAX_TAGS]
+        tags = parsed.tags
         completed = NewEvent(
             ev.REFLECTION_COMPLETED,
             identity(ev.REFLECTION_COMPLETED, reflection_id),
