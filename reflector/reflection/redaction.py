@@ -122,7 +122,7 @@ _KEY_BODY = re.compile(
     rf"{_KEY_GAP}*+(?:(?:Proc-Type|DEK-Info|Version|Comment):[^\n]{{0,120}}{_KEY_GAP}++)*+"
     rf"[A-Za-z0-9+/=]{{16,}}+(?:{_KEY_GAP}++[A-Za-z0-9+/=]{{16,}}+)*+(?:{_KEY_GAP}*+[A-Za-z0-9+/]{{0,63}}+={{1,2}})?"
 )
-_KEY_LINE = re.compile(r"(\\(?:[bfnrt]|u[0-9a-fA-F]{4}))?(?=[0-9+/=]{0,80}[A-Za-z])[A-Za-z0-9+/=]{12,}+")
+_KEY_LINE = re.compile(r"(\\(?:u[0-9a-fA-F]{4}|.))|(?=[0-9+/=]{0,80}[A-Za-z])[A-Za-z0-9+/=]{12,}+", re.DOTALL)
 _KEY_BLOCK_LIMIT = 32_768
 
 _ESCAPES = re.compile(
@@ -248,7 +248,11 @@ def _redact_key_blocks(text: str) -> str:
             continue  # the header alone, as in code that looks for one
         block = text[begin.start() : stop]
         # Between quotes stand the lines of a list or of a concatenation: that stays, the lines go.
-        kept = _KEY_LINE.sub(r"\1[redacted:private-key]", block) if '"' in block else "[redacted:private-key]"
+        kept = (
+            _KEY_LINE.sub(lambda line: line[1] or "[redacted:private-key]", block)
+            if '"' in block
+            else "[redacted:private-key]"
+        )
         pieces += [text[done : begin.start()], kept]
         done = stop
     return "".join(pieces) + text[done:]
