@@ -24,7 +24,8 @@ _LIST_MARKS = r"[ \t]*(?:[-*+>•]+[ \t]+|\d+[.)][ \t]+)*[*_`]*"
 #: `[pat-001] helpful=3 harmful=0 :: text`, as the playbook is injected.
 _BULLET_LINE = re.compile(_LIST_MARKS + r"\[[\w-]+\][*_`]*[ \t]*helpful=\d+[ ,]*harmful=\d+")
 #: `[pat-001]: https://…` or `[pat-001]: docs/pat-001.md`: where a link leads, not what was applied.
-_LINK_TARGET = re.compile(r"[ \t]{0,3}\[[\w-]+\]:[ \t]*(?:<[^>]*>|\S*[/#]\S*|\S+\.\w{1,5})(?:[ \t]+[\"'(].*)?[ \t]*\Z")
+_LABEL = re.compile(r"[ \t]{0,3}\[[\w-]+\]:")
+_FILE_NAME = re.compile(r"\.\w{1,5}\Z")
 #: Directly behind a name: `(` opens a link's target, `[label]` names one; `[mis-002]` is the next citation.
 _LINK_TAIL = re.compile(r"\(|\[(?!(?:pat|mis|pref|ctx|oth)-\d+\]|kpt_\d+\])[^\]\n]+\]", re.ASCII)
 
@@ -71,9 +72,18 @@ def cited_names(text: str) -> list[str]:
         if mark and not (mark[1][0] == "`" and "`" in mark[2]):
             fence = mark[1]
             continue
-        if _BULLET_LINE.match(line) or _LINK_TARGET.match(line):
+        if _BULLET_LINE.match(line) or _is_link_target(line):
             continue
         for match in CITATION.finditer(line):
             if len(match[1]) <= _NAME_LIMIT and not _LINK_TAIL.match(line, match.end()):
                 names[match[1]] = None
     return list(names)
+
+
+def _is_link_target(line: str) -> bool:
+    label = _LABEL.match(line)
+    if label is None:
+        return False
+    target, _, title = line[label.end() :].strip().partition(" ")
+    leads = target.startswith("<") or "/" in target or "#" in target or _FILE_NAME.search(target) is not None
+    return leads and (not title or title.lstrip()[:1] in ("'", '"', "("))

@@ -62,13 +62,18 @@ def _lines_with_names(file: FileIO, limit: int | None) -> Iterator[tuple[int, by
     size = 0
     passing_over = False
     while block := file.read(_BLOCK if limit is None else min(_BLOCK, limit - size)):
-        chunk, base = rest + block, size - len(rest)
+        base = size
         size += len(block)
-        start, end = 0, chunk.rfind(b"\n") + 1
-        if passing_over and end:
-            start, passing_over = chunk.find(b"\n") + 1, False
-        yield from _named(chunk, start, end, base)
-        rest = b"" if passing_over else chunk[end:]
+        first, last = block.find(b"\n") + 1, block.rfind(b"\n") + 1
+        if first:
+            # Only the line that two blocks share is copied.
+            shared = rest + block[:first]
+            if not passing_over:
+                yield from _named(shared, 0, len(shared), base - len(rest))
+            yield from _named(block, first, last, base)
+            rest, passing_over = b"", False
+        if not passing_over:
+            rest += block[last:]
         if len(rest) > LINE_LIMIT:
             rest, passing_over = b"", True
     if is_complete(rest):

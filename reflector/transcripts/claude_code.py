@@ -14,7 +14,7 @@ from os import PathLike
 from typing import Any, BinaryIO, NamedTuple
 
 from reflector.transcripts import bounds, origins
-from reflector.transcripts.envelope import METADATA, is_metadata, parse_leanly
+from reflector.transcripts.envelope import CUT_OUTPUT, METADATA, is_metadata, parse_leanly
 from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
 from reflector.transcripts.records import count_type, read_lines, record_key, record_uuid
 from reflector.transcripts.source import open_transcript
@@ -85,7 +85,7 @@ class Reader:
             return self._attachment(record, text, offset)
         if kind == "queue-operation":
             return self._queue_operation(record, text, offset)
-        if kind not in METADATA:
+        if not isinstance(kind, str) or kind not in METADATA:
             count_type(tally, kind)
         return []
 
@@ -127,9 +127,9 @@ class Reader:
     def _queue_operation(self, record: dict[str, Any], text: str, offset: int) -> list[Message]:
         """Every `enqueue` is closed by `dequeue` (a user record follows), `remove` or `popAll`.
 
-        `popAll` hands the prompts back to the editor.
-        `remove` means that the model saw the prompt at once. Newer releases say so with a
-        queued_command attachment before or after it; older ones leave no other trace.
+        `popAll` hands the prompts back to the editor. `remove` means that the model saw the prompt
+        at once: newer releases say so with a queued_command attachment before or after it, older
+        ones leave no other trace.
         """
         operation, texts = record.get("operation"), _texts(record.get("content"))
         if operation == "enqueue":
@@ -185,9 +185,9 @@ def _assistant(envelope: _Envelope) -> Message:
     thinking: list[str] = []
     calls: list[ToolCall] = []
     for block in content if isinstance(content, list) else ():
-        if not isinstance(block, dict):
+        kind = block.get("type") if isinstance(block, dict) else None
+        if not isinstance(kind, str):
             continue
-        kind = block.get("type")
         if kind == "text" and isinstance(block.get("text"), str):
             texts.append(block["text"])
         elif kind == "thinking" and isinstance(block.get("thinking"), str):
@@ -298,7 +298,9 @@ def _answer(answer: str, detail: Any) -> str:
     if "file" in detail or "filePath" in detail:
         # The text of a file: its lines may speak of errors, and none has happened.
         return bounds.head_and_tail(answer, bounds.RESULT_TEXT)
-    stderr, code = detail.get("stderr"), detail.get("exitCode")
+    stdout, stderr, code = detail.get("stdout"), detail.get("stderr"), detail.get("exitCode")
+    if answer.startswith(CUT_OUTPUT) and isinstance(stdout, str) and len(stdout) > len(answer):
+        answer = stdout
     if isinstance(stderr, str) and (stderr := stderr.strip()) and stderr[:200] not in answer:
         answer += "\n[stderr] " + stderr
     if isinstance(code, int) and code and code.bit_length() < 64 and "xit code" not in answer:

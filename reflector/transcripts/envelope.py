@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from reflector.transcripts.message import Tally
-from reflector.transcripts.records import parse_line
+from reflector.transcripts.records import RECORD_START, parse_line
 
 #: Types that carry no message. `attachment` and `queue-operation` may, and are looked into.
 METADATA = frozenset(
@@ -44,7 +44,7 @@ METADATA = frozenset(
 )
 
 #: How every record begins that can be a message, and how any other begins.
-ENVELOPE = b'{"parentUuid":'
+ENVELOPE = RECORD_START.encode()
 GLUED = b'}{"type":"'
 
 #: The type of a record in which only scalars stand before it, as the client writes them.
@@ -56,10 +56,21 @@ _TRAILING_TYPE = re.compile(rb',"type":"([\w-]++)"[^{}\[\]]*+\}\Z')
 #: all bytes. What is needed of it is that a file or a list was shown, and how a command failed.
 _ANSWER = b'"tool_use_id":'
 _DETAILS = b',"toolUseResult":'
-_SHOWN_KINDS = (b'{"type":"', b'{"filePath":"', b'{"mode":"', b'{"filenames":[', b'{"oldTodos":[')
+_SHOWN_KINDS = (
+    b'{"type":"text","file":',
+    b'{"type":"create","filePath":',
+    b'{"type":"update","filePath":',
+    b'{"filePath":"',
+    b'{"filenames":[',
+    b'{"mode":"',
+    b'{"oldTodos":[',
+)
 _SHOWN = b',"toolUseResult":{"filePath":""}}'
 _RUN = b'{"stdout":"'
 _RUN_WELL = b'","stderr":"","interrupted":false'
+#: Of a long output the answer holds the first 2 kB only; its end, where the verdict stands, is in the details.
+CUT_OUTPUT = "<persisted-output>"
+_CUT_OUTPUT = CUT_OUTPUT.encode()
 
 
 def is_metadata(line: bytes) -> bool:
@@ -87,8 +98,8 @@ def parse_leanly(line: bytes, tally: Tally) -> list[tuple[dict[str, Any], str]]:
         rest = b""
         if line.startswith(_SHOWN_KINDS, at + len(_DETAILS)):
             rest = _SHOWN
-        elif line.startswith(_RUN, at + len(_DETAILS)) and line.find(_RUN_WELL, at) > 0:
-            rest = b"}"
+        elif line.startswith(_RUN, at + len(_DETAILS)) and _CUT_OUTPUT not in line[:2048]:
+            rest = b"}" if line.find(_RUN_WELL, at) > 0 else b""
         # When what is left is whole, the details were the record's own and not a part of its message.
         probe = Tally()
         found = parse_line(line[:at] + rest, probe) if rest else []

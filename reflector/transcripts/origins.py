@@ -10,14 +10,10 @@ import re
 
 from reflector.transcripts.message import Origin
 
-#: Spans that the client puts around or into what a person typed.
+#: What the client puts around or into what a person typed.
 _SPAN = re.compile(
     r"<(system-reminder|ide_opened_file|ide_selection|ide_diagnostics|user-prompt-submit-hook"
-    r"|session-start-hook|local-command-caveat)>.*?</\1>",
-    re.DOTALL,
-)
-_MAY_HOLD_SPAN = re.compile(
-    r"<(?:system-reminder|ide_|user-prompt-submit-hook|session-start-hook|local-command-caveat)"
+    r"|session-start-hook|local-command-caveat)>"
 )
 
 #: Openings of texts that the client wrote: command echoes, notifications, hook feedback, other agents.
@@ -48,11 +44,8 @@ _REFUSED = re.compile(
     r"|User declined to answer questions"
     r"|\[Request interrupted by user)"
 )
-_REASON = re.compile(
-    r"(?:the user said:|The user provided the following reason for the rejection:)\s*(.*?)\s*"
-    r"(?:\n+Note: The user's next message may contain a correction.*)?(?:</tool_use_error>)?\Z",
-    re.DOTALL,
-)
+_REASON = re.compile(r"the user said:|The user provided the following reason for the rejection:")
+_ADVICE = "\n\nNote: The user's next message may contain a correction"
 
 
 def is_interrupt(text: str) -> bool:
@@ -88,11 +81,25 @@ def said_by(texts: list[str]) -> tuple[Origin, str]:
 
 def typed(text: str) -> str:
     """The part of one text that a person typed; "" where the client wrote all of it."""
-    rest = text
-    if "<" in text and _MAY_HOLD_SPAN.search(text):
-        rest = _SPAN.sub("", text)
-    rest = rest.strip()
+    rest = _without_spans(text).strip()
     return "" if _INJECTED.match(rest) else rest
+
+
+def _without_spans(text: str) -> str:
+    # By hand: a pattern that looks for each end is quadratic in a text full of starts.
+    kept: list[str] = []
+    position, search_from = 0, 0
+    unclosed: set[str] = set()
+    while start := _SPAN.search(text, search_from):
+        tag = start[1]
+        end = -1 if tag in unclosed else text.find(f"</{tag}>", start.end())
+        if end < 0:
+            unclosed.add(tag)
+            search_from = start.end()
+            continue
+        kept.append(text[position : start.start()])
+        position = search_from = end + len(tag) + 3
+    return "".join([*kept, text[position:]]) if kept else text
 
 
 def is_refusal(result: str) -> bool:
@@ -103,4 +110,6 @@ def is_refusal(result: str) -> bool:
 def refusal_reason(result: str) -> str:
     """What the person gave as reason in a refused tool result; "" where they gave none."""
     match = _REASON.search(result)
-    return match.group(1) if match else ""
+    if match is None:
+        return ""
+    return result[match.end() :].partition(_ADVICE)[0].strip().removesuffix("</tool_use_error>").strip()

@@ -23,7 +23,7 @@ _TYPE_NAMES_LIMIT = 64
 
 #: Where a whole record may begin behind one that was cut off in the middle (the client died while
 #: writing, and a resumed session appended). Nested objects never begin with this key.
-_RECORD_START = '{"parentUuid":'
+RECORD_START = '{"parentUuid":'
 
 _WHITESPACE = re.compile(r"[ \t\r\n\0]*")
 
@@ -129,7 +129,7 @@ def _parse_stretches(text: str, tally: Tally) -> list[tuple[dict[str, Any], str]
             value, end = _decode(text, position)
         except (ValueError, RecursionError):
             tally.malformed += 1
-            position = text.find(_RECORD_START, position + 1)
+            position = text.find(RECORD_START, position + 1)
             if position < 0:
                 break
             continue

@@ -1,10 +1,10 @@
 """The cheap first pass over a transcript, made at every session end: which records, which citations.
 
 Invariant: `scan(path).keys` are the keys of `read_messages(path)`, in the same order, for every line
-that is one whole record or several glued ones. Bytes decide where they prove the answer: in JSON an
-unescaped quote behind a comma opens a key, and behind the last bracket of a record only its own
-scalars follow. Every other line is parsed. What a line holds in its middle is not looked at, so a
-record damaged there is counted here and missing there.
+that is one whole record, or several as the client writes and glues them. Bytes decide where they
+prove the answer: in JSON an unescaped quote behind a comma opens a key, and behind the last bracket
+of a record only its own scalars follow. Every other line is parsed. What a line holds in its middle
+is not looked at, so a record damaged there is counted here and missing there.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class _Pass:
             elif startswith(_MESSAGE, at) or startswith(_ASSISTANT, at):
                 # The first is the message's; the record's own stands behind it. In front may stand
                 # a record that was cut off, or one that it is glued to.
-                at = chunk.rfind(_ASSISTANT, stop - _END_SPAN, stop)
+                at = chunk.rfind(_ASSISTANT, max(start, stop - _END_SPAN), stop)
                 if at > start and find(ENVELOPE, start + 1, stop) < 0:
                     match = _END.fullmatch(chunk, at, stop)
                     by_model = True

@@ -17,7 +17,7 @@ from reflector.transcripts.records import parse_line, read_lines
 
 #: How far to look for a record that is recognised. A first prompt with images has megabytes.
 _SNIFF_LINES = 200
-_SNIFF_BYTES = 16 * 1024 * 1024
+_SNIFF_BYTES = 64 * 1024 * 1024
 
 _BUFFER = 64 * 1024
 
@@ -74,8 +74,9 @@ def _recognise(file: BinaryIO, name: str, limit: int | None) -> None:
                 return
         if tally.lines >= _SNIFF_LINES:
             break
-    if tally.lines == 0 and tally.unfinished_bytes == 0:
-        raise UnknownTranscript(f"{name!r} is empty: there is no record in it yet")
+    if tally.lines == 0:
+        state = f"holds {tally.unfinished_bytes} bytes of an unfinished line" if tally.unfinished_bytes else "is empty"
+        raise UnknownTranscript(f"{name!r} {state}: there is no record in it yet")
     if tally.records == 0:
         raise UnknownTranscript(f"{name!r} is not a transcript: no line of its first {tally.lines} holds a JSON object")
     raise UnknownTranscript(

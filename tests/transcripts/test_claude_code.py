@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from reflector.transcripts import bounds
+from reflector.transcripts.citations import citations_of
 from reflector.transcripts.claude_code import read_messages
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import record_key
@@ -396,8 +397,37 @@ def test_texts_can_always_be_written_as_utf_8(path: Path) -> None:
     assert message.text == "cut ? here"
 
 
+def test_hostile_texts_cost_linear_time(path: Path) -> None:
+    """Each of these takes minutes where a pattern looks for its end from every start."""
+    refused = REJECTED + "The user provided the following reason for the rejection: "
+    read(
+        path,
+        user(1, "<system-reminder>" * 300_000),
+        user(2, [result(refused + " " * 3_000_000 + "x", is_error=True)]),
+        user(3, "[Request interrupted by user" * 100_000),
+        assistant(4, "[pat-1]:" + "/" * 900_000 + " x"),
+        assistant(5, "[pat-1]" + "- " * 400_000),
+        assistant(6, "[pat-1][" * 100_000),
+    )
+    assert [citations_of(message) for message in read_messages(path)][3:] == [["pat-1"]] * 3
+
+
+def test_a_long_output_kept_elsewhere_ends_as_its_details_say(path: Path) -> None:
+    cut = "<persisted-output>\nOutput too large (90KB). Full output saved to: x\n\nPreview:\ncollecting"
+    details = {"stdout": "collecting" + "." * 90_000 + "\n1 failed", "stderr": "", "interrupted": False}
+    message = only(path, user(1, [result(cut)], top={"toolUseResult": details}))
+    assert message.results[0].text.endswith("1 failed")
+
+
 def test_odd_records_never_raise(path: Path) -> None:
-    odd: list[Any] = [None, 7, "text", [], {}, [None, 7, [], {"type": None}, {"type": "text"}, {"type": "tool_result"}]]
+    odd: list[Any] = [
+        None,
+        7,
+        "text",
+        [],
+        {},
+        [None, 7, [], {"type": None}, {"type": []}, {"type": "text"}, {"type": "tool_result"}],
+    ]
     records = [
         {
             **envelope(1),
@@ -411,7 +441,7 @@ def test_odd_records_never_raise(path: Path) -> None:
             "agentId": value,
             "origin": value,
         }
-        for kind in ("user", "assistant", "attachment", "queue-operation", "summary", 7, None)
+        for kind in ("user", "assistant", "attachment", "queue-operation", "summary", 7, None, [], {})
         for value in odd
         for message in [value, *({"content": content, "model": content} for content in odd)]
     ]
@@ -430,7 +460,8 @@ def test_odd_records_never_raise(path: Path) -> None:
         (b"", "empty"),
         (b"\n\n", "empty"),
         (b'{\n  "messages": [\n    {"type": "user"}\n  ]\n}\n', "not a transcript"),
-        (b"\x7fELF\x02\x01\x01\x00" * 100, "not a transcript"),
+        (b"\x7fELF\x02\x01\x01\x00" * 100, "800 bytes of an unfinished line"),
+        (b"\x7fELF\x02\x01\n\x00" * 100, "not a transcript"),
         (b'{"timestamp":"t","type":"session_meta","payload":{}}\n', "not a transcript of Claude Code"),
         (b'{"type":"session.start","data":{}}\n', "not a transcript of Claude Code"),
         (b'{"id":"1","timestamp":"t","type":"user","content":"hi"}\n', "not a transcript of Claude Code"),

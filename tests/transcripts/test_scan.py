@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import random
 import tracemalloc
@@ -97,6 +98,25 @@ def test_a_limit_scans_as_if_the_file_ended_there(path: Path) -> None:
     assert (cut.keys, cut.bytes, cut.tally.unfinished_bytes) == (closed.keys, len(whole) + 7, 7)
 
 
+def test_records_of_other_writers_are_found_however_they_are_spaced_and_ordered(path: Path) -> None:
+    spaced = [json.dumps(record).encode() + b"\r\n" for record in (user(1, "go"), assistant(2, "[pat-001]"))]
+    ordered = [dict(sorted(user(3, "so").items())), {"type": "assistant", "message": {"content": "no uuid"}}]
+    write(path, [*spaced, *ordered])
+    found = scan(path)
+    assert list(found.keys) == keys_read(path)[0]
+    assert len(found.keys) == 4
+    assert [key for key, _ in found.cited] == [record_key(uuid(2))]
+
+
+def test_a_file_that_shrinks_or_grows_meanwhile_is_scanned_to_where_it_ends(path: Path) -> None:
+    write(path, [user(1, "go"), assistant(2, "done")])
+    assert scan(path, 10_000_000).bytes == path.stat().st_size
+    before = scan(path, path.stat().st_size)
+    with path.open("ab") as out:
+        out.write(line(user(3, "more")))
+    assert scan(path, before.bytes) == before
+
+
 def test_missing_and_unknown_files_are_errors(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="gone"):
         scan(tmp_path / "gone")
@@ -177,7 +197,7 @@ def as_the_client_writes(record: dict[str, Any]) -> bool:
     return named and keys[0] == "parentUuid" and keys.index("timestamp") == keys.index("uuid") + 1
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.tuples(some_records(), st.integers(0, 5000), st.sampled_from(["glued", "torn", *[""] * 8])),
