@@ -24,16 +24,8 @@ from tests.conftest import OpenLedger
 
 _DOCUMENT = Path(__file__).parents[2] / "docs" / "ledger-format.md"
 _HEADER = [
-    "position",
-    "event_id",
-    "type",
-    "schema_version",
-    "occurred_at",
-    "recorded_at",
-    "actor",
-    "session_id",
-    "reflection_id",
-    "target_id",
+    *("position", "event_id", "type", "schema_version", "occurred_at", "recorded_at"),
+    *("actor", "session_id", "reflection_id", "target_id"),
 ]
 
 

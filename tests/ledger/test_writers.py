@@ -1,0 +1,143 @@
+"""Many processes at once, and processes that die: one order without gaps, nothing lost, nothing in halves."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from reflector.ledger import event as ev
+from reflector.ledger.store import Ledger
+from reflector.ledger.verify import verify
+from tests.conftest import OpenLedger
+
+from .writer import Writer, prepare, writers
+
+
+def _run(made: list[Writer]) -> None:
+    for writer in made:
+        writer.begin()
+    for writer in made:
+        writer.finish()
+    assert [writer.error for writer in made] == [None] * len(made)
+
+
+def _sound(ledger: Ledger) -> None:
+    assert [event.position for event in ledger.events()] == list(range(1, ledger.head().position + 1))
+    assert list(verify(ledger)) == []
+
+
+def test_eight_writers_at_once_make_one_order_without_gaps_or_errors(ledger_url: str, open_ledger: OpenLedger) -> None:
+    prepare(ledger_url)
+    with writers(ledger_url, *range(8), batches=12) as made:
+        _run(made)
+    taken: list[int] = []
+    for writer in made:
+        assert len(writer.acks) == 12
+        assert all(ack.last - ack.first == 4 for ack in writer.acks)  # a batch stands together
+        assert [ack.first for ack in writer.acks] == sorted(ack.first for ack in writer.acks)
+        taken += [position for ack in writer.acks for position in range(ack.first, ack.last + 1)]
+    assert sorted(taken) == list(range(11, 8 * 12 * 5 + 11))
+    ledger = open_ledger()
+    assert [(row.helpful, row.harmful) for row in ledger.rows()] == [(192, 0), (0, 192)]
+    _sound(ledger)
+
+
+def test_eight_processes_may_open_a_ledger_first_at_the_same_time(ledger_url: str, open_ledger: OpenLedger) -> None:
+    with writers(ledger_url, *range(8), batches=1) as made:
+        _run(made)
+    ledger = open_ledger()
+    assert ledger.head().position == 8 * 6
+    _sound(ledger)
+
+
+def test_writers_that_deliver_the_same_events_append_them_once(ledger_url: str, open_ledger: OpenLedger) -> None:
+    prepare(ledger_url)
+    with writers(ledger_url, 5, 5, 5, batches=10) as made:
+        _run(made)
+    spans = [[(ack.first, ack.last) for ack in writer.acks] for writer in made]
+    assert spans[0] == spans[1] == spans[2]
+    ledger = open_ledger()
+    assert ledger.head().position == 2 + 1 + 10 * 5
+    _sound(ledger)
+
+
+def _kill_and_look(url: str, open_ledger: OpenLedger, kills: int) -> None:
+    prepare(url)
+    chance = random.Random(kills)
+    ledger = open_ledger()
+    acknowledged = 0
+    for number in range(0, kills, 2):
+        with writers(url, number, number + 1, batches=None, tags=10) as made:
+            for writer in made:
+                writer.begin()
+            time.sleep(chance.uniform(0.0, 0.06))
+            for writer in made:
+                writer.kill()
+                assert writer.error is None
+                acknowledged = max([acknowledged, *(ack.last for ack in writer.acks)])
+        assert ledger.head().position >= acknowledged
+        # The next writer goes on at once, on top of everything that was acknowledged.
+        (next_,) = ledger.append([_note(number)])
+        assert next_.position > acknowledged
+        _sound(ledger)
+    assert acknowledged > 0
+    tags = list(ledger.events(types=[ev.BULLET_TAGGED]))
+    completed = list(ledger.events(types=[ev.REFLECTION_COMPLETED]))
+    assert len(tags) == 10 * len(completed)  # no reflection in halves
+    assert sum(row.helpful + row.harmful for row in ledger.rows()) == len(tags)
+    before = (ledger.rows(), ledger.windows())
+    ledger.rebuild()
+    assert (ledger.rows(), ledger.windows()) == before
+
+
+def _note(number: int) -> ev.NewEvent:
+    return ev.NewEvent(ev.REFLECTION_SKIPPED, ev.identity(ev.REFLECTION_SKIPPED, number), {}, "test")
+
+
+def test_killed_writers_lose_nothing_acknowledged_and_leave_nothing_in_halves(
+    ledger_url: str, open_ledger: OpenLedger
+) -> None:
+    _kill_and_look(ledger_url, open_ledger, kills=10)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_hundreds_of_killed_writers_lose_nothing(ledger_url: str, open_ledger: OpenLedger) -> None:
+    _kill_and_look(ledger_url, open_ledger, kills=300)
+
+
+def test_processes_killed_while_they_first_open_a_ledger_leave_it_to_the_next(
+    ledger_url: str, open_ledger: OpenLedger
+) -> None:
+    chance = random.Random(1)
+    for number in range(10):
+        with writers(ledger_url, number, batches=None, wait=False):
+            time.sleep(chance.uniform(0.0, 0.2))
+    _sound(open_ledger())
+
+
+def test_recounts_and_rebuilds_while_others_append_lose_no_count(ledger_url: str, open_ledger: OpenLedger) -> None:
+    prepare(ledger_url)
+    ledger = open_ledger()
+    with writers(ledger_url, 1, 2, batches=40) as made:
+        for writer in made:
+            writer.begin()
+        while any(writer.process.is_alive() and not _is_done(writer) for writer in made):
+            ledger.recount()
+            ledger.set_checkpoint("playbook.json", 1, "x")
+            ledger.rebuild()
+        for writer in made:
+            writer.process.join(30)
+    assert [(row.helpful, row.harmful) for row in ledger.rows()] == [(160, 0), (0, 160)]
+    _sound(ledger)
+
+
+def _is_done(writer: Writer) -> bool:
+    while writer.pipe.poll():
+        said = writer.pipe.recv()
+        if said is None:
+            return True
+        assert not isinstance(said, str), said
+    return False
