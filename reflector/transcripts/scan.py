@@ -152,7 +152,10 @@ class _Pass:
             self.tally.lines += 1
             self.tally.oversized += 1
             start = end
-        find, startswith, seen = chunk.find, chunk.startswith, self._seen
+        find, startswith = chunk.find, chunk.startswith
+        seen, keys = self._seen, self._keys
+        first_stamp, last_stamp = self._first_stamp, self._last_stamp
+        plain = metadata = 0
         last: tuple[bytes, int, int] | None = None
         while start < end:
             stop = find(b"\n", start, end)
@@ -191,7 +194,7 @@ class _Pass:
                 and find(ENVELOPE, at, stop) < 0
                 and find(GLUED, at, stop) < 0
             ):
-                self._metadata += 1
+                metadata += 1
                 start = stop + 1
                 continue
             if match is None:
@@ -199,21 +202,25 @@ class _Pass:
                     last = None
             else:
                 uuid, stamp = match.groups()
-                self._plain += 1
+                plain += 1
                 key = sha256(uuid).digest()[:8]
                 if key not in seen:
                     seen.add(key)
-                    self._keys += key
+                    keys += key
                     if by_model and CITATION_BYTES.search(chunk, start, stop):
                         self._cited.append((key, base + start))
                 last = uuid, start, stop
+                if stamp > last_stamp:
+                    last_stamp = stamp
+                if stamp < first_stamp:
+                    first_stamp = stamp
                 if not self._first_uuid:
                     self._first_uuid, self._first_line = uuid, bytes(chunk[start:stop])
-                if stamp > self._last_stamp:
-                    self._last_stamp = stamp
-                if stamp < self._first_stamp:
-                    self._first_stamp = stamp
             start = stop + 1
+        self._plain += plain
+        self._metadata += metadata
+        self._first_stamp = min(self._first_stamp, first_stamp)
+        self._last_stamp = max(self._last_stamp, last_stamp)
         if last is not None:
             self._last_uuid, self._last_line = last[0], bytes(chunk[last[1] : last[2]])
 
