@@ -33,7 +33,12 @@ _CHANGING = re.compile(
     re.IGNORECASE,
 )
 
-_PROSE = re.compile(r"\.(?:md|mdx|txt|rst|adoc)$")
+_PROSE = re.compile(r"\.(?:md|txt|rst|adoc)$")
+#: "before editing", "when a test fails": the occasion of a piece of advice, not what it asks for.
+_OCCASION = re.compile(
+    r"\b(?:before|after|when(?:ever)?|while|without|instead of|rather than|prior to|once|until|unless|if|so that|because|since|even)\b[^,.;:]*",
+    re.IGNORECASE,
+)
 
 
 @dataclass(slots=True)
@@ -160,13 +165,8 @@ class Episode:
 
     @property
     def aims_at_change(self) -> bool:
-        """The advice and the words beside it speak of changing something, not of looking or checking."""
-        text = self.bullet.text
-        if _CHECKING.search(text) or re.match(
-            rf"\s*(?:always |never |first,? )?{_LOOKING.pattern}", text, re.IGNORECASE
-        ):
-            return False
-        return _CHANGING.search(text) is not None
+        """The advice speaks first of changing something, not of looking or checking."""
+        return aim_of(self.bullet.text) == "change"
 
     @property
     def aims_at_check(self) -> bool:
@@ -188,6 +188,17 @@ class Episode:
 
     def _files_in(self, words: frozenset[str]) -> int:
         return sum(1 for file in self.files if file in words or file.split(".")[0] in words)
+
+
+def aim_of(advice: str) -> Literal["look", "check", "change", ""]:
+    """What a piece of advice asks for: the first verb outside its occasion."""
+    core = _OCCASION.sub(" ", advice)
+    first: tuple[int, Literal["look", "check", "change", ""]] = (len(core) + 1, "")
+    for aim, expression in (("check", _CHECKING), ("look", _LOOKING), ("change", _CHANGING)):
+        match = expression.search(core)
+        if match is not None and match.start() < first[0]:
+            first = (match.start(), aim)  # type: ignore[assignment]
+    return first[1]
 
 
 def opened(name: str, bullet: Bullet, *, turn: int, at: int, text: str) -> Episode:
@@ -213,7 +224,7 @@ def bears(episode: Episode, stance: Stance, turn: int) -> Bearing:
     broad = stance.deictic
     advice = episode.overlap_with_advice(stance.about)
     if turn - episode.topic_turn > 1:
-        return "yes" if advice >= 2 else "no"
+        return "yes" if advice >= 2 and (episode.nature in ("change", "act") or not stance.objects) else "no"
     if episode.nature == "check":
         named = stance.bearing == "symptom" and _ABOUT_CHECKS.search(stance.quote) is not None
         return "yes" if advice >= 2 or named else "no" if stance.objects else "yes"

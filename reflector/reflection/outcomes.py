@@ -87,7 +87,9 @@ def _flagged(step: Step, text: str) -> Outcome:
     for rule in MECHANICS:
         match = found(rule, text)
         # A compiler that misses a file is a finding, an `ls` that misses one is mechanics.
-        if match is not None and not (rule.id == "wrong-place" and step.kind in CHECKS):
+        if match is not None and not (
+            rule.id == "wrong-place" and step.kind in CHECKS and ": cd: " not in text and "can't cd" not in text
+        ):
             return _outcome("mechanics", rule, text, match)
     for rule in UNUSABLE:
         match = found(rule, text)

@@ -14,6 +14,29 @@ from reflector.reflection.words_of_runners import COUNTED
 #: Every row, in the order in which the page shows them.
 ALL_RULES: tuple[Rule, ...] = PEOPLE + COUNTED + FAILURES + AGENT
 
+#: Rules that look at what happened instead of at words.
+BY_EVENT: dict[str, str] = {
+    "refused-with-reason": "a person refused a tool call and said why, in whatever words",
+    "interrupted": "a person interrupted without a word: ambiguous until the sequel",
+    "bare-stop": "a person wrote nothing but stop: ambiguous until the sequel",
+    "pasted-error": "a person pasted a stack trace or an error with few words of their own",
+    "agent-concedes": "a person's remark that the agent took as a correction (see `concedes`)",
+    "agent-glad": "a person's remark that the agent took as thanks (see `glad`)",
+    "plan-approved": "a person approved the plan",
+    "but": "praise, then a wish or an objection behind a but: an objection",
+    "except": "it works except for something: mixed",
+    "flagged-error": "a call of the step ended with an error that no row knows",
+    "flagged-look": "a reading or tidying call ended with an error: mechanics",
+    "no-complaint": "a linter, type checker or build ended without an error or a word of failure",
+    "pushed": "a push ended without an error",
+    "ran": "a command ended without an error: a hint that needs the agent's confirmation",
+    "background-failed": "the notice that a background command failed",
+    "background-done": "the notice that a background check ended with exit code 0",
+    "review-finding": "a review found faults in files or matters of the step",
+    "reverted": "the agent restored files of the step with version control",
+    "edited-back": "an edit whose old and new text are those of an edit of the step, exchanged",
+}
+
 _TEXT = """# The `rules` backend
 
 `rules` judges each cited bullet by what follows its citation on the same chain of the transcript. It needs no
@@ -21,7 +44,8 @@ network, no clock and no randomness: the same messages give the same bytes. Its 
 the number changes whenever a table row or the order below changes a verdict.
 
 Neutral is the default. A helpful or harmful tag names one decisive finding, quotes it (redacted, at most 300
-characters) and gives the id of the rule that found it, so that `blame` leads to a row of this page.
+characters) and gives the id of the rule that found it, so that `blame` leads to a row of this page. Two ids
+joined by a plus sign mean that both were found in one message.
 
 ## How a citation is judged
 
@@ -51,6 +75,11 @@ contradicting ones make neutral. A window without citations gets no tags.
 Known limits: sarcasm, remarks that are only understood from an image, objections in languages without rows, and
 results that only a person can see. All of these end as neutral.
 
+## By what happened
+
+| rule | looks for |
+|---|---|
+{events}
 ## What people write
 
 Rows of place *start* must open the message, *clause* a clause. Words of approval do not count behind "if",
@@ -76,6 +105,7 @@ def page() -> str:
     """The whole page."""
     return _TEXT.format(
         version=VERSION,
+        events="".join(f"| `{rule}` | {looks_for} |\n" for rule, looks_for in BY_EVENT.items()),
         people=markdown(PEOPLE),
         counted=markdown(COUNTED),
         failures=markdown(FAILURES),

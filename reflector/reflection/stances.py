@@ -68,6 +68,15 @@ _UNREAL = re.compile(
     r"(?:\b(?:if|whether|make sure|ensure|so that|until|once|unless|check(?:ing)?|verify|test|see|when|how|confirm|want|wants|needs? to|should|would|could|must|may|might|will|does|did|is|are|supposed to|expect\w*|in case|before|tell me|know|wenn|ob|falls|si|se|cuando|quando|если|чтобы)\b|n't|\bnot\b|\bno\b|\bnever\b|\bnicht\b|\bpas\b|\bnão\b|\bне\b)[^.!?\n,;]{0,24}$",
     re.IGNORECASE,
 )
+#: "if it does not load, show …", "what else is missing": a case to handle, not one that was met.
+_CASE = re.compile(
+    r"\b(?:if|in case|whenever|make sure|ensure|so that|unless|until|what(?: else)?|whether|check (?:if|that))\b[^.!?\n,;]{0,24}$",
+    re.IGNORECASE,
+)
+_NEW_REPORT = re.compile(
+    r"(?:help me|users? (?:report|say|complain|are)|we have an? (?:issue|bug|problem)|investigate|debug|diagnose|look (?:at|into) (?:issue|#|https?:)|fix (?:issue|#|https?:)|(?:a|another|new|next) (?:issue|bug|problem|task|question|thing)\b|bug report)",
+    re.IGNORECASE,
+)
 _DEICTIC = re.compile(
     r"\b(?:it|its|it'?s|this|that|that'?s|these|those|you|your|all|everything|still|again|now)\b", re.IGNORECASE
 )
@@ -122,11 +131,19 @@ def read_stance(text: str, *, refused: bool = False, answers: bool = False) -> S
     stance = _weighed(prose, hits)
     if stance.bearing in ("other", "asks", "continues") and pasted and count < 60:
         stance = Stance("symptom", 2, _quote(text), "pasted-error")
+    if stance.rule == "stop" and count <= 3 and not refused:
+        return Stance("continues", 1, _quote(prose), "bare-stop", about, count)
     if refused and not stance.objects and stance.bearing not in ("continues", "approves", "builds_on", "asks"):
         stance = Stance("corrects", 3, _quote(prose), "refused-with-reason")
     deictic = len(about) <= 1 or (len(about) <= 4 and _DEICTIC.search(prose) is not None)
     foreign = any(rule.id == stance.rule and rule.language != "en" for rule in RULES)
-    return replace(stance, about=about, words=count, deictic=deictic or (foreign and count <= 8))
+    return replace(
+        stance,
+        quote=stance.quote or _quote(prose),
+        about=about,
+        words=count,
+        deictic=deictic or (foreign and count <= 8),
+    )
 
 
 def read_reaction(text: str) -> Literal["concedes", "glad", ""]:
@@ -188,7 +205,8 @@ def _hits(prose: str, *, brief: bool, answers: bool) -> Iterator[tuple[int, Rule
         match = found(rule, head)
         if match is None:
             continue
-        if rule.signal in ("approves", "builds_on") and _UNREAL.search(head[: match.start()]):
+        guard = _UNREAL if rule.signal in ("approves", "builds_on") else _CASE
+        if guard.search(head[: match.start()]):
             continue
         yield match.start(), rule
 
@@ -199,6 +217,8 @@ def _weighed(prose: str, hits: list[tuple[int, Rule]]) -> Stance:
     task = _TASK.match(prose) is not None
     if bad and task and (len(prose) > 200 or bad[1].strength < 3) and bad[1].id != "reports-error":
         bad = None  # a task says what it wants not to happen
+    if bad and _NEW_REPORT.match(prose):
+        bad = None
     if bad and bad[1].strength == 1 and not good:
         bad = bad if len(prose) < 200 else None
     if good and bad:

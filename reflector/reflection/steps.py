@@ -68,7 +68,7 @@ COMMANDS: tuple[tuple[Kind, str], ...] = (
     ),
     (
         "test",
-        r"(?:pytest|py\.test|tox|nox|jest|vitest|mocha|ava|karma|jasmine|gotestsum|rspec|minitest|phpunit|pest|ctest|bats|prove|behave|cucumber|codecept|busted|testthat|hypothesis|trybuild)\b"
+        r"(?:php artisan test|cypress run|pytest|py\.test|tox|nox|jest|vitest|mocha|ava|karma|jasmine|gotestsum|rspec|minitest|phpunit|pest|ctest|bats|prove|behave|cucumber|codecept|busted|testthat|hypothesis|trybuild)\b"
         r"|(?:playwright|cypress|wdio|nightwatch|ng|vite|turbo|nx|lerna|hardhat|forge|anchor|truffle|pants|bazel|buck2?|swift|dart|flutter|sbt|lein|stack|cabal|zig build|zig|mix|rebar3|gleam|crystal|nim|dub|just|task|mage|invoke|inv|rake|composer|artisan|rails|deno|node --|mise run|moon run|hatch|nimble|opam|dune)(?: \S+)? (?:test|tests|ct|eunit|spec|e2e|run-many -t test)\b[\w:.-]*"
         rf"|{_NPM} (?:t|test|tests|spec|specs|e2e|unit|integration|coverage|verify)\b[\w:.-]*|{_NPM} [\w:-]*[:_-]?(?:test|e2e|spec)[\w:-]*"
         r"|go test|cargo (?:\S+ )?(?:test|nextest|miri|bench)\b|(?:mvn|mvnw|gradle|gradlew)\b.*\b(?:test|verify|check|integrationTest|connectedCheck)\w*|dotnet (?:test|vstest)|xcodebuild\b.*\btest|manage\.py test|-m (?:unittest|pytest|doctest|nose2?)|unittest\b"
@@ -138,7 +138,7 @@ _INNER_SHELL = re.compile(
 )
 _SPLIT = re.compile(r"&&|\|\||;|\n|\||(?<![&>\d])&(?![&>\d])")
 _WRAPPER = re.compile(
-    r"^(?:\(|\{ |!\s|(?:then|do|else|if|while|until|time|nohup|exec|sudo(?: -\S+)*|command|builtin|stdbuf \S+|nice(?: -n \S+)?|xvfb-run(?: -\S+)*)\s+|timeout(?: -\S+)* \S+\s+|(?:env )?(?:\w+=(?:'[^']*'|\"[^\"]*\"|\S*)\s+)+|env\s+|direnv exec \S+ |nix(?:-shell| develop| shell)? (?:\S+ )*?(?:-c|--command|--run) |(?:npx|bunx|pnpx|pnpm (?:exec|dlx)|yarn (?:exec|dlx)|npm exec(?: --)?|uvx)(?: --?(?:yes|y|no-install|bun|silent))*\s+|(?:poetry|uv|pipenv|pdm|rye|hatch|pixi|dotenv) run(?: --\S+(?: (?=\S+=)\S+)?)*\s+|mise (?:exec|x)(?: \S+)*? -- |bundle exec |docker(?:-| )compose(?: -\S+ \S+)* (?:exec|run)(?: -{1,2}\S+)* [\w-]+ |docker exec(?: -\S+)* [\w-]+ |wsl(?: -\S+)* |rtk (?:proxy )?|caffeinate(?: -\S+)* |doppler run -- |op run -- |(?:\S*/)?(?:\.?venv|env|\.venv)/bin/(?:python3? -m )?|python3?(?:\.\d+)? -m |vendor/bin/|(?:\./)?node_modules/\.bin/|php artisan |php bin/console |\./(?=gradlew|mvnw))"
+    r"^(?:\(|\{ |!\s|(?:then|do|else|if|while|until|time|nohup|exec|sudo(?: -\S+)*|command|builtin|stdbuf \S+|nice(?: -n \S+)?|xvfb-run(?: -\S+)*)\s+|timeout(?: -\S+)* \S+\s+|(?:env )?(?:\w+=(?:'[^']*'|\"[^\"]*\"|\S*)\s+)+|env\s+|direnv exec \S+ |nix(?:-shell| develop| shell)? (?:\S+ )*?(?:-c|--command|--run) |(?:npx|bunx|pnpx|pnpm (?:exec|dlx)|yarn (?:exec|dlx)|npm exec(?: --)?|uvx)(?: --?(?:yes|y|no-install|bun|silent))*\s+|(?:poetry|uv|pipenv|pdm|rye|hatch|pixi|dotenv) run(?: --\S+(?: (?=\S+=)\S+)?)*\s+|mise (?:exec|x)(?: \S+)*? -- |bundle exec |docker(?:-| )compose(?: -\S+ \S+)* (?:exec|run)(?: -{1,2}\S+)* [\w-]+ |docker exec(?: -\S+)* [\w-]+ |wsl(?: -\S+)* |rtk (?:proxy )?|caffeinate(?: -\S+)* |doppler run -- |op run -- |(?:\S*/)?(?:\.?venv|env|\.venv)/bin/(?:python3? -m )?|python3?(?:\.\d+)? -m |vendor/bin/|(?:\./)?node_modules/\.bin/|\./(?=gradlew|mvnw))"
 )
 _VERIFY = re.compile(
     r"\b(?:verif\w*|confirm\w*|check(?:ing)? (?:that|whether|if|the (?:fix|result|output|change|build))|make sure|ensure|validat\w*|smoke|sanity|re-?run|re-?test|test(?:ing)? (?:the|that|it|with|again|whether)|reproduc\w*|end.to.end|e2e|prüf\w*)\b",

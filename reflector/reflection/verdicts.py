@@ -52,8 +52,10 @@ def judge(episode: Episode) -> Judgement:
     if results is not None and results.tag == "helpful":
         return results
     find = next((s for s in seen if s.finding.rule == "finds" and s.own), None)
+    objected = any(s.finding.source == "person" and s.finding.sign < 0 for s in seen)
     if (
         find is not None
+        and not objected  # what was found led to something that a person did not want
         and (episode.nature in ("look", "check", "act") or episode.aims_at_check or episode.aims_at_look)
         and not _interrupted(seen)
     ):
@@ -75,7 +77,7 @@ def _persons(episode: Episode, seen: Sequence[Seen]) -> Judgement | None:
     ]
     objections = [s for s in heard if s.finding.sign < 0 and s.finding.strength >= 2 and s.related]
     approvals = [s for s in heard if s.finding.sign > 0 and _approves(episode, s)]
-    mixed = [s for s in heard if s.finding.stance is not None and s.finding.stance.bearing == "mixed"]
+    mixed = [s for s in heard if s.related and s.finding.stance is not None and s.finding.stance.bearing == "mixed"]
     if objections and approvals:
         overtaken = seen.index(objections[-1]) > seen.index(approvals[-1])
         if overtaken and not _accepts_only(approvals[-1]) and objections[-1].bearing == "maybe":
@@ -117,13 +119,16 @@ def _accepts_only(seen: Seen) -> bool:
 
 
 def _approves(episode: Episode, seen: Seen) -> bool:
+    """Whether approval or acceptance covers this step: "go ahead" accepts what was proposed, not what was read."""
     stance = seen.finding.stance
+    if not seen.related:
+        return False
     if stance is None:
-        return seen.related
+        return True
     if stance.strength == 1:
         return episode.nature == "talk" and episode.last_of_turn and stance.words <= 12
-    if episode.nature in ("tidy", "look"):
-        return seen.related
+    if stance.bearing == "builds_on" and stance.rule != "ship-it":
+        return episode.nature == "talk" or episode.overlap_with_advice(stance.about) >= 2
     return True
 
 
@@ -209,14 +214,14 @@ def _speaks(episode: Episode, seen: Seen) -> bool:
     finding = seen.finding
     if finding.sign < 0 and finding.strength < 2:
         return False
-    if finding.kind in ("test", "types") and episode.documents and not seen.own:
+    if finding.kind in CHECKS and episode.documents and not seen.own:
         return False
     if seen.own:
         return True
     if finding.kind in CHECKS:
         return True
-    own_family = any(finding.command.split()[:2] == command.split()[:2] for command in episode.own_commands)
-    return own_family or (finding.strength >= 2 and episode.nature == "change" and finding.kind in ("run", "ship"))
+    retried = finding.sign > 0 and any(finding.command.split()[:2] == done.split()[:2] for done in episode.own_commands)
+    return retried or (finding.strength >= 2 and episode.nature == "change" and finding.kind in ("run", "ship"))
 
 
 def _is_unusable(seen: Seen) -> bool:

@@ -22,7 +22,7 @@ ENGLISH: tuple[Rule, ...] = (
         "says that it works now",
         rf"\b(?:{_THING}(?:'s| is| are| has been)? (?:(?:all|now|finally|indeed|actually|much) )*"
         r"(?:work(?:s|ed)|working|fixed|solved|resolved|better|passing|green)|works(?: now| well| great| fine| perfectly"
-        r"| like a charm|!|$)|(?:working|fixed|solved) now|did the trick|(?:that|this|it) (?:fixed|solved|did) it"
+        r"| like a charm|!|$)|(?:working|fixed|solved) now|^(?:all )?(?:fixed|solved|resolved)\b|did the trick|(?:that|this|it) (?:fixed|solved|did) it"
         r"|now (?:it )?works|up and running|no (?:more|longer any) (?:errors?|warnings?|failures?)|confirmed working)\b",
         "ok, that is working now",
         "a workshop about offline uploads",
@@ -90,7 +90,7 @@ ENGLISH: tuple[Rule, ...] = (
         "asks to commit, push, merge or release what was made",
         r"(?:(?:ok|okay|yes|good|great|now|and|then|please|alright|fine|so|perfect|cool|nice),? )*(?:(?:let'?s|you can|can you|could you|please|go ahead and|now) )*"
         r"(?:(?:commit|push|merge|ship|deploy|release|publish)(?:(?: and (?:push|commit|merge|deploy|tag|release|continue|go on|open|create|make)| this| it| that| all| everything| now| please| your (?:work|changes)| the (?:changes?|branch|pr|work|code|fix|feature)| to (?:main|master|prod\w*|staging|the|origin|git\w*)| with (?:a|the)| as)\b|(?= *(?:[.,!;]|$)))"
-        r"|(?:open|create|make|raise|submit) (?:a |the )?(?:pr\b|pull request))",
+        r"|(?:open|create|make|raise|submit) (?:a |the )?(?:pr\b|pull request)(?! (?:description|template|title|comment|review)))",
         "ok commit and push",
         "commit messages are wrong in the list",
         "start",
@@ -150,9 +150,11 @@ ENGLISH: tuple[Rule, ...] = (
         "corrects",
         3,
         "says that this was not asked for, meant or wanted",
-        r"\b(?:(?:that|this|it)(?:'s| is| was)? ?(?:not|n't|isn'?t|wasn'?t) (?:what|how|where|why|the way|the one|right|correct|true|quite right|good|acceptable|enough|it\b|necessary|needed|working)"
+        r"\b(?:(?:that|this|it)(?:'s| is| was)? ?(?:not|n't|isn'?t|wasn'?t) (?:what|how|where|why|the way|the one|right|correct|true|quite right|good|acceptable|enough|it\b|necessary|needed|working)|makes? no sense"
         r"|not what i|i (?:did ?n[o']?t|never|don'?t) (?:ask|want|mean|say|tell|need|like|see (?:any|the|it|why))\w*"
         r"|i (?:said|told you|asked (?:you )?(?:for|to)|meant|was (?:talking|asking|referring)|already (?:told|said|asked|have|did)|explicitly|specifically)\b"
+        r"|(?:did i|who|nobody|no one) (?:ever )?ask(?:ed)?\b|let'?s not\b|you(?:'re| are| were) (?:overthinking|not supposed|using the (?:old|wrong)|missing the point|confusing|mixing|guessing|assuming|repeating)|you (?:got|have|had) (?:it|this|that) (?:backwards|wrong|mixed)"
+        r"|(?:the|those|these) [\w-]+ (?:you|that you|you've) (?:just )?(?:wrote|made|added|created|used|chose|generated|picked|built) (?:do|does|is|are|was|were|did) ?(?:n[o']?t)?\b|that'?s (?:the (?:old|wrong|other)|a lot of)"
         r"|you (?:misunderstood|missed|forgot|ignored|skipped|broke|removed|deleted|lost|changed|overwrote|messed|ruined|keep|kept|still|should(?:n'?t| not)? have|were supposed|"
         r"did ?n[o']?t|have ?n[o']?t|are not|aren'?t|can'?t just|don'?t (?:need|have) to|never)\b)",
         "I was talking about the other section",
@@ -206,9 +208,9 @@ ENGLISH: tuple[Rule, ...] = (
         "corrects",
         2,
         "a question that is an objection",
-        r"(?:(?:but|and|so|ok|wait|hm+|then|also|hey|well)[,.]* )*(?:why (?:are|is|was|were|did|do|does|would|the|have|has|can'?t|not|isn'?t|aren'?t|don'?t|doesn'?t|didn'?t|won'?t|wouldn'?t|you|it)\b"
+        r"(?:(?:but|and|so|ok|wait|hm+|then|also|hey|well)[,.]* )*(?:why (?:are|is|was|were|did|do|does|would|the|have|has|can'?t|not|so|isn'?t|aren'?t|don'?t|doesn'?t|didn'?t|won'?t|wouldn'?t|you|it)\b"
         r"|how come|are you sure|did you (?:even|actually|really|not|forget|check|test|verify|run|read)|didn'?t (?:you|we|i)|"
-        r"should(?:n'?t| not) (?:it|this|that|we|you|the|there)|isn'?t (?:it|this|that|there|the)|aren'?t (?:we|you|they|these|there)|don'?t (?:we|you) (?:need|have|already|want)|"
+        r"should(?:n'?t| not) (?:it|this|that|we|you|the|there)|(?:would|could|can)(?:n'?t) (?:it|we|you|this|that)|(?:do|did|does) (?:we|you|it|i) (?:really|actually|even) (?:need|have|want)|(?:is|are|was) (?:this|that|it|these|those|all (?:of )?(?:this|that)) (?:really|actually|even) |have you (?:actually|even|really)|(?:can|could) (?:we|you) (?:not|do (?:this|it|that) without|avoid|simplify|make (?:it|this) (?:simpler|shorter|smaller|less))|what (?:is|are) (?:this|that|these|those)(?: \w+){0,2} doing|isn'?t (?:it|this|that|there|the)|aren'?t (?:we|you|they|these|there)|don'?t (?:we|you) (?:need|have|already|want)|"
         r"doesn'?t (?:it|this|that|the)|wasn'?t (?:it|this|that|the)|what(?: the)? (?:are you doing|happened (?:to|with)|did you do|went wrong)|where (?:is|are|did) (?:the|my|all|that)(?: \w+){0,4} (?:go|gone|went)\b|"
         r"where(?:'s| is| are) (?:the|my) (?!logic|code|source|file|config|function)|who (?:told|asked) you)",
         "why is the header showing twice?",
@@ -220,10 +222,10 @@ ENGLISH: tuple[Rule, ...] = (
         "corrects",
         2,
         "wants it otherwise",
-        r"\b(?:(?:use|do|try|make|go with|prefer|want)\b[^.!?\n]{0,60}\binstead\b|i(?:'d| would)? (?:rather|prefer(?! the visual))|rather (?:than|not)|should (?:not|n't) (?:be|have|use|need|do)|shouldn'?t (?:be|have|use|need|do|we)"
+        r"\b(?:(?:use|do|try|make|go with|prefer|want)\b[^.!?\n]{0,60}\binstead\b|i(?:'d| would)? (?:rather|prefer(?! the visual))|rather (?:than|not)|(?:we|you|this|that|it|these|those) (?:should ?(?:not|n'?t)|must ?(?:not|n'?t)|ought not)\b|should be\b[^.!?\n]{0,40}\bnot\b|(?:we|i) do(?:n'?t| not) (?:need|want) (?:it|this|that|these|those|any of|to)\b|remove (?:that|this|those|these)\b|simplify (?:this|it|that)\b|please simplify|too verbose|shorten (?:it|this|that)"
         r"|should(?:'ve| have) been|was(?:n'?t)? supposed to|supposed to be"
         r"|(?:there(?:'s| is) )?no (?:reason|need|point) (?:to|in|for)|doesn'?t (?:make sense|seem|look|feel|match|fit)|does not (?:make sense|seem|look|feel|match|fit)"
-        r"|too (?:complicated|complex|much|verbose|long|slow|fragile|hacky)|overkill|unnecessar(?:y|ily)|not (?:a fan|sure (?:about|that|this)|convinced|ideal|great|happy)|i do(?:n'?t| not) (?:think|like|understand why|get why|agree))\b",
+        r"|too (?:complicated|complex|much|verbose|long|slow|fragile|hacky)|overkill|unnecessar(?:y|ily)|(?:seems?|feels?|looks?|is|'s) (?:too |overly |a bit |kind of |very |quite |really |rather )*(?:hacky|complicated|complex|convoluted|messy|heavy|fragile|brittle|redundant|excessive|weird|odd|off|strange|unreadable|inconsistent)|not (?:a fan|sure (?:about|that|this|i|we)|convinced|ideal|great|happy)|i do(?:n'?t| not) (?:think|like|understand why|get why|agree))\b",
         "use the existing helper instead",
         "the parser returns instances of Node",
     ),
@@ -231,11 +233,21 @@ ENGLISH: tuple[Rule, ...] = (
         "dont",
         "corrects",
         2,
-        "forbids what was done, at the start",
-        r"(?:please |no,? |but |and |also )?(?:do ?n[o']?t|never|avoid)\b(?! (?:worry|forget|hesitate|bother (?:me|replying)|know|mind|implement yet|(?:write|change|edit|modify|touch|make) (?:any|anything)))",
+        "forbids, contradicts or sighs, at the start of a clause",
+        r"(?:actually,? (?:no\b|i (?:want|need|meant|think|prefer)|let'?s|use|it|that|the|we|please)\b|(?:almost|close|nearly|not quite)\b[^.!?\n]{0,12}\b(?:but|except)\b|(?:ugh|argh+|sigh|omg|oh no|bruh|dude|seriously|come on|jeez|sheesh|oof|yikes)\b)|(?:please |no,? |but |and |also )?(?:do ?n[o']?t|never|avoid)\b(?! (?:worry|forget|hesitate|bother (?:me|replying)|know|mind|implement yet|(?:write|change|edit|modify|touch|make) (?:any|anything)))",
         "don't hardcode the url",
         "don't worry about the tests",
         "clause",
+    ),
+    row(
+        "this-not-that",
+        "corrects",
+        2,
+        "starts with but, or tells to use one thing and not another",
+        r"(?:please |and |so )?(?:use|call|name|put|make|do|take|keep)\b[^.!?\n]{1,40},? not\b|but (?:the|that|this|it|what|there|we|i|you|if|then|why|isn'?t|doesn'?t)\b|actually,? i want\b",
+        "use pnpm, not npm",
+        "notes go below the table",
+        "start",
     ),
     row(
         "cant-work",
@@ -264,7 +276,7 @@ ENGLISH: tuple[Rule, ...] = (
         "reports that the problem persists or is back",
         rf"\b(?:still (?:\w+ )?(?:{_NOT}|no\b|the same|fail\w*|get(?:ting|s)?|see(?:ing|s)?|show(?:s|ing)?|have|having|has|is|are|there|broken|wrong|an? (?:issue|error|problem)|missing|happen\w*|crash\w*|return\w*|error\w*|hang\w*|empty|red|says?|stuck|slow|doesn'?t|can'?t)|(?<!while )still (?!want|need|think|prefer|wonder|like|use|work|be\b|to\b|support|able|allow|possible|open|keep|on\b|in\b|at\b|a\b|the\b|with|and|for|as\b|if\b|image|good|fine|ok|valid|relevant|true|remember|learning)[a-z]+"
         r"|same (?:error|issue|problem|result|thing|behaviou?r|failure|bug|exception)|(?:not|isn'?t|wasn'?t) (?:fixed|solved|resolved|gone)|(?:problem|issue|bug|error) (?:persists|remains|is back|came back|again|still)"
-        r"|(?:error|fails?|failed|failing|broken|broke|crash\w*|happen\w*|wrong) again|(?:does ?n[o']?t|didn'?t|did not) (?:fix|help|solve|change anything)|no (?:change|difference|effect|luck)\b|keeps? (?:failing|crashing|happening|showing|getting|doing)|again the same|nothing (?:changed|happens|happened|works))",
+        r"|(?:error|fails?|failed|failing|broken|broke|crash\w*|happen\w*|wrong) again|(?:does ?n[o']?t|didn'?t|did not) (?:fix|help|solve|change anything)|no (?:change|difference|effect|luck)\b|keeps? (?:failing|crashing|happening|showing|getting|doing)|again the same|^same[.!]?$|nothing (?:changed|happens|happened|works))",
         "scrolling still does not work",
         "are there still open pull requests?",
     ),
@@ -275,7 +287,7 @@ ENGLISH: tuple[Rule, ...] = (
         "says that it does not work",
         r"\b(?:(?:does|do|did|is|are|was|has|have) ?(?:not|n[o']?t) (?:\w+ )?(?:work\w*|start\w*|load\w*|run\w*|show\w*|appear\w*|render\w*|respond\w*|compile|build|connect|update\w*|display\w*|visible|save\w*|open\w*|seem to|pass\w*|deploy\w*|available|there)"
         r"|(?:doesn'?t|don'?t|didn'?t|isn'?t|aren'?t|doesnt|dont|didnt|isnt|won'?t|can'?t|cannot) (?:\w+ )?(?:work\w*|start\w*|load\w*|run(?:ning)?\b|show\w*|appear\w*|render\w*|respond\w*|compile|build|connect|update\w*|display\w*|visible|open|save|pass|find|see (?:it|the|any|that|them|my)|click|scroll|deploy|seem to|be found)"
-        r"|not (?:working|showing|loading|rendering|visible|updating|appearing|responding|displayed|saved|starting|found|running|aligned|centered|rendered|updated)\b|stopped working|(?:is|are|was|got|looks?|it'?s|totally|now) (?:\w+ )?(?:broken|busted|messed up|blank|empty|crashing|failing|hanging|frozen|gone|missing|stuck)\b|no longer (?:work|show|load|run|build|compile|display)\w*)",
+        r"|not (?:working|showing|loading|rendering|visible|updating|appearing|responding|displayed|saved|starting|found|running|aligned|centered|rendered|updated)\b|stopped working|(?:is|are|was|got|looks?|it'?s|totally|now) (?:\w+ )?(?:broken|busted|messed up|blank|empty|crashing|failing|hanging|frozen|gone|missing|stuck)\b|(?:is|are|was|were)(?:n'?t| not) (?:being )?(?:\w+ing|displayed|rendered|updated|saved|loaded|shown|applied|triggered|called|fired|detected|recogni[sz]ed|sent|stored|hidden|closed|sorted)\b|(?:^(?=d[oi][ed])|\b(?:it|this|that|which|(?:the|my|your) (?!users?\b|person|customer|client|developer)[\w-]+(?: [\w-]+)?) )(?:does|did|do)(?:n'?t| not)\b|crash(?:es|ed) (?:with|when|on|after|at)\b|(?:throws|hangs|freezes) (?:an?|when|on|after|at|with)\b|no longer (?:work|show|load|run|build|compile|display)\w*)",
         "the popup isn't showing on mobile",
         "describe how the cache works",
     ),
@@ -285,7 +297,7 @@ ENGLISH: tuple[Rule, ...] = (
         2,
         "reports an error that was met",
         r"\b(?:(?:i(?:'m| am)?|we(?:'re)?|it|now|this|that|also|but|and|you|just) (?:just |now |also |am |still )*(?:get(?:s|ting)?|got|see(?:ing)?|saw|have|had|hit|ran into|throws?|threw|gives?|gave|shows?|says?|fail(?:s|ed)|crash(?:es|ed)|error(?:s|ed))\b[^.?!\n]{0,40}\b(?:errors?|exceptions?|warnings?|failures?|traceback|stack trace|4\d\d|5\d\d|undefined|null|blank|empty|nothing|failed|crash\w*|timeout|time out)\b"
-        r"|it (?:fails?|failed|crash(?:es|ed)|hangs?|errors?|broke|freezes|times? out)\b|(?:ci|build|tests?|pipeline|deploy(?:ment)?|lint|workflow|job|check|action|migration|install)s? (?:is |are |has |have |just |now |still |all )*(?:fail(?:s|ed|ing)?|broke(?:n)?|red|crash\w*|error\w*)\b|there(?:'s| is| are) (?:an?|some|now|still|\d+) (?:\w+ )?(?:errors?|bugs?|issues?|problems?|failures?|regressions?)\b|errors? (?:out|when|on|in the console|after)\b|fix (?:the |these |this |those )?(?:\w+ )?(?:failing|broken|failures?|errors?)\b)",
+        r"|it (?:fails?|failed|crash(?:es|ed)|hangs?|errors?|broke|freezes|times? out)\b|(?:ci|build|tests?|pipeline|deploy(?:ment)?|lint|workflow|job|check|action|migration|install)s? (?:is |are |has |have |just |now |still |all )*(?:fail(?:s|ed|ing)?|broke(?:n)?|red|crash\w*|error\w*)\b|there(?:'s| is| are) (?:(?:an?|some|now|still|two|several|many|\d+) )?(?:\w+ )?(?:errors?|bugs?|issues?|problems?|failures?|regressions?)\b|(?:the )?(?:\w+ )?review(?:er)?s?(?: bot)? (?:says?|said|found|complain\w*|flagged|pointed|noted|rejected|wants)|errors? (?:out|when|on|in the console|after)\b|fix (?:the |these |this |those )?(?:\w+ )?(?:failing|broken|failures?|errors?)\b)",
         "I get a 500 error when I save",
         "add an error boundary around the list",
     ),
@@ -294,7 +306,7 @@ ENGLISH: tuple[Rule, ...] = (
         "symptom",
         2,
         "reports what is missing or only half there",
-        r"\b(?:(?:is|are|'s|'re|still|now|looks?) (?:off\b(?! by default)|missing|duplicated|truncated|cut off|misaligned|overlapping|unreadable|invisible|out of (?:sync|date|place)|off by|hidden)\b|i (?:only|just) see\b|i (?:can'?t|cannot|don'?t|do not|couldn'?t) (?:see|find|click|select|open|access|reach|log ?in|scroll)|(?:now|only|it) shows? (?:up )?(?:only|twice|the wrong|an? (?:empty|blank|old)|nothing)|(?:shows?|showing|appears?|displays?) (?:twice|nothing|the wrong|as (?:blank|empty))|where did (?:the|my|all))",
+        r"\b(?:(?:is|are|'s|'re|still|now|looks?) (?:off\b(?! by default)|missing|duplicated|truncated|cut off|misaligned|overlapping|unreadable|invisible|out of (?:sync|date|place)|off by|hidden)\b|i (?:only|just|now) see\b|i see (?:two|double|duplicate\w*|no|only|nothing|an? (?:empty|blank|error))\b|i (?:can'?t|cannot|don'?t|do not|couldn'?t) (?:see|find|click|select|open|access|reach|log ?in|scroll)|(?:now|only|it) shows? (?:up )?(?:only|twice|the wrong|an? (?:empty|blank|old)|nothing)|(?:shows?|showing|appears?|displays?) (?:twice|nothing|the wrong|as (?:blank|empty))|where did (?:the|my|all))",
         "the labels are cut off on the right",
         "a missing key raises KeyError",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.protocol import Request
+from reflector.reflection.rules_page import ALL_RULES, BY_EVENT
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 
 _ADVICE = "Store the branch name with each record."
@@ -342,6 +344,7 @@ def test_a_rationale_is_at_most_300_characters() -> None:
     assert len(judge(CITED, edits(), says("Done."), person("no, that's wrong. " * 60))["rationale"]) <= 300
 
 
+_KNOWN = {rule.id for rule in ALL_RULES} | set(BY_EVENT)
 _texts = st.text(max_size=80) | st.sampled_from(["no, that's wrong", "works now", "[pat-001]", "Let me revert this"])
 _messages = st.lists(
     st.one_of(
@@ -363,4 +366,6 @@ def test_the_same_messages_give_the_same_bytes_and_always_one_bounded_tag(messag
     (given_tag,) = json.loads(answer.text)["bullet_tags"]
     assert given_tag["tag"] in ("helpful", "harmful", "neutral")
     assert len(given_tag["rationale"]) <= 300
+    named = re.search(r" \(([\w+-]+)\): ", given_tag["rationale"])
+    assert named is None or set(named[1].split("+")) <= _KNOWN
     assert all(unicodedata.category(character) != "Cc" for character in given_tag["rationale"])

@@ -1,0 +1,85 @@
+"""State of one conversation while it is read: the main one, or one sidechain.
+
+Invariant: a chain holds its open citations and what is needed to read the next message, all of it
+bounded; a call is forgotten when its result was read.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from reflector.reflection.episode import Episode, Finding
+from reflector.reflection.outcomes import read_result
+from reflector.reflection.stances import Stance, content_words
+from reflector.reflection.steps import Step, read_call
+from reflector.transcripts.message import ToolCall, ToolResult
+
+_KEPT = 128
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True)
+class Chain:
+    """Fields that explain themselves less:
+
+    turn         messages of people so far
+    steps        calls that wait for their result, by id; read only while a citation is open
+    tasks        background tasks by id, as the step that started them
+    before       the last results before the first citation: their errors may come again, or be gone
+    errors       signatures of the last errors
+    uncommented  results the agent has not spoken about yet
+    quiet        steps that ended without a word on how: the agent's comment decides
+    slips        mechanics that speak about the advice, by family, until the next try works
+    pending      a person's message, until the agent's first words show how it was meant
+    asked        the agent's last words were a question
+    answered     a result came after the last call
+    """
+
+    turn: int = 0
+    at: int = 0
+    steps: OrderedDict[str, Step | ToolCall] = field(default_factory=OrderedDict)
+    tasks: OrderedDict[str, Step] = field(default_factory=OrderedDict)
+    episodes: list[Episode] = field(default_factory=list)
+    before: deque[tuple[ToolCall, ToolResult]] = field(default_factory=lambda: deque(maxlen=8))
+    errors: deque[str] = field(default_factory=lambda: deque(maxlen=16))
+    uncommented: list[Finding] = field(default_factory=list)
+    quiet: list[tuple[Step, str]] = field(default_factory=list)
+    slips: dict[str, Finding] = field(default_factory=dict)
+    pending: Stance | None = None
+    asked: bool = False
+    answered: bool = False
+
+    @property
+    def listening(self) -> Iterable[Episode]:
+        """The citations whose topic is still open."""
+        return (episode for episode in self.episodes if not episode.watching)
+
+    def read_what_was_before(self) -> None:
+        """Reads the results that stood before the first citation, for their errors only."""
+        for call, result in self.before:
+            outcome = read_result(read_call(call), result)
+            if outcome.ending == "fails" and outcome.signature:
+                self.errors.append(outcome.signature)
+        self.before.clear()
+
+    def give(self, finding: Finding, call_id: str) -> None:
+        """Hands a result to all citations; after its topic one hears of red CI only, and not for long."""
+        words = content_words(finding.quote)
+        for episode in self.episodes:
+            if episode.watching:
+                late = finding.kind == "ci" and finding.sign < 0 and self.turn - episode.turn <= 3
+                if late and episode.changed_after:
+                    episode.add(finding)
+                continue
+            own = call_id in episode.own_calls
+            episode.add(finding, own=own, bearing="yes" if own or episode.overlap(words) else "no")
+
+
+def remember(kept: OrderedDict[str, _T], key: str, value: _T) -> None:
+    """Keeps the newest 128."""
+    kept[key] = value
+    if len(kept) > _KEPT:
+        kept.popitem(last=False)

@@ -1,0 +1,74 @@
+"""What the agent says after results: it explains them, and may tell of a find or a step back.
+
+Invariant: a comment explains only the results since the last one, so "as expected" never excuses an
+older failure.
+"""
+
+from __future__ import annotations
+
+import re
+
+from reflector.reflection.chains import Chain
+from reflector.reflection.episode import Finding
+from reflector.reflection.rule_table import found
+from reflector.reflection.stances import content_words
+from reflector.reflection.words_of_agents import RULES
+
+_RULES = {rule.id: rule for rule in RULES}
+#: A change that is undone to see a test fail is a check, not a change of mind.
+_TRIAL = re.compile(
+    r"temporar\w+|confirm\w*|verify|prove|sanity|mutat\w+|to (?:see|check|show|make sure)", re.IGNORECASE
+)
+
+
+def comment(chain: Chain, text: str, *, thinking: bool) -> None:
+    """Reads the first 500 characters of what the agent says or thinks."""
+    if any(True for _ in chain.listening):
+        head = " ".join(text[:500].split())
+        if chain.uncommented or chain.quiet:
+            _explain(chain, head)
+        _tell(chain, head)
+    if not thinking:
+        chain.uncommented, chain.quiet = [], []
+
+
+def _explain(chain: Chain, head: str) -> None:
+    if found(_RULES["expected-failure"], head) or found(_RULES["unrelated-failure"], head):
+        for finding in chain.uncommented:
+            finding.excused = finding.sign < 0
+    good = found(_RULES["confirms"], head)
+    bad = found(_RULES["reads-result-as-bad"], head)
+    if good and not bad:
+        for step, call_id in chain.quiet:
+            quote = head[good.start() :][:200]
+            confirmed = Finding("result", +1, 2, "confirms", quote, step.kind, step.family, "", step.command)
+            chain.give(confirmed, call_id)
+    elif bad and not good:
+        for finding in chain.uncommented:
+            if finding.sign > 0 and finding.strength == 1:
+                finding.sign, finding.rule = -1, "reads-result-as-bad"
+                finding.quote = head[bad.start() :][:200]
+            if finding.sign < 0:
+                finding.strength = max(finding.strength, 2)
+
+
+def _tell(chain: Chain, head: str) -> None:
+    find = found(_RULES["finds"], head)
+    if find:
+        finding = Finding("agent", +1, 3, "finds", head[find.start() :][:200])
+        for episode in chain.listening:
+            # Later calls and changes have their own finds.
+            if episode.own and not episode.changed_later and episode.calls_later <= 2:
+                episode.add(finding, own=True)
+    back = found(_RULES["reverts"], head)
+    if back and not _TRIAL.search(head):
+        words = content_words(head)
+        finding = Finding("agent", -1, 2, "reverts", head[back.start() :][:200])
+        for episode in chain.listening:
+            if episode.changed_after and not episode.step_open:
+                episode.add(finding, bearing="yes" if episode.overlap(words) >= 2 else "no")
+    drop = found(_RULES["abandons"], head)
+    if drop:
+        finding = Finding("agent", -1, 1, "abandons", head[drop.start() :][:200])
+        for episode in chain.listening:
+            episode.add(finding, own=episode.step_open)
