@@ -65,17 +65,15 @@ def take_in(ledger: Ledger, source: Source, *, window: WindowMode = "new") -> Ta
     Raises OSError for a file that cannot be read, UnknownTranscript for one that is no transcript, and
     LedgerError.
     """
-    for attempt in (1, 2):
-        try:
-            return _take_in(ledger, source, window)
-        except Conflict:
-            # Another machine took the same records in a moment ago under another path: they are seen by now.
-            if attempt == 2:
-                raise
-    raise AssertionError("unreachable")
+    try:
+        return _take_in(ledger, source, window)
+    except Conflict:
+        # The same window is there under another path or trigger: taken in by another machine a moment ago, so
+        # that its records are seen by now, or by an earlier intake of the whole transcript.
+        return _take_in(ledger, source, window, may_be_there=True)
 
 
-def _take_in(ledger: Ledger, source: Source, window: WindowMode) -> Taken:
+def _take_in(ledger: Ledger, source: Source, window: WindowMode, *, may_be_there: bool = False) -> Taken:
     found = scan(source.path, source.limit)
     session_id = safe_id(source.session_id or found.session_id) or f"unknown-{found.sha256[:16]}"
     agent_id = safe_id(source.agent_id or found.agent_id)
@@ -117,11 +115,15 @@ def _take_in(ledger: Ledger, source: Source, window: WindowMode) -> Taken:
         occurred_at=_iso(found.ended_at),
         session_id=session_id,
     )
+    if may_be_there and ledger.event(event.event_id) is not None:
+        return Taken(session_id, None, None, 0, (), (), found.tally)
     (appended,) = ledger.append([event])
+    if not appended.added:
+        return Taken(session_id, None, None, 0, (), (), found.tally)
     return Taken(
         session_id,
         appended.event_id,
-        appended.position if appended.added else None,
+        appended.position,
         len(keys),
         tuple(split["cited"]),
         tuple(carried),

@@ -20,8 +20,8 @@ from reflector.ledger.event import Event, NewEvent, identity
 from reflector.ledger.store import BulletRow, Ledger, WindowRow
 from reflector.reflection.answers import PARSER_VERSION, ParsedTag, parse_answer
 from reflector.reflection.protocol import Answer, Backend, BackendError, Request
-from reflector.reflection.redaction import clean, quote
-from reflector.reflection.window import window_messages
+from reflector.reflection.redaction import clean, quote, redact
+from reflector.reflection.window import still_carried, window_messages
 from reflector.transcripts.source import UnknownTranscript
 
 #: A failed reflection waits this long before it is tried again, twice as long after each further failure.
@@ -81,8 +81,8 @@ class Runner:
             return self._complete(window, recorded, answered)
         rows = self.ledger.rows()
         live = {row.name: row for row in rows if row.status == "live"}
-        wanted = dict.fromkeys([*recorded.data["carried"], *recorded.data["cited"]])
-        cited = tuple(name for name in wanted if name in live)
+        carried = still_carried(self.ledger, recorded)
+        cited = tuple(name for name in dict.fromkeys([*carried, *recorded.data["cited"]]) if name in live)
         closed = self._closed(cited, live)
         if closed:
             return self._skip(window, recorded, closed)
@@ -90,7 +90,7 @@ class Runner:
             session_id=recorded.session_id or "",
             playbook=tuple(row.bullet for row in live.values()),
             cited=cited,
-            messages=partial(window_messages, self.ledger, recorded),
+            messages=partial(window_messages, self.ledger, recorded, carried),
         )
         try:
             answer = self.backend.answer(request)
@@ -138,7 +138,7 @@ class Runner:
                 "model": answer.model,
                 "prompt_sha256": answer.prompt_sha256,
                 "template_sha256": answer.template_sha256,
-                "answer": _storable(answer.text[:MAX_ANSWER]),
+                "answer": redact(_storable(answer.text[:MAX_ANSWER])),
                 "iteration": 1,
             },
             actor=self.backend.name,

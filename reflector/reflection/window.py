@@ -9,7 +9,7 @@ earlier records is read without its brackets.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,14 +41,26 @@ def undecided(ledger: Ledger, session_id: str, agent_id: str | None) -> list[str
     return [name for name, tag in verdicts.items() if tag == "neutral"]
 
 
-def window_messages(ledger: Ledger, recorded: Event) -> Iterator[Message]:
+def still_carried(ledger: Ledger, recorded: Event) -> list[str]:
+    """The names carried into a recorded window that no other window has decided since.
+
+    Windows are not always judged in their order: one that failed is tried again when later ones are done.
+    """
+    data = recorded.data or {}
+    if not data["carried"]:
+        return []
+    names = undecided(ledger, recorded.session_id or "", data["agent_id"])
+    return [name for name in data["carried"] if name in names]
+
+
+def window_messages(ledger: Ledger, recorded: Event, carried: Collection[str]) -> Iterator[Message]:
     """The messages of a recorded window, oldest first, from the file it was recorded from.
 
+    Where names are carried, the session's earlier records come too, citing nothing but these.
     Raises OSError and UnknownTranscript.
     """
     data = recorded.data or {}
     own = frozenset(unpack_keys(data["window"]["keys"]))
-    carried = frozenset(data["carried"])
     earlier = _earlier_keys(ledger, recorded) if carried else frozenset()
     for message in read_messages(Path(data["transcript"]["path"]), limit=data["transcript"]["bytes"]):
         if message.key in own:
@@ -68,7 +80,7 @@ def _earlier_keys(ledger: Ledger, recorded: Event) -> frozenset[int]:
     return frozenset(keys)
 
 
-def _citing_only(message: Message, names: frozenset[str]) -> Message:
+def _citing_only(message: Message, names: Collection[str]) -> Message:
     """The message with the brackets taken off every other citation."""
 
     def kept(match: re.Match[str]) -> str:
