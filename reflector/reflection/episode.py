@@ -17,8 +17,8 @@ from reflector.reflection.stances import Stance, content_words
 from reflector.reflection.steps import CHECKS, Kind, Step, files_in
 
 Nature = Literal["change", "check", "act", "look", "tidy", "talk"]
-#: Whether a person's message is about the cited step.
-Bearing = Literal["yes", "maybe", "no"]
+#: Whether a person's message is about the cited step. "hint": too little to condemn it, enough to doubt a green.
+Bearing = Literal["yes", "maybe", "hint", "no"]
 
 _CHECKING = re.compile(
     r"\b(?:(?:re-?)?run(?:ning)?\b.{0,40}\b(?:tests?|suite|lint\w*|build|checks?|type-?check\w*|type checker|ci|benchmarks?|linters?)|tests?\b|verif\w+|validat\w+|lint\w*|type-?check\w*|build(?:ing)? (?:after|before|the)|confirm\w*|reproduc\w+|double-check|smoke|ci\b|review\w*)",
@@ -73,8 +73,8 @@ class Seen:
 
     @property
     def related(self) -> bool:
-        """True unless the finding is about something else."""
-        return self.bearing != "no"
+        """True unless the finding is, for all one can tell, about something else."""
+        return self.bearing in ("yes", "maybe")
 
 
 @dataclass(slots=True)
@@ -110,6 +110,7 @@ class Episode:
     calls_later: int = 0
     questions: int = 0
     topic_turn: int = 0
+    shipped: bool = False
     watching: bool = False
     seen: deque[Seen] = field(default_factory=lambda: deque(maxlen=64))
 
@@ -236,4 +237,12 @@ def bears(episode: Episode, stance: Stance, turn: int) -> Bearing:
     points = stance.rule in _POINTING
     if broad or advice >= 2 or (points and shared) or not stance.objects:
         return "yes"
-    return "maybe" if advice or shared >= 2 or points or stance.words <= 8 else "no"
+    if advice or shared >= 2 or points or stance.words <= 8:
+        return "maybe"
+    return "hint" if episode.nature == "change" and stance.strength == 3 else "no"
+
+
+def failed_after_shipping(episode: Episode, stance: Stance, turn: int) -> bool:
+    """Whether a person reports red checks soon after having had the step's change committed or pushed."""
+    named = stance.bearing == "symptom" and _ABOUT_CHECKS.search(stance.quote) is not None
+    return named and episode.shipped and episode.nature == "change" and turn - episode.topic_turn <= 2

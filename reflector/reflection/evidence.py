@@ -16,7 +16,7 @@ from zlib import crc32
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.chains import Chain, remember
 from reflector.reflection.commentary import comment
-from reflector.reflection.episode import Bearing, Episode, Finding, bears, opened
+from reflector.reflection.episode import Bearing, Episode, Finding, bears, failed_after_shipping, opened
 from reflector.reflection.outcomes import Outcome, read_result
 from reflector.reflection.stances import Stance, content_words, read_reaction, read_stance
 from reflector.reflection.steps import CHECKS, Step, read_call
@@ -280,25 +280,30 @@ class EvidenceReader:
                 persists = stance.bearing == "symptom" and stance.strength == 3 and episode.nature in ("change", "act")
                 if persists and episode.overlap_with_advice(stance.about) >= 2:
                     episode.add(finding)
+                elif failed_after_shipping(episode, stance, chain.turn):
+                    episode.add(finding, bearing="maybe")
                 continue
             bearing = bears(episode, stance, chain.turn)
             if stance.bearing in ("approves", "builds_on", "corrects", "symptom", "mixed"):
                 episode.add(finding, bearing=bearing)
             episode.watching = _ends_topic(episode, stance, bearing)
-            if stance.bearing in ("builds_on", "continues", "mixed") or (stance.objects and bearing != "no"):
+            if stance.bearing in ("builds_on", "continues", "mixed") or (
+                stance.objects and bearing in ("yes", "maybe")
+            ):
                 episode.topic_turn = chain.turn
 
 
 def _ends_topic(episode: Episode, stance: Stance, bearing: Bearing) -> bool:
     """Whether the conversation has left the topic with this message."""
     if stance.bearing == "other" or stance.rule == "ship-it":
+        episode.shipped = stance.rule == "ship-it"
         return True
     if stance.bearing == "approves":
         return stance.words > 6
     if stance.bearing == "asks":
         episode.questions += 1
         return episode.questions > 1 or bearing == "no"
-    return stance.objects and bearing == "no"
+    return stance.objects and bearing in ("hint", "no")
 
 
 def _edit_of(call: ToolCall, *, inverse: bool = False) -> int:

@@ -56,10 +56,12 @@ joined by a plus sign mean that both were found in one message.
    speak of "it"; later ones must name the advice or its files. After the topic only symptoms that persist, undone
    changes, red CI and review findings about the same files are heard.
 3. **People.** An objection or a reported symptom is harmful, approval or building on the work is helpful, both
-   is neutral, and the later word wins. A person's message is read together with the agent's first words after it:
+   may be neutral, and the later word wins. A person's message is read together with the agent's first words after it:
    "You're right" turns a polite remark into a correction. Questions, `continue` and new tasks say nothing.
    An interrupt without a reason says nothing; its sequel does. A refused call with its reason is an objection.
-   An objection to something else does not refute advice about running checks.
+   An objection to something else does not refute advice about running checks. A problem of unclear origin, reported
+   right after a change, takes a green away but does not condemn. What is approved after an objection is what the
+   objection made of it: harmful stays, unless the person took it back or had only reported a problem.
 4. **The agent.** A change that the agent takes back (`git restore`, the inverse edit, "let me revert") is
    harmful. A review that finds faults in it is harmful; faults that were found and then fixed are neutral.
 5. **Results.** The last run of each command decides: green is helpful, also after red; red for good is harmful

@@ -7,7 +7,7 @@ objection, a person's approval, the agent's own revert, checks and commands, a f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from reflector.reflection.episode import Episode, Seen
@@ -50,6 +50,10 @@ def judge(episode: Episode) -> Judgement:
             )
         return Judgement("harmful", "a review found faults in it", reviewed.finding.quote, "review-finding")
     if results is not None and results.tag == "helpful":
+        doubt = _last(seen, lambda s: s.finding.source == "person" and s.finding.sign < 0 and s.bearing == "hint")
+        if doubt is not None:
+            reason = "checks passed and a person reported a problem that may be of its making"
+            return Judgement("neutral", reason, doubt.finding.quote, doubt.finding.rule)
         return results
     find = next((s for s in seen if s.finding.rule == "finds" and s.own), None)
     objected = any(s.finding.source == "person" and s.finding.sign < 0 for s in seen)
@@ -276,8 +280,7 @@ def _repeated(episode: Episode, told: Sequence[Seen]) -> Seen | None:
     return last if last.finding.signature in known else None
 
 
-def _last(seen: Sequence[Seen], wanted: object) -> Seen | None:
-    assert callable(wanted)
+def _last(seen: Sequence[Seen], wanted: Callable[[Seen], bool]) -> Seen | None:
     return next((s for s in reversed(seen) if wanted(s)), None)
 
 

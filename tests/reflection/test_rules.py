@@ -176,6 +176,18 @@ def test_a_symptom_reported_long_after_the_topic_counts_if_it_names_it() -> None
     assert tag(CITED, edits(), says("Done."), other) == "neutral"
 
 
+def test_a_problem_of_unclear_origin_takes_the_green_away_but_does_not_condemn() -> None:
+    report = person("scrolling in the terminal widget still stutters on every long page when the mouse is used")
+    assert tag(CITED, edits(), GREEN, says("Done."), report) == "neutral"
+    assert tag(CITED, edits(), says("Done."), report) == "neutral"
+
+
+def test_red_ci_right_after_the_push_overtakes_the_acceptance() -> None:
+    shipped = [CITED, edits(), says("Done."), person("commit and push"), says("Pushed.")]
+    assert tag(shipped) == "helpful"
+    assert tag(shipped, person("CI failed")) == "harmful"
+
+
 def test_an_objection_to_something_else_does_not_refute_running_the_tests() -> None:
     ran = [says("[pat-001]: run the tests."), *GREEN, says("All pass.")]
     assert (
