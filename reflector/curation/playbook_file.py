@@ -4,8 +4,10 @@ Invariant: the file is never overwritten while it says something that the ledger
 write it is compared with what was written last; a baseline is imported, an edit by hand becomes events
 by `human`, and a file that cannot be understood is refused or kept aside, never replaced by an empty one.
 
-The checkpoint of the last write is stored before the file is replaced (`playbook.json/next`) and after it
-(`playbook.json`), so that a crash between the two is not mistaken for an edit by hand.
+A file of ours is known by itself: `last_updated` is the time of one event, and the playbook folded up to that
+event gives the file's bytes. So an older export that came back (another branch checked out, a backup, a
+colleague's machine, a write that was killed) is not mistaken for an edit by hand, and an edit is compared with
+the very state that was edited. The digest of the last write is kept only to save that fold.
 """
 
 from __future__ import annotations
@@ -27,7 +29,6 @@ from reflector.playbook.fold import fold
 from reflector.project import Project
 
 WRITTEN = "playbook.json"
-_WRITING = "playbook.json/next"
 
 
 class PlaybookRefused(Exception):
@@ -65,9 +66,10 @@ def sync(ledger: Ledger, project: Project) -> Synced:
     raw = _read(path)
     if raw is not None:
         digest = _digest(raw)
-        if not _is_ours(ledger, digest) and raw != render(ledger):
+        last = ledger.checkpoint(WRITTEN)
+        if raw != render(ledger) and (last is None or last[1] != digest):
             loaded = load(raw, taken=[row.name for row in ledger.rows()])
-            base = _edited_from(ledger, loaded)
+            base = _exported_at(ledger, loaded) or (last[0] if last else None)
             if loaded.format == "unreadable" and base is not None:
                 kept = _keep(project, raw)
             elif loaded.problems:
@@ -134,7 +136,7 @@ def _name_taken(bullet: Bullet, status: str) -> Problem:
 def _take_edits(ledger: Ledger, base_position: int, loaded: Loaded, digest: str) -> int:
     """Append what a person changed since the last write, on top of what the ledger counted meanwhile."""
     base = fold(ledger.events(upto=base_position)).bullets()
-    edits = edits_between(base, loaded.bullets)
+    edits = edits_between(base, loaded.bullets, loaded.named_here)
     rows = ledger.rows()
     names = [row.name for row in rows]
     # A drain that was killed after it took the same edit in, and before it wrote the file, has added these.
@@ -172,37 +174,26 @@ def _edit_event(edit: Edit, index: int, digest: str, base_position: int) -> NewE
     return NewEvent(type_, identity(type_, digest, base_position, index), data, actor="human")
 
 
-def _is_ours(ledger: Ledger, digest: str) -> bool:
-    """True for the file that was written last, by a write that was finished or killed."""
-    return any((ledger.checkpoint(name) or (0, ""))[1] == digest for name in (WRITTEN, _WRITING))
-
-
-def _edited_from(ledger: Ledger, loaded: Loaded) -> int | None:
-    """The position of the file that a person edited, None where we never wrote one.
-
-    After a write that was killed it may be either of two; `last_updated`, which nobody edits, tells them apart.
-    """
-    written, writing = (checkpoint and checkpoint[0] for checkpoint in map(ledger.checkpoint, (WRITTEN, _WRITING)))
-    if writing is None or writing == written:
-        return written
-    killed_late = fold(ledger.events(upto=writing)).updated_at == loaded.last_updated
-    return writing if killed_late or written is None else written
+def _exported_at(ledger: Ledger, loaded: Loaded) -> int | None:
+    """The position whose export this file is, or was before it was edited; None for a file that is not ours."""
+    if loaded.last_updated is None:
+        return None
+    position = ledger.position_at(loaded.last_updated)
+    events = ledger.at([position])
+    return position if events and events[0].recorded_at == loaded.last_updated else None
 
 
 def _write(ledger: Ledger, path: Path, raw: bytes | None) -> bool:
-    position = ledger.head().position
-    content = render(ledger)
     if raw is None and not ledger.rows():
         return False
+    position = ledger.head().position
+    content = render(ledger)
+    if raw != content:
+        replace_file(path, content)
     digest = _digest(content)
-    if raw == content:
-        if (ledger.checkpoint(WRITTEN) or (0, ""))[1] != digest:
-            ledger.set_checkpoint(WRITTEN, position, digest)
-        return False
-    ledger.set_checkpoint(_WRITING, position, digest)
-    replace_file(path, content)
-    ledger.set_checkpoint(WRITTEN, position, digest)
-    return True
+    if (ledger.checkpoint(WRITTEN) or (0, ""))[1] != digest:
+        ledger.set_checkpoint(WRITTEN, position, digest)
+    return raw != content
 
 
 def replace_file(path: Path, content: bytes) -> None:
