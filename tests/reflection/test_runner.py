@@ -1,0 +1,310 @@
+"""From a recorded window to its tags, whatever the backend answers and wherever the process dies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflector.ledger import event as ev
+from reflector.ledger.event import Event, NewEvent, identity
+from reflector.ledger.store import Ledger
+from reflector.reflection import runner as runner_module
+from reflector.reflection.intake import Source, take_in
+from reflector.reflection.protocol import Answer, BackendError, Request
+from reflector.reflection.runner import Runner
+from tests.reflection.test_intake import add_bullets
+from tests.road.sessions import Session
+
+
+@dataclass
+class Says:
+    """A backend that gives the answers it was told to, or raises them."""
+
+    answers: list[str | Exception]
+    name: str = "scripted"
+    asked: list[Request] = field(default_factory=list)
+
+    def answer(self, request: Request) -> Answer:
+        self.asked.append(request)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return Answer(answer, "model-1", "p" * 64, "t" * 64, {"input_tokens": 7})
+
+
+def tags(*entries: Any, analysis: str = "It went well.") -> str:
+    return json.dumps({"analysis": analysis, "bullet_tags": list(entries)})
+
+
+def tag(name: str, verdict: str, rationale: str = "because") -> dict[str, str]:
+    return {"name": name, "tag": verdict, "rationale": rationale}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger.open_file(tmp_path / "ledger.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def cites(ledger: Ledger, tmp_path: Path) -> Callable[..., None]:
+    """Records one session that cites the bullets, which the playbook has."""
+    add_bullets(ledger, "pat-001", "pat-002")
+
+    def record(*names: str, id: str = "s-1") -> None:
+        session = Session(id).agent(" ".join(f"As [{name}] says." for name in names))
+        take_in(ledger, Source(session.write(tmp_path / f"{id}.jsonl"), "SessionEnd"))
+
+    return record
+
+
+def of_type(ledger: Ledger, type_: str) -> list[Event]:
+    return list(ledger.events(types=[type_]))
+
+
+def counters(ledger: Ledger) -> dict[str, tuple[int, int]]:
+    return {bullet.name: (bullet.helpful, bullet.harmful) for bullet in ledger.bullets()}
+
+
+def test_an_answer_becomes_an_analysis_and_counted_tags(ledger: Ledger, cites: Callable[..., None]) -> None:
+    cites("pat-001", "pat-002")
+    says = Says([tags(tag("pat-001", "helpful", "The test failed first."), tag("pat-002", "harmful"))])
+    (done,) = Runner(ledger, says).finish_pending()
+    assert (done.outcome, done.detail) == ("completed", "pat-001 helpful, pat-002 harmful")
+    assert counters(ledger) == {"pat-001": (1, 0), "pat-002": (0, 1)}
+    (answered,) = of_type(ledger, ev.REFLECTION_ANSWERED)
+    (completed,) = of_type(ledger, ev.REFLECTION_COMPLETED)
+    assert answered.data is not None
+    assert completed.data is not None
+    assert (answered.data["model"], answered.data["prompt_sha256"]) == ("model-1", "p" * 64)
+    assert answered.meta == {"input_tokens": 7}
+    assert completed.data["analysis"] == "It went well."
+    assert completed.data["rationales"][0] == {"index": 0, "rationale": "The test failed first."}
+    assert says.asked[0].cited == ("pat-001", "pat-002")
+    assert Runner(ledger, Says([])).finish_pending() == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "disposition"),
+    [
+        (tag("pat-001", "helpful"), "counted"),
+        (tag("pat-001", "neutral"), "neutral"),
+        (tag("pat-009", "helpful"), "unknown_bullet"),
+        (tag("mis-001", "helpful"), "retired_bullet"),
+        (tag("pat-001", "Helpful"), "unknown_tag"),
+        (tag("pat-001", "great"), "unknown_tag"),
+        ({"name": "pat-001"}, "malformed"),
+        ({"tag": "helpful"}, "malformed"),
+        ({"name": ["pat-001"], "tag": "helpful"}, "malformed"),
+        ({"name": "pat-001", "tag": ["helpful"]}, "malformed"),
+        ({"name": "DROP TABLE", "tag": "helpful"}, "malformed"),
+        ("pat-001", "malformed"),
+        (None, "malformed"),
+        (7, "malformed"),
+        ([["pat-001", "helpful"]], "malformed"),
+    ],
+)
+def test_each_tag_is_kept_with_what_became_of_it_and_the_rest_counts(
+    ledger: Ledger, cites: Callable[..., None], entry: Any, disposition: str
+) -> None:
+    add_bullets(ledger, "mis-001")
+    removed = {"name": "mis-001", "reason": "deleted", "into": None}
+    ledger.append([NewEvent(ev.BULLET_REMOVED, identity(ev.BULLET_REMOVED, "x"), removed, "human")])
+    cites("pat-001", "pat-002")
+    (done,) = Runner(ledger, Says([tags(entry, tag("pat-002", "helpful"))])).finish_pending()
+    assert done.outcome == "completed"
+    found = [event.data["disposition"] for event in of_type(ledger, ev.BULLET_TAGGED) if event.data]
+    assert found == [disposition, "counted"]
+    assert counters(ledger) == {"pat-001": (int(disposition == "counted"), 0), "pat-002": (1, 0)}
+
+
+def test_two_tags_for_one_bullet_both_count(ledger: Ledger, cites: Callable[..., None]) -> None:
+    cites("pat-001")
+    Runner(ledger, Says([tags(tag("pat-001", "helpful"), tag("pat-001", "helpful"))])).finish_pending()
+    assert counters(ledger)["pat-001"] == (2, 0)
+
+
+@pytest.mark.parametrize("nothing", ["null", "[]", '"none"', "{}", "7"])
+def test_an_answer_without_tags_is_an_answer(ledger: Ledger, cites: Callable[..., None], nothing: str) -> None:
+    cites("pat-001")
+    (done,) = Runner(ledger, Says([f'{{"analysis": "a", "bullet_tags": {nothing}}}'])).finish_pending()
+    assert (done.outcome, counters(ledger)["pat-001"]) == ("completed", (0, 0))
+
+
+def test_a_window_that_cites_nothing_is_skipped_without_asking(ledger: Ledger, cites: Callable[..., None]) -> None:
+    cites()
+    cites("pat-009", id="s-2")
+    says = Says([])
+    assert [done.outcome for done in Runner(ledger, says).finish_pending()] == ["skipped", "skipped"]
+    assert says.asked == []
+    reasons = {event.data["reason"] for event in of_type(ledger, ev.REFLECTION_SKIPPED) if event.data}
+    assert reasons == {"the window cites nothing"}
+
+
+def test_an_empty_playbook_is_not_judged(ledger: Ledger, tmp_path: Path) -> None:
+    take_in(ledger, Source(Session().cites("pat-001").write(tmp_path / "t.jsonl"), "SessionEnd"))
+    (done,) = Runner(ledger, Says([])).finish_pending()
+    assert (done.outcome, done.detail) == ("skipped", "the playbook is empty")
+
+
+@pytest.mark.parametrize(
+    ("raised", "stage"),
+    [
+        (BackendError("529 overloaded", stage="transport", attempts=3), "transport"),
+        (OSError(5, "Input/output error"), "transcript"),
+        (KeyError("bug"), "backend"),
+        (RecursionError("deep"), "backend"),
+    ],
+)
+def test_whatever_a_backend_raises_is_recorded_and_tried_again(
+    ledger: Ledger, cites: Callable[..., None], raised: Exception, stage: str
+) -> None:
+    cites("pat-001")
+    says = Says([raised, tags(tag("pat-001", "helpful"))])
+    runner = Runner(ledger, says)
+    assert [done.outcome for done in runner.finish_pending()] == ["failed"]
+    (failed,) = of_type(ledger, ev.REFLECTION_FAILED)
+    assert failed.data is not None
+    assert (failed.data["stage"], failed.data["backend"]) == (stage, "scripted")
+    assert [done.outcome for done in runner.finish_pending()] == ["waiting"]
+    assert [done.outcome for done in runner.finish_pending(retry_failed=True)] == ["completed"]
+    assert counters(ledger)["pat-001"] == (1, 0)
+
+
+def test_a_failed_window_waits_longer_each_time_and_then_for_its_user(
+    ledger: Ledger, cites: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cites("pat-001")
+    says = Says([BackendError("down", stage="transport")] * 9)
+    runner = Runner(ledger, says, max_attempts=3)
+    later = timedelta()
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:  # type: ignore[override]  # noqa: ARG003
+            return datetime.now(UTC) + later
+
+    monkeypatch.setattr(runner_module, "datetime", Clock)
+    asked = []
+    for minutes in (0, 0.9, 1.1, 2.1, 3.2, 60, 1000):
+        later = timedelta(minutes=minutes)
+        runner.finish_pending()
+        asked.append(len(says.asked))
+    # Each wait begins at the failure before it, which the ledger's own clock dated.
+    assert asked == [1, 1, 2, 3, 3, 3, 3]
+    assert runner.finish_pending(retry_failed=True)[0].outcome == "failed"
+    assert len(says.asked) == 4
+
+
+def test_an_answer_that_cannot_be_read_is_kept_and_not_asked_for_again(
+    ledger: Ledger, cites: Callable[..., None]
+) -> None:
+    cites("pat-001")
+    says = Says(["I am sorry, I cannot judge this."])
+    runner = Runner(ledger, says)
+    assert runner.finish_pending()[0].outcome == "failed"
+    assert runner.finish_pending(retry_failed=True)[0].outcome == "failed"
+    (answered,) = of_type(ledger, ev.REFLECTION_ANSWERED)
+    assert answered.data is not None
+    assert answered.data["answer"] == "I am sorry, I cannot judge this."
+    assert [e.data["stage"] for e in of_type(ledger, ev.REFLECTION_FAILED) if e.data] == ["parse", "parse"]
+    assert len(says.asked) == 1
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+@pytest.mark.parametrize("survived", [ev.SESSION_RECORDED, ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED])
+@pytest.mark.parametrize("before", [True, False], ids=["before the commit", "after the commit"])
+def test_a_runner_that_dies_at_any_step_is_taken_up_where_it_stopped(
+    ledger: Ledger, cites: Callable[..., None], monkeypatch: pytest.MonkeyPatch, survived: str, before: bool
+) -> None:
+    if survived == ev.SESSION_RECORDED:
+        cites("pat-001")
+    else:
+        append = ledger.append
+
+        def dying(events: Any) -> Any:
+            if events[0].type != survived:
+                return append(events)
+            if not before:
+                append(events)
+            raise Killed
+
+        cites("pat-001")
+        monkeypatch.setattr(ledger, "append", dying)
+        with pytest.raises(Killed):
+            Runner(ledger, Says([tags(tag("pat-001", "helpful"))])).finish_pending()
+        monkeypatch.undo()
+    asks_again = survived == ev.SESSION_RECORDED or (survived == ev.REFLECTION_ANSWERED and before)
+    says = Says([tags(tag("pat-001", "helpful"))] if asks_again else [])
+    Runner(ledger, says).finish_pending()
+    assert len(says.asked) == int(asks_again)
+    assert counters(ledger)["pat-001"] == (1, 0)
+    assert len(of_type(ledger, ev.REFLECTION_ANSWERED)) == len(of_type(ledger, ev.REFLECTION_COMPLETED)) == 1
+
+
+def test_a_transcript_that_is_gone_is_a_failure_that_names_it(
+    ledger: Ledger, cites: Callable[..., None], tmp_path: Path
+) -> None:
+    class Reads(Says):
+        def answer(self, request: Request) -> Answer:
+            list(request.messages())
+            return super().answer(request)
+
+    cites("pat-001")
+    (tmp_path / "s-1.jsonl").unlink()
+    (done,) = Runner(ledger, Reads([])).finish_pending()
+    assert done.outcome == "failed"
+    assert "s-1.jsonl" in done.detail
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"analysis": "\ud800 \x00 \u202e", "bullet_tags": [{"name": "pat-001", "tag": "helpful"}]}',
+        '{"analysis": "' + "long " * 100_000 + '", "bullet_tags": [{"name": "pat-001", "tag": "helpful"}]}',
+        tags(*[tag("pat-001", "neutral")] * 12_000, tag("pat-001", "helpful")),
+        "[" * 100_000,
+        "",
+        '{"bullet_tags": [{"name": "pat-001", "tag": "helpful", "rationale": ' + "9" * 5000 + "}]}",
+    ],
+    ids=["odd characters", "long", "many tags", "deep", "empty", "a long number"],
+)
+def test_a_hostile_answer_never_raises_and_leaves_a_sound_ledger(
+    ledger: Ledger, cites: Callable[..., None], text: str
+) -> None:
+    from reflector.ledger.verify import verify
+
+    cites("pat-001")
+    (done,) = Runner(ledger, Says([text])).finish_pending()
+    assert done.outcome in {"completed", "failed"}
+    assert list(verify(ledger)) == []
+
+
+def test_secrets_in_an_answer_are_redacted_before_it_is_kept(ledger: Ledger, cites: Callable[..., None]) -> None:
+    secret = "ghp_" + "Ab3" * 12
+    cites("pat-001")
+    answer = tags(tag("pat-001", "helpful", f"the token {secret} worked"), analysis=f"password={secret}")
+    Runner(ledger, Says([answer])).finish_pending()
+    assert counters(ledger)["pat-001"] == (1, 0)
+    assert secret not in json.dumps([event.data for event in ledger.events()])
+
+
+def test_the_same_window_and_answer_give_the_same_events(tmp_path: Path) -> None:
+    path = Session().cites("pat-001").write(tmp_path / "t.jsonl")
+    found = []
+    for _ in range(2):
+        with Ledger.open("sqlite://") as ledger:
+            add_bullets(ledger, "pat-001")
+            take_in(ledger, Source(path, "SessionEnd"))
+            Runner(ledger, Says([tags(tag("pat-001", "helpful"))])).finish_pending()
+            found.append([(event.event_id, event.data_hash) for event in ledger.events()])
+    assert found[0] == found[1]
