@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 
-from reflector.reflection.episode import Episode
-from reflector.reflection.evidence import EvidenceReader
+from reflector.reflection.rules.episode import Episode
+from reflector.reflection.rules.evidence import EvidenceReader
 from reflector.reflection.protocol import Answer, Request
 from reflector.reflection.redaction import redact
-from reflector.reflection.rule_table import VERSION
-from reflector.reflection.verdicts import Judgement, judge, merge
+from reflector.reflection.rules.table import VERSION
+from reflector.reflection.rules.verdicts import Judgement, judge, merge
 
 _RATIONALE = 300
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]+")

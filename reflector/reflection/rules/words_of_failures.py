@@ -7,8 +7,8 @@ written, or mechanics of editing and shells; only the last never speaks about th
 
 from __future__ import annotations
 
-from reflector.reflection.rule_table import Rule
-from reflector.reflection.rule_table import result_row as row
+from reflector.reflection.rules.table import Rule
+from reflector.reflection.rules.table import result_row as row
 
 #: Lines that tell failure where no summary counts.
 FAILING_LINES: tuple[Rule, ...] = (

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from reflector.playbook.bullet import Bullet
-from reflector.reflection.stances import Stance, content_words
-from reflector.reflection.steps import CHECKS, Kind, Step, files_in
+from reflector.reflection.rules.stances import Stance, content_words
+from reflector.reflection.rules.steps import CHECKS, Kind, Step, files_in
 
 Nature = Literal["change", "check", "act", "look", "tidy", "talk"]
 #: Whether a person's message is about the cited step. "hint": too little to condemn it, enough to doubt a green.

@@ -5,11 +5,11 @@ Invariant: the page and the table cannot differ; a test compares them.
 
 from __future__ import annotations
 
-from reflector.reflection.rule_table import VERSION, Rule, markdown
-from reflector.reflection.words_of_agents import RULES as AGENT
-from reflector.reflection.words_of_failures import RULES as FAILURES
-from reflector.reflection.words_of_people import RULES as PEOPLE
-from reflector.reflection.words_of_runners import COUNTED
+from reflector.reflection.rules.table import VERSION, Rule, markdown
+from reflector.reflection.rules.words_of_agents import RULES as AGENT
+from reflector.reflection.rules.words_of_failures import RULES as FAILURES
+from reflector.reflection.rules.words_of_people import RULES as PEOPLE
+from reflector.reflection.rules.words_of_runners import COUNTED
 
 #: Every row, in the order in which the page shows them.
 ALL_RULES: tuple[Rule, ...] = PEOPLE + COUNTED + FAILURES + AGENT

@@ -7,9 +7,9 @@ vocabulary can grow language by language without touching the judgement.
 
 from __future__ import annotations
 
-from reflector.reflection.rule_table import Rule
-from reflector.reflection.rule_table import person_row as row
-from reflector.reflection.words_in_other_languages import OTHER_LANGUAGES
+from reflector.reflection.rules.table import Rule
+from reflector.reflection.rules.table import person_row as row
+from reflector.reflection.rules.words_in_other_languages import OTHER_LANGUAGES
 
 _THING = r"(?:it|that|this|all(?: of (?:it|this))?|everything|(?:the|your|my) [\w-]+(?: [\w-]+)?|now|which)"
 _NOT = r"(?:not|n[o']?t|never|cannot|can'?t|won'?t|doesn'?t|didn'?t|isn'?t|aren'?t|wasn'?t|don'?t)"

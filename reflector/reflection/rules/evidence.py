@@ -14,12 +14,12 @@ from dataclasses import replace
 from zlib import crc32
 
 from reflector.playbook.bullet import Bullet
-from reflector.reflection.chains import Chain, remember
-from reflector.reflection.commentary import comment
-from reflector.reflection.episode import Bearing, Episode, Finding, bears, failed_after_shipping, opened
-from reflector.reflection.outcomes import Outcome, read_result
-from reflector.reflection.stances import Stance, content_words, read_reaction, read_stance
-from reflector.reflection.steps import CHECKS, Step, read_call
+from reflector.reflection.rules.chains import Chain, remember
+from reflector.reflection.rules.commentary import comment
+from reflector.reflection.rules.episode import Bearing, Episode, Finding, bears, failed_after_shipping, opened
+from reflector.reflection.rules.outcomes import Outcome, read_result
+from reflector.reflection.rules.stances import Stance, content_words, read_reaction, read_stance
+from reflector.reflection.rules.steps import CHECKS, Step, read_call
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 

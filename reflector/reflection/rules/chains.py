@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from reflector.reflection.episode import Episode, Finding
-from reflector.reflection.outcomes import read_result
-from reflector.reflection.stances import Stance, content_words
-from reflector.reflection.steps import Step, read_call
+from reflector.reflection.rules.episode import Episode, Finding
+from reflector.reflection.rules.outcomes import read_result
+from reflector.reflection.rules.stances import Stance, content_words
+from reflector.reflection.rules.steps import Step, read_call
 from reflector.transcripts.message import ToolCall, ToolResult
 
 _KEPT = 128

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from reflector.reflection.rule_table import Rule, found
-from reflector.reflection.words_of_agents import RULES as AGENT_RULES
-from reflector.reflection.words_of_people import RULES
+from reflector.reflection.rules.table import Rule, found
+from reflector.reflection.rules.words_of_agents import RULES as AGENT_RULES
+from reflector.reflection.rules.words_of_people import RULES
 
 Bearing = Literal["approves", "builds_on", "corrects", "symptom", "mixed", "continues", "asks", "other"]
 

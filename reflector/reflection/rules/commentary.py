@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 
-from reflector.reflection.chains import Chain
-from reflector.reflection.episode import Finding
-from reflector.reflection.rule_table import found
-from reflector.reflection.stances import content_words
-from reflector.reflection.words_of_agents import RULES
+from reflector.reflection.rules.chains import Chain
+from reflector.reflection.rules.episode import Finding
+from reflector.reflection.rules.table import found
+from reflector.reflection.rules.stances import content_words
+from reflector.reflection.rules.words_of_agents import RULES
 
 _RULES = {rule.id: rule for rule in RULES}
 #: A change that is undone to see a test fail is a check, not a change of mind.

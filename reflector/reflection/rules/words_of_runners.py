@@ -8,8 +8,8 @@ counted rows first.
 
 from __future__ import annotations
 
-from reflector.reflection.rule_table import Rule
-from reflector.reflection.rule_table import result_row as row
+from reflector.reflection.rules.table import Rule
+from reflector.reflection.rules.table import result_row as row
 
 _N = r"[1-9]\d*"
 

@@ -7,8 +7,8 @@ row matches an English word on its own, because the language of a message is not
 
 from __future__ import annotations
 
-from reflector.reflection.rule_table import Rule
-from reflector.reflection.rule_table import person_row as row
+from reflector.reflection.rules.table import Rule
+from reflector.reflection.rules.table import person_row as row
 
 OTHER_LANGUAGES: tuple[Rule, ...] = (
     row(

@@ -7,7 +7,7 @@ stands before them; only a find or a revert is evidence of its own.
 
 from __future__ import annotations
 
-from reflector.reflection.rule_table import Place, Rule, Signal, Strength
+from reflector.reflection.rules.table import Place, Rule, Signal, Strength
 
 
 def _row(
