@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import re
 
-from reflector.reflection.rules.episode import Episode
-from reflector.reflection.rules.evidence import EvidenceReader
 from reflector.reflection.protocol import Answer, Request
 from reflector.reflection.redaction import redact
+from reflector.reflection.rules.episode import Episode
+from reflector.reflection.rules.evidence import EvidenceReader
 from reflector.reflection.rules.table import VERSION
 from reflector.reflection.rules.verdicts import Judgement, judge, merge
 

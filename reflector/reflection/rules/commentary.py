@@ -10,8 +10,8 @@ import re
 
 from reflector.reflection.rules.chains import Chain
 from reflector.reflection.rules.episode import Finding
-from reflector.reflection.rules.table import found
 from reflector.reflection.rules.stances import content_words
+from reflector.reflection.rules.table import found
 from reflector.reflection.rules.words_of_agents import RULES
 
 _RULES = {rule.id: rule for rule in RULES}

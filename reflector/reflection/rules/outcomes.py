@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from reflector.reflection.rules.table import Rule, found
 from reflector.reflection.rules.steps import CHECKS, Step
+from reflector.reflection.rules.table import Rule, found
 from reflector.reflection.rules.words_of_failures import FAILING_LINES, MECHANICS, UNUSABLE
 from reflector.reflection.rules.words_of_runners import COUNTED
 from reflector.transcripts.message import ToolResult

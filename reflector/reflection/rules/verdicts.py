@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from reflector.reflection.rules.episode import Episode, Seen
 from reflector.reflection.protocol import Verdict
+from reflector.reflection.rules.episode import Episode, Seen
 from reflector.reflection.rules.steps import CHECKS
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from reflector.reflection.rules.table import Rule, found
 from reflector.reflection.rules.page import ALL_RULES, page
+from reflector.reflection.rules.table import Rule, found
 
 
 @pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.id)
