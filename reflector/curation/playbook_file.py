@@ -100,7 +100,13 @@ def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes,
     ]
     if taken:
         raise PlaybookRefused(path or project.playbook_json, taken)
-    new = [bullet for bullet in loaded.bullets if bullet.name not in rows]
+    # Entries without a name are known by what they say, or a second import would add them once more.
+    said = {(row.section, row.text) for row in rows.values() if row.status == "live"}
+    new = [
+        b
+        for b in loaded.bullets
+        if b.name not in rows and not (b.name in loaded.named_here and (b.section, b.text) in said)
+    ]
     if not new:
         return 0
     _keep(project, raw)
