@@ -22,7 +22,7 @@ from reflector.ledger.store import BulletRow, Ledger
 from reflector.reflection.redaction import clean
 from reflector.reflection.window import undecided
 from reflector.transcripts.citations import citations_of
-from reflector.transcripts.claude_code import read_messages
+from reflector.transcripts.citing import messages_at
 from reflector.transcripts.message import Tally
 from reflector.transcripts.scan import Scan, scan
 
@@ -132,13 +132,11 @@ def _take_in(ledger: Ledger, source: Source, window: WindowMode, *, may_be_there
 
 
 def _cited_names(source: Source, found: Scan, keys: frozenset[int]) -> list[str]:
-    """Names in order of first appearance. The transcript is parsed only when the scan saw a bracketed id."""
-    if not any(key in keys for key, _ in found.cited):
-        return []
+    """Names in order of first appearance, from the lines in which the scan saw a bracketed id."""
+    places = [(key, offset) for key, offset in found.cited if key in keys]
     names: dict[str, None] = {}
-    for message in read_messages(source.path, limit=source.limit):
-        if message.key in keys and message.origin == "model":
-            names.update(dict.fromkeys(citations_of(message)))
+    for message in messages_at(source.path, places):
+        names.update(dict.fromkeys(citations_of(message)))
     return list(names)
 
 
@@ -154,7 +152,7 @@ def _unread(tally: Tally) -> dict[str, Any]:
     """What the reader did not understand, only where there was something: a drift of the format shows here."""
     counted: dict[str, Any] = {
         name: value
-        for name in ("duplicates", "glued", "malformed", "unfinished_bytes")
+        for name in ("duplicates", "glued", "malformed", "oversized", "unfinished_bytes")
         if (value := getattr(tally, name))
     }
     if tally.unknown_types:
