@@ -174,31 +174,48 @@ def sweep(engine: sa.Engine) -> None:
 
 @contextmanager
 def _file_lock(url: sa.URL) -> Iterator[None]:
-    """The queue in front of BEGIN IMMEDIATE: the kernel wakes waiters in turn, SQLite's busy handler polls."""
-    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
-        yield
-        return
-    if find_spec("fcntl") is None:  # Windows: BEGIN IMMEDIATE and its busy timeout serialise, only less fairly
+    handle = open_lock(url)
+    if handle is None:
         yield
         return
     try:
-        handle = os.open(f"{url.database}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise LedgerUnavailable(
-            f"the ledger's lock {url.database}.lock cannot be opened ({error.strerror}); "
-            "check that its folder exists and that you may write there"
-        ) from error
-    try:
-        _queue_for(handle, url.database)
+        queue_for(handle, url)
         yield
     finally:
         os.close(handle)
 
 
-def _queue_for(handle: int, database: str) -> None:
-    """Wait for the lock in the kernel's queue, but not for ever: its holder may be stopped."""
+def open_lock(url: sa.URL) -> int | None:
+    """The file whose lock is the queue in front of BEGIN IMMEDIATE: the kernel wakes waiters in turn, SQLite's
+    busy handler polls. None where there is no such file or no such lock."""
+    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
+        return None
+    if find_spec("fcntl") is None:  # Windows: BEGIN IMMEDIATE and its busy timeout serialise, only less fairly
+        return None
+    try:
+        return os.open(f"{url.database}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise LedgerUnavailable(
+            f"the ledger's lock {url.database}.lock cannot be opened ({error.strerror}); "
+            "check that its folder exists and that you may write there"
+        ) from error
+
+
+def release(handle: int) -> None:
+    """Let the next writer in; the file stays open."""
     import fcntl
 
+    fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+def queue_for(handle: int, url: sa.URL) -> None:
+    """Wait for the lock in the kernel's queue, but not for ever: its holder may be stopped.
+
+    Raises LedgerLocked, after which the handle has to be closed, and LedgerUnavailable.
+    """
+    import fcntl
+
+    database = url.database
     failures: list[OSError] = []
 
     def wait() -> None:

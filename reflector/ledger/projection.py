@@ -11,12 +11,13 @@ is counted anew. Nothing is ever subtracted.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from reflector.ledger import event as ev
+from reflector.ledger.errors import LedgerCorrupt
 from reflector.ledger.record_keys import unpack_keys
 from reflector.playbook.counting import DEFAULT, Counting, is_counting
 from reflector.playbook.fold import MAX_TAGS, REDACTED, changes_playbook, verdict
@@ -26,8 +27,7 @@ CODE_VERSION = 1
 TABLES = "tables"
 
 
-@dataclass(frozen=True, slots=True)
-class Projected:
+class Projected(NamedTuple):
     """The part of an appended event that the projection reads."""
 
     position: int
@@ -38,6 +38,17 @@ class Projected:
     reflection_id: str | None
     target_id: str | None
     data: Mapping[str, Any] | None
+
+
+def projected_of(row: Sequence[Any], kept: Mapping[str, str | None]) -> Projected:
+    """A row of these columns, `data` as text; `kept` has the redactions' data by target. Raises LedgerCorrupt."""
+    try:
+        data = json.loads(row[7]) if row[7] is not None else json.loads(kept.get(row[1]) or "{}").get("kept")
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise LedgerCorrupt(
+            f"event {row[0]} ({row[2]}) does not hold JSON ({error}); run `reflector verify`"
+        ) from error
+    return Projected(row[0], row[1], row[2], row[3], row[4], row[5], row[6], data)
 
 
 class Statements:
@@ -70,6 +81,8 @@ class Projector:
 
     def __init__(self, statements: Statements) -> None:
         self.sql = statements
+        self._policy: Counting | None = None
+        self._retracts: bool | None = None
 
     def project(self, events: Iterable[Projected]) -> None:
         """Fold events into the tables, in order."""
@@ -95,8 +108,17 @@ class Projector:
 
     def counting(self) -> Counting:
         """The counting policy in force."""
-        row = self.sql.run("SELECT policy_id FROM projection WHERE playbook_id = ? AND name = ?", TABLES).fetchone()
-        return row[0] if row and is_counting(row[0]) else DEFAULT
+        if self._policy is None:
+            query = "SELECT policy_id FROM projection WHERE playbook_id = ? AND name = ?"
+            row = self.sql.run(query, TABLES).fetchone()
+            self._policy = row[0] if row and is_counting(row[0]) else DEFAULT
+        return self._policy
+
+    def _has_retractions(self) -> bool:
+        if self._retracts is None:
+            query = "SELECT 1 FROM retraction WHERE playbook_id = ? AND active = 1 LIMIT 1"
+            self._retracts = self.sql.run(query).fetchone() is not None
+        return self._retracts
 
     def _tagged(self, events: list[Projected]) -> None:
         covered: dict[str | None, int | None] = {}
@@ -126,17 +148,19 @@ class Projector:
             self._recount({name for name, _ in counted})
 
     def _increase(self, counted: Counter[tuple[str, int]]) -> None:
-        for column, value in (("helpful", 1), ("harmful", -1)):
-            rows = [(count, name) for (name, tag), count in counted.items() if tag == value and count]
-            if rows:
-                text = self.sql._text(
-                    f"UPDATE bullet SET {column} = {column} + ? WHERE playbook_id = ? AND name = ?"  # noqa: S608
-                )
-                self.sql.cursor.executemany(text, [(count, self.sql.id, name) for count, name in rows])
+        more: dict[str, list[int]] = {}
+        for (name, tag), count in counted.items():
+            more.setdefault(name, [0, 0])[tag < 0] += count
+        text = self.sql._text(
+            "UPDATE bullet SET helpful = helpful + ?, harmful = harmful + ? WHERE playbook_id = ? AND name = ?"
+        )
+        rows = [(helpful, harmful, self.sql.id, name) for name, (helpful, harmful) in more.items()]
+        if rows:
+            self.sql.cursor.executemany(text, rows)
 
     def _covered_from(self, reflection_id: str | None) -> int | None:
         """The position of this reflection's completion, if a retraction that came first covers it or its window."""
-        if not self.sql.run("SELECT 1 FROM retraction WHERE playbook_id = ? AND active = 1 LIMIT 1").fetchone():
+        if not self._has_retractions():
             return None
         completed = self._completed(reflection_id)
         if completed is None or not self._covered([event_id for event_id in completed[1:] if event_id]):
@@ -284,6 +308,7 @@ class Projector:
         target = event.target_id
         if target is None:
             return
+        self._retracts = None
         self.sql.run(
             "INSERT INTO retraction (playbook_id, event_id, target_id, active) VALUES (?, ?, ?, 1)",
             event.event_id,
@@ -359,6 +384,7 @@ class Projector:
         if is_counting(data.get("counting")):
             text = self.sql._text("UPDATE projection SET policy_id = ? WHERE playbook_id = ? AND name = ?")
             self.sql.cursor.execute(text, (data["counting"], self.sql.id, TABLES))
+            self._policy = data["counting"]
             self.recount_all()
 
 

@@ -8,9 +8,8 @@ Whatever needs no lock (canonical form, hashes) is done before it is taken.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
@@ -22,12 +21,13 @@ from reflector.ledger.admission import Prepared, new_bullets, prepare
 from reflector.ledger.canonical import genesis, next_chain
 from reflector.ledger.engines import claim_file, open_engine, shown, sqlite_url, sweep, write_transaction
 from reflector.ledger.errors import Conflict, LedgerTooNew, LedgerUnavailable, NameTaken, NoSuchTarget, translated
-from reflector.ledger.event import EVENT_REDACTED, Appended, Event, NewEvent, identity
+from reflector.ledger.event import EVENT_REDACTED, Appended, NewEvent, identity
 from reflector.ledger.migration import ensure_current
-from reflector.ledger.projection import CODE_VERSION, TABLES, Projected, Projector, Statements
+from reflector.ledger.projection import CODE_VERSION, TABLES, Projected, Projector, Statements, projected_of
 from reflector.ledger.reader import Reader
 from reflector.ledger.redaction import kept_facts
 from reflector.ledger.rows import BulletRow, Head, WindowRow
+from reflector.ledger.writer import Writer, Writing
 from reflector.playbook.counting import DEFAULT
 
 __all__ = ["BulletRow", "Head", "Ledger", "WindowRow", "utc_now"]
@@ -36,6 +36,10 @@ _INSERT = (
     "INSERT INTO event (playbook_id, position, event_id, type, schema_version, occurred_at, recorded_at, actor,"
     " session_id, reflection_id, target_id, data, data_hash, meta, chain)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_PAGE = (
+    "SELECT position, event_id, type, recorded_at, session_id, reflection_id, target_id, data FROM event"
+    " WHERE playbook_id = ? AND position > ? ORDER BY position LIMIT 2000"
 )
 _INSERT_PROJECTION = (
     "INSERT INTO projection (playbook_id, name, code_version, policy_id, position, state_hash)"
@@ -48,19 +52,12 @@ def utc_now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-@dataclass(slots=True)
-class _Writing:
-    """An open write transaction that holds the playbook's lock, and the head it found."""
-
-    connection: sa.Connection
-    sql: Statements
-    position: int
-    chain: str
-    recorded_at: str
-
-
 class Ledger(Reader):
     """One playbook's ledger in a database. Use `Ledger.open`, or as a context manager to close it."""
+
+    def __init__(self, engine: sa.Engine, playbook_id: int, name: str) -> None:
+        super().__init__(engine, playbook_id, name)
+        self._writer = Writer(engine, playbook_id)
 
     @classmethod
     def open(cls, url: str, playbook: str = "default") -> Self:
@@ -96,6 +93,7 @@ class Ledger(Reader):
 
     def close(self) -> None:
         """Release the database's connections."""
+        self._writer.close()
         self.engine.dispose()
 
     def __enter__(self) -> Self:
@@ -112,13 +110,13 @@ class Ledger(Reader):
         NoSuchTarget, NotCanonical or a LedgerError.
         """
         prepared = [prepare(event) for event in events]
-        with self._writing() as writing:
+        ids = [event.event_id for event in events]
+        with self._writing(ids) as writing:
             return self._append(writing, prepared)
 
-    def _append(self, writing: _Writing, prepared: list[Prepared]) -> list[Appended]:
-        sql = writing.sql
+    def _append(self, writing: Writing, prepared: list[Prepared]) -> list[Appended]:
+        sql, known = writing.sql, writing.known
         position, chain = writing.position, writing.chain
-        known = self._known(sql, [item.event.event_id for item in prepared])
         recorded_at = max(utc_now(), writing.recorded_at)
         answers: list[Appended] = []
         rows: list[tuple[object, ...]] = []
@@ -167,18 +165,6 @@ class Ledger(Reader):
             sql.cursor.execute(text, (position, chain, recorded_at, self.playbook_id))
         return answers
 
-    def _known(self, sql: Statements, ids: list[str]) -> dict[str, tuple[int, str]]:
-        known: dict[str, tuple[int, str]] = {}
-        for start in range(0, len(ids), 500):
-            chunk = ids[start : start + 500]
-            rows = sql.run(
-                "SELECT event_id, position, data_hash FROM event"  # noqa: S608
-                f" WHERE playbook_id = ? AND event_id IN ({', '.join('?' * len(chunk))})",
-                *chunk,
-            ).fetchall()
-            known.update((row[0], (row[1], row[2])) for row in rows)
-        return known
-
     def redact(self, event_id: str, *, reason: str, actor: str, bullets: Collection[str] | None = None) -> Appended:
         """Erase an event's text for ever: its data becomes NULL, its hash, facts and counts stay.
 
@@ -187,22 +173,17 @@ class Ledger(Reader):
         gone from it; a server's own copies (write-ahead log, dead rows) end with its vacuum.
         Raises NoSuchTarget, LedgerError for an event without text, AlreadyRetracted for a second redaction.
         """
-        with self._writing() as writing:
-            found = self._read(
-                writing.connection,
-                sa.select(tables.event).where(
-                    tables.event.c.playbook_id == self.playbook_id, tables.event.c.event_id == event_id
-                ),
-            )
-            if not found:
-                raise NoSuchTarget(f"event {event_id} is not in the ledger; look its id up with `reflector log`")
-            kept = kept_facts(found[0].type, found[0].data or {}, bullets)
-            data = {"reason": reason} if kept is None else {"reason": reason, "kept": kept}
-            event = NewEvent(EVENT_REDACTED, identity(EVENT_REDACTED, event_id), data, actor, target_id=event_id)
+        found = self.event(event_id)
+        if found is None:
+            raise NoSuchTarget(f"event {event_id} is not in the ledger; look its id up with `reflector log`")
+        kept = kept_facts(found.type, found.data or {}, bullets)
+        data = {"reason": reason} if kept is None else {"reason": reason, "kept": kept}
+        event = NewEvent(EVENT_REDACTED, identity(EVENT_REDACTED, event_id), data, actor, target_id=event_id)
+        with self._writing([event.event_id]) as writing:
             (answer,) = self._append(writing, [prepare(event)])
             if answer.added:
                 writing.sql.run("UPDATE event SET data = NULL WHERE playbook_id = ? AND event_id = ?", event_id)
-                self._rebuild(writing)
+                _rebuild(writing.sql)
         with translated(shown(self.engine.url)):
             sweep(self.engine)
         return answer
@@ -213,18 +194,7 @@ class Ledger(Reader):
         Appends nothing and calls nobody; readers see the old rows until it commits.
         """
         with self._writing() as writing:
-            self._rebuild(writing)
-
-    def _rebuild(self, writing: _Writing) -> None:
-        for table in tables.REBUILDABLE:
-            writing.sql.run(f"DELETE FROM {table.name} WHERE playbook_id = ?")  # noqa: S608
-        writing.sql.run("DELETE FROM projection WHERE playbook_id = ? AND name = ?", TABLES)
-        _start_projection(writing.sql)
-        projector = Projector(writing.sql)
-        position = 0
-        while page := self._page(writing.connection, position, None, None, None):
-            projector.project(_projected(page))
-            position = page[-1].position
+            _rebuild(writing.sql)
 
     def recount(self) -> None:
         """Rebuild every counter from the tag table: one GROUP BY over an index."""
@@ -238,13 +208,26 @@ class Ledger(Reader):
             writing.sql.run(_INSERT_PROJECTION, name, CODE_VERSION, "", position, state_hash)
 
     @contextmanager
-    def _writing(self) -> Iterator[_Writing]:
-        """A write transaction with the playbook's head row locked: every writer takes it first."""
-        with translated(shown(self.engine.url)), write_transaction(self.engine) as connection:
-            sql = self._statements(connection)
-            lock = " FOR UPDATE" if sql.postgres else ""
-            head = sql.run(f"SELECT position, chain, recorded_at FROM playbook WHERE id = ?{lock}").fetchone()  # noqa: S608
-            yield _Writing(connection, sql, *head)
+    def _writing(self, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
+        with translated(shown(self.engine.url)), self._writer.transaction(event_ids) as writing:
+            yield writing
+
+
+def _rebuild(sql: Statements) -> None:
+    for table in tables.REBUILDABLE:
+        sql.run(f"DELETE FROM {table.name} WHERE playbook_id = ?")  # noqa: S608
+    sql.run("DELETE FROM projection WHERE playbook_id = ? AND name = ?", TABLES)
+    _start_projection(sql)
+    redactions = sql.run(
+        "SELECT target_id, data FROM event WHERE playbook_id = ? AND type = ? AND type <> 'bullet.tagged'",
+        EVENT_REDACTED,
+    )
+    kept = dict(redactions.fetchall())
+    projector = Projector(sql)
+    position = 0
+    while page := sql.run(_PAGE, position).fetchall():
+        projector.project([projected_of(row, kept) for row in page])
+        position = page[-1][0]
 
 
 def _claim(engine: sa.Engine) -> None:
@@ -312,10 +295,3 @@ def _refuse_taken_names(sql: Statements, events: list[Projected]) -> None:
             if row is not None or name in seen:
                 raise NameTaken(event.event_id, name, row[0] if row is not None else seen[name])
             seen[name] = event.position
-
-
-def _projected(events: Iterable[Event]) -> Iterator[Projected]:
-    for e in events:
-        yield Projected(
-            e.position, e.event_id, e.type, e.recorded_at, e.session_id, e.reflection_id, e.target_id, e.data
-        )

@@ -1,0 +1,140 @@
+"""The connection that a ledger appends on, kept from one append to the next.
+
+Invariant: whoever is inside `transaction` holds the playbook's one lock, and whatever goes wrong inside leaves
+neither an open transaction nor the lock behind. Taking a connection from the pool, opening the lock's file
+and going through SQLAlchemy's transaction would cost as much as the append itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from reflector.ledger.engines import open_lock, queue_for, release
+from reflector.ledger.projection import Statements
+
+_HEAD = "SELECT position, chain, recorded_at FROM playbook WHERE id = ?"
+_KNOWN_SQLITE = (
+    "SELECT event_id, position, data_hash FROM event"
+    " WHERE playbook_id = ? AND event_id IN (SELECT value FROM json_each(?))"
+)
+_KNOWN_POSTGRES = "SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND event_id = ANY(?)"
+
+
+@dataclass(slots=True)
+class Writing:
+    """An open write transaction: the playbook's head, and (position, data hash) of the ids that it holds."""
+
+    sql: Statements
+    position: int
+    chain: str
+    recorded_at: str
+    known: dict[str, tuple[int, str]]
+
+
+class Writer:
+    """One playbook's way to write, used by one thread at a time; `close` it when the ledger is closed."""
+
+    def __init__(self, engine: sa.Engine, playbook_id: int) -> None:
+        self._engine = engine
+        self._playbook_id = playbook_id
+        self._postgres = engine.dialect.name == "postgresql"
+        self._turn = threading.Lock()
+        self._lock: int | None = None
+        self._pooled: sa.PoolProxiedConnection | None = None
+        self._sql: Statements | None = None
+
+    @contextmanager
+    def transaction(self, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
+        """A write transaction with the head locked; commits when the body ends well, else leaves nothing behind.
+
+        Raises the driver's errors and LedgerLocked.
+        """
+        with self._turn, self._queued():
+            connection, sql = self._kept()
+            try:
+                with self._pipelined(connection):
+                    yield self._begun(sql, event_ids)
+                    connection.commit()
+            except BaseException:
+                try:
+                    connection.rollback()
+                except Exception:  # noqa: BLE001  the connection is lost; the first error says why
+                    self._drop()
+                raise
+
+    def close(self) -> None:
+        """Give the connection back and let go of the lock's file."""
+        with self._turn:
+            if self._pooled is not None:
+                self._pooled.close()
+            self._pooled = self._sql = None
+            self._forget_lock()
+
+    def _begun(self, sql: Statements, event_ids: Sequence[str]) -> Writing:
+        head: Sequence[Any]
+        found: Sequence[Sequence[Any]] = ()
+        if not self._postgres:
+            sql.cursor.execute("BEGIN IMMEDIATE")
+            (head,) = sql.run(_HEAD).fetchall()
+            if event_ids:
+                found = sql.run(_KNOWN_SQLITE, json.dumps(event_ids)).fetchall()
+        else:
+            # Both are sent at once. The first may wait; what the second sees was committed before it ran.
+            heads = Statements(sql.cursor.connection.cursor(), "postgresql", sql.id)
+            heads.run(f"{_HEAD} FOR UPDATE")
+            if event_ids:
+                found = sql.run(_KNOWN_POSTGRES, list(event_ids)).fetchall()
+            (head,) = heads.cursor.fetchall()
+        return Writing(sql, head[0], head[1], head[2], {row[0]: (row[1], row[2]) for row in found})
+
+    def _pipelined(self, connection: Any) -> AbstractContextManager[Any]:
+        """On PostgreSQL: statements are sent without waiting for the answer of the one before."""
+        return connection.pipeline() if self._postgres else nullcontext()
+
+    def _kept(self) -> tuple[Any, Statements]:
+        connection: Any = self._pooled.driver_connection if self._pooled is not None else None
+        if connection is not None and self._postgres and select.select([connection.fileno()], [], [], 0)[0]:
+            # Nothing was asked of an idle connection: where there is something to read, the server closed it.
+            self._drop()
+        if self._pooled is None or self._sql is None:
+            self._pooled = self._engine.raw_connection()
+            connection = self._pooled.driver_connection
+            self._sql = Statements(connection.cursor(), self._engine.dialect.name, self._playbook_id)
+        return connection, self._sql
+
+    def _drop(self) -> None:
+        dropped, self._pooled, self._sql = self._pooled, None, None
+        if dropped is not None:
+            with suppress(Exception):
+                dropped.invalidate()
+
+    @contextmanager
+    def _queued(self) -> Iterator[None]:
+        if self._lock is None:
+            self._lock = open_lock(self._engine.url)
+            if self._lock is None:
+                yield
+                return
+        try:
+            queue_for(self._lock, self._engine.url)
+        except BaseException:
+            self._forget_lock()
+            raise
+        try:
+            yield
+        finally:
+            release(self._lock)
+
+    def _forget_lock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
