@@ -39,7 +39,7 @@ def is_postgres(ledger: Ledger) -> bool:
 def triggers_off(ledger: Ledger) -> Iterator[sa.Connection]:
     """A committed transaction in which the triggers are down and after which they stand: a clever forger's."""
     with ledger.engine.begin() as connection:
-        for name, table in _triggers(connection):
+        for name, table in _standing(connection):
             if connection.dialect.name == "sqlite":
                 connection.exec_driver_sql(f"DROP TRIGGER {name}")
             else:
@@ -48,7 +48,13 @@ def triggers_off(ledger: Ledger) -> Iterator[sa.Connection]:
         create_triggers(connection)
 
 
-def _triggers(connection: sa.Connection) -> list[tuple[str, str]]:
+def standing_triggers(ledger: Ledger) -> list[tuple[str, str]]:
+    """(trigger, its table), as the catalogue has them."""
+    with ledger.engine.connect() as connection:
+        return _standing(connection)
+
+
+def _standing(connection: sa.Connection) -> list[tuple[str, str]]:
     if connection.dialect.name == "sqlite":
         query = "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger'"
     else:

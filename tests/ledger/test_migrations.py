@@ -1,0 +1,211 @@
+"""The schema: what the migrations make is what the code expects, from any earlier revision, with data in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from reflector.ledger import migration, tables
+from reflector.ledger.engines import open_engine, sqlite_url, write_transaction
+from reflector.ledger.migration import HEAD_REVISION, create_triggers, ensure_current, trigger_files, upgrade
+from reflector.ledger.store import Ledger
+from reflector.ledger.verify import verify
+from reflector.resources import resource_dir
+from tests.conftest import Postgres
+
+from . import sql
+from .events import added, history
+
+
+def _revisions() -> list[str]:
+    config = Config()
+    config.set_main_option("script_location", str(resource_dir("migrations")))
+    return [script.revision for script in reversed(list(ScriptDirectory.from_config(config).walk_revisions()))]
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database without any table."""
+    if request.param == "sqlite":
+        yield sqlite_url(tmp_path / "empty.db")
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    with server.database(empty=True) as url:
+        yield url
+
+
+def test_the_code_knows_the_newest_revision_and_revisions_sort_as_they_follow() -> None:
+    revisions = _revisions()
+    assert revisions[-1] == HEAD_REVISION
+    assert revisions == sorted(revisions)
+    assert all(re.fullmatch(r"\d{4}", revision) for revision in revisions)
+
+
+def test_the_migrations_make_the_tables_that_the_code_declares(ledger: Ledger) -> None:
+    with ledger.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
+        assert [
+            difference
+            for difference in compare_metadata(context, tables.metadata)
+            if "alembic_version" not in str(difference)
+        ] == []
+
+
+def test_keys_constraints_and_partial_indexes_are_the_declared_ones_too(ledger: Ledger, tmp_path: Path) -> None:
+    """Alembic compares neither primary keys nor checks nor the conditions of partial indexes: made anew, they agree."""
+
+    def described(inspector: sa.Inspector) -> dict[str, object]:
+        return {
+            name: {
+                "columns": {c["name"]: (str(c["type"]), c["nullable"]) for c in inspector.get_columns(name)},
+                "key": inspector.get_pk_constraint(name)["constrained_columns"],
+                "unique": sorted(tuple(u["column_names"]) for u in inspector.get_unique_constraints(name)),
+                "foreign": sorted(
+                    (tuple(f["constrained_columns"]), f["referred_table"]) for f in inspector.get_foreign_keys(name)
+                ),
+                "checks": sorted(
+                    (str(c["name"]), c["sqltext"].strip("()")) for c in inspector.get_check_constraints(name)
+                ),
+                "indexes": sorted(
+                    (str(i["name"]), tuple(i["column_names"]), bool(i["unique"])) for i in inspector.get_indexes(name)
+                ),
+            }
+            for name in tables.metadata.tables
+        }
+
+    migrated = described(sa.inspect(ledger.engine))
+    if sql.is_postgres(ledger):
+        with ledger.engine.connect() as connection:
+            connection.exec_driver_sql("CREATE SCHEMA declared")
+            connection.exec_driver_sql("SET search_path = declared")
+            tables.metadata.create_all(connection)
+            declared = described(sa.inspect(connection))
+            conditions = (
+                "SELECT indexname, regexp_replace(indexdef, '(public|declared)\\.', '')"
+                " FROM pg_indexes WHERE schemaname = '{}'"
+            )
+            indexes = [
+                {row[0]: row[1] for row in connection.exec_driver_sql(conditions.format(schema))}
+                for schema in ("public", "declared")
+            ]
+            indexes[0].pop("alembic_version_pkc")
+            assert indexes[0] == indexes[1]
+    else:
+        engine = open_engine(sqlite_url(tmp_path / "declared.db"))
+        tables.metadata.create_all(engine)
+        declared = described(sa.inspect(engine))
+        query = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND type <> 'trigger' AND name NOT LIKE {}"
+        with engine.connect() as connection:
+            made = {name: _words(text) for name, text in connection.exec_driver_sql(query.format("'sqlite_%'"))}
+        engine.dispose()
+        standing = {str(name): _words(str(text)) for name, text in sql.rows(ledger, query.format("'sqlite_%'"))}
+        standing.pop("alembic_version")
+        assert standing == made
+    assert migrated == declared
+
+
+def _words(statement: str) -> list[str]:
+    return re.findall(r"[^\s(),\"]+|[(),]", statement)
+
+
+def test_every_trigger_has_a_file_on_each_engine_and_stands_in_a_new_ledger(ledger: Ledger) -> None:
+    names = {name for name, _ in sql.standing_triggers(ledger)}
+    assert names == set(trigger_files(ledger.engine.dialect.name))
+    assert len(names) >= 6
+
+
+@pytest.mark.parametrize("start", _revisions())
+def test_a_ledger_of_any_revision_is_upgraded_with_its_data_and_its_triggers(empty_url: str, start: str) -> None:
+    engine = open_engine(empty_url)
+    with write_transaction(engine) as connection:
+        upgrade(connection, start)
+        _insert_history(connection)
+    with engine.connect() as connection:
+        before = [tuple(row) for row in connection.exec_driver_sql("SELECT event_id, data, chain FROM event")]
+    engine.dispose()
+    with Ledger.open(empty_url) as ledger:
+        assert sql.rows(ledger, "SELECT version_num FROM alembic_version") == [(HEAD_REVISION,)]
+        assert sql.rows(ledger, "SELECT event_id, data, chain FROM event") == before
+        assert [finding for finding in verify(ledger) if finding.code == "trigger"] == []
+        ledger.rebuild()
+        ledger.append([added("oth-001")])
+        assert [finding for finding in verify(ledger) if finding.code != "projection"] == []
+        for statement in ("UPDATE event SET data = NULL", "DELETE FROM event"):
+            with pytest.raises(sa.exc.DBAPIError, match="append-only"):
+                sql.run(ledger, statement)
+
+
+def _insert_history(connection: sa.Connection) -> None:
+    """Events as the first revision could hold them; later columns must have a default."""
+    with Ledger.open("sqlite://") as source:
+        source.append(history())
+        playbook = sql.rows(source, "SELECT id, name, origin, 0, chain, recorded_at FROM playbook")[0]
+        columns = [column.name for column in tables.event.columns]
+        rows = sql.rows(source, f"SELECT {', '.join(columns)} FROM event ORDER BY position")
+        head = sql.rows(source, "SELECT position, chain, recorded_at FROM playbook")[0]
+    mark = "%s" if connection.dialect.name == "postgresql" else "?"
+    names = "id, name, origin, position, chain, recorded_at"
+    connection.exec_driver_sql(f"INSERT INTO playbook ({names}) VALUES ({', '.join([mark] * 6)})", playbook)
+    insert = f"INSERT INTO event ({', '.join(columns)}) VALUES ({', '.join([mark] * len(columns))})"
+    for row in rows:
+        connection.exec_driver_sql(insert, row)
+    connection.exec_driver_sql(f"UPDATE playbook SET position = {mark}, chain = {mark}, recorded_at = {mark}", head)
+
+
+def test_an_interrupted_migration_leaves_the_database_as_it_was(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("in the middle")
+
+    engine = open_engine(empty_url)
+    with monkeypatch.context() as patched:
+        # env.py takes it from there, after the tables were made.
+        patched.setattr(migration, "create_triggers", fail)
+        with pytest.raises(RuntimeError, match="in the middle"):
+            ensure_current(engine)
+    assert sa.inspect(engine).get_table_names() == []
+    engine.dispose()
+    with Ledger.open(empty_url) as ledger:
+        assert list(verify(ledger)) == []
+
+
+def test_a_current_ledger_is_opened_without_alembic(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("migrations ran on a current ledger")
+
+    monkeypatch.setattr(migration, "upgrade", fail)
+    with Ledger.open(ledger.engine.url.render_as_string(hide_password=False)) as again:
+        assert again.head() == ledger.head()
+
+
+def test_triggers_come_back_whatever_a_migration_did_to_their_table(ledger: Ledger) -> None:
+    ledger.append(history())
+    with ledger.engine.connect() as connection:
+        if connection.dialect.name == "sqlite":
+            connection.connection.cursor().execute("PRAGMA foreign_keys=OFF")
+            # What a batch migration does: a copy takes the table's place, and its triggers are gone.
+            statement = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE name = 'event'").scalar_one()
+            connection.exec_driver_sql(statement.replace("CREATE TABLE event", "CREATE TABLE event_copy"))
+            connection.exec_driver_sql("INSERT INTO event_copy SELECT * FROM event")
+            connection.exec_driver_sql("DROP TABLE event")
+            connection.exec_driver_sql("ALTER TABLE event_copy RENAME TO event")
+        else:
+            for name in ("event_no_update", "event_no_delete", "event_in_order", "event_no_truncate"):
+                connection.exec_driver_sql(f"DROP TRIGGER {name} ON event")
+        connection.commit()
+    names = {"event_no_update", "event_no_delete", "event_in_order"}
+    assert {name for name, _ in sql.standing_triggers(ledger)}.isdisjoint(names)
+    with ledger.engine.begin() as connection:
+        create_triggers(connection)
+    assert list(verify(ledger)) == []
+    with pytest.raises(sa.exc.DBAPIError, match="append-only"):
+        sql.run(ledger, "DELETE FROM event")
