@@ -30,13 +30,19 @@ class SessionStory:
 
 def session_story(ledger: Ledger, session_id: str) -> SessionStory:
     """All that is known of a session, by its id or the unique beginning of one. Raises UnknownSession."""
-    known = dict.fromkeys(window.session_id for window in ledger.windows() if window.session_id)
-    if session_id not in known:
-        candidates = [name for name in known if name.startswith(session_id)]
-        if len(candidates) != 1:
-            raise UnknownSession(session_id, candidates)
-        session_id = candidates[0]
+    session_id = session_named(ledger, session_id)
     return SessionStory(session_id, ledger.windows(session_id), list(ledger.events(session_id=session_id)))
+
+
+def session_named(ledger: Ledger, session_id: str) -> str:
+    """A session's whole id, from it or from the unique beginning of it. Raises UnknownSession."""
+    known = dict.fromkeys(window.session_id for window in ledger.windows() if window.session_id)
+    if session_id in known:
+        return session_id
+    candidates = [name for name in known if name.startswith(session_id)]
+    if len(candidates) != 1:
+        raise UnknownSession(session_id, candidates)
+    return candidates[0]
 
 
 def summary(event: Event) -> str:

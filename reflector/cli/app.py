@@ -7,6 +7,7 @@ traceback is a bug of ours. A command's module is imported when the command runs
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -68,6 +69,12 @@ class _Commands(click.Group):
             hint = f" Did you mean '{near[0]}'?" if near else " See 'reflector --help'."
             ctx.fail(f"no command '{args[0]}'.{hint}")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise _ReaderGone from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -145,12 +152,15 @@ def run(arguments: list[str] | None = None) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as error:
-        error.show()
+        # Shown by our own hand: an argument may be a hostile file name.
+        told = io.StringIO()
+        error.show(told)
+        print(_shown(told.getvalue().rstrip("\n")), file=sys.stderr)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         print("reflector: stopped; what was taken in stays, run the same command again", file=sys.stderr)
         return 130
-    except BrokenPipeError:
+    except (BrokenPipeError, _ReaderGone):
         # The reader (`| head`) has seen enough; keep the interpreter from complaining about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -158,10 +168,12 @@ def run(arguments: list[str] | None = None) -> int:
         code = _known(error)
         if code is None:
             raise
-        from reflector.cli.output import safe
-
-        print(f"reflector: {safe(_words(error))}", file=sys.stderr)
+        print(f"reflector: {_shown(_words(error))}", file=sys.stderr)
         return code
+
+
+class _ReaderGone(Exception):
+    """A broken pipe, before click makes an exit code of its own from it."""
 
 
 def _known(error: Exception) -> int | None:
@@ -180,6 +192,12 @@ def _known(error: Exception) -> int | None:
 
 
 def _words(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror or error}"
-    return str(error)
+    from reflector.cli.output import os_error_words
+
+    return os_error_words(error) if isinstance(error, OSError) else str(error)
+
+
+def _shown(text: str) -> str:
+    from reflector.cli.output import safe
+
+    return safe(text)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from reflector.cli.app import Place
 from reflector.cli.output import note, print_json, safe, short_id, short_time, table
 
+if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger
+
 
 @click.command()
 @click.option("-n", "--last", type=click.IntRange(min=1), default=50, show_default=True, help="How many, the newest.")
 @click.option("--all", "everything", is_flag=True, help="From the first event on.")
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only events of this type; repeatable.")
-@click.option("--session", "session_id", help="Only events of this session.")
+@click.option("--session", "session_id", help="Only events of this session, by its id or the beginning of one.")
 @click.option("--event", "event_id", help="Only the event of this id.")
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @click.pass_obj
@@ -37,8 +41,10 @@ def log(
         if name not in TYPES:
             raise click.UsageError(f"{name!r} is not an event type; the types are {', '.join(sorted(TYPES))}")
     with place.reading() as ledger:
+        if session_id is not None:
+            session_id = _session_named(ledger, session_id)
         if event_id is not None:
-            found = ledger.event(event_id)
+            found = ledger.event(event_id) if event_id.isascii() else None
             events = [found] if found else []
         elif types or session_id or everything:
             stream = ledger.events(types=types or None, session_id=session_id)
@@ -112,13 +118,7 @@ def session(place: Place, session_id: str, as_json: bool) -> None:
     from reflector.audit import history
 
     with place.reading() as ledger:
-        try:
-            story = history.session_story(ledger, session_id)
-        except history.UnknownSession as error:
-            found = f"; it could be {', '.join(error.candidates[:5])}" if error.candidates else ""
-            raise click.UsageError(
-                f"no session {safe(session_id)!r} is recorded{found}. See 'reflector log'."
-            ) from error
+        story = history.session_story(ledger, _session_named(ledger, session_id))
     if as_json:
         print_json(
             {
@@ -133,3 +133,14 @@ def session(place: Place, session_id: str, as_json: bool) -> None:
     click.echo(f"{len(story.windows)} windows: {', '.join(states)}\n")
     rows = [(e.position, short_time(e.recorded_at), e.type, e.actor, history.summary(e)) for e in story.events]
     table(("position", "recorded", "event", "actor", "what"), rows, numbers=("position",))
+
+
+def _session_named(ledger: Ledger, session_id: str) -> str:
+    """The whole id of a session; a usage error where it is none or the beginning of several."""
+    from reflector.audit import history
+
+    try:
+        return history.session_named(ledger, session_id)
+    except history.UnknownSession as error:
+        found = f"; it could be {', '.join(error.candidates[:5])}" if error.candidates else ""
+        raise click.UsageError(f"no session {session_id!r} is recorded{found}. See 'reflector log'.") from error

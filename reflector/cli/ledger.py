@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from reflector.cli.app import Place
 from reflector.cli.output import note, print_json, safe
+
+if TYPE_CHECKING:
+    from reflector.project import Project
 
 
 @click.command()
@@ -26,6 +30,7 @@ def rebuild(place: Place, check: bool) -> None:
 
     project = place.project()
     if check:
+        _needs_ledger(project)
         with project.open_ledger() as ledger:
             playbook = fold(ledger.events())
             wanted = dump(playbook.bullets(), playbook.updated_at).decode()
@@ -75,10 +80,7 @@ def verify(place: Place, anchor: str | None, print_head: bool, mend_triggers: bo
             )
         published = Anchor(int(position), chain)
     project = place.project()
-    if not project.has_ledger():
-        raise click.UsageError(
-            f"there is no ledger in {project.root}; it begins with the first `reflector ingest` or hook"
-        )
+    _needs_ledger(project)
     with project.open_ledger() as ledger:
         if mend_triggers:
             with write_transaction(ledger.engine) as connection:
@@ -95,3 +97,11 @@ def verify(place: Place, anchor: str | None, print_head: bool, mend_triggers: bo
             click.echo(f"{head.position}:{head.chain}")
     if findings:
         raise click.exceptions.Exit(1)
+
+
+def _needs_ledger(project: Project) -> None:
+    """Proof about nothing would make a ledger to have something to prove."""
+    if not project.has_ledger():
+        raise click.UsageError(
+            f"there is no ledger in {project.root}; it begins with the first `reflector ingest` or hook"
+        )

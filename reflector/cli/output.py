@@ -7,25 +7,34 @@ width; a pipe gets every character. JSON is one document a command, and escapes 
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import re
 import shutil
 import sys
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
-from reflector.reflection.redaction import clean
+from reflector.reflection.redaction import clean, visible
 
 #: Characters that JSON may leave as they are but a terminal obeys or hides.
 _UNSAFE = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 
+#: Columns that the last one of a table keeps on a narrow terminal, and each other one.
+_LAST = 24
+_LEAST = 6
+
+#: What ends or overwrites a line besides a line feed.
+_BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+
 
 def safe(text: str) -> str:
-    """Text of several lines, fit for a terminal."""
-    return "\n".join(clean(line, 20_000) for line in text.split("\n"))
+    """Text of several lines, fit for a terminal; its indentation stays."""
+    return "\n".join(_BREAKS.sub(" ", visible(line))[:20_000].rstrip() for line in text.split("\n"))
 
 
 def print_json(value: Any) -> None:
@@ -62,30 +71,79 @@ def _cell(value: object) -> object:
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[str] = ()) -> None:
     """A table: the last column takes the room that is left on a terminal, and all it needs in a pipe.
 
-    `numbers` are the columns that stand to the right.
+    `numbers` are the columns that stand to the right; they are never cut.
     """
     cells = [[clean("" if cell is None else str(cell), 2_000) for cell in row] for row in rows]
-    widths = [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(columns)]
-    if sys.stdout.isatty():
-        room = shutil.get_terminal_size((100, 24)).columns - sum(widths[:-1]) - 2 * (len(columns) - 1)
-        widths[-1] = max(12, min(widths[-1], room))
+    widths = [max([_width(name), *(_width(row[i]) for row in cells)]) for i, name in enumerate(columns)]
     right = {index for index, name in enumerate(columns) if name in numbers}
+    if sys.stdout.isatty():
+        _fit(widths, shutil.get_terminal_size((100, 24)).columns - 2 * (len(columns) - 1), right)
     click.secho(_line(list(columns), widths, right), bold=True)
     for row in cells:
         click.echo(_line(row, widths, right))
 
 
+def _fit(widths: list[int], room: int, fixed: set[int]) -> None:
+    """Make the columns narrower until they fit: the last one first, then the widest of the others."""
+    last = len(widths) - 1
+    widths[last] = max(min(widths[last], _LAST), min(widths[last], room - sum(widths[:last])))
+    while sum(widths) > room:
+        widest = max((i for i in range(last) if i not in fixed), key=lambda i: widths[i], default=last)
+        if widths[widest] <= _LEAST:
+            return
+        widths[widest] -= 1
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal a text takes: Chinese letters two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        for letter in text
+    )
+
+
+def _cut(text: str, width: int) -> str:
+    if _width(text) <= width:
+        return text
+    while _width(text) > width - 1:
+        text = text[: min(len(text) - 1, width - 1)]
+    return text + "…"
+
+
 def _line(cells: list[str], widths: list[int], right: set[int]) -> str:
     parts = []
     for index, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        shown = cell if len(cell) <= width else cell[: width - 1] + "…"
-        parts.append(shown.rjust(width) if index in right else shown.ljust(width))
+        shown = _cut(cell, width)
+        padding = " " * (width - _width(shown))
+        parts.append(padding + shown if index in right else shown + padding)
     return "  ".join(parts).rstrip()
 
 
 def note(text: str) -> None:
     """A line for the person, beside the output, on stderr."""
     click.echo(safe(text), err=True)
+
+
+#: What a person can do about an error of the system; for others its own words must do.
+_WAYS_OUT = {
+    errno.ENOENT: "check the path",
+    errno.EISDIR: "a file is wanted, not a folder",
+    errno.EACCES: "check its permissions",
+    errno.EPERM: "check its permissions",
+    errno.EROFS: "check its permissions",
+    errno.ENOSPC: "free some space, then run the same command again",
+    errno.EDQUOT: "free some space, then run the same command again",
+}
+
+
+def os_error_words(error: OSError, name: object = None) -> str:
+    """An error of the system: the file (`name`, else the error's own), what is wrong, the way out."""
+    where = name or error.filename
+    what = error.strerror or str(error)
+    told = f"{where}: {what}" if where is not None else what
+    return f"{told}; {_WAYS_OUT[error.errno]}" if error.errno in _WAYS_OUT else told
 
 
 def short_time(stamp: str) -> str:

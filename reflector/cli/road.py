@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import note, safe, short_id, table
+from reflector.cli.output import note, os_error_words, safe, short_id, table
 from reflector.config import BACKENDS
 
 if TYPE_CHECKING:
@@ -46,9 +46,12 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
             for path in bar:
                 try:
                     rows.append((path.name, *_ingest_one(road, path, window)))
-                except (OSError, ValueError) as error:
-                    reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-                    failed.append(f"{path}: {reason.removeprefix(f'{path}: ')}")
+                except IsADirectoryError:
+                    failed.append(f"{path}: is a folder; name the files in it, such as {path / '*.jsonl'}")
+                except OSError as error:
+                    failed.append(os_error_words(error, path))
+                except ValueError as error:
+                    failed.append(f"{path}: {error}")
         road.write()
     if rows:
         table(("file", "session", "new", "cited", "reflection"), rows, numbers=("new",))
@@ -70,7 +73,7 @@ def _ingest_one(road: Road, path: Path, window: str) -> tuple[object, ...]:
         source = source_of(delivery)
         if source is None:
             spool.settle(delivery)
-            return ("", 0, "", "a hook event without a transcript")
+            return ("", 0, "", "nothing ends with this event")
         try:
             taken = road.take(source, window="whole" if window == "whole" else "new")
         except (OSError, ValueError) as error:

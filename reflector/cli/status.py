@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import print_json, safe
+from reflector.cli.output import os_error_words, print_json, safe
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -27,8 +28,8 @@ def status(place: Place, as_json: bool) -> None:
         print_json(facts)
     else:
         _tell(facts)
-    trouble = facts["spool"]["failed"] or facts["spool"]["broken"] or facts["windows"].get("failed")
-    if trouble or facts["windows"].get("given_up"):
+    spool, windows = facts["spool"], facts["windows"]
+    if spool["failed"] or spool["broken"] or windows.get("failed") or windows.get("given_up") or facts["problems"]:
         raise click.exceptions.Exit(1)
 
 
@@ -41,6 +42,7 @@ def _facts(project: Project) -> dict[str, Any]:
         "backend": project.config.backend,
         "ledger": None,
         "bullets": 0,
+        "problems": _problems(project),
         "windows": {},
         "spool": {
             "pending": counts.pending,
@@ -50,12 +52,38 @@ def _facts(project: Project) -> dict[str, Any]:
                 for f in spool.failed(project.spool_dir)
             ],
             "broken": [path.name for path in spool.broken(project.spool_dir)],
+            "elsewhere": _elsewhere(),
         },
         "failures": [],
     }
     if project.has_ledger():
         facts.update(_ledger_facts(project))
     return facts
+
+
+def _problems(project: Project) -> list[str]:
+    """What keeps playbook.json from being taken in."""
+    from reflector.playbook.document import load
+
+    try:
+        raw = project.playbook_json.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        return [os_error_words(error)]
+    return [str(problem) for problem in load(raw).problems]
+
+
+def _elsewhere() -> int:
+    """Deliveries kept with the user because their project could not be written, of whatever project."""
+    from reflector.hooks import spool
+    from reflector.hooks.fallback import fallback_state
+
+    kept = fallback_state()
+    if not kept:
+        return 0
+    counts = spool.counts(Path(kept) / "spool")
+    return counts.pending + counts.waiting + counts.failed + counts.broken
 
 
 def _ledger_facts(project: Project) -> dict[str, Any]:
@@ -101,8 +129,12 @@ def _tell(facts: dict[str, Any]) -> None:
         windows = ", ".join(f"{count} {state}" for state, count in sorted(facts["windows"].items()))
         lines.append(("windows", windows or "none"))
     lines.append(("spool", f"{spool['pending']} pending, {spool['waiting']} waiting for their session's end"))
+    if spool["elsewhere"]:
+        lines.append(("", f"{spool['elsewhere']} in your own state folder, of projects that could not be written"))
     for name, value in lines:
         click.echo(f"{name:<9} {safe(value)}")
+    for problem in facts["problems"]:
+        click.echo(safe(f"refused   playbook.json: {problem}"))
     for failure in spool["failed"]:
         click.echo(safe(f"failed    {failure['delivery']} (tried {failure['attempts']} times): {failure['error']}"))
     for name in spool["broken"]:

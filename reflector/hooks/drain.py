@@ -16,6 +16,7 @@ from pathlib import Path
 
 from reflector.curation.playbook_file import sync
 from reflector.hooks import spool
+from reflector.hooks.fallback import fallback_state
 from reflector.hooks.injection import write_injection
 from reflector.hooks.spool import Delivery
 from reflector.ledger.store import Ledger
@@ -90,7 +91,7 @@ class Road:
         """
         synced = sync(self.ledger, self.project)
         if synced.kept_aside is not None:
-            self.notes.append(
+            self._note(
                 f"{self.project.playbook_json} was no playbook; it was written anew from the ledger, "
                 f"and what stood there is kept as {synced.kept_aside}"
             )
@@ -99,7 +100,11 @@ class Road:
             try:
                 write_injection(self.project.root)
             except ValueError as error:  # a person's own template; counting does not wait for its mending
-                self.notes.append(f"the agent is not told the playbook as it is now: {error}")
+                self._note(f"the agent is not told the playbook as it is now: {error}")
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
 
 
 @contextmanager
@@ -149,6 +154,8 @@ def _drain_once(road: Road, done: Drained, *, retry_failed: bool, progress: Call
     spool.sweep(folder)
     if retry_failed:
         spool.retry_failed(folder)
+        if kept := fallback_state():
+            spool.retry_failed(Path(kept) / "spool")
     _claim_idle(road)
     while deliveries := spool.pending_for(road.project.root):
         for delivery in deliveries:
