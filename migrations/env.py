@@ -6,9 +6,10 @@ table drops its triggers without a word, and an append-only ledger without trigg
 
 from alembic import context
 
-from reflector.ledger.migration import create_triggers
+from reflector.ledger.migration import create_triggers, drop_triggers
 
 connection = context.config.attributes["connection"]
+drop_triggers(connection)
 context.configure(connection=connection, target_metadata=None, transactional_ddl=True)
 with context.begin_transaction():
     context.run_migrations()

@@ -159,6 +159,33 @@ def write_transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
             yield writing
 
 
+@contextmanager
+def migration_transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """A write transaction in which a migration may put a copy in the place of a SQLite table.
+
+    Foreign keys are off inside, for the table that goes is pointed at; they are checked before the commit.
+    """
+    if engine.dialect.name != "sqlite":
+        with write_transaction(engine) as connection:
+            yield connection
+        return
+    with _file_lock(engine.url), engine.connect() as connection:
+        pragma = connection.connection.cursor()
+        pragma.execute("PRAGMA foreign_keys=OFF")  # does nothing once a transaction has begun
+        try:
+            writing = connection.execution_options(reflector_write=True)
+            with writing.begin():
+                yield writing
+                broken = writing.exec_driver_sql("PRAGMA foreign_key_check").first()
+                if broken is not None:
+                    raise LedgerCorrupt(
+                        f"a row of {broken[0]} in {engine.url.database} points to a {broken[2]} that is gone; the "
+                        "schema was left as it is. Restore a backup"
+                    )
+        finally:
+            pragma.execute("PRAGMA foreign_keys=ON")
+
+
 def sweep(engine: sa.Engine) -> None:
     """Rewrite a SQLite ledger's file, so that what was erased is in no free page and in no write-ahead log."""
     if engine.dialect.name != "sqlite":

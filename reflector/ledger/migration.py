@@ -11,7 +11,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from reflector.ledger.engines import shown, write_transaction
+from reflector.ledger.engines import migration_transaction, shown
 from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew
 from reflector.ledger.tables import metadata
 from reflector.resources import resource_dir
@@ -30,7 +30,7 @@ def ensure_current(engine: sa.Engine) -> None:
     with engine.connect() as connection:
         if _is_current(connection):
             return
-    with write_transaction(engine) as connection:
+    with migration_transaction(engine) as connection:
         if engine.dialect.name == "postgresql":
             # Two first uses at once would both create the tables; appends never take this lock.
             connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtext('reflector.migration'))")
@@ -80,6 +80,13 @@ def upgrade(connection: sa.Connection, to: str = "head") -> None:
 def trigger_files(dialect: str) -> dict[str, Path]:
     """The SQL file of each trigger an engine must have, by trigger name, in order of creation."""
     return {path.stem: path for path in sorted((resource_dir("migrations") / "triggers" / dialect).glob("*.sql"))}
+
+
+def drop_triggers(connection: sa.Connection) -> None:
+    """Take SQLite's triggers down for a migration: it checks each of them when a table is renamed."""
+    if connection.dialect.name == "sqlite":
+        for name in trigger_files("sqlite"):
+            connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {name}")
 
 
 def create_triggers(connection: sa.Connection) -> None:

@@ -64,8 +64,11 @@ class Statements:
 
     def run(self, sql: str, *values: object) -> Any:
         """Execute with `?` placeholders; the first is always the playbook's id."""
-        self.cursor.execute(self._text(sql), (self.id, *values))
-        return self.cursor
+        # In a pipeline a cursor takes the first answer that arrives for it, which may be that of the statement
+        # before: a question gets a cursor of its own there.
+        cursor = self.cursor.connection.cursor() if self.postgres else self.cursor
+        cursor.execute(self._text(sql), (self.id, *values))
+        return cursor
 
     def many(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
         """Execute for each row; the first placeholder is the playbook's id, the rest are the row."""

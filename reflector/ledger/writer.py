@@ -89,11 +89,10 @@ class Writer:
                 found = sql.run(_KNOWN_SQLITE, json.dumps(event_ids)).fetchall()
         else:
             # Both are sent at once. The first may wait; what the second sees was committed before it ran.
-            heads = Statements(sql.cursor.connection.cursor(), "postgresql", sql.id)
-            heads.run(f"{_HEAD} FOR UPDATE")
+            locked = sql.run(f"{_HEAD} FOR UPDATE")
             if event_ids:
                 found = sql.run(_KNOWN_POSTGRES, list(event_ids)).fetchall()
-            (head,) = heads.cursor.fetchall()
+            (head,) = locked.fetchall()
         return Writing(sql, head[0], head[1], head[2], {row[0]: (row[1], row[2]) for row in found})
 
     def _pipelined(self, connection: Any) -> AbstractContextManager[Any]:

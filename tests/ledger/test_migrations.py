@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from alembic.script import ScriptDirectory
 
 from reflector.ledger import migration, tables
 from reflector.ledger.engines import open_engine, sqlite_url, write_transaction
-from reflector.ledger.migration import HEAD_REVISION, create_triggers, ensure_current, trigger_files, upgrade
+from reflector.ledger.migration import HEAD_REVISION, ensure_current, trigger_files, upgrade
 from reflector.ledger.store import Ledger
 from reflector.ledger.verify import verify
 from reflector.resources import resource_dir
@@ -187,25 +188,39 @@ def test_a_current_ledger_is_opened_without_alembic(ledger: Ledger, monkeypatch:
         assert again.head() == ledger.head()
 
 
-def test_triggers_come_back_whatever_a_migration_did_to_their_table(ledger: Ledger) -> None:
+_BATCH = """
+from alembic import op
+
+revision = "9998"
+down_revision = "{head}"
+
+
+def upgrade() -> None:
+    with op.batch_alter_table("event") as batch:
+        batch.alter_column("actor", nullable=False)
+    op.execute("DROP INDEX IF EXISTS event_by_session")
+"""
+
+
+def test_a_migration_that_makes_the_event_table_anew_keeps_its_rows_and_its_triggers(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch migration recreates a table and silently drops its triggers; PostgreSQL alters it in place."""
     ledger.append(history())
-    with ledger.engine.connect() as connection:
-        if connection.dialect.name == "sqlite":
-            connection.connection.cursor().execute("PRAGMA foreign_keys=OFF")
-            # What a batch migration does: a copy takes the table's place, and its triggers are gone.
-            statement = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE name = 'event'").scalar_one()
-            connection.exec_driver_sql(statement.replace("CREATE TABLE event", "CREATE TABLE event_copy"))
-            connection.exec_driver_sql("INSERT INTO event_copy SELECT * FROM event")
-            connection.exec_driver_sql("DROP TABLE event")
-            connection.exec_driver_sql("ALTER TABLE event_copy RENAME TO event")
-        else:
-            for name in ("event_no_update", "event_no_delete", "event_in_order", "event_no_truncate"):
-                connection.exec_driver_sql(f"DROP TRIGGER {name} ON event")
-        connection.commit()
-    names = {"event_no_update", "event_no_delete", "event_in_order"}
-    assert {name for name, _ in sql.standing_triggers(ledger)}.isdisjoint(names)
-    with ledger.engine.begin() as connection:
-        create_triggers(connection)
-    assert list(verify(ledger)) == []
-    with pytest.raises(sa.exc.DBAPIError, match="append-only"):
-        sql.run(ledger, "DELETE FROM event")
+    before = sql.content(ledger)
+    folder = tmp_path / "migrations"
+    shutil.copytree(resource_dir("migrations"), folder)
+    (folder / "versions" / "9998_batch.py").write_text(_BATCH.format(head=HEAD_REVISION))
+    with monkeypatch.context() as patched:
+        patched.setattr(migration, "resource_dir", lambda _: folder)
+        patched.setattr(migration, "HEAD_REVISION", "9998")
+        with Ledger.open(ledger.engine.url.render_as_string(hide_password=False)) as upgraded:
+            assert list(verify(upgraded)) == []
+            assert sql.content(upgraded) == before
+            upgraded.append([added("oth-001")])
+            assert sql.rows(upgraded, "SELECT version_num FROM alembic_version") == [("9998",)]
+            for statement in ("UPDATE event SET actor = 'x'", "DELETE FROM event", "DELETE FROM playbook"):
+                with pytest.raises(sa.exc.DBAPIError, match="append-only"):
+                    sql.run(upgraded, statement)
+            if not sql.is_postgres(upgraded):
+                assert sql.rows(upgraded, "PRAGMA foreign_keys") == [(1,)]
