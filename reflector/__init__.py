@@ -8,9 +8,9 @@ __version__ = "0.1.0"
 
 #: The public API: name -> the module that defines it.
 _PUBLIC = {
-    "apply_bullet_tags": "reflector.playbook.classic",
+    "apply_bullet_tags": "reflector.reflection.classic",
     "extract_cited_ids": "reflector.transcripts.citations",
-    "format_playbook": "reflector.playbook.classic",
+    "format_playbook": "reflector.reflection.classic",
     "load_transcript": "reflector.transcripts.load",
 }
 

@@ -128,7 +128,14 @@ def import_(place: Place, file: Path) -> None:
 
 
 @click.command()
-@click.option("--format", "form", type=click.Choice(["json", "md", "csv", "ndjson"]), default="json", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "md", "csv", "ndjson"]),
+    default="json",
+    show_default=True,
+    help="How to write it.",
+)
 @click.pass_obj
 def export(place: Place, form: str) -> None:
     """Print the playbook as json, md or csv, or the events as ndjson.
@@ -148,11 +155,11 @@ def _export_json(ledger: Ledger) -> None:
 def _export_markdown(ledger: Ledger) -> None:
     import json
 
-    from reflector.playbook.classic import format_playbook
+    from reflector.reflection.classic import format_playbook
     from reflector.playbook.document import dump
 
     document = json.loads(dump(ledger.bullets(), None))
-    click.echo(safe(format_playbook(document)))
+    click.echo(safe(format_playbook(document, template="{key_points}")))
 
 
 def _export_csv(ledger: Ledger) -> None:

@@ -14,10 +14,9 @@ import reprlib
 from collections.abc import Iterator
 from typing import Any
 
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.names import SECTIONS, section_slug
 from reflector.resources import resource_dir
-
-from .bullet import Bullet
-from .names import SECTIONS, section_slug
 
 _PLACEHOLDER = "{key_points}"
 _log = logging.getLogger("reflector")
