@@ -130,7 +130,7 @@ def session(place: Place, session_id: str, as_json: bool) -> None:
         return
     click.echo(f"session {safe(story.session_id)}")
     states = [f"{window.state} (position {window.position})" for window in story.windows]
-    click.echo(f"{len(story.windows)} windows: {', '.join(states)}\n")
+    click.echo(f"{len(states)} window{'s' if len(states) != 1 else ''}: {', '.join(states)}\n")
     rows = [(e.position, short_time(e.recorded_at), e.type, e.actor, history.summary(e)) for e in story.events]
     table(("position", "recorded", "event", "actor", "what"), rows, numbers=("position",))
 

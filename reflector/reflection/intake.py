@@ -111,7 +111,7 @@ def _take_in(ledger: Ledger, source: Source, window: WindowMode, *, may_be_there
             "carried": carried,
             "unread": _unread(found.tally),
         },
-        actor=f"hook:{clean(source.trigger, 40)}",
+        actor=source.trigger if source.trigger == "ingest" else f"hook:{clean(source.trigger, 40)}",
         occurred_at=_iso(found.ended_at),
         session_id=session_id,
     )

@@ -1,0 +1,51 @@
+"""Projects to ask questions about."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from reflector.ledger.store import Ledger
+from reflector.reflection.intake import Source, take_in
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    """A project with a playbook and nothing else."""
+    return Agent.in_folder(tmp_path)
+
+
+@pytest.fixture
+def lived_in(tmp_path_factory: pytest.TempPathFactory) -> Agent:
+    """A project with a bit of everything: counts, neutral tags, removals, and all that can go wrong."""
+    folder = tmp_path_factory.mktemp("lived-in")
+    agent = Agent.in_folder(folder)
+    for number, (name, verdict) in enumerate([("pat-001", "helpful"), ("pat-002", "harmful"), ("pat-001", None)]):
+        agent.call("ingest", Session(f"s-{number}").cites(name, verdict).write(folder / f"{number}.jsonl"))
+    agent.call("add", "ctx", "The cart is in cart.py.")
+    document = agent.playbook.read_text()
+    agent.playbook.write_text(document.replace('"helpful": 3', '"helpful": 5').replace("The cart is", "It is all"))
+    agent.call("drain")
+    gone = Session("s-gone").cites("pat-001").write(folder / "gone.jsonl")
+    with Ledger.open_file(agent.ledger) as ledger:
+        take_in(ledger, Source(gone, "SessionEnd"))
+    gone.unlink()
+    (folder / "binary.jsonl").write_bytes(bytes(range(256)))
+    agent.hook("SessionEnd", session_id="s-b", transcript_path=str(folder / "binary.jsonl"))
+    agent.call("drain", code=1)
+    (agent.spool / "broken").mkdir()
+    (agent.spool / "broken" / "1-1-1.json").write_bytes(b"{")
+    return agent
+
+
+def tamper(agent: Agent) -> None:
+    """Change history behind the ledger's back."""
+    with sqlite3.connect(agent.ledger) as connection:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute("UPDATE event SET data = replace(data, 'helpful', 'harmful') WHERE type = 'bullet.tagged'")
+    connection.close()

@@ -1,0 +1,202 @@
+"""Help, exit codes, errors, and what a question leaves behind."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from reflector.cli.app import COMMANDS, reflector
+from tests.cli.conftest import tamper
+from tests.road.agent import REFLECTOR, Agent
+from tests.road.sessions import Session
+
+QUESTIONS = [
+    "list",
+    "log",
+    "status",
+    "show pat-001",
+    "blame pat-001",
+    "session s-1",
+    "export",
+    "verify",
+    "rebuild --check",
+]
+
+
+def own(name: str) -> click.Command:
+    command = reflector.get_command(click.Context(reflector), name)
+    assert command is not None
+    return command
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
+    assert own(name).name == name
+    assert COMMANDS[name][2] == own(name).get_short_help_str(limit=200)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_and_every_option_of_it_has_help(agent: Agent, name: str) -> None:
+    told = agent.call(name, "--help").out
+    assert told.startswith(f"Usage: reflector {name}")
+    for parameter in own(name).params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, parameter.name
+            assert parameter.opts[-1] in told
+
+
+def test_help_lists_the_commands_and_the_version_is_told(agent: Agent) -> None:
+    told = agent.call("--help").out
+    for name, (_, _, text) in COMMANDS.items():
+        assert f"  {name} " in told
+        assert " ".join(text.split()) in " ".join(told.split())
+    assert agent.call("--version").out.startswith("reflector, version ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["lits"], "Did you mean 'list'?"),
+        (["frobnicate"], "See 'reflector --help'."),
+        (["list", "--josn"], "Did you mean '--json'?"),
+        (["blame", "pat-01"], "Did you mean pat-001?"),
+        (["blame", "nothing"], "See 'reflector list --all'."),
+        (["session", "nothing"], "See 'reflector log'."),
+        (["log", "--session", "nothing"], "See 'reflector log'."),
+        (["log", "--type", "tagged"], "bullet.tagged"),
+        (["log", "-n", "0"], "x>=1"),
+        (["add", "patterns", "Be kind."], "'pat', 'mis', 'pref', 'ctx', 'oth'"),
+        (["verify", "--anchor", "7"], "POSITION:CHAIN"),
+        (["export", "--format", "xml"], "ndjson"),
+        (["completion", "tcsh"], "fish"),
+        (["--project", "/no/such/folder", "list"], "--project"),
+        (["ingest"], "FILE"),
+        (["import", "/no/such/file"], "/no/such/file"),
+    ],
+)
+def test_a_usage_error_exits_2_and_says_what_would_be_right(agent: Agent, arguments: list[str], wanted: str) -> None:
+    ran = agent.call(*arguments, code=2)
+    assert ran.out == ""
+    assert wanted in ran.err
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("text", "variable", "wanted"),
+    [
+        ("backned = 'rules'", {}, "did you mean 'backend'?"),
+        ("idle_minutes = 'an hour'", {}, "reflector.toml"),
+        ("", {"REFLECTOR_LEDGER_ULR": "x"}, "REFLECTOR_LEDGER_ULR"),
+    ],
+)
+def test_a_wrong_setting_exits_2(agent: Agent, text: str, variable: dict[str, str], wanted: str) -> None:
+    (agent.claude / "reflector.toml").write_text(text)
+    agent.environ = variable
+    assert wanted in agent.call("list", code=2).err
+
+
+def test_a_bullet_that_is_there_or_cannot_be_is_refused(agent: Agent) -> None:
+    assert "pat-002 says exactly this already" in agent.call("add", "pat", "Keep functions small.", code=1).err
+    assert "the text is empty" in agent.call("add", "pat", "  ", code=1).err
+    assert "U+001B" in agent.call("add", "pat", "red \x1b[31m", code=1).err
+    assert "10,000" in agent.call("add", "pat", "x" * 10_001, code=1).err
+    assert len(agent.counters()) == 3
+
+
+def test_silence_when_all_is_well_and_1_with_a_remedy_when_history_was_changed(agent: Agent, tmp_path: Path) -> None:
+    agent.call("ingest", Session().cites("pat-001").write(tmp_path / "1.jsonl"))
+    anchor = agent.call("verify", "--head").out.strip()
+    for quiet in (["verify"], ["verify", "--anchor", anchor], ["rebuild", "--check"], ["rebuild"], ["drain"]):
+        ran = agent.call(*quiet)
+        assert (ran.out, ran.err) == ("", "")
+    tamper(agent)
+    told = agent.call("verify", code=1).out
+    assert "position " in told
+    assert "trigger" in told
+    assert all(";" in line for line in told.splitlines())
+
+
+def test_rebuild_check_shows_the_difference_and_changes_nothing(agent: Agent) -> None:
+    agent.call("drain")
+    edited = agent.playbook.read_text().replace('"helpful": 3', '"helpful": 4')
+    agent.playbook.write_text(edited)
+    told = agent.call("rebuild", "--check", code=1)
+    assert '-        "helpful": 4,' in told.out.splitlines()
+    assert '+        "helpful": 3,' in told.out.splitlines()
+    assert agent.playbook.read_text() == edited
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_where_nothing_is_leaves_nothing_behind(tmp_path: Path, question: str) -> None:
+    project, home = tmp_path / "project", tmp_path / "home"
+    project.mkdir()
+    home.mkdir()
+    for as_json in ([], ["--json"]):
+        ran = Agent(project, home).call("--project", project, *question.split(), *as_json, code=None)
+        assert ran.code in (0, 2)
+        assert "Traceback" not in ran.err
+    assert list(project.iterdir()) == list(home.iterdir()) == []
+
+
+def test_a_question_takes_in_what_the_hooks_left_first(agent: Agent, tmp_path: Path) -> None:
+    transcript = Session().cites("pat-001").write(tmp_path / "1.jsonl")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(transcript))
+    assert agent.json("list")[0]["helpful"] == 1
+    assert agent.deliveries() == []
+
+
+def test_a_question_does_not_wait_for_a_drain_that_is_at_work(agent: Agent) -> None:
+    agent.call("drain")
+    with (agent.state / "drain.lock").open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert len(agent.json("list")) == 3
+        assert "at work" in agent.call("drain").err
+
+
+def test_a_session_is_named_by_the_beginning_of_its_id(agent: Agent, tmp_path: Path) -> None:
+    for id in ("abcd-1", "abcd-2", "efgh-1"):
+        agent.call("ingest", Session(id).cites("pat-001").write(tmp_path / f"{id}.jsonl"))
+    assert agent.json("session", "ef")["session_id"] == "efgh-1"
+    assert {event["session_id"] for event in agent.json("log", "--session", "ef")} == {"efgh-1"}
+    assert "it could be abcd-1, abcd-2" in agent.call("session", "abcd", code=2).err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_script_is_for_the_shell_and_knows_the_commands(agent: Agent, shell: str) -> None:
+    script = agent.call("completion", shell).out
+    assert "_REFLECTOR_COMPLETE" in script
+    if shell == "bash":
+        assert subprocess.run(["bash", "-n"], input=script.encode(), capture_output=True).returncode == 0
+    for typed, wanted in [("bla", "blame"), ("blame --js", "--json"), ("lits --js", "")]:
+        word = typed.split()[-1]
+        asked = {"COMP_WORDS": f"reflector {typed}", "COMP_CWORD": word if shell == "fish" else str(len(typed.split()))}
+        done = subprocess.run(
+            REFLECTOR, env=agent.env(_REFLECTOR_COMPLETE=f"{shell}_complete", **asked), capture_output=True, text=True
+        )
+        assert wanted in done.stdout
+        assert done.stderr == ""
+
+
+@pytest.mark.parametrize("form", ["json", "md", "csv", "ndjson"])
+def test_an_export_goes_to_a_pipe_whole_and_a_reader_that_left_is_no_error(agent: Agent, form: str) -> None:
+    agent.call("drain")
+    read, write = os.pipe()
+    os.close(read)
+    process = agent.start("export", "--format", form, stdout=write)
+    os.close(write)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+
+
+def test_the_console_script_and_the_module_are_the_same(agent: Agent) -> None:
+    script = Path(sys.executable).parent / "reflector"
+    if not script.exists():
+        pytest.skip("the package is not installed with its script")
+    done = subprocess.run([script, "--version"], env=agent.env(), capture_output=True, text=True)
+    assert done.stdout == agent.run("--version").out

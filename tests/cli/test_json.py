@@ -1,0 +1,118 @@
+"""The JSON of each question is what docs/json.md says, key by key and type by type."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import tamper
+from tests.road.agent import Agent
+
+PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text("utf-8")
+TYPES: dict[str, tuple[type, ...]] = {
+    "text": (str,),
+    "number": (int,),
+    "bool": (bool,),
+    "object": (dict,),
+    "list": (list,),
+    "null": (type(None),),
+}
+
+Keys = dict[str, tuple[type, ...]]
+
+
+def documented(command: str, part: str = "") -> Keys:
+    """The keys of a command's document, or of one of its parts, with the types that they may have."""
+    section = re.search(rf"^## `reflector {command}[^`]*--json`$(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert section is not None, f"docs/json.md says nothing of {command}"
+    text = section[1]
+    if part:
+        text = text[text.index(f"`{part}`:\n") :]
+    (table,) = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)[:1]
+    rows = re.findall(r"^\| `(\w+)` \| ([a-z ]+?) \|", table, re.MULTILINE)
+    return {key: tuple(t for name in types.split(" or ") for t in TYPES[name]) for key, types in rows}
+
+
+def assert_is(keys: Keys, value: Any) -> None:
+    assert list(value) == list(keys)
+    for key, types in keys.items():
+        assert type(value[key]) in types, (key, value[key])
+
+
+def test_list_and_show(lived_in: Agent) -> None:
+    bullets = lived_in.json("list", "--all")
+    assert {bullet["status"] for bullet in bullets} == {"live"}
+    for bullet in bullets:
+        assert_is(documented("list"), bullet)
+        shown = lived_in.json("show", bullet["name"])
+        assert_is({**documented("list"), **documented("show")}, shown)
+        assert {key: shown[key] for key in bullet} == bullet
+
+
+def test_log_and_session(lived_in: Agent) -> None:
+    events = lived_in.json("log", "--all")
+    assert len({event["type"] for event in events}) > 8
+    for event in events:
+        assert_is(documented("log"), event)
+    assert [event["position"] for event in events] == list(range(1, len(events) + 1))
+    story = lived_in.json("session", "s-gone")
+    assert_is(documented("session"), story)
+    for window in story["windows"]:
+        assert_is(documented("session", "windows"), window)
+    for event in story["events"]:
+        assert_is(documented("log"), event)
+    assert [window["state"] for window in story["windows"]] == ["failed"]
+
+
+def test_blame(lived_in: Agent) -> None:
+    steps = [step for name in ("pat-001", "pat-002", "mis-001") for step in lived_in.json("blame", name)]
+    for step in steps:
+        assert_is(documented("blame"), step)
+    assert {step["disposition"] for step in steps} == {"counted", "neutral", "baseline", "recounted"}
+
+
+def test_status(lived_in: Agent) -> None:
+    status = lived_in.json("status", code=1)
+    assert_is(documented("status"), status)
+    assert_is(documented("status", "ledger"), status["ledger"])
+    assert_is(documented("status", "spool"), status["spool"])
+    assert [sorted(failure) for failure in status["spool"]["failed"]] == [["attempts", "delivery", "error"]]
+    assert status["spool"]["broken"] == ["1-1-1.json"]
+    assert status["failures"]
+    for failure in status["failures"]:
+        assert_is(documented("status", "failures"), failure)
+
+
+def test_status_where_nothing_is_has_the_same_keys(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert_is(documented("status"), Agent(tmp_path / "empty", tmp_path).json("--project", tmp_path / "empty", "status"))
+
+
+def test_verify(lived_in: Agent) -> None:
+    sound = lived_in.json("verify")
+    assert_is(documented("verify"), sound)
+    assert sound["findings"] == []
+    tamper(lived_in)
+    findings = lived_in.json("verify", code=1)["findings"]
+    assert findings
+    for finding in findings:
+        assert_is(documented("verify", "findings"), finding)
+
+
+def test_exports(lived_in: Agent) -> None:
+    assert lived_in.call("export").out.encode() == lived_in.playbook.read_bytes()
+    events = [json.loads(line) for line in lived_in.call("export", "--format", "ndjson").out.splitlines()]
+    for event in events:
+        assert_is(documented("log"), event)
+    assert all(e["data"]["window"]["keys"] for e in events if e["type"] == "session.recorded")
+
+
+@pytest.mark.parametrize("command", ["list", "log", "show pat-001", "blame pat-001", "session s-0", "status", "verify"])
+def test_every_document_is_one_json_value_and_nothing_else_on_stdout(lived_in: Agent, command: str) -> None:
+    ran = lived_in.call(*command.split(), "--json", code=None)
+    assert isinstance(json.loads(ran.out), dict | list)
+    assert ran.out.endswith("\n")
