@@ -90,6 +90,8 @@ def _fit(widths: list[int], room: int, fixed: set[int]) -> None:
     while sum(widths) > room:
         widest = max((i for i in range(last) if i not in fixed), key=lambda i: widths[i], default=last)
         if widths[widest] <= _LEAST:
+            widest = last
+        if widths[widest] <= _LEAST:
             return
         widths[widest] -= 1
 

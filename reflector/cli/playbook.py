@@ -155,8 +155,8 @@ def _export_json(ledger: Ledger) -> None:
 def _export_markdown(ledger: Ledger) -> None:
     import json
 
-    from reflector.reflection.classic import format_playbook
     from reflector.playbook.document import dump
+    from reflector.reflection.classic import format_playbook
 
     document = json.loads(dump(ledger.bullets(), None))
     click.echo(safe(format_playbook(document, template="{key_points}")))

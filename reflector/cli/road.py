@@ -49,7 +49,9 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
                 except IsADirectoryError:
                     failed.append(f"{path}: is a folder; name the files in it, such as {path / '*.jsonl'}")
                 except OSError as error:
-                    failed.append(os_error_words(error, path))
+                    # A hook's JSON names another file.
+                    within = "" if error.filename in (None, str(path), str(path.absolute())) else f"{path}: "
+                    failed.append(within + os_error_words(error, None if within else path))
                 except ValueError as error:
                     failed.append(f"{path}: {error}")
         road.write()

@@ -35,6 +35,7 @@ def status(place: Place, as_json: bool) -> None:
 
 def _facts(project: Project) -> dict[str, Any]:
     from reflector.hooks import spool
+    from reflector.ledger.errors import LedgerError
 
     counts = spool.counts(project.spool_dir)
     facts: dict[str, Any] = {
@@ -57,7 +58,11 @@ def _facts(project: Project) -> dict[str, Any]:
         "failures": [],
     }
     if project.has_ledger():
-        facts.update(_ledger_facts(project))
+        try:
+            facts.update(_ledger_facts(project))
+        except LedgerError as error:
+            # What lies in the spool is worth telling most of all where the ledger cannot be opened.
+            facts["problems"].append(str(error))
     return facts
 
 
@@ -71,7 +76,7 @@ def _problems(project: Project) -> list[str]:
         return []
     except OSError as error:
         return [os_error_words(error)]
-    return [str(problem) for problem in load(raw).problems]
+    return [f"{project.playbook_json}: {problem}" for problem in load(raw).problems]
 
 
 def _elsewhere() -> int:
@@ -120,9 +125,9 @@ def _ledger_facts(project: Project) -> dict[str, Any]:
 def _tell(facts: dict[str, Any]) -> None:
     ledger, spool = facts["ledger"], facts["spool"]
     lines = [("project", facts["project"]), ("backend", facts["backend"])]
-    if ledger is None:
+    if ledger is None and not facts["problems"]:
         lines.append(("ledger", "none yet; it begins with the first session or `reflector add`"))
-    else:
+    elif ledger is not None:
         last = f", last at {ledger['last_event']}" if ledger["last_event"] else ""
         lines.append(("ledger", f"{ledger['url']}, {ledger['events']} events{last}"))
         lines.append(("playbook", f"{facts['bullets']} bullets, counting {ledger['counting']}"))
@@ -134,7 +139,7 @@ def _tell(facts: dict[str, Any]) -> None:
     for name, value in lines:
         click.echo(f"{name:<9} {safe(value)}")
     for problem in facts["problems"]:
-        click.echo(safe(f"refused   playbook.json: {problem}"))
+        click.echo(safe(f"problem   {problem}"))
     for failure in spool["failed"]:
         click.echo(safe(f"failed    {failure['delivery']} (tried {failure['attempts']} times): {failure['error']}"))
     for name in spool["broken"]:

@@ -117,4 +117,7 @@ def _translate(error: BaseException, where: str) -> LedgerError:
         return LedgerUnavailable(
             f"the ledger {where} cannot be opened ({text}); check that its folder exists and is yours"
         )
-    return LedgerUnavailable(f"the ledger {where} could not be used: {text}")
+    return LedgerUnavailable(
+        f"the ledger {where} could not be used: {text}; check its disk, the space left there and its permissions, "
+        "then run the same command again"
+    )

@@ -1,0 +1,134 @@
+"""What reaches a terminal: no foreign control characters, no lines wider than it is."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import unicodedata
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.road.agent import REFLECTOR, Agent
+from tests.road.sessions import Session
+
+#: What a terminal obeys or hides, besides a line feed.
+OBEYED = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
+)
+HOSTILE = "\x1b[31mred\x1b]0;title\x07 \u202etxet\u2066 \x9b2J \x00 \r over \u2028 \U000e0041"
+COMMANDS = (
+    ["list", "--all"],
+    ["log", "--all"],
+    ["show", "pat-001"],
+    ["blame", "pat-001"],
+    ["session", "s-1"],
+    ["status"],
+    ["export", "--format", "md"],
+    ["export", "--format", "csv"],
+    ["verify"],
+)
+
+
+@pytest.fixture
+def hostile(agent: Agent, tmp_path: Path) -> Agent:
+    """Control characters wherever somebody else chooses the text."""
+    session = Session("s-1").user(f"Fix it. {HOSTILE}").agent(f"As [pat-001] says. {HOSTILE}")
+    session.user(f"Perfect, that works. Thanks! {HOSTILE}").agent("Fine.")
+    for record in session.records:
+        record["version"] = f"2.1 {HOSTILE}"
+    session.records.append({"type": f"odd {HOSTILE}", "uuid": "u-1"})
+    path = session.write(tmp_path / "a\x1b[31m\u202eb.jsonl")
+    other = Session(f"s {HOSTILE}").user("Hello.").write(tmp_path / "2.jsonl")
+    missing = str(tmp_path / "gone \x1b[31m\u202e.jsonl")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path), reason=HOSTILE)
+    agent.hook("SessionEnd", session_id=f"s {HOSTILE}", transcript_path=str(other), prompt_id="p")
+    agent.hook("SessionEnd", session_id="s-3", transcript_path=missing, prompt_id="p")
+    told = agent.call("drain", code=1)
+    assert "gone" in told.err
+    assert not OBEYED.search(told.out + told.err)
+    assert agent.counters()["pat-001"] == (1, 0)
+    return agent
+
+
+def test_foreign_text_never_brings_control_characters_to_a_terminal(hostile: Agent, tmp_path: Path) -> None:
+    path = tmp_path / "a\x1b[31m\u202eb.jsonl"
+    hostile.call("add", "oth", "Wide and tall:\n日本語のテキスト\n\tand tabs")
+    for command in (*COMMANDS, ["ingest", path], ["ingest", tmp_path / "no\x1b[31m.jsonl"], ["blame", HOSTILE[:9]]):
+        ran = hostile.call(*command, code=None)
+        shown = ran.out + ran.err
+        if "csv" in command:  # a cell may have lines and tabs
+            shown = shown.replace("\r\n", "\n").replace("\t", " ")
+        assert not OBEYED.search(shown), (command, ran)
+    for command in COMMANDS[:6]:
+        told = hostile.call(*command, "--json", code=None).out
+        assert not OBEYED.search(told), command
+    assert not OBEYED.search(hostile.call("export", "--format", "ndjson").out)
+
+
+def test_an_invalid_file_name_is_shown_without_an_error_of_ours(agent: Agent, tmp_path: Path) -> None:
+    path = Session().cites("pat-001").write(tmp_path / os.fsdecode(b"caf\xe9.jsonl"))
+    ran = agent.run("ingest", path)
+    assert "caf\ufffd.jsonl" in ran.out
+    assert ran.err == ""
+    assert agent.run("log").err == ""
+
+
+def on_terminal(agent: Agent, columns: int, *arguments: str) -> list[str]:
+    """The lines that a terminal of so many columns is sent; our own bold and colours are taken off."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    # A process of its own: the size is that of the terminal which the process was started on.
+    process = subprocess.Popen(
+        [*REFLECTOR, *arguments],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env=agent.env(TERM="xterm"),
+        cwd=agent.project,
+    )
+    os.close(slave)
+    sent = b""
+    with suppress(OSError):  # the last one closed its end
+        while piece := os.read(master, 65536):
+            sent += piece
+    os.close(master)
+    assert process.wait() == 0
+    text = re.sub(r"\x1b\[(?:\d+(?:;\d+)*)?m", "", sent.decode()).replace("\r\n", "\n")
+    assert not OBEYED.search(text)
+    return text.splitlines()
+
+
+def width(line: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in line)
+
+
+@pytest.mark.parametrize(
+    ("columns", "command"), [(60, "log --all"), (80, "blame pat-001"), (132, "list"), (50, "list")]
+)
+def test_tables_fit_the_terminal(hostile: Agent, columns: int, command: str) -> None:
+    hostile.call("add", "oth", "日本語のテキストは幅が二倍です。" * 8)
+    lines = on_terminal(hostile, columns, *command.split())
+    rows = [line for line in lines if not line.startswith("[")]
+    assert len(rows) > 1
+    assert max(map(width, rows)) <= columns
+    assert any(line.endswith("…") for line in rows)
+
+
+def test_a_pipe_gets_every_character_and_no_colour(agent: Agent) -> None:
+    text = "A long piece of advice. " * 40
+    agent.call("add", "oth", text.strip())
+    ran = agent.run("list")
+    assert text.strip() in ran.out
+    assert "\x1b" not in ran.out
+
+
+def test_a_terminal_of_no_width_still_shows_something(agent: Agent) -> None:
+    agent.call("drain")
+    assert len([line for line in on_terminal(agent, 1, "list") if line.strip()]) == 4

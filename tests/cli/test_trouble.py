@@ -1,0 +1,295 @@
+"""Bad days: no space, no permission, no database, files that are not what they should be."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from reflector.ledger import engines
+from tests.road.agent import Agent
+from tests.road.sessions import Session, as_bytes
+
+
+def assert_told(agent: Agent, *arguments: str | Path, about: str | Path, code: int = 1) -> str:
+    """The command fails with one message that names the thing; the way out stands behind a semicolon."""
+    ran = agent.call(*arguments, code=code)
+    assert str(about) in ran.err
+    assert ";" in ran.err
+    assert "Traceback" not in ran.err
+    return ran.err
+
+
+@contextmanager
+def mounted(folder: Path, size: str) -> Iterator[None]:
+    """A small file system of its own on `folder`; skips where that cannot be had."""
+    folder.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True)
+    if done.returncode:
+        pytest.skip("a file system cannot be mounted here (needs root)")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill(path: Path) -> None:
+    """Write a file until nothing fits any more."""
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(b"x" * 4096):
+            pass
+
+
+def test_a_full_disk_is_told_and_what_was_not_taken_in_waits(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    with mounted(disk, "1200k"):
+        agent = Agent.in_folder(disk)
+        sessions = [Session(f"s-{n}").cites("pat-001").write(tmp_path / f"{n}.jsonl") for n in range(3)]
+        agent.call("ingest", sessions[0])
+        agent.hook("SessionEnd", session_id="s-1", transcript_path=str(sessions[1]))
+        filler = disk / "filler"
+        fill(filler)
+        for command in (["ingest", sessions[2]], ["drain"]):
+            assert "space" in assert_told(agent, *command, about=disk)
+        assert json.loads(agent.playbook.read_bytes())
+        assert len(agent.deliveries()) == 1
+        filler.unlink()
+        agent.call("drain")
+        assert agent.counters()["pat-001"] == (2, 0)
+        agent.call("ingest", sessions[2])
+        assert agent.counters()["pat-001"] == (3, 0)
+        assert agent.call("verify").out == ""
+
+
+def test_a_read_only_project_is_told_and_nothing_changes(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    with mounted(disk, "4m"):
+        agent = Agent.in_folder(disk)
+        agent.call("drain")
+        session = Session().cites("pat-001").write(tmp_path / "1.jsonl")
+        agent.home = tmp_path / "home"
+        agent.home.mkdir()
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        for command in (["ingest", session], ["drain"], ["add", "pat", "More."], ["list"]):
+            assert_told(agent, *command, about=disk)
+        process = agent.start_hook("SessionEnd", session_id="s-1", transcript_path=str(session))
+        assert process.wait() == 0
+        assert agent.json("status", code=1)["spool"]["elsewhere"] == 1
+        subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
+        agent.call("drain")
+        assert agent.counters()["pat-001"] == (1, 0)
+        assert agent.json("status")["spool"]["elsewhere"] == 0
+
+
+def test_a_new_project_in_a_read_only_folder_is_told(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    with mounted(disk, "1m"):
+        agent = Agent(disk / "project", tmp_path)
+        agent.project.mkdir()
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        assert "--project" in assert_told(agent, "add", "pat", "Be kind.", about=agent.state)
+
+
+def test_a_locked_database_is_told(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent.call("drain")
+    monkeypatch.setattr(engines, "BUSY_TIMEOUT_MS", 200)
+    (lock,) = agent.state.glob("ledger.db*.lock")
+    with lock.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert "locked" in assert_told(agent, "add", "pat", "More.", about=agent.ledger)
+    agent.call("add", "pat", "More.")
+
+
+@pytest.mark.parametrize("made", ["a folder", "text", "another database", "a cut ledger"])
+def test_a_ledger_that_is_none_is_told_and_left_as_it_is(agent: Agent, tmp_path: Path, made: str) -> None:
+    if made == "a cut ledger":
+        agent.call("ingest", Session().cites("pat-001").write(tmp_path / "1.jsonl"))
+        whole = agent.ledger.read_bytes()
+        agent.ledger.write_bytes(whole[: len(whole) // 3])
+    else:
+        agent.state.mkdir()
+    if made == "a folder":
+        agent.ledger.mkdir()
+    elif made == "text":
+        agent.ledger.write_text("This is not a database. " * 500)
+    elif made == "another database":
+        with sqlite3.connect(agent.ledger) as connection:
+            connection.execute("CREATE TABLE notes (text)")
+        connection.close()
+    before = None if made == "a folder" else agent.ledger.read_bytes()
+    playbook = agent.playbook.read_bytes()
+    for command in (["list"], ["drain"], ["add", "pat", "More."], ["status"], ["verify"]):
+        ran = agent.call(*command, code=1)
+        assert str(agent.ledger) in ran.err + ran.out, command
+        assert "Traceback" not in ran.err
+    assert (None if made == "a folder" else agent.ledger.read_bytes()) == before
+    assert agent.playbook.read_bytes() == playbook
+
+
+def test_a_playbook_that_is_a_folder_is_told(agent: Agent) -> None:
+    agent.playbook.unlink()
+    agent.playbook.mkdir()
+    assert_told(agent, "list", about=agent.playbook)
+    assert agent.call("status", code=1).err == ""
+
+
+def test_a_template_of_ones_own_that_cannot_be_used_is_told_and_counting_goes_on(agent: Agent, tmp_path: Path) -> None:
+    template = agent.state / "prompts" / "playbook.txt"
+    template.parent.mkdir(parents=True)
+    template.write_text("There is no place for the points.")
+    ran = agent.call("ingest", Session().cites("pat-001").write(tmp_path / "1.jsonl"))
+    assert str(template) in ran.err
+    assert len(ran.err.splitlines()) == 1
+    assert agent.counters()["pat-001"] == (1, 0)
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+REFUSED: dict[str, Callable[[Path], object]] = {
+    "missing": lambda path: path.unlink(missing_ok=True),
+    "empty": lambda path: path.touch(),
+    "a folder": lambda path: path.mkdir(),
+    "a pipe": fifo,
+    "a link to itself": loop,
+    "binary": lambda path: path.write_bytes(bytes(range(256)) * 300),
+    "prose": lambda path: path.write_text("Dear diary,\n" * 1000),
+    "a number": lambda path: path.write_text("7"),
+    "deep": lambda path: path.write_text("[" * 200_000),
+    "another agent's": lambda path: path.write_text(json.dumps({"sessionId": "g", "messages": [{"type": "gemini"}]})),
+    "UTF-16": lambda path: path.write_text('{"type": "user"}\n', "utf-16"),
+    "a hook's without its event": lambda path: path.write_text('{"session_id": "s", "transcript_path": "/x"}'),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_no_transcript_is_named_and_the_others_are_taken_in(agent: Agent, tmp_path: Path, what: str) -> None:
+    bad = tmp_path / "bad.jsonl"
+    REFUSED[what](bad)
+    good = [Session(f"s-{n}").cites("pat-001").write(tmp_path / f"{n}.jsonl") for n in range(2)]
+    ran = agent.call("ingest", good[0], bad, good[1], code=1)
+    assert f"reflector: {bad}" in ran.err
+    assert len(ran.err.splitlines()) == 1
+    assert agent.counters()["pat-001"] == (2, 0)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b"\xef\xbb\xbf",
+        b"\r\n\r\n",
+        b"\x00\x00\x00\n",
+        b"\xff\xfe broken \n",
+        b'{"type":"user"}\n',
+        b"[" * 100_000 + b"\n",
+        b'{"type":"assistant","message":{"content":[7,null,"[pat-002]"]},"uuid":"\\ud800"}\n',
+        b'{"parentUuid":null,"type":"user","message":{"role":"user","content":"'
+        + b"a" * 3_000_000
+        + b'"},"uuid":"u"}\n',
+        b"9" * 10_000 + b"\n",
+    ],
+    ids=["a byte order mark", "blank", "NUL", "no UTF-8", "bare", "deep", "odd types", "a long line", "a long number"],
+)
+def test_a_damaged_transcript_gives_what_is_whole_in_it(agent: Agent, tmp_path: Path, noise: bytes) -> None:
+    session = Session().cites("pat-001")
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(noise + noise.join(line + b"\n" for line in as_bytes(session.records).splitlines()))
+    agent.call("ingest", path)
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert agent.call("verify").out == ""
+
+
+def test_hook_json_is_taken_in_as_a_hook_would(agent: Agent, tmp_path: Path) -> None:
+    transcript = Session().cites("pat-001").write(tmp_path / "t.jsonl")
+    delivered = tmp_path / "hook.json"
+    payload = {"hook_event_name": "SessionEnd", "session_id": "s-1", "transcript_path": str(transcript)}
+    delivered.write_text(json.dumps(payload))
+    for expected in ("pat-001 helpful", "nothing new"):
+        assert expected in agent.call("ingest", delivered).out
+    assert agent.events("session.recorded")[0]["actor"] == "hook:SessionEnd"
+    delivered.write_text(json.dumps({**payload, "hook_event_name": "UserPromptSubmit"}))
+    assert "nothing ends with this event" in agent.call("ingest", delivered).out
+    delivered.write_text(json.dumps({**payload, "transcript_path": "/no/such.jsonl"}))
+    assert "/no/such.jsonl" in agent.call("ingest", delivered, code=1).err
+    assert len(agent.json("status", code=1)["spool"]["failed"]) == 1
+
+
+def test_a_delivery_that_failed_is_tried_again_when_its_user_says_so(agent: Agent, tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text("not yet")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
+    assert "--retry-failed" in agent.call("drain", code=1).err
+    assert agent.call("drain").err == ""
+    assert str(path) in agent.call("status", code=1).out
+    Session().cites("pat-001").write(path)
+    agent.call("drain", "--retry-failed")
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert agent.call("status").err == ""
+
+
+def test_a_session_in_which_nothing_was_said_is_no_failure(agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").touch()
+    for name in ("empty.jsonl", "never-written.jsonl"):
+        agent.hook("SessionEnd", session_id="s-1", transcript_path=str(tmp_path / name), reason="other")
+    agent.hook("SessionEnd", session_id="s-1", reason="other")
+    agent.call("drain")
+    assert agent.deliveries() == []
+    agent.call("status")
+
+
+def test_a_session_that_had_a_prompt_and_lost_its_transcript_is_a_failure(agent: Agent, tmp_path: Path) -> None:
+    kept = Session().cites("pat-001").write(tmp_path / "1.jsonl")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(kept))
+    kept.unlink()
+    agent.hook("SessionEnd", session_id="s-2", transcript_path=str(tmp_path / "2.jsonl"), prompt_id="p-1")
+    agent.call("drain", code=1)
+    assert len(agent.json("status", code=1)["spool"]["failed"]) == 2
+
+
+def test_what_the_client_writes_after_the_end_is_taken_in_too(agent: Agent, tmp_path: Path) -> None:
+    session = Session().cites("pat-001")
+    whole = as_bytes(session.records)
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(whole[: whole.index(b"Perfect")])
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
+    path.write_bytes(whole)
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
+
+
+SECRETS = {
+    "github": "ghp_" + "a1B2" * 9,
+    "anthropic": "sk-ant-api03-" + "Zz9_" * 12,
+    "aws": "AKIA" + "ABCDEFGH12345678",
+    "password": "hunter2-correct-horse",
+}
+
+
+def test_no_secret_of_a_transcript_is_in_any_file_that_is_kept(agent: Agent, tmp_path: Path) -> None:
+    words = (
+        f"token {SECRETS['github']} and {SECRETS['anthropic']} and {SECRETS['aws']}, DB_PASSWORD={SECRETS['password']}"
+    )
+    session = Session().user(f"Fix it with {words}").agent(f"As [pat-001] says, I use {words}.")
+    session.runs(f"curl -H 'Authorization: Bearer {SECRETS['github']}'", f"error: bad {words}", is_error=True)
+    session.user(f"No, that is wrong, revert it: {words}").agent(f"Sorry, I take back {words}.")
+    session.agent("Then [pat-002].").user(f"Perfect, that works. Thanks! {words}").agent("Fine.")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(session.write(tmp_path / "t.jsonl")))
+    agent.call("drain")
+    assert agent.counters()["pat-001"] != (0, 0)
+    for folder, _, names in os.walk(agent.project):
+        for name in names:
+            kept = Path(folder, name).read_bytes()
+            for kind, secret in SECRETS.items():
+                assert secret.encode() not in kept, (kind, name)
