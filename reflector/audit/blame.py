@@ -84,7 +84,7 @@ class _Blame:
         counted = active
         if disposition == "counted":
             if not active:
-                disposition = "recounted" if event.position < last_recount else "retracted"
+                disposition = self._why_not(event, last_recount)
             else:
                 members = self.helpful if tag == "helpful" else self.harmful
                 key = member(self.policy, event.event_id, event.reflection_id, event.session_id)
@@ -101,6 +101,12 @@ class _Blame:
             backend=(completed or {}).get("backend", event.actor),
             model=(completed or {}).get("model"),
         )
+
+    def _why_not(self, event: Event, last_recount: int) -> str:
+        """Why a tag that was given to be counted is not in the count today."""
+        if event.position < last_recount:
+            return "recounted"
+        return "unknown_bullet" if event.position < self.row.position else "retracted"
 
     def _baseline(self, event: Event) -> Step | None:
         values = next((item for item in _items(event) if item.get("name") == self.row.name), None)

@@ -1,0 +1,145 @@
+"""Every count can be explained: the steps of a bullet end at its counters, whatever happened to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reflector.audit.blame import Step, UnknownBullet, blame
+from reflector.ledger import event as ev
+from reflector.ledger.errors import AlreadyRetracted
+from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.store import Ledger
+from reflector.playbook.counting import COUNTINGS
+from tests.ledger.events import added, adopted, changed, imported, reflected, retracted, tagged, window
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger.open_file(tmp_path / "ledger.db") as opened:
+        yield opened
+
+
+def told(steps: list[Step]) -> list[tuple[str | None, str, int, int]]:
+    return [(step.tag, step.disposition, step.helpful, step.harmful) for step in steps]
+
+
+def test_each_step_has_its_total_and_a_baseline_says_where_it_comes_from(ledger: Ledger) -> None:
+    first = window()
+    ledger.append([imported(("pat-001", 3, 1)), first, *reflected("r1", first, ("pat-001", "helpful"))])
+    baseline, step = blame(ledger, "pat-001")
+    assert told([baseline, step]) == [(None, "baseline", 3, 1), ("helpful", "counted", 4, 1)]
+    assert baseline.rationale == "imported with 3 helpful, 1 harmful"
+    assert (step.session_id, step.reflection_id, step.counted) == ("s1", "r1", True)
+
+
+def test_a_step_has_the_judges_reason_and_model(ledger: Ledger) -> None:
+    first = window()
+    completed, *tags = reflected("r1", first, ("pat-002", "helpful"), ("pat-001", "harmful"))
+    data = {
+        "analysis": "",
+        "rationales": [{"index": 0, "rationale": "not this"}, {"index": 1, "rationale": "It broke."}],
+        "backend": "anthropic",
+        "model": "claude-sonnet-4-6",
+    }
+    known = identity(ev.REFLECTION_COMPLETED, "r1")
+    completed = NewEvent(
+        completed.type, known, data, "x", session_id="s1", reflection_id="r1", target_id=first.event_id
+    )
+    ledger.append([added("pat-001"), added("pat-002"), first, completed, *tags])
+    (step,) = blame(ledger, "pat-001")
+    assert (step.rationale, step.backend, step.model) == ("It broke.", "anthropic", "claude-sonnet-4-6")
+
+
+def test_what_does_not_count_is_listed_with_the_reason(ledger: Ledger) -> None:
+    first, second = window(1, "s1"), window(2, "s2")
+    early = reflected("r1", first, ("pat-001", "helpful"), ("pat-001", "neutral", "neutral"))
+    late = reflected("r2", second, ("pat-001", "harmful"), ("pat-001", "great", "unknown_tag"))
+    ledger.append([added(), first, *early, changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=5, harmful=0)])
+    ledger.append([second, *late, retracted(late[1])])
+    assert told(blame(ledger, "pat-001")) == [
+        ("helpful", "recounted", 0, 0),
+        ("neutral", "neutral", 0, 0),
+        (None, "baseline", 5, 0),
+        ("harmful", "retracted", 5, 0),
+        ("great", "unknown_tag", 5, 0),
+    ]
+
+
+def test_a_double_is_told_under_a_policy_that_counts_it_once(ledger: Ledger) -> None:
+    first = window()
+    ledger.append([added(), first, *reflected("r1", first, ("pat-001", "helpful"), ("pat-001", "helpful"))])
+    assert [step.disposition for step in blame(ledger, "pat-001")] == ["counted", "counted"]
+    ledger.append([adopted("once_per_reflection")])
+    assert told(blame(ledger, "pat-001")) == [("helpful", "counted", 1, 0), ("helpful", "double", 1, 0)]
+
+
+def test_a_name_that_never_was_is_an_error_and_a_removed_one_is_not(ledger: Ledger) -> None:
+    ledger.append([added(helpful=2), changed(ev.BULLET_REMOVED, "pat-001", reason="deleted", into=None)])
+    assert told(blame(ledger, "pat-001")) == [(None, "baseline", 2, 0)]
+    with pytest.raises(UnknownBullet):
+        blame(ledger, "pat-002")
+
+
+NAMES = ("pat-001", "mis-001", "ctx-001")
+actions = st.one_of(
+    st.tuples(
+        st.just("reflect"),
+        st.sampled_from(["s1", "s2"]),
+        st.lists(
+            st.tuples(st.sampled_from(NAMES), st.sampled_from(["helpful", "harmful", "neutral"])),
+            min_size=1,
+            max_size=4,
+        ),
+    ),
+    st.tuples(st.just("recount"), st.sampled_from(NAMES), st.integers(0, 9)),
+    st.tuples(st.just("retract"), st.integers(0, 60), st.none()),
+    st.tuples(st.just("add"), st.sampled_from(NAMES), st.integers(0, 3)),
+    st.tuples(st.just("policy"), st.sampled_from(COUNTINGS), st.none()),
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(actions, max_size=14))
+def test_the_last_total_is_the_counter_after_any_history(history: list[tuple]) -> None:  # type: ignore[type-arg]
+    with Ledger.open("sqlite://") as ledger:
+        ledger.append([imported(("pat-001", 2, 1))])
+        targets: list[NewEvent] = []
+        for number, (what, key, more) in enumerate(history):
+            if what == "reflect":
+                recorded = window(number, key)
+                tags = [(name, tag, "neutral" if tag == "neutral" else "counted") for name, tag in more]
+                events = [recorded, *reflected(f"r{number}", recorded, *tags)]
+                targets += events
+            elif what == "recount":
+                events = [changed(ev.BULLET_RECOUNTED, key, number, helpful=more, harmful=1)]
+            elif what == "add":
+                events = [] if any(row.name == key for row in ledger.rows()) else [added(key, helpful=more)]
+            elif what == "policy":
+                events = [adopted(key, number)]
+            elif targets:
+                events = [retracted(targets[key % len(targets)])]
+                targets += events
+            else:
+                continue
+            try:
+                ledger.append(events)
+            except AlreadyRetracted:
+                targets.pop()
+        for row in ledger.rows():
+            steps = blame(ledger, row.name)
+            last = (steps[-1].helpful, steps[-1].harmful) if steps else (0, 0)
+            assert last == (row.helpful, row.harmful)
+            for before, step in pairwise(steps):
+                moved = (step.helpful, step.harmful) != (before.helpful, before.harmful)
+                assert step.counted or not moved
+
+
+def test_a_tag_that_came_before_its_bullet_is_told_as_such(ledger: Ledger) -> None:
+    ledger.append([window(), tagged("r1", 0, "pat-001", "helpful"), added()])
+    assert told(blame(ledger, "pat-001")) == [("helpful", "unknown_bullet", 0, 0)]
