@@ -1,0 +1,266 @@
+"""Whatever is appended in whatever order: tables, fold, a rebuild and an independent query say the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from reflector.ledger import event as ev
+from reflector.ledger.errors import AlreadyRetracted, Conflict, LedgerError, NameTaken
+from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.store import Ledger
+from reflector.ledger.verify import verify
+from reflector.playbook.counting import COUNTINGS
+from reflector.playbook.fold import Playbook, fold
+
+from . import recount, sql
+from .events import about, added, adopted, changed, imported, reflected, retracted, tagged, window
+
+#: Few names, so that bullets are judged before they exist, after they are gone, and twice.
+_NAMES = ["pat-001", "pat-002", "mis-001", "mis-002", "ctx-001", "oth-001"]
+_NAME = st.sampled_from(_NAMES)
+_SMALL = st.integers(0, 3)
+_TAG = st.one_of(
+    st.tuples(_NAME, st.sampled_from(["helpful", "harmful"]), st.just("counted")),
+    st.tuples(_NAME, st.just("neutral"), st.sampled_from(["neutral", "counted"])),
+    st.tuples(_NAME, st.sampled_from(["helpful", "Helpful"]), st.sampled_from(["retired_bullet", "unknown_tag"])),
+    st.tuples(st.none() | st.just(["pat-001"]), st.just("helpful"), st.sampled_from(["malformed", "counted"])),
+)
+_PLAYBOOKS = count()
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """A ledger beside a plain list of what was appended to it."""
+
+    url = ""
+    windows = Bundle("windows")
+    targets = Bundle("targets")
+
+    @initialize()
+    def open(self) -> None:
+        # A playbook of its own in one database: also, no playbook may disturb another.
+        self.ledger = Ledger.open(self.url, f"playbook-{next(_PLAYBOOKS)}")
+        self.appended: list[NewEvent] = []
+        self.names: set[str] = set()
+        self.retracted: set[str] = set()
+        self.number = count()
+
+    def _append(self, *events: NewEvent) -> None:
+        answers = self.ledger.append(events)
+        start = len(self.appended)
+        assert [answer.position for answer in answers] == list(range(start + 1, start + len(events) + 1))
+        self.appended += events
+
+    def _refused(self, error: type[LedgerError], *events: NewEvent) -> None:
+        with pytest.raises(error):
+            self.ledger.append(events)
+
+    @rule(name=_NAME, helpful=_SMALL, harmful=_SMALL)
+    def add(self, name: str, helpful: int, harmful: int) -> None:
+        event = added(name, f"Text {next(self.number)}", helpful, harmful)
+        if name in self.names:
+            self._refused(Conflict, event)
+        else:
+            self.names.add(name)
+            self._append(event)
+
+    @rule(bullets=st.lists(st.tuples(_NAME, _SMALL, _SMALL), min_size=1, max_size=3))
+    def import_(self, bullets: list[tuple[str, int, int]]) -> None:
+        event = imported(*bullets, digest=f"{next(self.number):064d}")
+        names = [name for name, _, _ in bullets]
+        if len(set(names)) < len(names) or self.names & set(names):
+            self._refused(NameTaken, event)
+        else:
+            self.names.update(names)
+            self._append(event)
+
+    @rule(name=_NAME, what=st.sampled_from([ev.BULLET_REVISED, ev.BULLET_MOVED, ev.BULLET_REMOVED]), into=_NAME)
+    def change(self, name: str, what: str, into: str) -> None:
+        data: dict[str, Any] = {
+            ev.BULLET_REVISED: {"text": f"Text {next(self.number)}"},
+            ev.BULLET_MOVED: {"section": into[:3]},
+            ev.BULLET_REMOVED: {"reason": "merged", "into": into},
+        }[what]
+        self._append(changed(what, name, next(self.number), **data))
+
+    @rule(name=_NAME, helpful=_SMALL, harmful=_SMALL)
+    def set_baseline(self, name: str, helpful: int, harmful: int) -> None:
+        self._append(changed(ev.BULLET_RECOUNTED, name, next(self.number), helpful=helpful, harmful=harmful))
+
+    @rule(target=windows, session=st.sampled_from(["s1", "s2", None]), keys=st.lists(st.integers(-5, 5), max_size=4))
+    def record(self, session: str | None, keys: list[int]) -> NewEvent:
+        event = window(next(self.number), session, keys)
+        self._append(event)
+        return event
+
+    @rule(target=targets, window=windows, tags=st.lists(_TAG, max_size=5), apart=st.booleans())
+    def reflect(self, window: NewEvent, tags: list[Any], apart: bool) -> Any:
+        events = reflected(f"r{next(self.number)}", window, *tags)
+        if apart:
+            for event in events:
+                self._append(event)
+        else:
+            self._append(*events)
+        return multiple(*events)
+
+    @rule(target=targets, tag=_TAG, reflection=st.sampled_from(["r0", "r1", "r2", None]))
+    def tag_alone(self, tag: Any, reflection: str | None) -> NewEvent:
+        """A tag of no reflection, or of one that is long complete, or not yet."""
+        event = replace(tagged(reflection, 0, *tag), event_id=identity("alone", next(self.number)))
+        self._append(event)
+        return event
+
+    @rule(window=windows, what=st.sampled_from([ev.REFLECTION_ANSWERED, ev.REFLECTION_FAILED, ev.REFLECTION_SKIPPED]))
+    def step(self, window: NewEvent, what: str) -> None:
+        self._append(about(what, window, next(self.number), final=next(self.number) % 3 == 0))
+
+    @rule(target=targets, what=st.one_of(targets, windows), another=st.booleans())
+    def retract(self, what: NewEvent, another: bool) -> Any:
+        event = retracted(what)
+        if another:
+            event = replace(event, event_id=identity("another", next(self.number)))
+        if what.event_id in self.retracted:
+            if another:
+                self._refused(AlreadyRetracted, event)
+            return multiple()
+        self.retracted.add(what.event_id)
+        self._append(event)
+        return event
+
+    @rule(counting=st.sampled_from([*COUNTINGS, "unknown"]))
+    def adopt(self, counting: str) -> None:
+        self._append(adopted(counting, next(self.number)))
+
+    @precondition(lambda self: self.appended)
+    @rule(data=st.data())
+    def deliver_again(self, data: st.DataObject) -> None:
+        events = data.draw(st.lists(st.sampled_from(self.appended), min_size=1, max_size=4))
+        head = self.ledger.head()
+        answers = self.ledger.append(events)
+        assert [self.appended[answer.position - 1].event_id for answer in answers] == [e.event_id for e in events]
+        assert not any(answer.added for answer in answers)
+        assert self.ledger.head() == head
+
+    @precondition(lambda self: self.appended)
+    @rule(data=st.data())
+    def contradict(self, data: st.DataObject) -> None:
+        event = data.draw(st.sampled_from(self.appended))
+        position = self.ledger.head().position
+        self._refused(Conflict, replace(event, data={**event.data, "other": 1}))
+        assert self.ledger.head().position == position
+
+    @rule(what=consumes(targets))
+    def redact(self, what: NewEvent) -> None:
+        if what.type == ev.BULLET_TAGGED:
+            with pytest.raises(LedgerError, match="no text of its own"):
+                self.ledger.redact(what.event_id, reason="x", actor="human")
+        else:
+            answer = self.ledger.redact(what.event_id, reason="x", actor="human")
+            assert answer.position == len(self.appended) + 1
+            stored = self.ledger.event(answer.event_id)
+            assert stored is not None
+            assert stored.data is not None
+            self.appended.append(
+                NewEvent(stored.type, stored.event_id, stored.data, "human", target_id=stored.target_id)
+            )
+
+    @rule()
+    def rebuild(self) -> None:
+        self.ledger.rebuild()
+
+    @rule()
+    def recount(self) -> None:
+        self.ledger.recount()
+
+    @invariant()
+    def tables_and_fold_and_query_agree(self) -> None:
+        if not hasattr(self, "ledger"):
+            return
+        events = list(self.ledger.events())
+        assert [event.event_id for event in events] == [event.event_id for event in self.appended]
+        book = fold(events)
+        rows = self.ledger.rows()
+        assert [
+            (r.name, r.section, r.text, r.status, r.reason, r.removed_into, r.position, (r.helpful, r.harmful))
+            for r in rows
+        ] == [
+            (e.name, e.section, e.text, e.status, e.reason, e.removed_into, e.position, book.counters(e.name))
+            for e in book.entries.values()
+        ]
+        assert self.ledger.updated_at() == book.updated_at
+        assert self.ledger.counting() == book.adopted
+        assert {row.name: (row.helpful, row.harmful) for row in rows} == recount.counters(self.ledger, book.adopted)
+        assert [(row.event_id, row.state, row.attempts) for row in self.ledger.windows()] == _windows(self.appended)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "ledger"):
+            return
+        with self.ledger:
+            assert list(verify(self.ledger)) == []
+            self._every_policy(fold(self.ledger.events()))
+            before = self._tables()
+            self.ledger.rebuild()
+            assert self._tables() == before
+            assert list(verify(self.ledger)) == []
+
+    def _every_policy(self, book: Playbook) -> None:
+        for counting in COUNTINGS:
+            folded = {name: book.counters(name, counting) for name in book.entries}
+            assert folded == recount.counters(self.ledger, counting)
+            assert fold(self.ledger.events(), counting).bullets() == tuple(
+                replace(b, helpful=folded[b.name][0], harmful=folded[b.name][1]) for b in book.bullets()
+            )
+
+    def _tables(self) -> list[list[tuple[object, ...]]]:
+        names = ("bullet", "tag", "session_window", "retraction", "record", "projection")
+        where = f"WHERE playbook_id = {self.ledger.playbook_id}"
+        return [sorted(sql.rows(self.ledger, f"SELECT * FROM {name} {where}"), key=repr) for name in names]
+
+
+def _windows(events: list[NewEvent]) -> list[tuple[str, str, int]]:
+    """(event id, state, attempts) of each window, from the words of design and tables."""
+    found: dict[str, tuple[str, int]] = {}
+    for event in events:
+        if event.type == ev.SESSION_RECORDED:
+            found[event.event_id] = ("pending", 0)
+        state, attempts = found.get(event.target_id or "", ("closed", 0))
+        if state not in ("pending", "answered", "failed") or event.target_id is None:
+            continue
+        if event.type == ev.REFLECTION_FAILED:
+            found[event.target_id] = ("given_up" if event.data.get("final") else "failed", attempts + 1)
+        elif event.type in (ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, ev.REFLECTION_SKIPPED):
+            found[event.target_id] = (event.type.removeprefix("reflection."), attempts)
+    return [(event_id, state, attempts) for event_id, (state, attempts) in found.items()]
+
+
+def _run(url: str, examples: int, steps: int) -> None:
+    machine = type("LedgerMachine", (LedgerMachine,), {"url": url})
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        machine, settings=settings(settings(), max_examples=examples, stateful_step_count=steps, deadline=None)
+    )
+
+
+def test_tables_fold_rebuild_and_query_agree_after_any_history(ledger_url: str) -> None:
+    _run(ledger_url, *((30, 25) if ledger_url.startswith("sqlite") else (10, 20)))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_tables_fold_rebuild_and_query_agree_after_any_long_history(ledger_url: str) -> None:
+    _run(ledger_url, *((1500, 50) if ledger_url.startswith("sqlite") else (300, 50)))
