@@ -235,9 +235,10 @@ def bears(episode: Episode, stance: Stance, turn: int) -> Bearing:
         return "yes" if advice >= 2 or (broad and not episode.changed_after) else "no"
     shared = episode.overlap(stance.about)
     points = stance.rule in _POINTING
-    if broad or advice >= 2 or (points and shared) or not stance.objects:
+    named = stance.words <= 60 and not stance.about.isdisjoint(episode.bullet_words | episode.files)
+    if broad or advice >= 2 or named or (points and shared) or not stance.objects:
         return "yes"
-    if advice or shared >= 2 or points or stance.words <= 8:
+    if advice or shared >= 2 or points or stance.words <= 8 or (stance.foreign and stance.words <= 40):
         return "maybe"
     return "hint" if episode.nature == "change" and stance.strength == 3 else "no"
 

@@ -25,6 +25,7 @@ class Stance:
     """`quote` is what the person wrote, from the decisive clause on. `about` are the words to compare topics by.
 
     deictic   the message points at the work without naming it: "this is wrong", or says too little to name it
+    foreign   not in English, so its words cannot meet those of English advice
     """
 
     bearing: Bearing
@@ -34,6 +35,7 @@ class Stance:
     about: frozenset[str] = frozenset()
     words: int = 0
     deictic: bool = False
+    foreign: bool = False
 
     @property
     def objects(self) -> bool:
@@ -46,11 +48,11 @@ _NOTHING = Stance("other", 0, "", "")
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _TAG = re.compile(r"<([\w-]+)[^<>]*>.*?</\1>|\[Image[^\]]*\]|\[Pasted text[^\]]*\]", re.DOTALL)
 _LOG_LINE = re.compile(
-    r"^\s*(?:at \S+ ?\(|File \"|[\d:TZ.\-/ ]{8,}[\[ ]|[$>❯%] |\||[│┌└├╭╰━═─]{2}|\S+:\d+:\d+|(?:\w+\.)*\w*(?:Error|Exception): |error\b.*:|warning\b.*:|npm |\[\w+\] |[+-]{3} |@@ |diff --git|Traceback|Caused by|\d+ *[|│→]|⏺|⎿|✗|✘|×|FAIL|ERR!)",
+    r"^\s*(?:at \S+ ?\(|FATAL(?: ERROR)?\b|ERROR\b|\d+: 0x|-{3,} \S|<-{2,}|#\d+ +0x|File \"|[\d:TZ.\-/ ]{8,}[\[ ]|[$>❯%] |\||[│┌└├╭╰━═─]{2}|\S+:\d+:\d+|(?:\w+\.)*\w*(?:Error|Exception): |error\b.*:|warning\b.*:|npm |\[\w+\] |[+-]{3} |@@ |diff --git|Traceback|Caused by|\d+ *[|│→]|⏺|⎿|✗|✘|×|FAIL|ERR!)",
     re.IGNORECASE,
 )
 _PASTED_ERROR = re.compile(
-    r"Traceback \(most recent|\w+(?:Error|Exception)\b ?[:(]|\berror(?:\[\w+\])?: |npm (?:ERR|error)|\bFAIL(?:ED)?\b|panic:|fatal:|✗|✘|Uncaught |Failed to |exit code [1-9]|error TS\d+|ERROR|status (?:code )?[45]\d\d|Cannot (?:find|read)|undefined is not|not found\b"
+    r"Traceback \(most recent|\w+(?:Error|Exception)\b ?[:(]|\berror(?:\[\w+\])?: |npm (?:ERR|error)|\bFAIL(?:ED)?\b|panic:|fatal:|FATAL|✗|✘|Uncaught |Failed to |exit code [1-9]|error TS\d+|ERROR|status (?:code )?[45]\d\d|Cannot (?:find|read)|undefined is not|not found\b"
 )
 _TASK = re.compile(
     r"(?:implement the following plan|## |# |you are (?:a|an|the|working)|your task|this session is being continued|please (?:implement|create|write|build|review)|(?:create|write|build|design|generate|review|analy[sz]e|investigate|refactor|implement|research|read|look at|check out|set ?up|prepare) (?:a|an|the|all|this|that|these|every|each|our|my|@|https?:)|i want (?:you )?to (?:build|create|make|add|write|analy[sz]e|implement|do|start|plan|work)|(?:now |then |also |next[,:]? |and |ok,? |okay,? )*(?:add|create|implement|write|build|rename|document|make a|generate|introduce|support|let'?s (?:work|add|create|build|start|move|do|now|implement|make|also)) )",
@@ -65,12 +67,21 @@ _WISH = re.compile(
     re.IGNORECASE,
 )
 _UNREAL = re.compile(
-    r"(?:\b(?:if|whether|make sure|ensure|so that|until|once|unless|check(?:ing)?|verify|test|see|when|how|confirm|want|wants|needs? to|should|would|could|must|may|might|will|does|did|is|are|supposed to|expect\w*|in case|before|tell me|know|wenn|ob|falls|si|se|cuando|quando|если|чтобы)\b|n't|\bnot\b|\bno\b|\bnever\b|\bnicht\b|\bpas\b|\bnão\b|\bне\b)[^.!?\n,;]{0,24}$",
+    r"(?:\b(?:if|whether|make sure|ensure|so that|until|once|unless|check(?:ing)?|verify|test|see|when|how|why|which|explain|confirm|want|wants|needs? to|should|would|could|must|may|might|will|does|did|is|are|supposed to|expect\w*|in case|before|tell me|know|wenn|ob|falls|si|se|cuando|quando|если|чтобы)\b|n't|\bnot\b|\bno\b|\bnever\b|\bnicht\b|\bpas\b|\bnão\b|\bне\b)[^.!?\n,;]{0,24}$",
     re.IGNORECASE,
 )
 #: "if it does not load, show …", "what else is missing": a case to handle, not one that was met.
 _CASE = re.compile(
     r"\b(?:if|in case|whenever|make sure|ensure|so that|unless|until|what(?: else)?|whether|check (?:if|that))\b[^.!?\n,;]{0,24}$",
+    re.IGNORECASE,
+)
+#: "works, but a question: …", "but now how do I …": what follows is a question, not an objection.
+_QUESTION = re.compile(
+    r"\W*(?:(?:i have |just |now |still |one |another |a |my |quick |next |small )*questions?\b)", re.IGNORECASE
+)
+#: "the first is kept, the second isn't".
+_HALF = re.compile(
+    r"(?!why|how|what|if|is|are|does|make|please)[^.!?\n]{3,80}\b(?:is|are|works?|shows?|does|do|did|loads?|looks?|fits?)\b[^.!?\n]{0,60}(?:,| but| and) [^.!?,\n]{2,60} (?:isn'?t|aren'?t|doesn'?t|don'?t|didn'?t|is not|are not|does not|do not|did not|won'?t|not)[.! ]*$",
     re.IGNORECASE,
 )
 _NEW_REPORT = re.compile(
@@ -91,6 +102,21 @@ _COMMON_WORDS = """
     actually instead because since while being been show shows showing shown say says sure maybe able there's that's
     i'm you're we're don't doesn't isn't it'll i'll avoid always never prefer keep ensure rather without when before"""
 _COMMON = frozenset(_COMMON_WORDS.split())
+_HURRIED = re.compile(
+    r"\b(that|there|here|what|who|it(?=s (?:not|still|too|just|now|gone|broken|wrong|way|so)\b))(s)\b"
+    r"|\b((?:do|does|did|is|are|was|were|wo|ca|could|should|would|have|has|had)n)(t)\b|\b(you|they)(re)\b|\b(i|you|we)(ve)\b|\b(i)(m)\b",
+    re.IGNORECASE,
+)
+#: A remark whose subject is a pronoun, or that has none, is about what was just done.
+_POINTS = re.compile(
+    r"(?:(?:h+m+|ok|okay|no|nope|but|and|well|now|ugh|hey|sorry|uh|yeah|wait)[,.]* )*(?:it|its|it'?s|that'?s?|this|these|those|they|they'?re|nothing|still|same|again|doesn'?t|didn'?t|isn'?t|not)\b",
+    re.IGNORECASE,
+)
+#: A question about facts: what it asks about is not thereby reported.
+_ASKING = re.compile(
+    r"(?:(?:and|ok|okay|so|but|also|hey|now|wait|then)[,.]* )*(?:how (?:many|much|long|often|do|does|can|should|would|to|is|are)|which|what(?:'s| is| are| was| happens| does| do| would| if| about)|when|who|where|is there|are there|any|do we|do i|can i|should|if)\b",
+    re.IGNORECASE,
+)
 #: Beyond this many characters a message is a brief, not a remark: only its first clauses are read.
 _REMARK = 700
 
@@ -120,7 +146,8 @@ def read_stance(text: str, *, refused: bool = False, answers: bool = False) -> S
     refused   the message is the reason given with a refused tool call
     answers   the agent had asked a question, so a plain yes or no is its answer
     """
-    prose, pasted = _prose(text)
+    written, pasted = _prose(text)
+    prose = _spelled(written)
     about = content_words(text)
     count = len(prose.split()) if prose.isascii() else max(len(prose.split()), len(prose) // 3)
     if not prose:
@@ -137,13 +164,40 @@ def read_stance(text: str, *, refused: bool = False, answers: bool = False) -> S
         stance = Stance("corrects", 3, _quote(prose), "refused-with-reason")
     deictic = len(about) <= 1 or (len(about) <= 4 and _DEICTIC.search(prose) is not None)
     foreign = any(rule.id == stance.rule and rule.language != "en" for rule in RULES)
+    points = stance.objects and count <= 16 and _POINTS.match(prose) is not None
     return replace(
         stance,
-        quote=stance.quote or _quote(prose),
+        quote=_as_written(stance.quote, written, prose) or _quote(written),
         about=about,
         words=count,
-        deictic=deictic or (foreign and count <= 8),
+        deictic=deictic or points or (foreign and count <= 8),
+        foreign=foreign,
     )
+
+
+def _spelled(prose: str) -> str:
+    """With the apostrophes that hurried people leave out, so that no row has to know both spellings."""
+    straight = prose.replace("’", "'")
+    return _HURRIED.sub(lambda match: "'".join(part for part in match.groups() if part), straight)
+
+
+def _as_written(quote: str, written: str, prose: str) -> str:
+    """The quote in the person's own spelling."""
+    if prose == written or not quote:
+        return quote
+    plain = " ".join(written.split())
+    at = " ".join(prose.split()).find(quote)
+    return plain[at - _added(plain, at) :][:200] if at >= 0 else quote
+
+
+def _added(plain: str, at: int) -> int:
+    """How many apostrophes `_spelled` put in front of position `at`."""
+    added = 0
+    for match in _HURRIED.finditer(plain):
+        if match.start() + added >= at:
+            break
+        added += 1
+    return added
 
 
 def read_reaction(text: str) -> Literal["concedes", "glad", ""]:
@@ -198,7 +252,7 @@ def _hits(prose: str, *, brief: bool, answers: bool) -> Iterator[tuple[int, Rule
                 yield offset, rule
             continue
         if rule.place == "clause":
-            at = next((at for at, clause in clauses if found(rule, clause)), None)
+            at = next((at for at, clause in clauses if found(rule, clause) and not _asked(rule, clause)), None)
             if at is not None:
                 yield at, rule
             continue
@@ -208,7 +262,14 @@ def _hits(prose: str, *, brief: bool, answers: bool) -> Iterator[tuple[int, Rule
         guard = _UNREAL if rule.signal in ("approves", "builds_on") else _CASE
         if guard.search(head[: match.start()]):
             continue
+        if any(at <= match.start() < at + len(clause) and _asked(rule, clause) for at, clause in clauses):
+            continue
         yield match.start(), rule
+
+
+def _asked(rule: Rule, clause: str) -> bool:
+    """Whether a symptom is only asked about: "how many tests are failing now?"."""
+    return rule.signal == "symptom" and rule.id != "still" and _ASKING.match(clause) is not None
 
 
 def _weighed(prose: str, hits: list[tuple[int, Rule]]) -> Stance:
@@ -223,6 +284,10 @@ def _weighed(prose: str, hits: list[tuple[int, Rule]]) -> Stance:
         bad = bad if len(prose) < 200 else None
     if good and bad:
         turned = _ADVERSATIVE.search(prose, good[0])
+        if good[1].id == "praises-part" and bad[0] > good[0]:
+            return Stance("mixed", 2, _quote(prose), f"{good[1].id}+{bad[1].id}")
+        if turned and _QUESTION.match(prose, turned.end()) and bad[0] > turned.start():
+            return _stance(prose, good)
         if bad[0] < good[0] and bad[1].strength <= good[1].strength and good[1].signal == "approves":
             return _stance(prose, good)
         if good[1].id.startswith("works") and bad[1].strength >= 2 and turned:
@@ -243,6 +308,8 @@ def _weighed(prose: str, hits: list[tuple[int, Rule]]) -> Stance:
         return _stance(prose, good)
     if bad:
         return _stance(prose, bad)
+    if _HALF.match(prose):
+        return Stance("mixed", 2, _quote(prose), "one-not-the-other")
     for signal in ("continues", "asks"):
         other = _best(hits, (signal,))
         if other:

@@ -20,10 +20,10 @@ ENGLISH: tuple[Rule, ...] = (
         "approves",
         3,
         "says that it works now",
-        rf"\b(?:{_THING}(?:'s| is| are| has been)? (?:(?:all|now|finally|indeed|actually|much) )*"
-        r"(?:work(?:s|ed)|working|fixed|solved|resolved|better|passing|green)|works(?: now| well| great| fine| perfectly"
-        r"| like a charm|!|$)|(?:working|fixed|solved) now|^(?:all )?(?:fixed|solved|resolved)\b|did the trick|(?:that|this|it) (?:fixed|solved|did) it"
-        r"|now (?:it )?works|up and running|no (?:more|longer any) (?:errors?|warnings?|failures?)|confirmed working)\b",
+        rf"\b(?:{_THING}(?:'s| is| are| has been)? (?:(?:all|now|finally|indeed|actually) )*"
+        rf"(?:work(?:s|ed)|working|fixed|solved|resolved|passing|green)|{_THING}(?:'s| is| are| looks| feels) (?:(?:all|now|so|much|way|far) )*better|works(?: now| well| great| fine| perfectly"
+        r"| like a charm|(?=[!.,;])|$)|(?:is|are|looks?) (?:right|fine|good|ok|okay|correct|gone|back|better) now|(?:working|fixed|solved) now|^(?:all )?(?:fixed|solved|resolved)\b|did the trick|(?:that|this|it) (?:fixed|solved|did) it|(?:ah+|oh+|yes|yep|yeah|ok)[,.! ]+(?:yes[,.! ]+)?that(?:'s| was) it"
+        r"|now (?:it )?works|up and running|no (?:more|longer any) (?:errors?|warnings?|failures?)|confirmed working|(?:it|that|this|everything|ci|(?:the )?(?:build|app|tests?)) (?:now |all )*(?:pass(?:es)?|compiles|builds|runs|loads|starts)(?: now| fine| again|(?=[.!,])|$)|(?:shows?|showing) up now|i (?:can )?see (?:it|them) now|got it working|all green|(?:ci|it|build) is green)(?!\w)",
         "ok, that is working now",
         "a workshop about offline uploads",
     ),
@@ -42,13 +42,23 @@ ENGLISH: tuple[Rule, ...] = (
         "clause",
     ),
     row(
+        "praises-part",
+        "approves",
+        2,
+        "praises one named part",
+        r"\b(?:the [\w-]+(?: [\w-]+){0,2}|(?:first|second|left|right|top) one) (?:is|are|looks?|works?|feels?) (?:really |very |so |just |all )*(?:great|good|perfect|awesome|excellent|amazing|nice|cool|lovely|fine|ok|okay|correct|right)\b(?! (?:for|to|if|enough))",
+        "the error page is great",
+        "the left one is for admins",
+        "clause",
+    ),
+    row(
         "looks-good",
         "approves",
         2,
         "says that it looks good",
         r"\b(?:(?:looks?|looking|sounds?|seems?|reads?) (?:really |very |pretty |quite |much |all |so )*"
         r"(?:good|great|fine|right|correct|nice|okay|ok|better|clean|solid|reasonable|perfect|awesome)"
-        r"|lgtm|all good|so far so good|good to go|i like (?:it|this|that|the|your)|much better|way better|nice!|great!|cool!|good!)",
+        r"|lgtm|all good|so far so good|good to go|i like (?:it|this|that|the|your)|(?:it )?feels? (?:much |so |really |way |a lot )?(?:better|smooth\w*|faster|instant|snappy|snappier|great)|(?:way|so much|much) (?:better|faster|smoother|cleaner|snappier|nicer|quicker)|nice!|great!|cool!|good!)",
         "looks good to me",
         "which of the two looks is the default?",
     ),
@@ -153,7 +163,7 @@ ENGLISH: tuple[Rule, ...] = (
         r"\b(?:(?:that|this|it)(?:'s| is| was)? ?(?:not|n't|isn'?t|wasn'?t) (?:what|how|where|why|the way|the one|right|correct|true|quite right|good|acceptable|enough|it\b|necessary|needed|working)|makes? no sense"
         r"|not what i|i (?:did ?n[o']?t|never|don'?t) (?:ask|want|mean|say|tell|need|like|see (?:any|the|it|why))\w*"
         r"|i (?:said|told you|asked (?:you )?(?:for|to)|meant|was (?:talking|asking|referring)|already (?:told|said|asked|have|did)|explicitly|specifically)\b"
-        r"|(?:did i|who|nobody|no one) (?:ever )?ask(?:ed)?\b|let'?s not\b|you(?:'re| are| were) (?:overthinking|not supposed|using the (?:old|wrong)|missing the point|confusing|mixing|guessing|assuming|repeating)|you (?:got|have|had) (?:it|this|that) (?:backwards|wrong|mixed)"
+        r"|i (?:only|just) (?:wanted|asked|meant|needed|said)\b|(?:did i|who|nobody|no one) (?:ever )?ask(?:ed)?\b|let'?s not\b|you(?:'re| are| were) (?:overthinking|not supposed|using the (?:old|wrong)|missing the point|confusing|mixing|guessing|assuming|repeating)|you (?:got|have|had) (?:it|this|that) (?:backwards|wrong|mixed)"
         r"|(?:the|those|these) [\w-]+ (?:you|that you|you've) (?:just )?(?:wrote|made|added|created|used|chose|generated|picked|built) (?:do|does|is|are|was|were|did) ?(?:n[o']?t)?\b|that'?s (?:the (?:old|wrong|other)|a lot of)"
         r"|you (?:misunderstood|missed|forgot|ignored|skipped|broke|removed|deleted|lost|changed|overwrote|messed|ruined|keep|kept|still|should(?:n'?t| not)? have|were supposed|"
         r"did ?n[o']?t|have ?n[o']?t|are not|aren'?t|can'?t just|don'?t (?:need|have) to|never)\b)",
@@ -177,7 +187,7 @@ ENGLISH: tuple[Rule, ...] = (
         "corrects",
         3,
         "asks to undo the work",
-        r"\b(?:revert|undo|roll ?back|put (?:it|that|this|them) back|bring (?:it|that|them|back)|restore) (?:that|this|it|the|your|my|all|everything|to|back|those|these|them|what)\b|\b(?:revert|undo)\b(?=\s*(?:[.,!]|$))|"
+        r"\b(?:put|change|move|switch|set|turn) (?:it|that|this|them|those|the [\w-]+(?: [\w-]+)?|[\w-]+[./][\w./-]+) back\b|\b(?:it |that |this )?(?:was |were |liked |worked |looked )(?:it |that |this |them )?(?:much |way |a lot |far )?better before\b|\bback to (?:how|what|the way) it was\b|\b(?:revert|undo|roll ?back|bring (?:it|that|them|back)|restore) (?:that|this|it|the|your|my|all|everything|to|back|those|these|them|what)\b|\b(?:revert|undo)\b(?=\s*(?:[.,!]|$))|"
         r"\bgo back to (?:the|how|what)\b|\bget rid of (?:that|this|it|those|these)\b",
         "please revert that change",
         "add a button with an undo icon",
@@ -187,7 +197,7 @@ ENGLISH: tuple[Rule, ...] = (
         "corrects",
         3,
         "stops the agent",
-        r"(?:no[,.!]* )*(?:please )?(?:stop\b(?! (?:the|at|button|when|word|position))|wait\b(?! (?:for|until|time))|hold on|don'?t do (?:that|this)|cancel (?:that|this)|abort|halt)",
+        r"(?:no[,.!]* )*(?:please )?(?:stop\b(?! (?:the|at|button|when|word|position))|wait\b(?! (?:for|until|time)|,? (?:so |and |but )?(?:how|what|where|which|who|when|is|are|does|do|can|could|if|should|would)\b)|hold on|don'?t do (?:that|this)|cancel (?:that|this)|abort|halt)",
         "stop, you are editing the wrong file",
         "stop the dev server first",
         "start",
@@ -198,7 +208,7 @@ ENGLISH: tuple[Rule, ...] = (
         2,
         "starts with a no",
         r"(?:no|nope|nah|nooo+|not (?:quite|really|exactly|like that|there|yet)|negative|incorrect|wrong|false)\b(?! (?:problem|worries|rush|need to (?:worry|apolog)|idea|one|matter|longer|more))"
-        r"(?=\s*(?:[,.!:;…\-—]|$|\bthe\b|\bi\b|\bthat|\bthis|\bit|\bdon'?t|\byou|\bwe|\bnot\b|\bno\b|\buse\b|\bjust\b))",
+        r"(?=\s*(?:[,.!:;…\-—]|$|\bthe\b|\bi\b|\bthat|\bthis|\bit|\bdon'?t|\byou|\bwe|\bnot\b|\bno\b|\buse\b|\bjust\b|\brevert|\bundo|\bput\b|\bkeep\b|\bleave\b|\bgo back\b))",
         "no, use the other table",
         "no problem, take your time",
         "start",
@@ -208,11 +218,11 @@ ENGLISH: tuple[Rule, ...] = (
         "corrects",
         2,
         "a question that is an objection",
-        r"(?:(?:but|and|so|ok|wait|hm+|then|also|hey|well)[,.]* )*(?:why (?:are|is|was|were|did|do|does|would|the|have|has|can'?t|not|so|isn'?t|aren'?t|don'?t|doesn'?t|didn'?t|won'?t|wouldn'?t|you|it)\b"
-        r"|how come|are you sure|did you (?:even|actually|really|not|forget|check|test|verify|run|read)|didn'?t (?:you|we|i)|"
+        r"(?:(?:but|and|so|ok|wait|hm+|then|also|hey|well)[,.]* )*(?:why (?:are|is|was|were|did(?! (?:you|we|it) (?:use|choose|pick|decide|go\b|need))|do(?! (?:we|you|they) (?:need|have|use|want) (?!this|that|these|those|another|so|yet))|not (?:just|simply)|does(?! (?:it|this|that|the [\w-]+) (?:use|need|matter|take|work|have|return|require))|the|have|has|can'?t|so|isn'?t|aren'?t|don'?t|doesn'?t|didn'?t|won'?t|wouldn'?t|you|it)\b"
+        r"|how come|are you sure|did you (?:even|actually|really|not|forget)|didn'?t (?:you|we|i)|"
         r"should(?:n'?t| not) (?:it|this|that|we|you|the|there)|(?:would|could|can)(?:n'?t) (?:it|we|you|this|that)|(?:do|did|does) (?:we|you|it|i) (?:really|actually|even) (?:need|have|want)|(?:is|are|was) (?:this|that|it|these|those|all (?:of )?(?:this|that)) (?:really|actually|even) |have you (?:actually|even|really)|(?:can|could) (?:we|you) (?:not|do (?:this|it|that) without|avoid|simplify|make (?:it|this) (?:simpler|shorter|smaller|less))|what (?:is|are) (?:this|that|these|those)(?: \w+){0,2} doing|isn'?t (?:it|this|that|there|the)|aren'?t (?:we|you|they|these|there)|don'?t (?:we|you) (?:need|have|already|want)|"
         r"doesn'?t (?:it|this|that|the)|wasn'?t (?:it|this|that|the)|what(?: the)? (?:are you doing|happened (?:to|with)|did you do|went wrong)|where (?:is|are|did) (?:the|my|all|that)(?: \w+){0,4} (?:go|gone|went)\b|"
-        r"where(?:'s| is| are) (?:the|my) (?!logic|code|source|file|config|function)|who (?:told|asked) you)",
+        r"where(?:'s| is| are) (?:my|the (?:[\w-]+ ){0,2}(?:button|link|icon|image|logo|menu|tab|column|row|header|footer|title|label|dropdown|checkbox|section|popup|modal|tooltip|badge|chart|legend|scrollbar|sidebar|toolbar|spinner|toast))s?\b(?=\s*(?:[?.!,;]|$|(?:i|you|we|that|on|at|now|then|to)\b))|who (?:told|asked) you)",
         "why is the header showing twice?",
         "what does the last column mean?",
         "clause",
@@ -223,7 +233,7 @@ ENGLISH: tuple[Rule, ...] = (
         2,
         "wants it otherwise",
         r"\b(?:(?:use|do|try|make|go with|prefer|want)\b[^.!?\n]{0,60}\binstead\b|i(?:'d| would)? (?:rather|prefer(?! the visual))|rather (?:than|not)|(?:we|you|this|that|it|these|those) (?:should ?(?:not|n'?t)|must ?(?:not|n'?t)|ought not)\b|should be\b[^.!?\n]{0,40}\bnot\b|(?:we|i) do(?:n'?t| not) (?:need|want) (?:it|this|that|these|those|any of|to)\b|remove (?:that|this|those|these)\b|simplify (?:this|it|that)\b|please simplify|too verbose|shorten (?:it|this|that)"
-        r"|should(?:'ve| have) been|was(?:n'?t)? supposed to|supposed to be"
+        r"|should(?:'ve| have) been|was(?:n'?t)? supposed to|supposed to be|\w+, not (?:the |an? |in |on |with |by |for |to |from |as |via )*(?!only|just|sure|yet|necessarily|sure|counting|including)\w{3,}"
         r"|(?:there(?:'s| is) )?no (?:reason|need|point) (?:to|in|for)|doesn'?t (?:make sense|seem|look|feel|match|fit)|does not (?:make sense|seem|look|feel|match|fit)"
         r"|too (?:complicated|complex|much|verbose|long|slow|fragile|hacky)|overkill|unnecessar(?:y|ily)|(?:seems?|feels?|looks?|is|'s) (?:too |overly |a bit |kind of |very |quite |really |rather )*(?:hacky|complicated|complex|convoluted|messy|heavy|fragile|brittle|redundant|excessive|weird|odd|off|strange|unreadable|inconsistent)|not (?:a fan|sure (?:about|that|this|i|we)|convinced|ideal|great|happy)|i do(?:n'?t| not) (?:think|like|understand why|get why|agree))\b",
         "use the existing helper instead",
@@ -238,6 +248,36 @@ ENGLISH: tuple[Rule, ...] = (
         "don't hardcode the url",
         "don't worry about the tests",
         "clause",
+    ),
+    row(
+        "leave-it",
+        "corrects",
+        2,
+        "wants a thing left alone, or only one of those that were changed",
+        r"(?:(?:please |and |but )?leave (?:the|it|that|this|those|them|all|my|[\w.-]+\.\w+)\b[^.!?\n]{0,30}\b(?:alone|as (?:it|they) (?:is|was|are|were)|as[- ]is|untouched)|(?:just|only) (?:the|this|that|on|for|in)\b[^.!?\n]{1,30}\b(?:one|ones|please|page|file|part|case)\b|(?:and )?not (?:all|every|everywhere|the (?:whole|entire|other)|in (?:every|all))\b)",
+        "leave the other pages alone",
+        "only the owner can delete a project",
+        "clause",
+    ),
+    row(
+        "states-convention",
+        "corrects",
+        2,
+        "says how it is always or never done here",
+        r"(?:(?:no|but|hm+|hey|please|fyi|nope)[,.]* )?(?:we|i|this (?:repo|project|codebase|team)) (?:never|always|don'?t (?:ever )?(?:use|mock|write|commit|put|add|want|allow|do|create|import|store|test)|do not (?:use|mock|write|commit|put|add|want|allow|do|create|import|store|test)|(?:only|usually|normally) (?:use|write|put|do))\b",
+        "we never mock the database here",
+        "can we always show the newest first?",
+        "start",
+    ),
+    row(
+        "wonders-why",
+        "corrects",
+        1,
+        "asks why or whether something was done: an objection only if the agent takes it as one",
+        r"(?:(?:but|and|so|ok|wait|hm+|then|also|hey|well)[,.]* )*(?:why\b|did you (?:run|test|check|verify|read)\b|(?:we|you|there(?:'s| is)|i) already (?:have|had|has|got|an?|is)\b)",
+        "why not use a map for this?",
+        "I wonder where it is stored",
+        "start",
     ),
     row(
         "this-not-that",
@@ -275,7 +315,7 @@ ENGLISH: tuple[Rule, ...] = (
         3,
         "reports that the problem persists or is back",
         rf"\b(?:still (?:\w+ )?(?:{_NOT}|no\b|the same|fail\w*|get(?:ting|s)?|see(?:ing|s)?|show(?:s|ing)?|have|having|has|is|are|there|broken|wrong|an? (?:issue|error|problem)|missing|happen\w*|crash\w*|return\w*|error\w*|hang\w*|empty|red|says?|stuck|slow|doesn'?t|can'?t)|(?<!while )still (?!want|need|think|prefer|wonder|like|use|work|be\b|to\b|support|able|allow|possible|open|keep|on\b|in\b|at\b|a\b|the\b|with|and|for|as\b|if\b|image|good|fine|ok|valid|relevant|true|remember|learning)[a-z]+"
-        r"|same (?:error|issue|problem|result|thing|behaviou?r|failure|bug|exception)|(?:not|isn'?t|wasn'?t) (?:fixed|solved|resolved|gone)|(?:problem|issue|bug|error) (?:persists|remains|is back|came back|again|still)"
+        r"|(?<!do the )(?<!apply the )(?<!use the )(?<!with the )(?<!want the )(?<!need the )(?<!make the )(?<!doing the )same (?:error|issue|problem|result|thing|behaviou?r|failure|bug|exception)|(?:not|isn'?t|wasn'?t) (?:fixed|solved|resolved|gone)|(?:problem|issue|bug|error) (?:persists|remains|is back|came back|again|still)"
         r"|(?:error|fails?|failed|failing|broken|broke|crash\w*|happen\w*|wrong) again|(?:does ?n[o']?t|didn'?t|did not) (?:fix|help|solve|change anything)|no (?:change|difference|effect|luck)\b|keeps? (?:failing|crashing|happening|showing|getting|doing)|again the same|^same[.!]?$|nothing (?:changed|happens|happened|works))",
         "scrolling still does not work",
         "are there still open pull requests?",
@@ -285,7 +325,7 @@ ENGLISH: tuple[Rule, ...] = (
         "symptom",
         3,
         "says that it does not work",
-        r"\b(?:(?:does|do|did|is|are|was|has|have) ?(?:not|n[o']?t) (?:\w+ )?(?:work\w*|start\w*|load\w*|run\w*|show\w*|appear\w*|render\w*|respond\w*|compile|build|connect|update\w*|display\w*|visible|save\w*|open\w*|seem to|pass\w*|deploy\w*|available|there)"
+        r"\b(?:(?:it|this|that|which|everything) (?:used to (?:work|show|be|load|run)|(?:worked|was working|was fine|was ok) before|worked (?:yesterday|until|fine (?:before|yesterday)))|(?:does|do|did|is|are|was|has|have) ?(?:not|n[o']?t) (?:\w+ )?(?:work\w*|start\w*|load\w*|run\w*|show\w*|appear\w*|render\w*|respond\w*|compile|build|connect|update\w*|display\w*|visible|save\w*|open\w*|seem to|pass\w*|deploy\w*|available|there)"
         r"|(?:doesn'?t|don'?t|didn'?t|isn'?t|aren'?t|doesnt|dont|didnt|isnt|won'?t|can'?t|cannot) (?:\w+ )?(?:work\w*|start\w*|load\w*|run(?:ning)?\b|show\w*|appear\w*|render\w*|respond\w*|compile|build|connect|update\w*|display\w*|visible|open|save|pass|find|see (?:it|the|any|that|them|my)|click|scroll|deploy|seem to|be found)"
         r"|not (?:working|showing|loading|rendering|visible|updating|appearing|responding|displayed|saved|starting|found|running|aligned|centered|rendered|updated)\b|stopped working|(?:is|are|was|got|looks?|it'?s|totally|now) (?:\w+ )?(?:broken|busted|messed up|blank|empty|crashing|failing|hanging|frozen|gone|missing|stuck)\b|(?:is|are|was|were)(?:n'?t| not) (?:being )?(?:\w+ing|displayed|rendered|updated|saved|loaded|shown|applied|triggered|called|fired|detected|recogni[sz]ed|sent|stored|hidden|closed|sorted)\b|(?:^(?=d[oi][ed])|\b(?:it|this|that|which|(?:the|my|your) (?!users?\b|person|customer|client|developer)[\w-]+(?: [\w-]+)?) )(?:does|did|do)(?:n'?t| not)\b|crash(?:es|ed) (?:with|when|on|after|at)\b|(?:throws|hangs|freezes) (?:an?|when|on|after|at|with)\b|no longer (?:work|show|load|run|build|compile|display)\w*)",
         "the popup isn't showing on mobile",
@@ -306,7 +346,7 @@ ENGLISH: tuple[Rule, ...] = (
         "symptom",
         2,
         "reports what is missing or only half there",
-        r"\b(?:(?:is|are|'s|'re|still|now|looks?) (?:off\b(?! by default)|missing|duplicated|truncated|cut off|misaligned|overlapping|unreadable|invisible|out of (?:sync|date|place)|off by|hidden)\b|i (?:only|just|now) see\b|i see (?:two|double|duplicate\w*|no|only|nothing|an? (?:empty|blank|error))\b|i (?:can'?t|cannot|don'?t|do not|couldn'?t) (?:see|find|click|select|open|access|reach|log ?in|scroll)|(?:now|only|it) shows? (?:up )?(?:only|twice|the wrong|an? (?:empty|blank|old)|nothing)|(?:shows?|showing|appears?|displays?) (?:twice|nothing|the wrong|as (?:blank|empty))|where did (?:the|my|all))",
+        r"\b(?:(?:is|are|'s|'re|still|now|looks?) (?:off\b(?! by default)|missing|duplicated|truncated|cut off|misaligned|overlapping|unreadable|invisible|out of (?:sync|date|place)|off by|hidden)\b|i (?:only|just|now) see\b|i see (?:two|double|duplicate\w*|no|only|nothing|an? (?:empty|blank|error))\b|(?:^(?:h+m+|huh|uh-?oh)[,. ]*(?:but )?now (?!let|can|we|add|do|make|i\b|please|please|how|what|where|show|run|go)|\bnow (?:the|all|every|my|it'?s|they'?re|everything)\b[^.!?,\n]{0,40}\b(?:huge|tiny|gone|empty|blank|duplicated|twice|cut off|overlap\w*|too \w+|misaligned|squashed|stretched|unreadable)\b)|(?:has|have|is|are|did|does|it'?s|its) (?:\w+ ){0,3}(?:disappeared|vanished)|i (?:can'?t|cannot|don'?t|do not|couldn'?t) (?:see|find|click|select|open|access|reach|log ?in|scroll)|(?:now|only|it) shows? (?:up )?(?:only|twice|the wrong|an? (?:empty|blank|old)|nothing)|(?:shows?|showing|appears?|displays?) (?:twice|nothing|the wrong|as (?:blank|empty))|where did (?:the|my|all)\b[^.?!\n]{1,30}\bgo\b)",
         "the labels are cut off on the right",
         "a missing key raises KeyError",
     ),

@@ -81,6 +81,24 @@ def test_the_agents_first_words_tell_how_it_took_the_message() -> None:
     assert read_reaction("Let me look at the router.") == ""
 
 
+def test_a_quote_keeps_the_spelling_of_the_person() -> None:
+    stance = read_stance("ok. thats wrong, the tables dont match")
+    assert stance.objects
+    assert stance.quote == "thats wrong, the tables dont match"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the error page is great. the success one is too much",
+        "the status filter is kept, the date range isn't",
+        "zoom is right now but the menu still overlaps the logo",
+    ],
+)
+def test_praise_for_one_part_and_a_fault_of_another_is_mixed(text: str) -> None:
+    assert read_stance(text).bearing == "mixed"
+
+
 def test_content_words_meet_across_plural_and_ing() -> None:
     assert content_words("buttons") == content_words("button")
     assert content_words("the and with") == frozenset()
@@ -254,6 +272,21 @@ OBJECTIONS = [
     "여전히 에러가 나요",
     "그게 아니라 다른 테이블이요",
     "원래대로 되돌려줘",
+    "thats way too complicated for a health check",
+    "isnt this what the cache is for?",
+    "nah revert, I liked it better before",
+    "it was better before",
+    "hmm now every title got huge",
+    "just the pricing page please",
+    "leave the other tests as they are",
+    "we never mock the network in here, use the fake server",
+    "this repo always uses tabs",
+    "i only wanted the label changed",
+    "put the old icon back",
+    "make the border gray, not blue",
+    "it used to work before the refactoring",
+    "FATAL ERROR: heap limit reached, giving up\n 1: 0xb7a940 node::Abort()",
+    "where's the save button?",
 ]
 TASKS = [
     "add a dark mode toggle",
@@ -347,6 +380,22 @@ TASKS = [
     "帮我实现登录功能",
     "날짜 열을 추가해줘",
     "테스트를 작성해줘",
+    "And where is the mail server configured?",
+    "where are the translations stored?",
+    "where is the button component defined?",
+    "where did the 404 page come from?",
+    "how many tests are failing now?",
+    "which tests failed?",
+    "what is missing for the release?",
+    "are there any errors in the log?",
+    "wait, how does this handle nulls?",
+    "why would that be slow?",
+    "why do we need the lock here?",
+    "why did you use a map?",
+    "did you run the tests?",
+    "explain why that works",
+    "ok now the metrics endpoint",
+    "whats the url again",
 ]
 APPROVALS = [
     "nice",
@@ -415,6 +464,15 @@ APPROVALS = [
     "搞定了",
     "잘 되네요",
     "좋아요",
+    "ahh yes that was it",
+    "now do the same thing for invoices",
+    "feels instant now",
+    "way smoother than before, merge it",
+    "ok that works now, but a question: why did the first version work?",
+    "works. now the docs",
+    "the layout is right now",
+    "ci is green",
+    "I can see it now",
 ]
 
 
