@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from reflector.reflection.rules.episode import Episode, Finding
-from reflector.reflection.rules.outcomes import read_result
+from reflector.reflection.rules.outcomes import Outcome, read_result
 from reflector.reflection.rules.stances import Stance, content_words
 from reflector.reflection.rules.steps import Step, read_call
 from reflector.transcripts.message import ToolCall, ToolResult
@@ -27,9 +27,10 @@ class Chain:
 
     turn         messages of people so far
     steps        calls that wait for their result, by id; read only while a citation is open
-    tasks        background tasks by id, as the step that started them
+    tasks        background tasks by id, as the step and the id of the call that started them
     before       the last results before the first citation: their errors may come again, or be gone
     errors       signatures of the last errors
+    failing      the last commands that failed, without what they are piped into
     uncommented  results the agent has not spoken about yet
     quiet        steps that ended without a word on how: the agent's comment decides
     slips        mechanics that speak about the advice, by family, until the next try works
@@ -41,10 +42,11 @@ class Chain:
     turn: int = 0
     at: int = 0
     steps: OrderedDict[str, Step | ToolCall] = field(default_factory=OrderedDict)
-    tasks: OrderedDict[str, Step] = field(default_factory=OrderedDict)
+    tasks: OrderedDict[str, tuple[Step, str]] = field(default_factory=OrderedDict)
     episodes: list[Episode] = field(default_factory=list)
     before: deque[tuple[ToolCall, ToolResult]] = field(default_factory=lambda: deque(maxlen=8))
     errors: deque[str] = field(default_factory=lambda: deque(maxlen=16))
+    failing: deque[str] = field(default_factory=lambda: deque(maxlen=16))
     uncommented: list[Finding] = field(default_factory=list)
     quiet: list[tuple[Step, str]] = field(default_factory=list)
     slips: dict[str, Finding] = field(default_factory=dict)
@@ -60,10 +62,20 @@ class Chain:
     def read_what_was_before(self) -> None:
         """Reads the results that stood before the first citation, for their errors only."""
         for call, result in self.before:
-            outcome = read_result(read_call(call), result)
-            if outcome.ending == "fails" and outcome.signature:
-                self.errors.append(outcome.signature)
+            step = read_call(call)
+            self.remember_failure(step, read_result(step, result))
         self.before.clear()
+
+    def remember_failure(self, step: Step, outcome: Outcome) -> None:
+        """Keeps the error and the command of a failure; a success of the command forgets it."""
+        command = plain_command(step.command)
+        if outcome.ending == "fails":
+            if outcome.signature:
+                self.errors.append(outcome.signature)
+            if step.kind in ("run", "ship", "install") and outcome.strength >= 2 and command not in self.failing:
+                self.failing.append(command)
+        elif outcome.ending == "passes" and command in self.failing:
+            self.failing.remove(command)
 
     def give(self, finding: Finding, call_id: str) -> None:
         """Hands a result to all citations; after its topic one hears of red CI only, and not for long."""
@@ -75,7 +87,15 @@ class Chain:
                     episode.add(finding)
                 continue
             own = call_id in episode.own_calls
-            episode.add(finding, own=own, bearing="yes" if own or episode.overlap(words) else "no")
+            told = finding
+            if finding.rule == "ran" and plain_command(finding.command) in episode.failed_before:
+                told = replace(finding, strength=2, rule="runs-now")
+            episode.add(told, own=own, bearing="yes" if own or episode.overlap(words) else "no")
+
+
+def plain_command(command: str) -> str:
+    """A command without what its output is piped into, so that a retry without `| tail` is the same."""
+    return command.split("|")[0].replace("2>&1", " ").strip()
 
 
 def remember(kept: OrderedDict[str, _T], key: str, value: _T) -> None:

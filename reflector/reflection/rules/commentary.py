@@ -36,6 +36,10 @@ def _explain(chain: Chain, head: str) -> None:
     if found(_RULES["expected-failure"], head) or found(_RULES["unrelated-failure"], head):
         for finding in chain.uncommented:
             finding.excused = finding.sign < 0
+    if found(_RULES["another-error"], head):
+        for finding in chain.uncommented:
+            finding.strength = 1 if finding.sign < 0 else finding.strength
+        return
     good = found(_RULES["confirms"], head)
     bad = found(_RULES["reads-result-as-bad"], head)
     if good and not bad:

@@ -82,6 +82,7 @@ class Episode:
     """A citation that is still open.
 
     words      content words of the bullet and of what the agent wrote beside the citation
+    failed_before  commands that failed before the citation, without what they are piped into
     own        kinds of the calls of the cited step, at most 12
     own_calls  ids of those calls
     step_open  the step goes on until the agent speaks again after a call, or a person does
@@ -96,6 +97,7 @@ class Episode:
     words: frozenset[str]
     bullet_words: frozenset[str]
     errors_before: frozenset[str] = frozenset()
+    failed_before: frozenset[str] = frozenset()
     files: set[str] = field(default_factory=set)
     own: list[Kind] = field(default_factory=list)
     own_verifies: bool = False

@@ -112,6 +112,7 @@ class EvidenceReader:
         text = message.text if message.text.strip() else message.thinking
         episode = opened(name, self._bullets[name], turn=chain.turn, at=chain.at, text=text)
         episode.errors_before = frozenset(chain.errors)
+        episode.failed_before = frozenset(chain.failing)
         chain.episodes.append(episode)
 
     def _call(self, chain: Chain, call: ToolCall) -> None:
@@ -144,7 +145,7 @@ class EvidenceReader:
             if call is not None:
                 started = _BACKGROUND.search(result.text[:400])
                 if started:
-                    remember(chain.tasks, started.group(1), read_call(call))
+                    remember(chain.tasks, started.group(1), (read_call(call), call.id))
                 chain.before.append((call, result))
             return
         step = read_call(known) if isinstance(known, ToolCall) else known
@@ -152,9 +153,10 @@ class EvidenceReader:
             return
         started = _BACKGROUND.search(result.text[:400])
         if started:
-            remember(chain.tasks, started.group(1), step)
+            remember(chain.tasks, started.group(1), (step, result.call_id))
+        call_id = result.call_id
         if step.task and step.task in chain.tasks:
-            origin = chain.tasks[step.task]
+            origin, call_id = chain.tasks[step.task]
             step = Step(origin.kind, origin.family, origin.command, origin.files, "", origin.verifies)
         if step.kind == "plan":
             if not result.is_error and re.search(r"approved", result.text[:200]):
@@ -166,7 +168,7 @@ class EvidenceReader:
         if step.kind in ("review", "delegate") and not result.is_error and len(result.text) > 200:
             self._review(chain, step, result)
             return
-        self._outcome(chain, step, read_result(step, result), result.call_id)
+        self._outcome(chain, step, read_result(step, result), call_id)
 
     def _outcome(self, chain: Chain, step: Step, outcome: Outcome, call_id: str) -> None:
         if outcome.ending != "mechanics" and step.family in chain.slips:
@@ -183,8 +185,7 @@ class EvidenceReader:
             return
         if sign > 0 and outcome.strength == 1:
             chain.quiet.append((step, call_id))
-        if sign < 0 and outcome.signature:
-            chain.errors.append(outcome.signature)
+        chain.remember_failure(step, outcome)
         chain.uncommented.append(finding)
         chain.give(finding, call_id)
 
@@ -219,15 +220,15 @@ class EvidenceReader:
         for episode in chain.episodes:
             episode.step_open = False  # what the agent does now, it does because of the notice
         task = _TASK_ID.search(text)
-        step = chain.tasks.get(task.group(1).strip()) if task else None
+        step, call_id = chain.tasks.get(task.group(1).strip(), (None, "")) if task else (None, "")
         if step is None or step.kind in ("delegate", "review", "look", "tidy", "admin"):
             return
         summary = re.search(r"<summary>(.*?)</summary>", text, re.DOTALL)
         words = " ".join(summary.group(1).split())[:200] if summary else ""
         if re.search(r"<status>failed|failed with exit code|exit code [1-9]", text):
-            self._outcome(chain, step, Outcome("fails", 2, words, "", "background-failed"), "")
+            self._outcome(chain, step, Outcome("fails", 2, words, "", "background-failed"), call_id)
         elif "exit code 0" in text and step.kind in CHECKS:
-            self._outcome(chain, step, Outcome("passes", 2, words, "", "background-done"), "")
+            self._outcome(chain, step, Outcome("passes", 2, words, "", "background-done"), call_id)
 
     # -- people ------------------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ def read_result(step: Step, result: ToolResult) -> Outcome:
         return _flagged(step, text)
     if step.kind not in _TELLING or step.family.startswith("mcp__"):
         return _SILENT
-    if step.kind in CHECKS or step.kind in ("run", "poll"):
+    if step.kind in CHECKS or step.kind in ("run", "poll", "ship"):
         for rule in COUNTED:
             match = found(rule, text)
             if match is not None:

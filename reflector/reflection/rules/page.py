@@ -30,6 +30,7 @@ BY_EVENT: dict[str, str] = {
     "no-complaint": "a linter, type checker or build ended without an error or a word of failure",
     "pushed": "a push ended without an error",
     "ran": "a command ended without an error: a hint that needs the agent's confirmation",
+    "runs-now": "the very command that failed before the citation ended without an error",
     "background-failed": "the notice that a background command failed",
     "background-done": "the notice that a background check ended with exit code 0",
     "review-finding": "a review found faults in files or matters of the step",

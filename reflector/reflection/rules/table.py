@@ -34,6 +34,7 @@ Signal = Literal[
     "expected",  # the agent says that a failure was expected, or was there before
     "reverts",  # the agent takes back its own step
     "confirms",  # the agent reads a result as good
+    "moved_on",  # the agent says that the error before is gone and another one came
     "abandons",  # the agent drops the way it took
 ]
 #: 1 hints, 2 speaks plainly, 3 decides.

@@ -34,7 +34,7 @@ def judge(episode: Episode) -> Judgement:
     results = _results(episode, seen)
     persons = _persons(episode, seen)
     if persons is not None:
-        return _with_results(episode, persons, results)
+        return _with_agent(seen, persons, results) or _with_results(episode, persons, results)
     reverted = _last(
         seen, lambda s: s.finding.source == "agent" and s.finding.sign < 0 and s.finding.strength >= 2 and s.related
     )
@@ -56,7 +56,7 @@ def judge(episode: Episode) -> Judgement:
             return Judgement("neutral", reason, doubt.finding.quote, doubt.finding.rule)
         return results
     find = next((s for s in seen if s.finding.rule == "finds" and s.own), None)
-    objected = any(s.finding.source == "person" and s.finding.sign < 0 for s in seen)
+    objected = any(s.finding.source == "person" and s.finding.sign < 0 and s.bearing != "no" for s in seen)
     if (
         find is not None
         and not objected  # what was found led to something that a person did not want
@@ -154,6 +154,24 @@ def _with_results(episode: Episode, persons: Judgement, results: Judgement | Non
     return persons
 
 
+def _with_agent(seen: Sequence[Seen], persons: Judgement, results: Judgement | None) -> Judgement | None:
+    """Approval of what the agent made after it had taken the step back, or a review had found it faulty."""
+    if persons.tag != "helpful":
+        return None
+    said = [i for i, s in enumerate(seen) if s.finding.rule == persons.rule and s.finding.quote == persons.quote]
+    earlier = seen[: said[0]] if said else []
+    undone = _last(earlier, lambda s: s.finding.source == "agent" and s.finding.sign < 0 and s.finding.strength == 3)
+    if undone is not None:
+        return Judgement("harmful", "the agent took its own step back", undone.finding.quote, undone.finding.rule)
+    reviewed = _last(earlier, lambda s: s.finding.rule == "review-finding")
+    if reviewed is not None and seen[said[0]].finding.strength < 3:
+        reason = "a review found faults in it"
+        if results is not None and results.tag == "helpful":
+            return Judgement("neutral", reason, reviewed.finding.quote, reviewed.finding.rule)
+        return Judgement("harmful", reason, reviewed.finding.quote, reviewed.finding.rule)
+    return None
+
+
 def _interrupted(seen: Sequence[Seen]) -> bool:
     return any(s.finding.rule == "interrupted" for s in seen)
 
@@ -185,6 +203,8 @@ def _results(episode: Episode, seen: Sequence[Seen]) -> Judgement | None:
             return None
         failed_first = any(s.finding.sign < 0 and not s.finding.excused for s in told)
         gone = any(s.finding.sign < 0 and s.finding.signature in episode.errors_before for s in told)
+        if failed_first and _dropped(seen, best):
+            return None
         reason = "a check passed after it" if not failed_first else "it failed first, then the same check passed"
         if gone or (episode.errors_before and not failed_first):
             reason = "the error from before is gone"
@@ -207,6 +227,18 @@ def _results(episode: Episode, seen: Sequence[Seen]) -> Judgement | None:
     if nature == "look" and not _interrupted(seen) and not any(s.finding.rule == "abandons" and s.own for s in seen):
         return None
     return _failed("it failed and was not made to work", worst)
+
+
+def _dropped(seen: Sequence[Seen], passed: Seen) -> bool:
+    """Whether the step failed and the agent went another way before the check passed."""
+    failed = False
+    for s in seen:
+        if s is passed:
+            return False
+        failed = failed or (s.own and s.finding.source == "result" and s.finding.sign < 0 and not s.finding.excused)
+        if failed and s.finding.rule == "abandons":
+            return True
+    return False
 
 
 def _failed(reason: str, seen: Seen) -> Judgement:

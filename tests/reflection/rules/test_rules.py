@@ -381,3 +381,49 @@ def test_the_same_messages_give_the_same_bytes_and_always_one_bounded_tag(messag
     named = re.search(r" \(([\w+-]+)\): ", given_tag["rationale"])
     assert named is None or set(named[1].split("+")) <= _KNOWN
     assert all(unicodedata.category(character) != "Cc" for character in given_tag["rationale"])
+
+
+# -- what the agent and its commands tell ---------------------------------------------------------
+
+
+def test_a_command_that_failed_before_and_runs_now_is_helpful() -> None:
+    before = runs("python load.py a.csv 2>&1 | tail -3", "KeyError: 'branch'\nTraceback (most recent call last):")
+    now = runs("python load.py a.csv", "loaded 12 rows")
+    assert tag(before, CITED, edits(), now, says("Done.")) == "helpful"
+    assert tag(CITED, edits(), now, says("Done.")) == "neutral"
+
+
+def test_praise_after_the_agent_undid_the_step_is_not_for_the_step() -> None:
+    undone = edits(old="a = 2", new="a = 1")
+    assert tag(CITED, edits(), says("Slower."), undone, says("Done otherwise."), person("nice")) == "harmful"
+    assert tag(CITED, edits(), says("Done."), person("nice")) == "helpful"
+
+
+def test_another_error_than_before_is_progress_and_neutral() -> None:
+    run = runs("python push.py", "Error: DeviceTokenNotForTopic")
+    assert tag(CITED, edits(), run, says("A different error now: the topic is wrong.")) == "neutral"
+    assert tag(CITED, edits(), run, says("Which topic is it?")) == "harmful"
+
+
+def test_a_pass_after_the_agent_went_another_way_is_not_the_advices_doing() -> None:
+    red, green = runs("npm run build", "Build failed with 2 errors", error=True), runs("npm run build", "built in 3s")
+    cited = says("[pat-001]: keep the branch name in a loader plugin.")
+    assert tag(cited, edits(), red, says("A missing comma."), edits(), green) == "helpful"
+    dropped = says("That doesn't work here. Let me try a different approach.")
+    assert tag(cited, edits(), red, dropped, edits("/app/other.py"), green) == "neutral"
+
+
+def test_an_objection_that_shares_a_word_with_the_advice_beats_green_tests() -> None:
+    cited = says("[pat-001]: the name goes into the record.")
+    told = person("shouldnt the branch go into redis? we run eight workers and each of them will have its own")
+    assert tag(cited, edits(), GREEN, says("Done."), told) == "harmful"
+
+
+def test_an_objection_in_another_language_needs_no_common_words() -> None:
+    told = person("no, los comentarios tienen que estar en el idioma del resto del proyecto, cámbialo")
+    assert tag(CITED, edits(), says("Done."), told) == "harmful"
+
+
+def test_a_question_about_another_place_is_neutral() -> None:
+    assert tag(CITED, reads(), says("Here."), person("And where is the payment provider configured?")) == "neutral"
+    assert tag(CITED, edits(), says("Done."), person("And where is the payment provider configured?")) == "neutral"
