@@ -77,7 +77,7 @@ def test_an_invalid_file_name_is_shown_without_an_error_of_ours(agent: Agent, tm
     ran = agent.run("ingest", path)
     assert "caf\ufffd.jsonl" in ran.out
     assert ran.err == ""
-    assert agent.run("log").err == ""
+    assert agent.call("log").err == ""
 
 
 def on_terminal(agent: Agent, columns: int, *arguments: str) -> list[str]:
@@ -124,7 +124,7 @@ def test_tables_fit_the_terminal(hostile: Agent, columns: int, command: str) -> 
 def test_a_pipe_gets_every_character_and_no_colour(agent: Agent) -> None:
     text = "A long piece of advice. " * 40
     agent.call("add", "oth", text.strip())
-    ran = agent.run("list")
+    ran = agent.call("list")
     assert text.strip() in ran.out
     assert "\x1b" not in ran.out
 

@@ -1,0 +1,101 @@
+"""What a drain makes of several deliveries, and of sessions that never end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.road.agent import Agent
+from tests.road.sessions import Session, as_bytes
+
+HOUR = 3_600_000_000_000
+
+
+def age(agent: Agent, nanoseconds: int) -> None:
+    """Let the deliveries that wait be older than they are."""
+    for path in (agent.spool / "waiting").glob("*.json"):
+        record = json.loads(path.read_bytes())
+        record["received_at_ns"] -= nanoseconds
+        path.write_text(json.dumps(record))
+
+
+def test_a_citation_and_its_thanks_count_when_both_windows_come_in_one_drain(agent: Agent, tmp_path: Path) -> None:
+    session = Session("s-1").cites("pat-001", None)
+    path = session.write(tmp_path / "t.jsonl")
+    agent.hook("PreCompact", session_id="s-1", transcript_path=str(path), trigger="auto")
+    session.user("Perfect, that works. Thanks!").agent("Glad to hear it.").write(path)
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path), reason="other")
+    told = agent.call("drain").out
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert told == "pat-001 helpful\n"
+    assert [step["tag"] for step in agent.json("blame", "pat-001")] == ["neutral", "helpful"]
+
+
+def test_a_stop_is_not_taken_in_while_the_session_goes_on(agent: Agent, tmp_path: Path) -> None:
+    session = Session("s-1").cites("pat-001")
+    path = session.write(tmp_path / "t.jsonl")
+    for _ in range(3):
+        agent.hook("Stop", session_id="s-1", transcript_path=str(path))
+        agent.call("drain")
+    assert agent.deliveries() == ["waiting/s-1.json"]
+    assert agent.json("status")["spool"]["waiting"] == 1
+    assert agent.events("session.recorded") == []
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
+    agent.call("drain")
+    assert (agent.deliveries(), agent.counters()["pat-001"]) == ([], (1, 0))
+    assert len(agent.events("session.recorded")) == 1
+
+
+def test_a_session_that_only_ever_stopped_is_taken_in_when_it_was_long_silent(agent: Agent, tmp_path: Path) -> None:
+    path = Session("s-1").cites("pat-001").write(tmp_path / "t.jsonl")
+    agent.hook("Stop", session_id="s-1", transcript_path=str(path))
+    age(agent, HOUR - 60_000_000_000)
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (0, 0)
+    age(agent, HOUR)
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert agent.deliveries() == []
+
+
+def test_a_session_that_is_resumed_after_its_end_counts_what_is_new(agent: Agent, tmp_path: Path) -> None:
+    session, path = Session("s-1").cites("pat-001"), tmp_path / "t.jsonl"
+    for name in ("mis-001", "pat-001"):
+        agent.hook("SessionEnd", session_id="s-1", transcript_path=str(session.write(path)))
+        agent.call("drain")
+        session.cites(name)
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(session.write(path)))
+    agent.call("drain")
+    assert agent.counters() == {"pat-001": (2, 0), "pat-002": (3, 1), "mis-001": (1, 0)}
+
+
+def test_a_delivery_that_cannot_be_taken_in_does_not_hold_up_the_others(agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_bytes(b"\x00\x01\x02")
+    for name in ("good-1", "bad", "good-2"):
+        path = tmp_path / f"{name}.jsonl"
+        if name != "bad":
+            path.write_bytes(as_bytes(Session(name).cites("pat-001").records))
+        agent.hook("SessionEnd", session_id=name, transcript_path=str(path))
+    assert "bad.jsonl" in agent.call("drain", code=1).err
+    assert agent.counters()["pat-001"] == (2, 0)
+    assert [name.split("/")[0] for name in agent.deliveries()] == ["failed"]
+
+
+def test_the_road_is_the_same_on_each_engine(agent: Agent, tmp_path: Path, ledger_url: str) -> None:
+    agent.environ = {"REFLECTOR_LEDGER_URL": ledger_url}
+    session = Session("s-1").cites("pat-001").cites("pat-002", "harmful")
+    path = session.write(tmp_path / "t.jsonl")
+    agent.hook("PreCompact", session_id="s-1", transcript_path=str(path))
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
+    agent.call("drain")
+    agent.call("ingest", path, session.fork("s-2").write(tmp_path / "fork.jsonl"))
+    assert agent.counters() == {"pat-001": (1, 0), "pat-002": (3, 2), "mis-001": (0, 0)}
+    agent.playbook.write_text(agent.playbook.read_text().replace("Keep functions small.", "Keep functions short."))
+    agent.call("add", "ctx", "The cart is in cart.py.")
+    assert [step["tag"] for step in agent.json("blame", "pat-002")] == [None, "harmful"]
+    written = agent.playbook.read_bytes()
+    assert b"Keep functions short." in written
+    agent.call("rebuild")
+    assert agent.playbook.read_bytes() == written
+    assert agent.call("rebuild", "--check").out == agent.call("verify").out == ""
+    assert not agent.ledger.exists()
