@@ -11,14 +11,15 @@ is counted anew. Nothing is ever subtracted.
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from reflector.ledger import event as ev
-from reflector.ledger.errors import LedgerCorrupt
 from reflector.ledger.record_keys import unpack_keys
+from reflector.ledger.rows import Projected
+from reflector.ledger.statements import Statements
+from reflector.ledger.tables import OPEN_WINDOW
 from reflector.playbook.counting import DEFAULT, Counting, is_counting
 from reflector.playbook.fold import MAX_TAGS, REDACTED, changes_playbook, verdict
 
@@ -27,56 +28,32 @@ CODE_VERSION = 1
 TABLES = "tables"
 
 
-class Projected(NamedTuple):
-    """The part of an appended event that the projection reads."""
-
-    position: int
-    event_id: str
-    type: str
-    recorded_at: str
-    session_id: str | None
-    reflection_id: str | None
-    target_id: str | None
-    data: Mapping[str, Any] | None
-
-
-def projected_of(row: Sequence[Any], kept: Mapping[str, str | None]) -> Projected:
-    """A row of these columns, `data` as text; `kept` has the redactions' data by target. Raises LedgerCorrupt."""
-    try:
-        data = json.loads(row[7]) if row[7] is not None else json.loads(kept.get(row[1]) or "{}").get("kept")
-    except (ValueError, AttributeError, RecursionError) as error:
-        raise LedgerCorrupt(
-            f"event {row[0]} ({row[2]}) does not hold JSON ({error}); run `reflector verify`"
-        ) from error
-    return Projected(row[0], row[1], row[2], row[3], row[4], row[5], row[6], data)
+_WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
+_TAG_COLUMNS = ("position", "name", "tag", "active", "session_id", "reflection_id")
+_BULLET_COLUMNS = (
+    "name",
+    "ordinal",
+    "section",
+    "text",
+    "status",
+    "position",
+    "recounted_at",
+    "baseline_helpful",
+    "baseline_harmful",
+    "helpful",
+    "harmful",
+)
 
 
-class Statements:
-    """SQL in the engine's own parameter style, run on the driver's cursor of the open transaction.
+@dataclass(slots=True)
+class _Waiting:
+    """Rows to write, by kind: windows, record keys, changes of windows' states, tags, and tags that count more."""
 
-    Core's statement handling costs as much as the inserts themselves on this path.
-    """
-
-    def __init__(self, cursor: Any, dialect: str, playbook_id: int) -> None:
-        self.cursor = cursor
-        self.postgres = dialect == "postgresql"
-        self.id = playbook_id
-
-    def run(self, sql: str, *values: object) -> Any:
-        """Execute with `?` placeholders; the first is always the playbook's id."""
-        # In a pipeline a cursor takes the first answer that arrives for it, which may be that of the statement
-        # before: a question gets a cursor of its own there.
-        cursor = self.cursor.connection.cursor() if self.postgres else self.cursor
-        cursor.execute(self._text(sql), (self.id, *values))
-        return cursor
-
-    def many(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
-        """Execute for each row; the first placeholder is the playbook's id, the rest are the row."""
-        if rows:
-            self.cursor.executemany(self._text(sql), [(self.id, *row) for row in rows])
-
-    def _text(self, sql: str) -> str:
-        return sql.replace("?", "%s") if self.postgres else sql
+    windows: list[tuple[object, ...]] = field(default_factory=list)
+    keys: list[int] = field(default_factory=list)
+    states: list[tuple[object, ...]] = field(default_factory=list)
+    tags: list[tuple[object, ...]] = field(default_factory=list)
+    counted: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
 class Projector:
@@ -86,28 +63,29 @@ class Projector:
         self.sql = statements
         self._policy: Counting | None = None
         self._retracts: bool | None = None
+        self._covers: dict[str | None, int | None] = {}
+        self._waiting = _Waiting()
 
     def project(self, events: Iterable[Projected]) -> None:
         """Fold events into the tables, in order."""
-        tags: list[Projected] = []
         updated_at = None
         for event in events:
-            if changes_playbook(event.type, event.data):
-                updated_at = event.recorded_at
-            if event.type == ev.BULLET_TAGGED:
-                tags.append(event)
+            type_, data = event.type, event.data if event.data is not None else {}
+            if type_ == ev.BULLET_TAGGED:
+                if self._tagged(event, data):
+                    updated_at = event.recorded_at
                 continue
-            if tags:
-                self._tagged(tags)
-                tags = []
-            rule = _RULES.get(event.type)
-            if rule is not None:
-                rule(self, event, event.data if event.data is not None else {})
-        if tags:
-            self._tagged(tags)
+            if changes_playbook(type_, data):
+                updated_at = event.recorded_at
+            if type_ in _WAITING_RULES:
+                _WAITING_RULES[type_](self, event, data)
+            elif type_ in _RULES:
+                self._write_waiting()
+                _RULES[type_](self, event, data)
+        self._write_waiting()
         if updated_at is not None:
-            text = self.sql._text("UPDATE projection SET updated_at = ? WHERE playbook_id = ? AND name = ?")
-            self.sql.cursor.execute(text, (updated_at, self.sql.id, TABLES))
+            sql = "UPDATE projection SET updated_at = ? WHERE playbook_id = ? AND name = ?"
+            self.sql.execute(sql, updated_at, self.sql.id, TABLES)
 
     def counting(self) -> Counting:
         """The counting policy in force."""
@@ -123,48 +101,56 @@ class Projector:
             self._retracts = self.sql.run(query).fetchone() is not None
         return self._retracts
 
-    def _tagged(self, events: list[Projected]) -> None:
-        covered: dict[str | None, int | None] = {}
-        rows: list[tuple[object, ...]] = []
-        counted: Counter[tuple[str, int]] = Counter()
-        for event in events:
-            data = event.data or {}
-            judged = verdict(data)
-            value = active = 0
-            if judged is not None:
-                if event.reflection_id not in covered:
-                    covered[event.reflection_id] = self._covered_from(event.reflection_id)
-                start = covered[event.reflection_id]
-                value = judged[1]
-                active = int(start is None or not start < event.position <= start + MAX_TAGS)
-                counted[judged] += active
-            name = judged[0] if judged is not None else _storable(data.get("name"))
-            rows.append((event.position, name, value, active, event.session_id, event.reflection_id))
-        self.sql.many(
-            "INSERT INTO tag (playbook_id, position, name, tag, active, session_id, reflection_id)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            rows,
-        )
-        if self.counting() == "as_applied":
-            self._increase(counted)
-        else:
-            self._recount({name for name, _ in counted})
+    def _tagged(self, event: Projected, data: Mapping[str, Any]) -> bool:
+        """Take a tag in; True for one that counts unless it is retracted."""
+        judged = verdict(data)
+        waiting = self._waiting
+        if judged is None:
+            row = (event.position, _storable(data.get("name")), 0, 0, event.session_id, event.reflection_id)
+            waiting.tags.append(row)
+            return False
+        active = 0 if self._has_retractions() and self._is_covered(event) else 1
+        waiting.tags.append((event.position, *judged, active, event.session_id, event.reflection_id))
+        if active:
+            waiting.counted[judged] = waiting.counted.get(judged, 0) + 1
+        return True
 
-    def _increase(self, counted: Counter[tuple[str, int]]) -> None:
+    def _is_covered(self, event: Projected) -> bool:
+        """True when a retraction that came first covers this tag's reflection or its window."""
+        if event.reflection_id not in self._covers:
+            self._covers[event.reflection_id] = self._covered_from(event.reflection_id)
+        start = self._covers[event.reflection_id]
+        return start is not None and start < event.position <= start + MAX_TAGS
+
+    def _write_waiting(self) -> None:
+        """Write the rows that wait; each kind at once costs far less than event by event."""
+        waiting, self._waiting = self._waiting, _Waiting()
+        self.sql.insert("session_window", _WINDOW_COLUMNS, waiting.windows)
+        self.sql.insert_new("record", ("key",), [(key,) for key in waiting.keys])
+        self.sql.many(
+            "UPDATE session_window SET state = ?, attempts = attempts + ?, changed_at = ? WHERE playbook_id = ?"  # noqa: S608
+            " AND position = (SELECT position FROM event WHERE playbook_id = ? AND event_id = ?)"
+            # A recorded answer outlives a later failure to read it; a finished window stays finished.
+            f" AND {OPEN_WINDOW}",
+            waiting.states,
+        )
+        self.sql.insert("tag", _TAG_COLUMNS, waiting.tags)
+        if waiting.counted and self.counting() == "as_applied":
+            self._increase(waiting.counted)
+        elif waiting.counted:
+            self._recount({name for name, _ in waiting.counted})
+
+    def _increase(self, counted: Mapping[tuple[str, int], int]) -> None:
         more: dict[str, list[int]] = {}
         for (name, tag), count in counted.items():
             more.setdefault(name, [0, 0])[tag < 0] += count
-        text = self.sql._text(
-            "UPDATE bullet SET helpful = helpful + ?, harmful = harmful + ? WHERE playbook_id = ? AND name = ?"
+        self.sql.many(
+            "UPDATE bullet SET helpful = helpful + ?, harmful = harmful + ? WHERE playbook_id = ? AND name = ?",
+            [(helpful, harmful, self.sql.id, name) for name, (helpful, harmful) in more.items()],
         )
-        rows = [(helpful, harmful, self.sql.id, name) for name, (helpful, harmful) in more.items()]
-        if rows:
-            self.sql.cursor.executemany(text, rows)
 
     def _covered_from(self, reflection_id: str | None) -> int | None:
-        """The position of this reflection's completion, if a retraction that came first covers it or its window."""
-        if not self._has_retractions():
-            return None
+        """The position of this reflection's completion, if an active retraction covers it or its window."""
         completed = self._completed(reflection_id)
         if completed is None or not self._covered([event_id for event_id in completed[1:] if event_id]):
             return None
@@ -205,12 +191,10 @@ class Projector:
         if bullets is None:
             rows = self.sql.run("SELECT name FROM bullet WHERE playbook_id = ?").fetchall()
             bullets = [row[0] for row in rows]
-        text = self.sql._text(
+        self.sql.many(
             "UPDATE bullet SET helpful = baseline_helpful + ?, harmful = baseline_harmful + ?"
-            " WHERE playbook_id = ? AND name = ?"
-        )
-        self.sql.cursor.executemany(
-            text, [(counts.get((n, 1), 0), counts.get((n, -1), 0), self.sql.id, n) for n in bullets]
+            " WHERE playbook_id = ? AND name = ?",
+            [(counts.get((n, 1), 0), counts.get((n, -1), 0), self.sql.id, n) for n in bullets],
         )
 
     def recount_all(self) -> None:
@@ -228,25 +212,20 @@ class Projector:
         self.sql.many(
             "UPDATE tag SET active = 0 WHERE playbook_id = ? AND name = ? AND active = 1 AND NOT EXISTS"
             " (SELECT 1 FROM bullet WHERE bullet.playbook_id = tag.playbook_id AND bullet.name = tag.name)",
-            [(item["name"],) for item in items],
+            [(self.sql.id, item["name"]) for item in items],
         )
         last = self.sql.run("SELECT coalesce(max(ordinal), 0) FROM bullet WHERE playbook_id = ?").fetchone()[0]
         rows: list[tuple[object, ...]] = []
         for ordinal, item in enumerate(items, start=last + 1):
             counters = (item.get("helpful", 0), item.get("harmful", 0))
             at = (event.position, event.position)
-            rows.append((item["name"], ordinal, item["section"], item["text"], *at, *counters, *counters))
-        self.sql.many(
-            "INSERT INTO bullet (playbook_id, name, ordinal, section, text, status, position, recounted_at,"
-            " baseline_helpful, baseline_harmful, helpful, harmful)"
-            " VALUES (?, ?, ?, ?, ?, 'live', ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            rows,
-        )
+            rows.append((item["name"], ordinal, item["section"], item["text"], "live", *at, *counters, *counters))
+        self.sql.insert_new("bullet", _BULLET_COLUMNS, rows)
 
     def _set(self, name: object, **values: object) -> None:
         columns = ", ".join(f"{column} = ?" for column in values)
-        text = self.sql._text(f"UPDATE bullet SET {columns} WHERE playbook_id = ? AND name = ?")  # noqa: S608
-        self.sql.cursor.execute(text, (*values.values(), self.sql.id, name))
+        sql = f"UPDATE bullet SET {columns} WHERE playbook_id = ? AND name = ?"  # noqa: S608
+        self.sql.execute(sql, *values.values(), self.sql.id, name)
 
     def _revised(self, _: Projected, data: Mapping[str, Any]) -> None:
         self._set(data.get("name"), text=data.get("text", REDACTED))
@@ -259,7 +238,7 @@ class Projector:
 
     def _recounted(self, event: Projected, data: Mapping[str, Any]) -> None:
         name = data.get("name")
-        if not isinstance(name, str):
+        if self.sql.run("SELECT 1 FROM bullet WHERE playbook_id = ? AND name = ?", name).fetchone() is None:
             return
         self._set(
             name,
@@ -268,32 +247,18 @@ class Projector:
             recounted_at=event.position,
         )
         self.sql.run("UPDATE tag SET active = 0 WHERE playbook_id = ? AND name = ? AND active = 1", name)
-        self._recount([name])
+        self._recount([str(name)])
 
     def _session(self, event: Projected, data: Mapping[str, Any]) -> None:
-        self.sql.run(
-            "INSERT INTO session_window (playbook_id, position, event_id, session_id, state, attempts, changed_at)"
-            " VALUES (?, ?, ?, ?, 'pending', 0, ?)",
-            event.position,
-            event.event_id,
-            event.session_id,
-            event.recorded_at,
-        )
+        row = (event.position, event.event_id, event.session_id, "pending", 0, event.recorded_at)
+        self._waiting.windows.append(row)
         keys = data.get("window", {}).get("keys")
         if isinstance(keys, str):
-            self.sql.many(
-                'INSERT INTO record (playbook_id, "key") VALUES (?, ?) ON CONFLICT DO NOTHING',
-                [(key,) for key in unpack_keys(keys)],
-            )
+            self._waiting.keys.extend(unpack_keys(keys))
 
     def _window_state(self, event: Projected, state: str, attempts: int = 0) -> None:
-        text = self.sql._text(
-            "UPDATE session_window SET state = ?, attempts = attempts + ?, changed_at = ? WHERE playbook_id = ?"
-            " AND position = (SELECT position FROM event WHERE playbook_id = ? AND event_id = ?)"
-            # A recorded answer outlives a later failure to read it; a finished window stays finished.
-            " AND state IN ('pending', 'answered', 'failed')"
-        )
-        self.sql.cursor.execute(text, (state, attempts, event.recorded_at, self.sql.id, self.sql.id, event.target_id))
+        row = (state, attempts, event.recorded_at, self.sql.id, self.sql.id, event.target_id)
+        self._waiting.states.append(row)
 
     def _skipped(self, event: Projected, _: Mapping[str, Any]) -> None:
         self._window_state(event, "skipped")
@@ -312,6 +277,7 @@ class Projector:
         if target is None:
             return
         self._retracts = None
+        self._covers.clear()
         self.sql.run(
             "INSERT INTO retraction (playbook_id, event_id, target_id, active) VALUES (?, ?, ?, 1)",
             event.event_id,
@@ -321,8 +287,8 @@ class Projector:
         active = 1
         while (row := self._retraction_by(target)) is not None:
             active = 1 - active
-            text = self.sql._text("UPDATE retraction SET active = ? WHERE playbook_id = ? AND event_id = ?")
-            self.sql.cursor.execute(text, (active, self.sql.id, target))
+            sql = "UPDATE retraction SET active = ? WHERE playbook_id = ? AND event_id = ?"
+            self.sql.execute(sql, active, self.sql.id, target)
             target = row
         self._reconsider(target)
 
@@ -374,19 +340,19 @@ class Projector:
                     and not (whole and after < position <= after + MAX_TAGS)
                     and not self._covered([event_id])
                 ),
+                self.sql.id,
                 position,
             )
             for position, _, event_id, recounted_at in rows
         ]
-        text = self.sql._text("UPDATE tag SET active = ? WHERE playbook_id = ? AND position = ?")
         if changes:
-            self.sql.cursor.executemany(text, [(active, self.sql.id, position) for active, position in changes])
+            self.sql.many("UPDATE tag SET active = ? WHERE playbook_id = ? AND position = ?", changes)
             self._recount({name for _, name, _, _ in rows})
 
     def _adopted(self, _: Projected, data: Mapping[str, Any]) -> None:
         if is_counting(data.get("counting")):
-            text = self.sql._text("UPDATE projection SET policy_id = ? WHERE playbook_id = ? AND name = ?")
-            self.sql.cursor.execute(text, (data["counting"], self.sql.id, TABLES))
+            sql = "UPDATE projection SET policy_id = ? WHERE playbook_id = ? AND name = ?"
+            self.sql.execute(sql, data["counting"], self.sql.id, TABLES)
             self._policy = data["counting"]
             self.recount_all()
 
@@ -396,6 +362,14 @@ def _storable(name: object) -> str:
     return name.replace("\0", "") if isinstance(name, str) else ""
 
 
+#: Rules whose rows wait until the next rule that looks at rows, or the last event.
+_WAITING_RULES = {
+    ev.SESSION_RECORDED: Projector._session,
+    ev.REFLECTION_SKIPPED: Projector._skipped,
+    ev.REFLECTION_ANSWERED: Projector._answered,
+    ev.REFLECTION_COMPLETED: Projector._completed_window,
+    ev.REFLECTION_FAILED: Projector._failed,
+}
 _RULES = {
     ev.PLAYBOOK_IMPORTED: Projector._imported,
     ev.BULLET_ADDED: Projector._added,
@@ -403,11 +377,6 @@ _RULES = {
     ev.BULLET_MOVED: Projector._moved,
     ev.BULLET_REMOVED: Projector._removed,
     ev.BULLET_RECOUNTED: Projector._recounted,
-    ev.SESSION_RECORDED: Projector._session,
-    ev.REFLECTION_SKIPPED: Projector._skipped,
-    ev.REFLECTION_ANSWERED: Projector._answered,
-    ev.REFLECTION_COMPLETED: Projector._completed_window,
-    ev.REFLECTION_FAILED: Projector._failed,
     ev.EVIDENCE_RETRACTED: Projector._retracted,
     ev.POLICY_ADOPTED: Projector._adopted,
 }

@@ -17,8 +17,9 @@ from reflector.ledger import tables
 from reflector.ledger.engines import shown
 from reflector.ledger.errors import translated
 from reflector.ledger.event import BULLET_TAGGED, EVENT_REDACTED, Event
-from reflector.ledger.projection import TABLES, Projector, Statements
+from reflector.ledger.projection import TABLES, Projector
 from reflector.ledger.rows import BulletRow, Head, WindowRow, event_of
+from reflector.ledger.statements import Statements
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.counting import Counting
 

@@ -7,9 +7,9 @@ either engine.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from reflector.ledger.errors import LedgerCorrupt
 from reflector.ledger.event import Event
@@ -87,3 +87,27 @@ def event_of(row: Any, kept: Mapping[str, Any] | None = None) -> Event:
         meta,
         row.chain,
     )
+
+
+class Projected(NamedTuple):
+    """The part of an appended event that the projection reads."""
+
+    position: int
+    event_id: str
+    type: str
+    recorded_at: str
+    session_id: str | None
+    reflection_id: str | None
+    target_id: str | None
+    data: Mapping[str, Any] | None
+
+
+def projected_of(row: Sequence[Any], kept: Mapping[str, str | None]) -> Projected:
+    """A row of these columns, `data` as text; `kept` has the redactions' data by target. Raises LedgerCorrupt."""
+    try:
+        data = json.loads(row[7]) if row[7] is not None else json.loads(kept.get(row[1]) or "{}").get("kept")
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise LedgerCorrupt(
+            f"event {row[0]} ({row[2]}) does not hold JSON ({error}); run `reflector verify`"
+        ) from error
+    return Projected(row[0], row[1], row[2], row[3], row[4], row[5], row[6], data)

@@ -23,19 +23,31 @@ from reflector.ledger.engines import claim_file, open_engine, shown, sqlite_url,
 from reflector.ledger.errors import Conflict, LedgerTooNew, LedgerUnavailable, NameTaken, NoSuchTarget, translated
 from reflector.ledger.event import EVENT_REDACTED, Appended, NewEvent, identity
 from reflector.ledger.migration import ensure_current
-from reflector.ledger.projection import CODE_VERSION, TABLES, Projected, Projector, Statements, projected_of
+from reflector.ledger.projection import CODE_VERSION, TABLES, Projector
 from reflector.ledger.reader import Reader
 from reflector.ledger.redaction import kept_facts
-from reflector.ledger.rows import BulletRow, Head, WindowRow
+from reflector.ledger.rows import BulletRow, Head, Projected, WindowRow, projected_of
+from reflector.ledger.statements import Statements
 from reflector.ledger.writer import Writer, Writing
 from reflector.playbook.counting import DEFAULT
 
 __all__ = ["BulletRow", "Head", "Ledger", "WindowRow", "utc_now"]
 
-_INSERT = (
-    "INSERT INTO event (playbook_id, position, event_id, type, schema_version, occurred_at, recorded_at, actor,"
-    " session_id, reflection_id, target_id, data, data_hash, meta, chain)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_EVENT_COLUMNS = (
+    "position",
+    "event_id",
+    "type",
+    "schema_version",
+    "occurred_at",
+    "recorded_at",
+    "actor",
+    "session_id",
+    "reflection_id",
+    "target_id",
+    "data",
+    "data_hash",
+    "meta",
+    "chain",
 )
 _PAGE = (
     "SELECT position, event_id, type, recorded_at, session_id, reflection_id, target_id, data FROM event"
@@ -159,10 +171,10 @@ class Ledger(Reader):
             )
         if rows:
             _refuse_taken_names(sql, projected)
-            sql.many(_INSERT, rows)
+            sql.insert("event", _EVENT_COLUMNS, rows)
             Projector(sql).project(projected)
-            text = sql._text("UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?")
-            sql.cursor.execute(text, (position, chain, recorded_at, self.playbook_id))
+            update = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
+            sql.execute(update, position, chain, recorded_at, self.playbook_id)
         return answers
 
     def redact(self, event_id: str, *, reason: str, actor: str, bullets: Collection[str] | None = None) -> Appended:

@@ -22,9 +22,9 @@ from reflector.ledger.drift import drift
 from reflector.ledger.engines import shown
 from reflector.ledger.errors import translated
 from reflector.ledger.migration import trigger_files
-from reflector.ledger.projection import Projected
 from reflector.ledger.record_keys import unpack_keys
 from reflector.ledger.redaction import PROSE
+from reflector.ledger.rows import Projected
 from reflector.ledger.store import Ledger
 from reflector.playbook.fold import Playbook
 

@@ -19,7 +19,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from reflector.ledger.engines import open_lock, queue_for, release
-from reflector.ledger.projection import Statements
+from reflector.ledger.statements import Statements
 
 _HEAD = "SELECT position, chain, recorded_at FROM playbook WHERE id = ?"
 _KNOWN_SQLITE = (

@@ -1,0 +1,87 @@
+"""SQL in the engine's own parameter style, run on the driver's cursor of an open transaction.
+
+Invariant: the same call writes the same rows on both engines, each in the way that costs it least: SQLite runs
+a statement for each row, PostgreSQL one statement over arrays. SQLAlchemy's handling of a statement costs as
+much as the inserts themselves, so the paths that every session takes come through here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+#: Columns that are numbers; every other one is text.
+_NUMBERS = frozenset(
+    {
+        "position",
+        "schema_version",
+        "ordinal",
+        "recounted_at",
+        "baseline_helpful",
+        "baseline_harmful",
+        "helpful",
+        "harmful",
+        "tag",
+        "active",
+        "attempts",
+        "key",
+    }
+)
+
+
+class Statements:
+    """Statements on one playbook's rows."""
+
+    def __init__(self, cursor: Any, dialect: str, playbook_id: int) -> None:
+        self.cursor = cursor
+        self.postgres = dialect == "postgresql"
+        self.id = playbook_id
+        self._inserts: dict[tuple[str, ...], str] = {}
+
+    def run(self, sql: str, *values: object) -> Any:
+        """Execute with `?` placeholders; the first is always the playbook's id."""
+        return self.execute(sql, self.id, *values)
+
+    def execute(self, sql: str, *values: object) -> Any:
+        """Execute with `?` placeholders, one for each value; the cursor that has the answer."""
+        if not self.postgres:
+            self.cursor.execute(sql, values)
+            return self.cursor
+        # In a pipeline a cursor takes the first answer that arrives for it, which may be that of the statement
+        # before: a question gets a cursor of its own there.
+        cursor = self.cursor.connection.cursor()
+        cursor.execute(sql.replace("?", "%s"), values)
+        return cursor
+
+    def many(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """Execute for each row, with a `?` for each of its values."""
+        if rows:
+            self.cursor.executemany(sql.replace("?", "%s") if self.postgres else sql, rows)
+
+    def insert(self, table: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
+        """Insert rows of these columns into the playbook."""
+        self._insert(table, columns, rows, "")
+
+    def insert_new(self, table: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
+        """Insert those of the rows that collide with none that is there."""
+        self._insert(table, columns, rows, " ON CONFLICT DO NOTHING")
+
+    def _insert(self, table: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]], conflicts: str) -> None:
+        if not rows:
+            return
+        sql = self._inserts.get((table, *columns))
+        if sql is None:
+            sql = self._inserts[table, *columns] = self._insert_text(table, columns) + conflicts
+        if self.postgres:
+            self.cursor.execute(sql, [list(column) for column in zip(*rows, strict=True)])
+        else:
+            self.cursor.executemany(sql, rows)
+
+    def _insert_text(self, table: str, columns: tuple[str, ...]) -> str:
+        names = ", ".join(f'"{column}"' for column in columns)
+        if self.postgres:
+            arrays = ", ".join("%s::bigint[]" if column in _NUMBERS else "%s::text[]" for column in columns)
+            values = f"SELECT {self.id:d}, * FROM unnest({arrays})"  # noqa: S608  names are the code's own
+        else:
+            values = f"VALUES ({self.id:d}{', ?' * len(columns)})"
+        return f"INSERT INTO {table} (playbook_id, {names}) {values}"
