@@ -181,7 +181,9 @@ def _take_delivery(road: Road, delivery: Delivery, done: Drained) -> None:
             spool.settle(delivery)
             done.empty += 1
             return
-        done.failed.append((str(source.path), f"{error}"))
+        # The path stands before it already.
+        said = error.strerror if isinstance(error, OSError) and error.strerror else f"{error}"
+        done.failed.append((str(source.path), said))
         spool.fail(delivery, error)
         return
     if taken.event_id is None:
@@ -194,14 +196,13 @@ def _take_delivery(road: Road, delivery: Delivery, done: Drained) -> None:
 def _says_nothing(delivery: Delivery, transcript: Path) -> bool:
     """True where there never was anything to take in, so that nothing is lost.
 
-    A session that ends before anything was said has no transcript, or an empty one; newer clients say with a
-    prompt's id that something was. The end of a summariser run is reported with a transcript that never exists.
+    An empty transcript says nothing. A missing one may have been lost or moved, so its delivery is kept with the
+    error; but the end of a client's own summariser run is reported with a transcript that never exists.
     """
     try:
         return transcript.stat().st_size == 0 and not delivery.transcript_bytes
     except FileNotFoundError:
-        said = delivery.event != "SubagentStop" and delivery.payload.get("prompt_id")
-        return delivery.transcript_bytes is None and not said
+        return delivery.event == "SubagentStop" and delivery.transcript_bytes is None
     except OSError:
         return False
 

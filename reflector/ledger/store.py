@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Self
 
@@ -33,6 +33,7 @@ from reflector.playbook.counting import DEFAULT
 
 __all__ = ["BulletRow", "Head", "Ledger", "WindowRow", "utc_now"]
 
+_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 _EVENT_COLUMNS = (
     "position",
     "event_id",
@@ -61,7 +62,18 @@ _INSERT_PROJECTION = (
 
 def utc_now() -> str:
     """Now, as the ledger writes time: ISO 8601 in UTC with microseconds, of fixed width."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.now(UTC).strftime(_TIME)
+
+
+def later_than(recorded_at: str) -> str:
+    """Now, or a microsecond after a time that a clock set back has not reached.
+
+    Strictly later, so that a time names the one append that wrote it: `last_updated` does so in playbook.json.
+    """
+    now = utc_now()
+    if now > recorded_at:
+        return now
+    return (datetime.fromisoformat(recorded_at) + timedelta(microseconds=1)).strftime(_TIME)
 
 
 class Ledger(Reader):
@@ -129,7 +141,7 @@ class Ledger(Reader):
     def _append(self, writing: Writing, prepared: list[Prepared]) -> list[Appended]:
         sql, known = writing.sql, writing.known
         position, chain = writing.position, writing.chain
-        recorded_at = max(utc_now(), writing.recorded_at)
+        recorded_at = later_than(writing.recorded_at)
         answers: list[Appended] = []
         rows: list[tuple[object, ...]] = []
         projected: list[Projected] = []

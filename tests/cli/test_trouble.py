@@ -241,21 +241,27 @@ def test_a_delivery_that_failed_is_tried_again_when_its_user_says_so(agent: Agen
 
 def test_a_session_in_which_nothing_was_said_is_no_failure(agent: Agent, tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
-    for name in ("empty.jsonl", "never-written.jsonl"):
-        agent.hook("SessionEnd", session_id="s-1", transcript_path=str(tmp_path / name), reason="other")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(tmp_path / "empty.jsonl"), reason="other")
     agent.hook("SessionEnd", session_id="s-1", reason="other")
     agent.call("drain")
     assert agent.deliveries() == []
     agent.call("status")
 
 
-def test_a_session_that_had_a_prompt_and_lost_its_transcript_is_a_failure(agent: Agent, tmp_path: Path) -> None:
+def test_a_session_whose_transcript_is_missing_stays_with_its_error(agent: Agent, tmp_path: Path) -> None:
     kept = Session().cites("pat-001").write(tmp_path / "1.jsonl")
     agent.hook("SessionEnd", session_id="s-1", transcript_path=str(kept))
     kept.unlink()
-    agent.hook("SessionEnd", session_id="s-2", transcript_path=str(tmp_path / "2.jsonl"), prompt_id="p-1")
-    agent.call("drain", code=1)
+    agent.hook("SessionEnd", session_id="s-2", transcript_path=str(tmp_path / "2.jsonl"))
+    told = agent.call("drain", code=1).err
+    assert f"{kept}: No such file or directory; kept in the spool, try again with: reflector drain" in told
     assert len(agent.json("status", code=1)["spool"]["failed"]) == 2
+
+
+def test_the_end_of_a_summariser_whose_transcript_never_exists_is_no_failure(agent: Agent, tmp_path: Path) -> None:
+    agent.hook("SubagentStop", session_id="s-1", agent_id="a-1", agent_transcript_path=str(tmp_path / "a.jsonl"))
+    agent.call("drain")
+    agent.call("status")
 
 
 def test_what_the_client_writes_after_the_end_is_taken_in_too(agent: Agent, tmp_path: Path) -> None:

@@ -121,14 +121,17 @@ def test_nothing_is_appended_for_no_events(ledger: Ledger) -> None:
     assert ledger.head() == head
 
 
-def test_recorded_time_never_goes_back_with_the_clock(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_append_is_recorded_later_than_the_one_before(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger.append([added("pat-001")])
     before = ledger.head().recorded_at
     monkeypatch.setattr(store, "utc_now", lambda: "1999-01-01T00:00:00.000000Z")
     ledger.append([added("pat-002")])
-    monkeypatch.setattr(store, "utc_now", lambda: "2999-01-01T00:00:00.000000Z")
+    monkeypatch.setattr(store, "utc_now", lambda: "2999-01-01T00:00:00.999999Z")
     ledger.append([added("pat-003")])
-    assert [event.recorded_at for event in ledger.events()] == [before, before, "2999-01-01T00:00:00.000000Z"]
+    ledger.append([added("pat-004"), added("pat-005")])
+    first, second, *later = (event.recorded_at for event in ledger.events())
+    assert first == before < second < "2999"
+    assert later == ["2999-01-01T00:00:00.999999Z", "2999-01-01T00:00:01.000000Z", "2999-01-01T00:00:01.000000Z"]
     assert list(verify(ledger)) == []
 
 
