@@ -1,0 +1,193 @@
+"""From a transcript's bytes to what the ledger keeps of it, on sessions of up to half a gigabyte.
+
+Every floor reads the same file in the same moment: `grep` and `wc` as processes, `json.loads` of every line, one
+search over the bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from io import BufferedReader, FileIO
+from pathlib import Path
+
+from benchmarks.harness import Row, Side, paired_ratio, timed
+from benchmarks.made_transcript import write_transcript
+from reflector.hooks import fast, spool
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.document import dump
+from reflector.transcripts.citations import CITATION_BYTES
+from reflector.transcripts.citing import citing_messages
+from reflector.transcripts.claude_code import read_messages
+from reflector.transcripts.scan import scan
+
+CHECKOUT = Path(fast.__file__).parents[2]
+_MB = 1024 * 1024
+_BARE = [sys.executable, "-I", "-S", "-c", "pass"]
+_GREP = ["grep", "-cE", r"\[(pat|mis|pref|ctx|oth)-[0-9]+\]"]
+_CITING = """\
+import sys
+sys.path.insert(0, sys.argv[1])
+from reflector.transcripts.citing import citing_messages
+print(sum(1 for _ in citing_messages(sys.argv[2])))
+"""
+#: The command line, and then the most memory that it held (kilobytes): the system forgets it with the process.
+_PEAK = """\
+import os, resource, sys
+from reflector.cli import main
+code = main()
+try:
+    with open("/proc/self/status") as status:
+        peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+except OSError:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1024 if sys.platform == "darwin" else 1)
+print("peak", peak)
+sys.exit(code)
+"""
+#: Goals of a session's end, by megabytes of its transcript.
+_ENDS = {1: 3.0, 50: 5.0, 500: 7.5}
+
+
+def rows(quick: bool) -> list[Row]:
+    """Citations, windows and session ends; half a gigabyte when not quick, and a gigabyte of history if asked for."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        session = folder / "50.jsonl"
+        write_transcript(session, 50 * _MB)
+        found = [*_citations(session, 7 if quick else 25), *_reading(session, 5 if quick else 11)]
+        ends = _Ends(folder)
+        found += ends.rows([1, 50] if quick else [1, 50, 500], 5 if quick else 11)
+    return found
+
+
+def _citations(session: Path, pairs: int) -> list[Row]:
+    ours = [sys.executable, "-I", "-S", "-c", _CITING, str(CHECKOUT), str(session)]
+    note = "floor: `grep -cE` as a process; ours: a process that lists the model's messages that cite"
+    whole = paired_ratio(_process([*_GREP, str(session)]), _process(ours), pairs)
+    within = paired_ratio(
+        timed(lambda: _pass_of_pattern(session)), timed(lambda: sum(1 for _ in citing_messages(session))), pairs
+    )
+    return [
+        Row("citations in 50 MB, whole process", *whole, 1.5, note),
+        Row("citations in 50 MB, in process", *within, None, "floor: one search of the pattern over the bytes"),
+    ]
+
+
+def _pass_of_pattern(session: Path) -> int:
+    found = 0
+    with session.open("rb", buffering=0) as file:
+        while block := file.read(_MB):
+            found += len(CITATION_BYTES.findall(block))
+    return found
+
+
+def _reading(session: Path, pairs: int) -> list[Row]:
+    window = paired_ratio(
+        timed(lambda: _parse_all(session)), timed(lambda: sum(1 for _ in read_messages(session))), pairs
+    )
+    seen = frozenset(scan(session).keys[:-200])
+    tail = paired_ratio(
+        timed(lambda: _parse_all(session)),
+        timed(lambda: sum(1 for _ in read_messages(session, skip=seen))),
+        pairs,
+    )
+    scanned = paired_ratio(timed(lambda: _parse_all(session)), timed(lambda: scan(session)), pairs)
+    return [
+        Row("a window with all signals, 50 MB", *window, 1.25, "floor: `json.loads` of every line"),
+        Row("a window of 200 records at the end of 50 MB", *tail, None, "same floor"),
+        Row("scan of 50 MB: keys, suspects, SHA-256", *scanned, None, "same floor"),
+    ]
+
+
+def _parse_all(session: Path) -> None:
+    with BufferedReader(FileIO(session), _MB) as file:
+        for line in file:
+            json.loads(line)
+
+
+class _Ends:
+    """`reflector drain` of one SessionEnd, as a process, in a project that has a playbook and a ledger."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.template = folder / "template"
+        self.project = folder / "project"
+        (self.template / ".claude").mkdir(parents=True)
+        bullets = [
+            Bullet(f"pat-{n:03d}", "pat", f"Prefer the plain way in case {n}", n % 9, n % 4) for n in range(100, 200)
+        ]
+        (self.template / ".claude/playbook.json").write_bytes(dump(bullets, None))
+        environ = {
+            key: value for key, value in os.environ.items() if not key.startswith(("CLAUDE", "PYTHON", "REFLECTOR"))
+        }
+        self.environ = environ | {"HOME": str(folder), "PYTHONPATH": str(CHECKOUT), "REFLECTOR_NO_SPAWN": "1"}
+        self.drain = [sys.executable, "-m", "reflector", "--project"]
+        # The playbook is adopted, so that what is measured is a session's end and not the first one ever.
+        subprocess.run([*self.drain, str(self.template), "drain"], env=self.environ, check=True)
+
+    def rows(self, sizes: list[int], pairs: int) -> list[Row]:
+        """Time at each size, and the most memory at the smallest and largest but one megabyte."""
+        imported = self._import(pairs)
+        found: list[Row] = []
+        peaks: dict[int, int] = {}
+        for size in sizes:
+            session = self.folder / f"end-{size}.jsonl"
+            write_transcript(session, size * _MB, session=size)
+            n = pairs if size < 500 else max(3, pairs // 3)
+            floor = _sum(_process(_BARE), _process(["wc", "-l", str(session)]))
+            ratio = paired_ratio(floor, lambda session=session: self._end(session) - imported, n)
+            note = f"a drain as a process, less the {imported * 1e3:.0f} ms of `import sqlalchemy`; floor: bare python + `wc -l`"
+            found.append(Row(f"session end without a model, {size} MB", *ratio, _ENDS[size], note))
+            peaks[size] = self._peak(session)
+            session.unlink()
+        small, large = min(peaks), max(peaks)
+        part = f"its peak memory, {large} MB beside {small} MB"
+        found.append(Row(part, peaks[small] / 1024, peaks[large] / 1024, peaks[large] / peaks[small], None, "", "MB"))
+        return found
+
+    def _import(self, pairs: int) -> float:
+        """Seconds that `import sqlalchemy` adds to a process."""
+        bare, heavy = _process([sys.executable, "-c", "pass"]), _process([sys.executable, "-c", "import sqlalchemy"])
+        heavy()
+        return statistics.median(heavy() - bare() for _ in range(pairs))
+
+    def _end(self, session: Path) -> float:
+        self._deliver(session)
+        took = timed(lambda: self._run([*self.drain, str(self.project), "drain"]))()
+        assert not spool.pending_for(self.project)
+        return took
+
+    def _peak(self, session: Path) -> int:
+        """Kilobytes."""
+        self._deliver(session)
+        shown = self._run([sys.executable, "-c", _PEAK, "--project", str(self.project), "drain"])
+        return int(shown.rsplit(b"peak ", 1)[1])
+
+    def _deliver(self, session: Path) -> None:
+        shutil.rmtree(self.project, ignore_errors=True)
+        shutil.copytree(self.template, self.project)
+        payload = {
+            "session_id": "00000000-0000-4000-8000-000000000000",
+            "transcript_path": str(session),
+            "cwd": str(self.project),
+            "hook_event_name": "SessionEnd",
+            "reason": "other",
+        }
+        spool.accept(self.project, json.dumps(payload).encode())
+
+    def _run(self, command: list[str]) -> bytes:
+        return subprocess.run(command, env=self.environ, stdout=subprocess.PIPE, check=True).stdout
+
+
+def _process(command: list[str]) -> Side:
+    # Through a pipe: into /dev/null, grep ends at its first match.
+    return timed(lambda: subprocess.run(command, stdout=subprocess.PIPE, check=True))
+
+
+def _sum(*sides: Side) -> Side:
+    return lambda: sum(side() for side in sides)
