@@ -1,7 +1,7 @@
 """Run the benchmarks named on the command line, else all: `python -m benchmarks [--quick] [hook …]`.
 
 Each `bench_<name>.py` here has `rows(quick) -> list[Row]`. A full run prints one table and writes it to
-RESULTS.md; a partial one only prints. Exits 1 where a goal was missed.
+RESULTS.md and, in short, to the README; a partial one only prints. Exits 1 where a goal was missed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
+from benchmarks import readme_block
 from benchmarks.harness import Row, machine, table
 
 FOLDER = Path(__file__).parent
@@ -35,7 +36,9 @@ def main(arguments: list[str]) -> int:
     if not named and not quick:
         where = f"Measured with `python -m benchmarks` on {machine(_sqlite_versions())}.\n"
         how = "Each ratio is the median of pairs measured in turn in one run; times are medians.\n"
-        (FOLDER / "RESULTS.md").write_text(f"# Measured\n\n{where}{how}\n{printed}", "utf-8")
+        results = f"# Measured\n\n{where}{how}\n{printed}"
+        (FOLDER / "RESULTS.md").write_text(results, "utf-8")
+        readme_block.fill(FOLDER.parent / "README.md", results)
     return 0 if all(row.met for row in rows) else 1
 
 

@@ -141,7 +141,8 @@ class _Ends:
             n = pairs if size < 500 else max(3, pairs // 3)
             floor = _sum(_process(_BARE), _process(["wc", "-l", str(session)]))
             ratio = paired_ratio(floor, lambda session=session: self._end(session) - imported, n)
-            note = f"a drain as a process, less the {imported * 1e3:.0f} ms of `import sqlalchemy`; floor: bare python + `wc -l`"
+            less = f"a drain as a process, less the {imported * 1e3:.0f} ms of `import sqlalchemy`"
+            note = f"{less}; floor: bare python + `wc -l`"
             found.append(Row(f"session end without a model, {size} MB", *ratio, _ENDS[size], note))
             peaks[size] = self._peak(session)
             session.unlink()

@@ -17,8 +17,45 @@ from typing import Any
 _STEPS = 300
 #: Eight hexadecimal digits that stand in every id and are another number in every repetition.
 _ROUND = "0dd0c0de"
-_NAMES = "parser value module test client buffer record folder index handle result reader query config state".split()
-_PROSE = "the of a and is so before it again because around what they which this only then would still no".split()
+_NAMES = [
+    "parser",
+    "value",
+    "module",
+    "test",
+    "client",
+    "buffer",
+    "record",
+    "folder",
+    "index",
+    "handle",
+    "result",
+    "reader",
+    "query",
+    "config",
+    "state",
+]
+_PROSE = [
+    "the",
+    "of",
+    "a",
+    "and",
+    "is",
+    "so",
+    "before",
+    "it",
+    "again",
+    "because",
+    "around",
+    "what",
+    "they",
+    "which",
+    "this",
+    "only",
+    "then",
+    "would",
+    "still",
+    "no",
+]
 _LINES = (
     "    def {a}_{b}(self, {c}: Mapping) -> str:",
     '        return "{a}".join(f"{{{b}!r}}\\n" for {b} in self.{c}.values() if {b} is not None)',
@@ -213,7 +250,8 @@ class _Session:
         return f"{_ROUND}-{self.count & 0xFFFF:04x}-4000-8000-{self.count:012x}"
 
     def _stamp(self) -> str:
-        return f"2026-01-01T{self.count // 3600 % 24:02d}:{self.count // 60 % 60:02d}:{self.count % 60:02d}.{self.count % 999:03d}Z"
+        minutes, seconds = divmod(self.count, 60)
+        return f"2026-01-01T{minutes // 60 % 24:02d}:{minutes % 60:02d}:{seconds:02d}.{self.count % 999:03d}Z"
 
     def _seal(self) -> str:
         return self.chance.randbytes(self.chance.randrange(200, 1200)).hex()

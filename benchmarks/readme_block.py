@@ -1,0 +1,36 @@
+"""The table in the README, made from RESULTS.md.
+
+Invariant: the README shows no figure that is not in RESULTS.md. Of its rows come those that have a goal, missed
+ones included; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+BEGIN, END = "<!-- benchmarks: begin -->\n", "<!-- benchmarks: end -->\n"
+_COLUMNS = ("part", "floor", "ours", "ratio", "goal")
+
+
+def block(results: str) -> str:
+    """What stands between the README's marks for the text of RESULTS.md; "" for a text without a table."""
+    lines = [line for line in results.splitlines() if line.startswith("|")]
+    if not lines:
+        return ""
+    measured = next(line for line in results.splitlines() if line.startswith("Measured"))
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    shown = [(*row[:4], row[4] + ("" if row[5] == "met" else f" {row[5]}")) for row in rows if row[4]]
+    table = ["| " + " | ".join(_COLUMNS) + " |", "|---|--:|--:|--:|--:|"]
+    table += ["| " + " | ".join(row) + " |" for row in shown]
+    more = f"{measured} [Every row, with what its floor is](benchmarks/RESULTS.md)."
+    return "\n".join([*table, "", more]) + "\n"
+
+
+def fill(readme: Path, results: str) -> None:
+    """Write the block of `results` between the marks of a README. Raises ValueError where they are missing."""
+    text = readme.read_text("utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{readme} lacks the lines {BEGIN.strip()} and {END.strip()}; put them where the table goes")
+    readme.write_text(before + BEGIN + block(results) + END + after, "utf-8")
