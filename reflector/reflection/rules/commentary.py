@@ -71,8 +71,9 @@ def _tell(chain: Chain, head: str) -> None:
         for episode in chain.listening:
             if episode.changed_after and not episode.step_open:
                 episode.add(finding, bearing="yes" if episode.overlap(words) >= 2 else "no")
-    drop = found(_RULES["abandons"], head)
-    if drop:
-        finding = Finding("agent", -1, 1, "abandons", head[drop.start() :][:200])
-        for episode in chain.listening:
-            episode.add(finding, own=episode.step_open)
+    for rule in ("abandons", "unavailable"):
+        drop = found(_RULES[rule], head)
+        if drop:
+            finding = Finding("agent", -1, 1, rule, head[drop.start() :][:200])
+            for episode in chain.listening:
+                episode.add(finding, own=episode.step_open)

@@ -24,6 +24,11 @@ _CHECKING = re.compile(
     r"\b(?:(?:re-?)?run(?:ning)?\b.{0,40}\b(?:tests?|suite|lint\w*|build|checks?|type-?check\w*|type checker|ci|benchmarks?|linters?)|tests?\b|verif\w+|validat\w+|lint\w*|type-?check\w*|build(?:ing)? (?:after|before|the)|confirm\w*|reproduc\w+|double-check|smoke|ci\b|review\w*)",
     re.IGNORECASE,
 )
+#: Advice to run checks, however much the agent changed in the same breath.
+_RUNS_CHECKS = re.compile(
+    r"(?:\w+ly |always |first |then )*(?:re-?run|run|verify|check|validate|lint|build|compile|type-?check|execute)\b",
+    re.IGNORECASE,
+)
 _LOOKING = re.compile(
     r"\b(?:read\w*|look\w*|search\w*|grep\w*|inspect\w*|explor\w+|understand\w*|examin\w+|investigat\w+|diagnos\w+|trace\w*|find\w*|check\w*|research\w*|survey\w*|measure\w*|compare\w*|gather\w*|consult\w*|root cause|logs?)\b",
     re.IGNORECASE,
@@ -39,6 +44,14 @@ _OCCASION = re.compile(
     r"\b(?:before|after|when(?:ever)?|while|without|instead of|rather than|prior to|once|until|unless|if|so that|because|since|even)\b[^,.;:]*",
     re.IGNORECASE,
 )
+
+
+#: "it does not apply here": advice that was named only to say why it was not followed.
+_DECLINED = re.compile(
+    r"\b(?:does ?n[o']?t|do ?n[o']?t|not|is ?n[o']?t|n/a) (?:really |quite )?(?:apply|applicable|relevant|fit|concern)\b|\bnot (?:following|going to follow)\b|\b(?:ignor|skipp?|disregard|overrid|deviat|depart)(?:e|es|ing) (?:from )?(?:it|this|that|the (?:advice|rule|guideline|note|bullet|playbook|pattern|usual))?\s*(?:here|this time|for now|\[|[.,;:(—–-])|\b(?:contrary to|against|despite|unlike) (?:the )?(?:advice|rule|guideline|playbook|note)?\s*\[",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
 
 
 @dataclass(slots=True)
@@ -86,6 +99,8 @@ class Episode:
     own        kinds of the calls of the cited step, at most 12
     own_calls  ids of those calls
     step_open  the step goes on until the agent speaks again after a call, or a person does
+    declined   the agent named the advice to say that it does not apply
+    stopped    a person interrupted or refused a call of the cited step
     watching   the topic has ended: only "still", reverts, red CI and reviews of the same files count
     """
 
@@ -103,6 +118,9 @@ class Episode:
     own_verifies: bool = False
     own_calls: set[str] = field(default_factory=set)
     own_edits: set[int] = field(default_factory=set)
+    own_texts: list[str] = field(default_factory=list)
+    declined: bool = False
+    stopped: bool = False
     own_commands: list[str] = field(default_factory=list)
     own_files: list[str] = field(default_factory=list)
     step_open: bool = True
@@ -143,7 +161,7 @@ class Episode:
     def nature(self) -> Nature:
         """What kind of step was cited: it decides which evidence can speak about it."""
         own = set(self.own)
-        if "change" in own:
+        if "change" in own and not (own & CHECKS and _RUNS_CHECKS.match(self.bullet.text)):
             return "change"
         if own & CHECKS or "review" in own:
             return "check"
@@ -210,6 +228,7 @@ def opened(name: str, bullet: Bullet, *, turn: int, at: int, text: str) -> Episo
     bullet_words = content_words(bullet.text)
     episode = Episode(name, bullet, turn, at, cited[:400], bullet_words | content_words(cited), bullet_words)
     episode.files.update(files_in(bullet.text))
+    episode.declined = any(f"[{name}]" in part and _DECLINED.search(part) for part in _SENTENCE.split(text[:2000]))
     episode.topic_turn = turn
     return episode
 
@@ -225,6 +244,8 @@ def bears(episode: Episode, stance: Stance, turn: int) -> Bearing:
     The first message after the topic's last turn may speak of "it"; a later one must name the advice.
     """
     broad = stance.deictic
+    if episode.stopped and stance.objects and turn - episode.topic_turn <= 1:
+        return "yes"  # the reason of the interrupt
     advice = episode.overlap_with_advice(stance.about)
     if turn - episode.topic_turn > 1:
         return "yes" if advice >= 2 and (episode.nature in ("change", "act") or not stance.objects) else "no"
@@ -241,6 +262,8 @@ def bears(episode: Episode, stance: Stance, turn: int) -> Bearing:
     if broad or advice >= 2 or named or (points and shared) or not stance.objects:
         return "yes"
     if advice or shared >= 2 or points or stance.words <= 8 or (stance.foreign and stance.words <= 40):
+        return "maybe"
+    if episode.nature == "change" and stance.bearing == "symptom" and _ABOUT_CHECKS.search(stance.quote):
         return "maybe"
     return "hint" if episode.nature == "change" and stance.strength == 3 else "no"
 

@@ -130,10 +130,14 @@ class EvidenceReader:
                 same = set(step.files) & episode.files
                 if same or (not step.files and not episode.watching):
                     episode.add(Finding("agent", -1, 3, "reverted", step.command, "revert", step.family))
-            if undone and undone in episode.own_edits:
+            if undone and undone in episode.own_edits and episode.nature != "check":
                 episode.add(Finding("agent", -1, 3, "edited-back", step.command, "change", step.family))
+            if episode.turn < chain.turn <= episode.topic_turn + 1 and _rewrites(call, episode.own_texts):
+                episode.add(Finding("agent", 0, 1, "rewritten", step.command, "change", step.family))
             if not episode.watching:
                 episode.add_call(step, call.id, edit)
+                if step.kind == "change" and call.id in episode.own_calls:
+                    episode.own_texts.append(str(call.input.get("new_string") or "")[:400])
 
     # -- tools -------------------------------------------------------------------------------------
 
@@ -238,6 +242,9 @@ class EvidenceReader:
             return
         self._decide_pending(chain, "")
         for episode in chain.episodes:
+            episode.stopped = episode.stopped or (
+                message.origin == "refusal" and episode.step_open and bool(episode.own) and not episode.watching
+            )
             episode.step_open = False
         if message.origin == "refusal" and not message.text.strip():
             note = Finding("person", 0, 1, "interrupted", "interrupted without a reason")
@@ -315,3 +322,13 @@ def _edit_of(call: ToolCall, *, inverse: bool = False) -> int:
     if inverse:
         old, new = new, old
     return crc32(f"{call.input.get('file_path')}\0{old}\0{new}".encode())
+
+
+def _rewrites(call: ToolCall, texts: Iterable[str]) -> bool:
+    """Whether an edit replaces text that the cited step had written."""
+    old = call.input.get("old_string")
+    return (
+        isinstance(old, str)
+        and len(old.strip()) >= 8
+        and any(old in text or (len(text) >= 8 and text in old) for text in texts)
+    )

@@ -79,6 +79,15 @@ _CASE = re.compile(
 _QUESTION = re.compile(
     r"\W*(?:(?:i have |just |now |still |one |another |a |my |quick |next |small )*questions?\b)", re.IGNORECASE
 )
+#: "works, but swap it for …".
+_SWAP = re.compile(
+    r"\b(?:swap|replace|switch|rewrite|redo|rework|convert|drop|remove) (?:it|this|that|them)\b", re.IGNORECASE
+)
+#: What follows praise of one part and is the next task, not a word on the other parts.
+_NEXT = re.compile(
+    r"\W*(?:(?:ok|okay|and|so|then|now|next|also|please|great|thanks|cool)\b\W*)*(?:now|next|also|then|thanks|thank you|thx|can you|could you|let'?s|please|commit|push|merge|ship)\b",
+    re.IGNORECASE,
+)
 #: "the first is kept, the second isn't".
 _HALF = re.compile(
     r"(?!why|how|what|if|is|are|does|make|please)[^.!?\n]{3,80}\b(?:is|are|works?|shows?|does|do|did|loads?|looks?|fits?)\b[^.!?\n]{0,60}(?:,| but| and) [^.!?,\n]{2,60} (?:isn'?t|aren'?t|doesn'?t|don'?t|didn'?t|is not|are not|does not|do not|did not|won'?t|not)[.! ]*$",
@@ -297,6 +306,10 @@ def _weighed(prose: str, hits: list[tuple[int, Rule]]) -> Stance:
         return _stance(prose, bad)
     if good:
         turned = _ADVERSATIVE.search(prose, good[0])
+        if good[1].id == "praises-part" and _part_only(prose[good[0] :]):
+            return Stance("mixed", 2, _quote(prose), "praises-part+rest")
+        if good[1].id.startswith("works") and turned and _SWAP.search(prose, turned.end()):
+            return Stance("mixed", 2, _quote(prose), f"{good[1].id}+swap")
         if good[1].id.startswith("works") and re.search(r"\b(?:except|apart from|other than|aside from)\b", prose):
             return Stance("mixed", 2, _quote(prose), f"{good[1].id}+except")
         if turned and good[1].signal == "approves" and good[1].strength < 3:
@@ -315,6 +328,13 @@ def _weighed(prose: str, hits: list[tuple[int, Rule]]) -> Stance:
         if other:
             return _stance(prose, other)
     return _NOTHING
+
+
+def _part_only(praise: str) -> bool:
+    """Whether more is said behind the praise of one part, and it is not the next task."""
+    end = re.search(r"[.!?;,\n]", praise)
+    rest = praise[end.end() :] if end else ""
+    return len(rest.split()) >= 4 and _NEXT.match(rest) is None
 
 
 def _best(hits: list[tuple[int, Rule]], signals: tuple[str, ...]) -> tuple[int, Rule] | None:

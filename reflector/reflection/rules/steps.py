@@ -81,7 +81,7 @@ COMMANDS: tuple[tuple[Kind, str], ...] = (
     ),
     (
         "lint",
-        r"(?:eslint|biome|oxlint|flake8|pylint|golangci-lint|staticcheck|rubocop|standardrb|phpcs|phpstan|psalm|shellcheck|stylelint|markdownlint\S*|swiftlint|ktlint|detekt|hadolint|yamllint|actionlint|pre-commit|vale|semgrep|trivy|bandit|vulture|knip|credo|tflint|ansible-lint|helm lint|jsonlint|djlint|commitlint|xo|standard|lefthook)\b(?!.*(?:--fix|--write|--apply| init))"
+        r"(?:eslint|biome|oxlint|flake8|pylint|golangci-lint|staticcheck|rubocop|standardrb|phpcs|phpstan|psalm|shellcheck|stylelint|markdownlint\S*|swiftlint|ktlint|detekt|hadolint|yamllint|actionlint|pre-commit|vale|semgrep|trivy|bandit|vulture|knip|credo|tflint|ansible-lint|helm lint|jsonlint|djlint|commitlint|xo|standard|lefthook|nginx -t|apache2?ctl (?:-t|configtest)|haproxy -c|sshd -t|visudo -c|named-check\w+|promtool check|caddy validate|systemd-analyze verify|kubeconform|kubeval|docker compose config)\b(?!.*(?:--fix|--write|--apply| init))"
         r"|ruff(?: check)?(?! format)\b(?!.*(?:--fix))|(?:black|prettier|isort|gofumpt|ruff format|cargo fmt|mix format|dotnet format|rustfmt)\b.*--(?:check|list-different|verify-no-changes)|prettier -c|gofmt -l|go vet|cargo (?:\S+ )?clippy|mix credo|next lint|ng lint|terraform (?:validate|fmt -check)|plugin validate|"
         rf"{_NPM} [\w:-]*(?:lint|fmt:check|format:check|prettier:check)\b[\w:-]*|(?:make|just|task|mise run|rake|mage|nx|turbo)(?: run)? [\w:-]*(?:lint|vet)\w*",
     ),

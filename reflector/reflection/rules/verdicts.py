@@ -30,11 +30,13 @@ _NO_EVIDENCE = Judgement("neutral", "no evidence")
 
 def judge(episode: Episode) -> Judgement:
     """The verdict on one citation."""
+    if episode.declined:
+        return Judgement("neutral", "the agent named the advice to decline it")
     seen = list(episode.seen)
     results = _results(episode, seen)
     persons = _persons(episode, seen)
     if persons is not None:
-        return _with_agent(seen, persons, results) or _with_results(episode, persons, results)
+        return _with_agent(episode, seen, persons, results) or _with_results(episode, persons, results)
     reverted = _last(
         seen, lambda s: s.finding.source == "agent" and s.finding.sign < 0 and s.finding.strength >= 2 and s.related
     )
@@ -54,6 +56,8 @@ def judge(episode: Episode) -> Judgement:
         if doubt is not None:
             reason = "checks passed and a person reported a problem that may be of its making"
             return Judgement("neutral", reason, doubt.finding.quote, doubt.finding.rule)
+        if _last(seen, lambda s: s.finding.rule == "rewritten") is not None and results.rule != "runs-now":
+            return Judgement("neutral", "checks passed and a person had it rewritten", results.quote, results.rule)
         return results
     find = next((s for s in seen if s.finding.rule == "finds" and s.own), None)
     objected = any(s.finding.source == "person" and s.finding.sign < 0 and s.bearing != "no" for s in seen)
@@ -129,6 +133,8 @@ def _approves(episode: Episode, seen: Seen) -> bool:
         return False
     if stance is None:
         return True
+    if episode.stopped:
+        return episode.overlap_with_advice(stance.about) >= 2  # it was not carried out
     if stance.strength == 1:
         return episode.nature == "talk" and episode.last_of_turn and stance.words <= 12
     if stance.bearing == "builds_on" and stance.rule != "ship-it":
@@ -154,7 +160,9 @@ def _with_results(episode: Episode, persons: Judgement, results: Judgement | Non
     return persons
 
 
-def _with_agent(seen: Sequence[Seen], persons: Judgement, results: Judgement | None) -> Judgement | None:
+def _with_agent(
+    episode: Episode, seen: Sequence[Seen], persons: Judgement, results: Judgement | None
+) -> Judgement | None:
     """Approval of what the agent made after it had taken the step back, or a review had found it faulty."""
     if persons.tag != "helpful":
         return None
@@ -163,6 +171,13 @@ def _with_agent(seen: Sequence[Seen], persons: Judgement, results: Judgement | N
     undone = _last(earlier, lambda s: s.finding.source == "agent" and s.finding.sign < 0 and s.finding.strength == 3)
     if undone is not None:
         return Judgement("harmful", "the agent took its own step back", undone.finding.quote, undone.finding.rule)
+    left = _left(earlier)
+    if left is not None and _is_deed(episode):
+        if seen[said[0]].finding.strength < 3 and left.finding.rule == "abandons":
+            return _failed("it failed and the agent went another way", left)
+        return Judgement(
+            "neutral", "a person approved what the agent made after it failed", persons.quote, persons.rule
+        )
     reviewed = _last(earlier, lambda s: s.finding.rule == "review-finding")
     if reviewed is not None and seen[said[0]].finding.strength < 3:
         reason = "a review found faults in it"
@@ -203,7 +218,10 @@ def _results(episode: Episode, seen: Sequence[Seen]) -> Judgement | None:
             return None
         failed_first = any(s.finding.sign < 0 and not s.finding.excused for s in told)
         gone = any(s.finding.sign < 0 and s.finding.signature in episode.errors_before for s in told)
-        if failed_first and _dropped(seen, best):
+        left = _left(seen[: seen.index(best)])
+        if left is not None and left.finding.rule == "abandons" and _is_deed(episode):
+            return _failed("it failed and the agent went another way", left)
+        if left is not None:
             return None
         reason = "a check passed after it" if not failed_first else "it failed first, then the same check passed"
         if gone or (episode.errors_before and not failed_first):
@@ -229,16 +247,19 @@ def _results(episode: Episode, seen: Sequence[Seen]) -> Judgement | None:
     return _failed("it failed and was not made to work", worst)
 
 
-def _dropped(seen: Sequence[Seen], passed: Seen) -> bool:
-    """Whether the step failed and the agent went another way before the check passed."""
+def _left(seen: Sequence[Seen]) -> Seen | None:
+    """The words with which the agent went another way after the step had failed, None where it stayed."""
     failed = False
     for s in seen:
-        if s is passed:
-            return False
         failed = failed or (s.own and s.finding.source == "result" and s.finding.sign < 0 and not s.finding.excused)
-        if failed and s.finding.rule == "abandons":
-            return True
-    return False
+        if failed and s.finding.rule in ("abandons", "unavailable"):
+            return s
+    return None
+
+
+def _is_deed(episode: Episode) -> bool:
+    """Whether the step was to change or do something: of these a failure says that it was wrong."""
+    return episode.nature in ("change", "act") or (episode.nature == "check" and not episode.aims_at_check)
 
 
 def _failed(reason: str, seen: Seen) -> Judgement:
@@ -252,6 +273,8 @@ def _speaks(episode: Episode, seen: Seen) -> bool:
         return False
     if finding.kind in CHECKS and episode.documents and not seen.own:
         return False
+    if finding.rule == "pushed" and (not seen.own or episode.nature == "change"):
+        return False  # what was pushed need not work
     if seen.own:
         return True
     if finding.kind in CHECKS:

@@ -32,11 +32,11 @@ ENGLISH: tuple[Rule, ...] = (
         "approves",
         3,
         "praises the result",
-        r"\b(?:perfect(?:ly|o)?|excellent|awesome|amazing|brilliant|fantastic|wonderful|beautiful|flawless|stellar|superb"
+        r"(?:(?:oh|ah|ha|wow|ok|okay|yes|yeah|nice|cool|hey)[,.!]* )*\b(?:perfect(?:ly|o)?|excellent|awesome|amazing|brilliant|fantastic|wonderful|beautiful|flawless|stellar|superb"
         r"|(?:great|good|nice|fine|solid|fantastic|excellent|incredible) (?:job|work|stuff|fix|one|catch|find|solution|call)"
         r"|well done|love (?:it|this|that|the)|exactly (?:right|what i (?:want|need|mean|had in mind)\w*)|spot on|nailed it"
         r"|you(?:'re| are) (?:a|the) (?:genius|best|legend)|(?:that|this)(?:'s| is) (?:really |very |so |just )*"
-        r"(?:great|good|perfect|awesome|excellent|amazing|nice|cool|exactly|lovely|impressive))\b(?! (?:question|point|but\b))",
+        r"(?:great|good|perfect|awesome|excellent|amazing|nice|cool|exactly|lovely|impressive|better)|(?:good|glad|nice) (?:that )?you (?:ask|check|notic|caught|test|thought|saw)\w*|(?:that'?s |what )?an? (?:huge|massive|big|enormous|great|clear) (?:difference|improvement|speed-?up|win))\b(?! (?:question|point|but\b))",
         "perfect, exactly what I wanted",
         "find the perfect hash function for this",
         "clause",
@@ -46,7 +46,7 @@ ENGLISH: tuple[Rule, ...] = (
         "approves",
         2,
         "praises one named part",
-        r"\b(?:the [\w-]+(?: [\w-]+){0,2}|(?:first|second|left|right|top) one) (?:is|are|looks?|works?|feels?) (?:really |very |so |just |all )*(?:great|good|perfect|awesome|excellent|amazing|nice|cool|lovely|fine|ok|okay|correct|right)\b(?! (?:for|to|if|enough))",
+        r"\b(?:(?:the )?[\w-]+|the [\w-]+(?: [\w-]+){1,2}|(?:first|second|left|right|top) one) (?:is|are|looks?|works?|feels?) (?:really |very |so |just |all )*(?:great|good|perfect|awesome|excellent|amazing|nice|cool|lovely|fine|ok|okay|correct|right)\b(?! (?:for|to|if|enough))",
         "the error page is great",
         "the left one is for admins",
         "clause",
@@ -160,7 +160,7 @@ ENGLISH: tuple[Rule, ...] = (
         "corrects",
         3,
         "says that this was not asked for, meant or wanted",
-        r"\b(?:(?:that|this|it)(?:'s| is| was)? ?(?:not|n't|isn'?t|wasn'?t) (?:what|how|where|why|the way|the one|right|correct|true|quite right|good|acceptable|enough|it\b|necessary|needed|working)|makes? no sense"
+        r"\b(?:(?:that|this|it)(?:'s| is| was)? ?(?:not|n't|isn'?t|wasn'?t) (?:what|how|where|why|the way|the one|right|correct|true|quite right|good|acceptable|enough|it\b|necessary|needed|working)|makes? no sense|(?:second|third|fourth|fifth|nth|tenth|hundredth|100th) time (?:now|today|that|this|i|already|you)|how (?:many times|often) (?:do|must|did|should) i"
         r"|not what i|i (?:did ?n[o']?t|never|don'?t) (?:ask|want|mean|say|tell|need|like|see (?:any|the|it|why))\w*"
         r"|i (?:said|told you|asked (?:you )?(?:for|to)|meant|was (?:talking|asking|referring)|already (?:told|said|asked|have|did)|explicitly|specifically)\b"
         r"|i (?:only|just) (?:wanted|asked|meant|needed|said)\b|(?:did i|who|nobody|no one) (?:ever )?ask(?:ed)?\b|let'?s not\b|you(?:'re| are| were) (?:overthinking|not supposed|using the (?:old|wrong)|missing the point|confusing|mixing|guessing|assuming|repeating)|you (?:got|have|had) (?:it|this|that) (?:backwards|wrong|mixed)"
@@ -232,7 +232,7 @@ ENGLISH: tuple[Rule, ...] = (
         "corrects",
         2,
         "wants it otherwise",
-        r"\b(?:(?:use|do|try|make|go with|prefer|want)\b[^.!?\n]{0,60}\binstead\b|i(?:'d| would)? (?:rather|prefer(?! the visual))|rather (?:than|not)|(?:we|you|this|that|it|these|those) (?:should ?(?:not|n'?t)|must ?(?:not|n'?t)|ought not)\b|should be\b[^.!?\n]{0,40}\bnot\b|(?:we|i) do(?:n'?t| not) (?:need|want) (?:it|this|that|these|those|any of|to)\b|remove (?:that|this|those|these)\b|simplify (?:this|it|that)\b|please simplify|too verbose|shorten (?:it|this|that)"
+        r"\b(?:(?:use|do|try|make|go with|prefer|want)\b[^.!?\n]{0,60}\binstead\b|i(?:'d| would)? (?:rather|prefer(?! the visual))|rather (?:than|not)|(?:we|you|this|that|it|these|those) (?:should ?(?:not|n'?t)|must ?(?:not|n'?t)|ought not)\b|should be\b[^.!?\n]{0,40}\bnot\b|(?:we|i) do(?:n'?t| not) (?:need|want) (?:it|this|that|these|those|any of|to)\b|remove (?:that|this|those|these)\b|simplify (?:this|it|that)\b|please simplify|too verbose|shorten (?:it|this|that)|(?:cut|trim|strip|tone|slim) (?:it|this|that|these) down|(?:nobody|no one|noone) (?:reads?|needs?|wants?|uses?)\b|(?!users?\b|people\b|customers?\b|guests?\b|visitors?\b|admins?\b)[\w-]+ should(?:n'?t| not) (?:be(?! able| allowed| possible)|have|do|go|use|return|get|show)\b"
         r"|should(?:'ve| have) been|was(?:n'?t)? supposed to|supposed to be|\w+, not (?:the |an? |in |on |with |by |for |to |from |as |via )*(?!only|just|sure|yet|necessarily|sure|counting|including)\w{3,}"
         r"|(?:there(?:'s| is) )?no (?:reason|need|point) (?:to|in|for)|doesn'?t (?:make sense|seem|look|feel|match|fit)|does not (?:make sense|seem|look|feel|match|fit)"
         r"|too (?:complicated|complex|much|verbose|long|slow|fragile|hacky)|overkill|unnecessar(?:y|ily)|(?:seems?|feels?|looks?|is|'s) (?:too |overly |a bit |kind of |very |quite |really |rather )*(?:hacky|complicated|complex|convoluted|messy|heavy|fragile|brittle|redundant|excessive|weird|odd|off|strange|unreadable|inconsistent)|not (?:a fan|sure (?:about|that|this|i|we)|convinced|ideal|great|happy)|i do(?:n'?t| not) (?:think|like|understand why|get why|agree))\b",
@@ -314,7 +314,7 @@ ENGLISH: tuple[Rule, ...] = (
         "symptom",
         3,
         "reports that the problem persists or is back",
-        rf"\b(?:still (?:\w+ )?(?:{_NOT}|no\b|the same|fail\w*|get(?:ting|s)?|see(?:ing|s)?|show(?:s|ing)?|have|having|has|is|are|there|broken|wrong|an? (?:issue|error|problem)|missing|happen\w*|crash\w*|return\w*|error\w*|hang\w*|empty|red|says?|stuck|slow|doesn'?t|can'?t)|(?<!while )still (?!want|need|think|prefer|wonder|like|use|work|be\b|to\b|support|able|allow|possible|open|keep|on\b|in\b|at\b|a\b|the\b|with|and|for|as\b|if\b|image|good|fine|ok|valid|relevant|true|remember|learning)[a-z]+"
+        rf"\b(?:(?:just |exactly |same )?(?:like|as) before(?= *(?:tbh|though|too|again|now)? *(?:[.!,;]|$))|still (?:\w+ )?(?:{_NOT}|no\b|the same|fail\w*|get(?:ting|s)?|see(?:ing|s)?|show(?:s|ing)?|have|having|has|is|are|there|broken|wrong|an? (?:issue|error|problem)|missing|happen\w*|crash\w*|return\w*|error\w*|hang\w*|empty|red|says?|stuck|slow|doesn'?t|can'?t)|(?<!while )still (?!want|need|think|prefer|wonder|like|use|work|be\b|to\b|support|able|allow|possible|open|keep|on\b|in\b|at\b|a\b|the\b|with|and|for|as\b|if\b|image|good|fine|ok|valid|relevant|true|remember|learning)[a-z]+"
         r"|(?<!do the )(?<!apply the )(?<!use the )(?<!with the )(?<!want the )(?<!need the )(?<!make the )(?<!doing the )same (?:error|issue|problem|result|thing|behaviou?r|failure|bug|exception)|(?:not|isn'?t|wasn'?t) (?:fixed|solved|resolved|gone)|(?:problem|issue|bug|error) (?:persists|remains|is back|came back|again|still)"
         r"|(?:error|fails?|failed|failing|broken|broke|crash\w*|happen\w*|wrong) again|(?:does ?n[o']?t|didn'?t|did not) (?:fix|help|solve|change anything)|no (?:change|difference|effect|luck)\b|keeps? (?:failing|crashing|happening|showing|getting|doing)|again the same|^same[.!]?$|nothing (?:changed|happens|happened|works))",
         "scrolling still does not work",

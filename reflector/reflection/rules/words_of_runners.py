@@ -294,7 +294,7 @@ COUNTED: tuple[Rule, ...] = (
         "passes",
         3,
         "linters and type checkers: nothing found",
-        r"\b0 (?:errors?|issues|problems|offenses?|violations)\b|no (?:issues|errors|problems|offenses|violations|lint\w* errors|ESLint warnings(?: or errors)?)(?: were)?(?: found| detected)?\b|All checks passed|Success: no issues|All matched files use Prettier|Checked \d+ files? in .*No fixes applied|Your code has been rated at 10|would be left unchanged|already formatted",
+        r"\b0 (?:errors?|issues|problems|offenses?|violations)\b|no (?:issues|errors|problems|offenses|violations|lint\w* errors|ESLint warnings(?: or errors)?)(?: were)?(?: found| detected)?\b|All checks passed|Success: no issues|All matched files use Prettier|Checked \d+ files? in .*No fixes applied|Your code has been rated at 10|would be left unchanged|already formatted|(?:test is|syntax is) (?:successful|ok)|[Ss]yntax OK|[Cc]onfiguration (?:file )?(?:is )?valid\b|SUCCESS: .*(?:rules|valid)",
         "Success: no issues found in 40 source files",
         "Found 3 errors in 2 files",
     ),

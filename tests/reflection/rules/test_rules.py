@@ -410,7 +410,9 @@ def test_a_pass_after_the_agent_went_another_way_is_not_the_advices_doing() -> N
     cited = says("[pat-001]: keep the branch name in a loader plugin.")
     assert tag(cited, edits(), red, says("A missing comma."), edits(), green) == "helpful"
     dropped = says("That doesn't work here. Let me try a different approach.")
-    assert tag(cited, edits(), red, dropped, edits("/app/other.py"), green) == "neutral"
+    assert tag(cited, edits(), red, dropped, edits("/app/other.py"), green) == "harmful"
+    missing = says("The loader is not installed here.")
+    assert tag(cited, edits(), red, missing, edits("/app/other.py"), green) == "neutral"
 
 
 def test_an_objection_that_shares_a_word_with_the_advice_beats_green_tests() -> None:
