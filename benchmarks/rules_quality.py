@@ -15,7 +15,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from reflector.playbook.bullet import Bullet
@@ -44,9 +44,9 @@ def planted(path: Path, uuid: str) -> Iterator[Message]:
     """The transcript's messages, with a citation in the record `uuid`."""
     for message in read_messages(path):
         if message.uuid == uuid and message.text.strip():
-            yield replace(message, text=f"{message.text} [pat-001]")
+            yield message._replace(text=f"{message.text} [pat-001]")
         elif message.uuid == uuid:
-            yield replace(message, thinking=f"{message.thinking} [pat-001]")
+            yield message._replace(thinking=f"{message.thinking} [pat-001]")
         else:
             yield message
 

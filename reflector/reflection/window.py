@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from reflector.ledger import event as ev
@@ -86,4 +85,4 @@ def _citing_only(message: Message, names: Collection[str]) -> Message:
     def kept(match: re.Match[str]) -> str:
         return match[0] if match[1] in names else match[1]
 
-    return replace(message, text=CITATION.sub(kept, message.text), thinking=CITATION.sub(kept, message.thinking))
+    return message._replace(text=CITATION.sub(kept, message.text), thinking=CITATION.sub(kept, message.thinking))
