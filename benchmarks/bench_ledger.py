@@ -230,9 +230,9 @@ def _folds(files: dict[int, Path]) -> list[Row]:
         return [
             Row(
                 f"playbook from {size:,} events by fold",
-                *paired_ratio(core, timed(lambda: fold(ledger.events())), 5),
+                *paired_ratio(core, timed(lambda: fold(ledger.history()).bullets()), 9),
                 1.5,
-                "floor: a fold of tags over rows by SQLAlchemy Core",
+                "floor: tags counted over rows of the few columns needed, by SQLAlchemy Core",
             ),
             Row(
                 f"rebuild of all tables from {size:,} events",
@@ -249,16 +249,19 @@ def _folds(files: dict[int, Path]) -> list[Row]:
         ]
 
 
-def _core_fold(ledger: Ledger) -> dict[tuple[str, str], int]:
+def _core_fold(ledger: Ledger) -> dict[tuple[str, str], set[str]]:
+    """The counters and nothing else, from no more columns and no more JSON than they need, by SQLAlchemy Core."""
     table = tables.event
-    counts: dict[tuple[str, str], int] = {}
+    query = sa.select(table.c.event_id, table.c.type, table.c.session_id, table.c.reflection_id, table.c.data)
+    counted: dict[tuple[str, str], set[str]] = {}
     with ledger.engine.connect() as connection:
-        for row in connection.execute(sa.select(table).order_by(table.c.playbook_id, table.c.position)):
-            data = json.loads(row.data)
+        ordered = query.where(table.c.playbook_id == ledger.playbook_id).order_by(table.c.position)
+        for row in connection.execution_options(yield_per=2000).execute(ordered):
             if row.type == "bullet.tagged":
-                key = data["name"], data["tag"]
-                counts[key] = counts.get(key, 0) + 1
-    return counts
+                data = json.loads(row.data)
+                if data["disposition"] == "counted":
+                    counted.setdefault((data["name"], data["tag"]), set()).add(row.event_id)
+    return counted
 
 
 def _hash_rows(ledger: Ledger) -> str:

@@ -32,7 +32,7 @@ def rebuild(place: Place, check: bool) -> None:
     if check:
         _needs_ledger(project)
         with project.open_ledger() as ledger:
-            playbook = fold(ledger.events())
+            playbook = fold(ledger.history())
             wanted = dump(playbook.bullets(), playbook.updated_at).decode()
             tables = render(ledger).decode()
         path = project.playbook_json

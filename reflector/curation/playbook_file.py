@@ -141,7 +141,7 @@ def _name_taken(bullet: Bullet, status: str) -> Problem:
 
 def _take_edits(ledger: Ledger, base_position: int, loaded: Loaded, digest: str) -> int:
     """Append what a person changed since the last write, on top of what the ledger counted meanwhile."""
-    base = fold(ledger.events(upto=base_position)).bullets()
+    base = fold(ledger.history(upto=base_position)).bullets()
     edits = edits_between(base, loaded.bullets, loaded.named_here)
     rows = ledger.rows()
     names = [row.name for row in rows]

@@ -87,7 +87,7 @@ def _counted(playbook: Playbook) -> dict[str, tuple[int, int]]:
     counted: dict[str, tuple[int, int]] = {}
     for name in playbook.tagged_names():
         tags = playbook.counted(name)
-        helpful = sum(tag.tag == "helpful" for tag in tags)
+        helpful = sum(tag[2] == "helpful" for tag in tags)
         if tags:
             counted[name] = (helpful, len(tags) - helpful)
     return counted

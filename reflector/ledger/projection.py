@@ -21,7 +21,7 @@ from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
 from reflector.ledger.tables import OPEN_WINDOW
 from reflector.playbook.counting import DEFAULT, Counting, is_counting
-from reflector.playbook.fold import MAX_TAGS, REDACTED, changes_playbook, verdict
+from reflector.playbook.fold import MAX_TAGS, REDACTED, changes_playbook, reads, verdict
 
 #: Raised when `project` writes other rows for the same events; a ledger with an older one is rebuilt.
 CODE_VERSION = 1
@@ -355,6 +355,11 @@ class Projector:
             self.sql.execute(sql, data["counting"], self.sql.id, TABLES)
             self._policy = data["counting"]
             self.recount_all()
+
+
+def projects(type_: str) -> bool:
+    """True for a type whose data `project` looks at."""
+    return reads(type_) or type_ in {ev.SESSION_RECORDED, ev.REFLECTION_FAILED}
 
 
 def _storable(name: object) -> str:

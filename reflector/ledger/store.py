@@ -18,15 +18,15 @@ import sqlalchemy as sa
 
 from reflector.ledger import tables
 from reflector.ledger.admission import Prepared, new_bullets, prepare
-from reflector.ledger.canonical import genesis, next_chain
+from reflector.ledger.canonical import MAX_INT, genesis, next_chain
 from reflector.ledger.engines import claim_file, open_engine, shown, sqlite_url, sweep, write_transaction
 from reflector.ledger.errors import Conflict, LedgerTooNew, LedgerUnavailable, NameTaken, NoSuchTarget, translated
 from reflector.ledger.event import EVENT_REDACTED, Appended, NewEvent, identity
 from reflector.ledger.migration import ensure_current
-from reflector.ledger.projection import CODE_VERSION, TABLES, Projector
-from reflector.ledger.reader import Reader
+from reflector.ledger.projection import CODE_VERSION, TABLES, Projector, projects
+from reflector.ledger.reader import Reader, history_page
 from reflector.ledger.redaction import kept_facts
-from reflector.ledger.rows import BulletRow, Head, Projected, WindowRow, projected_of
+from reflector.ledger.rows import BulletRow, Head, Projected, WindowRow
 from reflector.ledger.statements import Statements
 from reflector.ledger.writer import Writer, Writing
 from reflector.playbook.counting import DEFAULT
@@ -49,10 +49,6 @@ _EVENT_COLUMNS = (
     "data_hash",
     "meta",
     "chain",
-)
-_PAGE = (
-    "SELECT position, event_id, type, recorded_at, session_id, reflection_id, target_id, data FROM event"
-    " WHERE playbook_id = ? AND position > ? ORDER BY position LIMIT 2000"
 )
 _INSERT_PROJECTION = (
     "INSERT INTO projection (playbook_id, name, code_version, policy_id, position, state_hash)"
@@ -242,16 +238,11 @@ def _rebuild(sql: Statements) -> None:
         sql.run(f"DELETE FROM {table.name} WHERE playbook_id = ?")  # noqa: S608
     sql.run("DELETE FROM projection WHERE playbook_id = ? AND name = ?", TABLES)
     _start_projection(sql)
-    redactions = sql.run(
-        "SELECT target_id, data FROM event WHERE playbook_id = ? AND type = ? AND type <> 'bullet.tagged'",
-        EVENT_REDACTED,
-    )
-    kept = dict(redactions.fetchall())
     projector = Projector(sql)
     position = 0
-    while page := sql.run(_PAGE, position).fetchall():
-        projector.project([projected_of(row, kept) for row in page])
-        position = page[-1][0]
+    while page := history_page(sql, position, MAX_INT, projects):
+        projector.project(page)
+        position = page[-1].position
 
 
 def _claim(engine: sa.Engine) -> None:

@@ -12,7 +12,7 @@ target count again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -64,18 +64,9 @@ class Entry:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CountedTag:
-    """A tag with disposition `counted`, and what a retraction can reach it by."""
-
-    position: int
-    event_id: str
-    name: str
-    tag: str
-    session_id: str | None
-    reflection_id: str | None
-    completion_id: str | None
-    window_id: str | None
+#: A tag with disposition `counted`: (position, event id, helpful or harmful, session id, reflection id). Most of a
+#: history, so no class of its own: plain tuples of texts are cheap to make, and the garbage collector lets them be.
+CountedTag = tuple[int, str, str, str | None, str | None]
 
 
 @dataclass(slots=True)
@@ -94,11 +85,14 @@ class Playbook:
     def apply(self, event: FoldedEvent) -> None:
         """Fold one event in. Types that say nothing about bullets or counts only move the position."""
         self.position = event.position
-        if changes_playbook(event.type, event.data):
-            self.updated_at = event.recorded_at
-        rule = _RULES.get(event.type)
-        if rule is not None:
-            rule(self, event, event.data if event.data is not None else {})
+        type_, data = event.type, event.data if event.data is not None else {}
+        if type_ == "bullet.tagged":
+            if _tagged(self, event, data):
+                self.updated_at = event.recorded_at
+        elif type_ in _RULES:
+            _RULES[type_](self, event, data)
+            if changes_playbook(type_, data):
+                self.updated_at = event.recorded_at
 
     def active(self, event_id: str) -> bool:
         """True while no active retraction covers the event."""
@@ -118,25 +112,29 @@ class Playbook:
         """Every name that was given a tag with disposition `counted`, bullets or not."""
         return set(self._tags)
 
-    def counted(self, name: str) -> list[CountedTag]:
+    def counted(self, name: str) -> Sequence[CountedTag]:
         """The tags of a bullet that count, in order of position."""
+        tags = self._tags.get(name, [])
         entry = self.entries.get(name)
-        since = entry.recounted_at if entry else 0
-        return [tag for tag in self._tags.get(name, ()) if tag.position > since and self._covered_by_nothing(tag)]
+        if entry is not None and tags and tags[0][0] <= entry.recounted_at:
+            tags = [tag for tag in tags if tag[0] > entry.recounted_at]
+        return [tag for tag in tags if self._covered_by_nothing(tag)] if self._retracted_by else tags
 
     def _covered_by_nothing(self, tag: CountedTag) -> bool:
-        if not self._retracted_by:
-            return True
-        return all(self.active(on) for on in (tag.event_id, tag.completion_id, tag.window_id) if on)
+        position, event_id, _, _, reflection_id = tag
+        completed = self._completed.get(reflection_id or "")
+        if completed is None or not completed[0] < position <= completed[0] + MAX_TAGS:
+            return self.active(event_id)
+        return all(self.active(on) for on in (event_id, *completed[1:]) if on)
 
     def counters(self, name: str, counting: Counting | None = None) -> tuple[int, int]:
         """(helpful, harmful) of a bullet under a policy: `counting`, else the fold's, else the adopted one."""
         policy = counting or self.counting or self.adopted
         helpful: set[str] = set()
         harmful: set[str] = set()
-        for tag in self.counted(name):
-            members = helpful if tag.tag == "helpful" else harmful
-            members.add(member(policy, tag.event_id, tag.reflection_id, tag.session_id))
+        for _, event_id, tag, session_id, reflection_id in self.counted(name):
+            members = helpful if tag == "helpful" else harmful
+            members.add(member(policy, event_id, reflection_id, session_id))
         baseline = self.entries[name].baseline
         return baseline[0] + len(helpful), baseline[1] + len(harmful)
 
@@ -151,6 +149,11 @@ def changes_playbook(type_: str, data: Mapping[str, Any] | None) -> bool:
     if type_ == "bullet.tagged":
         return data is not None and verdict(data) is not None
     return type_ in _RULES and type_ != "reflection.completed"
+
+
+def reads(type_: str) -> bool:
+    """True for a type whose data the fold looks at; of the others it needs no more than the header."""
+    return type_ == "bullet.tagged" or (type_ in _RULES and type_ not in _HEADER_ONLY)
 
 
 def verdict(data: Mapping[str, Any]) -> tuple[str, int] | None:
@@ -215,24 +218,18 @@ def _completed(book: Playbook, event: FoldedEvent, _: Mapping[str, Any]) -> None
         book._completed[event.reflection_id] = (event.position, event.event_id, event.target_id)
 
 
-def _tagged(book: Playbook, event: FoldedEvent, data: Mapping[str, Any]) -> None:
+def _tagged(book: Playbook, event: FoldedEvent, data: Mapping[str, Any]) -> bool:
+    """Keep a tag; False for one that never counts."""
     judged = verdict(data)
     if judged is None:
-        return
-    completed = book._completed.get(event.reflection_id or "")
-    if completed is not None and event.position - completed[0] > MAX_TAGS:
-        completed = None
-    tag = CountedTag(
-        event.position,
-        event.event_id,
-        judged[0],
-        data["tag"],
-        event.session_id,
-        event.reflection_id,
-        completion_id=completed[1] if completed else None,
-        window_id=completed[2] if completed else None,
-    )
-    book._tags.setdefault(tag.name, []).append(tag)
+        return False
+    tag = (event.position, event.event_id, data["tag"], event.session_id, event.reflection_id)
+    name = judged[0]
+    if name in book._tags:
+        book._tags[name].append(tag)
+    else:
+        book._tags[name] = [tag]
+    return True
 
 
 def _retracted(book: Playbook, event: FoldedEvent, _: Mapping[str, Any]) -> None:
@@ -245,6 +242,7 @@ def _adopted(book: Playbook, _: FoldedEvent, data: Mapping[str, Any]) -> None:
         book.adopted = data["counting"]
 
 
+#: Every type that the fold reads, besides the tags.
 _RULES = {
     "playbook.imported": _imported,
     "bullet.added": _added,
@@ -253,7 +251,7 @@ _RULES = {
     "bullet.removed": _removed,
     "bullet.recounted": _recounted,
     "reflection.completed": _completed,
-    "bullet.tagged": _tagged,
     "evidence.retracted": _retracted,
     "policy.adopted": _adopted,
 }
+_HEADER_ONLY = frozenset({"reflection.completed", "evidence.retracted"})
