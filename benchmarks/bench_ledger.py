@@ -299,7 +299,7 @@ def _look_up(ledger: Ledger) -> None:
     table = tables.event
     query = sa.select(table).where(table.c.playbook_id == ledger.playbook_id, table.c.position == 5000)
     with ledger.engine.connect() as connection:
-        event_of(connection.execute(query).one())
+        event_of(connection.execute(query).one()[1:])
 
 
 def _blame(ledger: Ledger) -> Side:

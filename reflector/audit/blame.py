@@ -6,6 +6,7 @@ that does not count is listed too, with the reason it does not.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +47,7 @@ class Step:
 
 def blame(ledger: Ledger, name: str) -> list[Step]:
     """The steps of a bullet's counters, oldest first. Raises UnknownBullet, LedgerError."""
-    row = next((row for row in ledger.rows() if row.name == name), None)
+    row = ledger.row(name)
     if row is None:
         raise UnknownBullet(name)
     return _Blame(ledger, row, ledger.counting()).steps()
@@ -60,21 +61,29 @@ class _Blame:
         self.helpful: set[str] = set()
         self.harmful: set[str] = set()
         self.baseline = (0, 0)
-        self.completed: dict[str | None, Event | None] = {}
+        self.completed: dict[str, dict[str, Any]] = {}
 
     def steps(self) -> list[Step]:
         active = dict(self.ledger.tags_of(self.row.name))
-        baselines = [event for event in self._baselines() if event.position not in active]
-        events = sorted([*self.ledger.at(sorted(active)), *baselines], key=lambda event: event.position)
-        recounts = [event.position for event in baselines if event.type == ev.BULLET_RECOUNTED]
-        last_recount = max(recounts, default=0)
+        recounts = self._recounts()
+        # All in one question; an import may hold as many bytes as the tags together and is read once.
+        events = self.ledger.at([*active, self.row.position])
+        self.completed = self._completions(events)
+        events = sorted([*events, *recounts], key=lambda event: event.position)
+        last_recount = max((event.position for event in recounts), default=0)
         steps = [self._step(event, active.get(event.position), last_recount) for event in events]
         return [step for step in steps if step is not None]
 
-    def _baselines(self) -> list[Event]:
-        created = self.ledger.at([self.row.position])
-        recounts = self.ledger.events(types=[ev.BULLET_RECOUNTED])
-        return created + [event for event in recounts if event.data and event.data.get("name") == self.row.name]
+    def _recounts(self) -> list[Event]:
+        recounts = self.ledger.events(types=[ev.BULLET_RECOUNTED], after=self.row.position)
+        return [event for event in recounts if event.data and event.data.get("name") == self.row.name]
+
+    def _completions(self, tags: Iterable[Event]) -> dict[str, dict[str, Any]]:
+        """The data of the tags' completions, by the id of the reflection."""
+        ids = {identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "") for tag in tags}
+        return {
+            event.reflection_id or "": dict(event.data) for event in self.ledger.having(ids) if event.data is not None
+        }
 
     def _step(self, event: Event, active: bool | None, last_recount: int) -> Step | None:
         if active is None:
@@ -91,7 +100,7 @@ class _Blame:
                 if key in members:
                     counted, disposition = False, "double"
                 members.add(key)
-        completed = self._completed(event.reflection_id)
+        completed = self.completed.get(event.reflection_id or "")
         return self._made(
             event,
             tag=str(tag) if tag is not None else None,
@@ -139,13 +148,6 @@ class _Blame:
             harmful=self.baseline[1] + len(self.harmful),
             **values,
         )
-
-    def _completed(self, reflection_id: str | None) -> dict[str, Any] | None:
-        if reflection_id not in self.completed:
-            event_id = identity(ev.REFLECTION_COMPLETED, reflection_id or "")
-            self.completed[reflection_id] = self.ledger.event(event_id)
-        event = self.completed[reflection_id]
-        return dict(event.data) if event is not None and event.data is not None else None
 
 
 def _items(event: Event) -> list[dict[str, Any]]:

@@ -7,8 +7,9 @@ answered from one state of the ledger, whatever is appended meanwhile.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any
 
 import sqlalchemy as sa
@@ -26,12 +27,15 @@ from reflector.playbook.counting import Counting
 from reflector.playbook.fold import reads
 
 _PAGE = 2000
+#: Literal conditions: the planners take a partial index only where they read its own condition.
+_NOT_A_TAG = f"type <> '{BULLET_TAGGED}'"
+_IS_OPEN = sa.text(tables.OPEN_WINDOW)
+_EVENTS = ", ".join(field.name for field in fields(Event))
+_BULLETS = f"SELECT {', '.join(field.name for field in fields(BulletRow))} FROM bullet WHERE playbook_id = ?"  # noqa: S608
+_TAGS = "SELECT position, active FROM tag WHERE playbook_id = ? AND name = ? ORDER BY position"
 _HISTORY = f"SELECT {PROJECTED} FROM event WHERE playbook_id = ? AND position > ? AND position <= ? ORDER BY position"  # noqa: S608
 _HISTORY += f" LIMIT {_PAGE}"
-_REDACTIONS = f"SELECT target_id, data FROM event WHERE playbook_id = ? AND type = ? AND type <> '{BULLET_TAGGED}'"  # noqa: S608
-#: Literal conditions: the planners take a partial index only where they read its own condition.
-_NOT_A_TAG = sa.text(f"type <> '{BULLET_TAGGED}'")
-_IS_OPEN = sa.text(tables.OPEN_WINDOW)
+_REDACTIONS = f"SELECT target_id, data FROM event WHERE playbook_id = ? AND type = ? AND {_NOT_A_TAG}"  # noqa: S608
 
 
 class Reader:
@@ -81,48 +85,32 @@ class Reader:
 
     def event(self, event_id: str) -> Event | None:
         """One event by its id."""
-        table = tables.event
-        query = sa.select(table).where(table.c.playbook_id == self.playbook_id, table.c.event_id == event_id)
         with self._reading() as connection:
-            found = self._read(connection, query)
+            found = self._read(connection, "event_id = ?", event_id)
         return found[0] if found else None
+
+    def having(self, event_ids: Collection[str]) -> list[Event]:
+        """Those of these events that the ledger has, in order."""
+        with self._reading() as connection:
+            among, values = self._statements(connection).among("event_id", event_ids)
+            return self._read(connection, f"{among} ORDER BY position", values)
 
     def targeting(self, event_id: str) -> list[Event]:
         """The events whose target is this one, in order."""
-        table = tables.event
-        query = (
-            sa.select(table)
-            .where(table.c.playbook_id == self.playbook_id, table.c.target_id == event_id)
-            .order_by(table.c.position)
-        )
         with self._reading() as connection:
-            return self._read(connection, query)
+            return self._read(connection, "target_id = ? ORDER BY position", event_id)
 
     def tags_of(self, name: str) -> list[tuple[int, bool]]:
         """(position, whether it counts now) of every tag a bullet was given, in order."""
-        table = tables.tag
-        query = (
-            sa.select(table.c.position, table.c.active)
-            .where(table.c.playbook_id == self.playbook_id, table.c.name == name)
-            .order_by(table.c.position)
-        )
         with self._reading() as connection:
-            return [(row.position, bool(row.active)) for row in connection.execute(query)]
+            rows = self._statements(connection).run(_TAGS, name).fetchall()
+        return [(position, bool(active)) for position, active in rows]
 
-    def at(self, positions: Sequence[int]) -> list[Event]:
+    def at(self, positions: Collection[int]) -> list[Event]:
         """The events at these positions, in order."""
-        table = tables.event
-        found: list[Event] = []
         with self._reading() as connection:
-            for start in range(0, len(positions), 500):
-                chunk = list(positions[start : start + 500])
-                query = (
-                    sa.select(table)
-                    .where(table.c.playbook_id == self.playbook_id, table.c.position.in_(chunk))
-                    .order_by(table.c.position)
-                )
-                found += self._read(connection, query)
-        return found
+            among, values = self._statements(connection).among("position", positions)
+            return self._read(connection, f"{among} ORDER BY position", values)
 
     def position_at(self, time: str) -> int:
         """The last position recorded at or before a time (ISO 8601 in UTC, as the ledger writes it); 0 for none.
@@ -145,23 +133,15 @@ class Reader:
 
     def rows(self) -> list[BulletRow]:
         """Every bullet in order of creation, tombstones included."""
-        table = tables.bullet
-        query = sa.select(table).where(table.c.playbook_id == self.playbook_id).order_by(table.c.ordinal)
         with self._reading() as connection:
-            return [
-                BulletRow(
-                    row.name,
-                    row.section,
-                    row.text,
-                    row.status,
-                    row.reason,
-                    row.removed_into,
-                    row.position,
-                    row.helpful,
-                    row.harmful,
-                )
-                for row in connection.execute(query)
-            ]
+            rows = self._statements(connection).run(f"{_BULLETS} ORDER BY ordinal").fetchall()
+        return [BulletRow(*row) for row in rows]
+
+    def row(self, name: str) -> BulletRow | None:
+        """One bullet, a tombstone too; None for a name that was never given."""
+        with self._reading() as connection:
+            found = self._statements(connection).run(f"{_BULLETS} AND name = ?", name).fetchone()
+        return BulletRow(*found) if found else None
 
     def bullets(self) -> tuple[Bullet, ...]:
         """The live bullets with their counters, in order of creation."""
@@ -191,12 +171,8 @@ class Reader:
             sql = self._statements(connection)
             if not sql.run("SELECT 1 FROM record WHERE playbook_id = ? LIMIT 1").fetchone():
                 return set()
-            if sql.postgres:
-                query, values = 'SELECT "key" FROM record WHERE playbook_id = ? AND "key" = ANY(?)', list(keys)
-            else:
-                query = 'SELECT "key" FROM record WHERE playbook_id = ? AND "key" IN (SELECT value FROM json_each(?))'
-                values = json.dumps(list(keys))  # type: ignore[assignment]
-            return {row[0] for row in sql.run(query, values).fetchall()}
+            among, values = sql.among('"key"', keys)
+            return {row[0] for row in sql.run(f'SELECT "key" FROM record WHERE playbook_id = ? AND {among}', values)}  # noqa: S608
 
     def updated_at(self) -> str | None:
         """When a bullet or a count last changed: `recorded_at` of that event; None for an empty playbook."""
@@ -237,32 +213,35 @@ class Reader:
         types: list[str] | None,
         session_id: str | None,
     ) -> list[Event]:
-        table = tables.event
-        conditions: list[sa.ColumnElement[bool] | sa.TextClause] = [
-            table.c.playbook_id == self.playbook_id,
-            table.c.position > after,
-        ]
+        conditions, values = ["position > ?"], [after]
         if upto is not None:
-            conditions.append(table.c.position <= upto)
+            conditions.append("position <= ?")
+            values.append(upto)
         if session_id is not None:
-            conditions.append(table.c.session_id == session_id)
+            conditions.append("session_id = ?")
+            values.append(session_id)
         if types is not None:
-            conditions.append(table.c.type.in_(types))
+            conditions.append(f"type IN ({', '.join('?' * len(types))})")
+            values += types
             if BULLET_TAGGED not in types:
                 conditions.append(_NOT_A_TAG)
-        query = sa.select(table).where(*conditions).limit(_PAGE)
+        where = " AND ".join(conditions)
         if types is not None and BULLET_TAGGED not in types and session_id is None:
             # Rare types: the plus keeps the planner from walking through all events because they are in order.
-            found = sa.select(table.c.position).where(*conditions).order_by(sa.text("+position")).limit(_PAGE)
-            query = sa.select(table).where(table.c.playbook_id == self.playbook_id, table.c.position.in_(found))
-        return self._read(connection, query.order_by(table.c.position))
+            inner = f"SELECT position FROM event WHERE playbook_id = ? AND {where} ORDER BY +position LIMIT {_PAGE}"  # noqa: S608
+            return self._read(connection, f"position IN ({inner}) ORDER BY position", self.playbook_id, *values)
+        return self._read(connection, f"{where} ORDER BY position LIMIT {_PAGE}", *values)
 
-    def _read(self, connection: sa.Connection, query: sa.Select[Any]) -> list[Event]:
-        """The events of a query over whole rows; a redacted one with the facts that its redaction kept."""
-        rows = connection.execute(query).all()
-        erased = [row.event_id for row in rows if row.data is None]
-        kept = kept_of(connection, self.playbook_id, erased) if erased else {}
-        return [event_of(row, kept.get(row.event_id)) for row in rows]
+    def _read(self, connection: sa.Connection, where: str, *values: object) -> list[Event]:
+        """The events of a condition; a redacted one with the facts that its redaction kept.
+
+        As text on the driver's cursor: building and reading the same by SQLAlchemy takes twice as long.
+        """
+        sql = self._statements(connection)
+        rows = sql.run(f"SELECT {_EVENTS} FROM event WHERE playbook_id = ? AND {where}", *values).fetchall()  # noqa: S608
+        erased = [row[1] for row in rows if row[10] is None]
+        kept = kept_of(sql, erased) if erased else {}
+        return [event_of(row, kept.get(row[1])) for row in rows]
 
 
 def history_page(sql: Statements, after: int, upto: int, reads: Callable[[str], bool]) -> list[Projected]:
@@ -275,16 +254,8 @@ def history_page(sql: Statements, after: int, upto: int, reads: Callable[[str], 
     return [projected_of(row, kept, reads) for row in rows]
 
 
-def kept_of(connection: sa.Connection, playbook_id: int, erased: Sequence[str]) -> dict[str, Mapping[str, Any] | None]:
+def kept_of(sql: Statements, erased: Collection[str]) -> dict[str, Mapping[str, Any] | None]:
     """What the redactions of these events kept of their data, by the redacted event's id."""
-    table = tables.event
-    kept: dict[str, Mapping[str, Any] | None] = {}
-    for start in range(0, len(erased), 500):
-        query = sa.select(table.c.target_id, table.c.data).where(
-            table.c.playbook_id == playbook_id,
-            table.c.type == EVENT_REDACTED,
-            table.c.target_id.in_(erased[start : start + 500]),
-            _NOT_A_TAG,
-        )
-        kept.update((row.target_id, json.loads(row.data or "{}").get("kept")) for row in connection.execute(query))
-    return kept
+    among, values = sql.among("target_id", erased)
+    rows = sql.run(f"{_REDACTIONS} AND {among}", EVENT_REDACTED, values).fetchall()
+    return {target: json.loads(data or "{}").get("kept") for target, data in rows}

@@ -61,12 +61,12 @@ class WindowRow:
 
 
 def event_of(row: Sequence[Any], kept: Mapping[str, Any] | None = None) -> Event:
-    """An event from its whole row of the table; `kept` stands for data that was redacted.
+    """An event from the columns of its fields, in their order; `kept` stands for data that was redacted.
 
     Raises LedgerCorrupt for data that is not JSON.
     """
-    _, position, event_id, type_, version, occurred_at, recorded_at, *more = row
-    actor, session_id, reflection_id, target_id, text, data_hash, meta_text, chain = more
+    position, event_id, type_, version, occurred_at, recorded_at, actor, *more = row
+    session_id, reflection_id, target_id, text, data_hash, meta_text, chain = more
     try:
         data = kept if text is None else json.loads(text)
         meta = json.loads(meta_text) if meta_text != "{}" else {}

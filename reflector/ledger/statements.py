@@ -7,7 +7,8 @@ much as the inserts themselves, so the paths that every session takes come throu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from typing import Any
 
 #: Columns that are numbers; every other one is text.
@@ -52,6 +53,12 @@ class Statements:
         cursor = self.cursor.connection.cursor()
         cursor.execute(sql.replace("?", "%s"), values)
         return cursor
+
+    def among(self, column: str, values: Collection[object]) -> tuple[str, object]:
+        """The condition that a column holds one of the values, however many, and what to bind to its one `?`."""
+        if self.postgres:
+            return f"{column} = ANY(?)", list(values)
+        return f"{column} IN (SELECT value FROM json_each(?))", json.dumps(list(values))  # noqa: S608  the code's own name
 
     def many(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
         """Execute for each row, with a `?` for each of its values."""
