@@ -132,12 +132,13 @@ class EvidenceReader:
                     episode.add(Finding("agent", -1, 3, "reverted", step.command, "revert", step.family))
             if undone and undone in episode.own_edits and episode.nature != "check":
                 episode.add(Finding("agent", -1, 3, "edited-back", step.command, "change", step.family))
-            if episode.turn < chain.turn <= episode.topic_turn + 1 and _rewrites(call, episode.own_texts):
-                episode.add(Finding("agent", 0, 1, "rewritten", step.command, "change", step.family))
+            if chain.turn <= episode.topic_turn + 1 and _rewrites(call, episode.own_texts):
+                rule = "rewritten" if episode.turn < chain.turn else "replaced"
+                episode.add(Finding("agent", 0, 1, rule, step.command, "change", step.family))
             if not episode.watching:
                 episode.add_call(step, call.id, edit)
                 if step.kind == "change" and call.id in episode.own_calls:
-                    episode.own_texts.append(str(call.input.get("new_string") or "")[:400])
+                    episode.own_texts.append(str(call.input.get("new_string") or call.input.get("content") or "")[:400])
 
     # -- tools -------------------------------------------------------------------------------------
 
@@ -272,7 +273,8 @@ class EvidenceReader:
             and stance.bearing != "mixed"
             and not (stance.bearing == "approves" and stance.strength == 3)
         ):
-            stance = replace(stance, bearing="corrects", strength=2, rule="agent-concedes")
+            about = stance.about | content_words(reaction[:300])
+            stance = replace(stance, bearing="corrects", strength=2, rule="agent-concedes", about=about)
         elif taken == "glad" and stance.bearing in ("other", "asks", "continues"):
             stance = replace(stance, bearing="approves", strength=2, rule="agent-glad")
         elif stance.objects and stance.strength == 1 and taken != "concedes":
@@ -280,25 +282,39 @@ class EvidenceReader:
         self._take(chain, stance)
         chain.asked = False
 
-    def _take(self, chain: Chain, stance: Stance) -> None:
+    def _take(self, chain: Chain, said: Stance) -> None:
+        for episode in chain.episodes:
+            self._hear(chain, episode, _part_for(episode, said))
+
+    def _hear(self, chain: Chain, episode: Episode, stance: Stance) -> None:
         sign = -1 if stance.objects else +1 if stance.bearing in ("approves", "builds_on") else 0
         finding = Finding("person", sign, stance.strength, stance.rule, stance.quote, stance=stance)
-        for episode in chain.episodes:
-            if episode.watching:
-                persists = stance.bearing == "symptom" and stance.strength == 3 and episode.nature in ("change", "act")
-                if persists and episode.overlap_with_advice(stance.about) >= 2:
-                    episode.add(finding)
-                elif failed_after_shipping(episode, stance, chain.turn):
-                    episode.add(finding, bearing="maybe")
-                continue
-            bearing = bears(episode, stance, chain.turn)
-            if stance.bearing in ("approves", "builds_on", "corrects", "symptom", "mixed"):
-                episode.add(finding, bearing=bearing)
-            episode.watching = _ends_topic(episode, stance, bearing)
-            if stance.bearing in ("builds_on", "continues", "mixed") or (
-                stance.objects and bearing in ("yes", "maybe")
-            ):
-                episode.topic_turn = chain.turn
+        if episode.watching:
+            late = stance.objects and stance.strength == 3 and episode.nature in ("change", "act")
+            named = episode.overlap_with_advice(stance.about)
+            if late and named >= 2 and (stance.bearing == "symptom" or 2 * named >= len(episode.bullet_words)):
+                episode.add(finding)
+            elif failed_after_shipping(episode, stance, chain.turn):
+                episode.add(finding, bearing="maybe")
+            return
+        bearing = bears(episode, stance, chain.turn)
+        if stance.bearing in ("approves", "builds_on", "corrects", "symptom", "mixed"):
+            episode.add(finding, bearing=bearing)
+        episode.watching = _ends_topic(episode, stance, bearing)
+        if stance.bearing in ("builds_on", "continues", "mixed") or (stance.objects and bearing in ("yes", "maybe")):
+            episode.topic_turn = chain.turn
+
+
+def _part_for(episode: Episode, said: Stance) -> Stance:
+    """Of a mixed message the part that names the advice, the whole where both or neither do."""
+    if said.bearing != "mixed":
+        return said
+    praised, blamed = episode.overlap_with_advice(said.good), episode.overlap_with_advice(said.bad)
+    if praised >= 2 and not blamed and said.rule.startswith("praises"):
+        return replace(said, bearing="approves", about=said.good)
+    if blamed and not praised and episode.nature in ("change", "act"):
+        return replace(said, bearing="corrects", about=said.bad)
+    return said
 
 
 def _ends_topic(episode: Episode, stance: Stance, bearing: Bearing) -> bool:
@@ -329,6 +345,6 @@ def _rewrites(call: ToolCall, texts: Iterable[str]) -> bool:
     old = call.input.get("old_string")
     return (
         isinstance(old, str)
-        and len(old.strip()) >= 8
-        and any(old in text or (len(text) >= 8 and text in old) for text in texts)
+        and len(old.strip()) >= 4
+        and any(old in text or (len(text) >= 4 and text in old) for text in texts)
     )

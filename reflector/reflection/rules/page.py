@@ -36,6 +36,7 @@ BY_EVENT: dict[str, str] = {
     "review-finding": "a review found faults in files or matters of the step",
     "reverted": "the agent restored files of the step with version control",
     "rewritten": "a person spoke and the agent rewrote what the step had written: takes a green away",
+    "replaced": "the agent rewrote what the step had written, unasked: after a repeated error that is harmful",
     "edited-back": "an edit whose old and new text are those of an edit of the step, exchanged",
 }
 

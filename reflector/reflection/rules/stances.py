@@ -25,6 +25,8 @@ class Stance:
     """`quote` is what the person wrote, from the decisive clause on. `about` are the words to compare topics by.
 
     deictic   the message points at the work without naming it: "this is wrong", or says too little to name it
+    good, bad the words of the praising and of the objecting part of a mixed message
+    more      a weak approval with more behind it that is not the next task
     foreign   not in English, so its words cannot meet those of English advice
     """
 
@@ -36,6 +38,9 @@ class Stance:
     words: int = 0
     deictic: bool = False
     foreign: bool = False
+    good: frozenset[str] = frozenset()
+    bad: frozenset[str] = frozenset()
+    more: bool = False
 
     @property
     def objects(self) -> bool:
@@ -78,6 +83,10 @@ _CASE = re.compile(
 #: "works, but a question: …", "but now how do I …": what follows is a question, not an objection.
 _QUESTION = re.compile(
     r"\W*(?:(?:i have |just |now |still |one |another |a |my |quick |next |small )*questions?\b)", re.IGNORECASE
+)
+_DOUBT = re.compile(
+    r"\W*(?:(?:and|so|ok|but|hm+|wait|also)\b\W*)*(?:do|does|did|is|are|was|were|would|should|could|can|will|what|how|why|which|who|where|when|since when)\b",
+    re.IGNORECASE,
 )
 #: "works, but swap it for …".
 _SWAP = re.compile(
@@ -261,7 +270,14 @@ def _hits(prose: str, *, brief: bool, answers: bool) -> Iterator[tuple[int, Rule
                 yield offset, rule
             continue
         if rule.place == "clause":
-            at = next((at for at, clause in clauses if found(rule, clause) and not _asked(rule, clause)), None)
+            at = next(
+                (
+                    at
+                    for at, part in clauses
+                    if found(rule, part) and not (_asked(rule, part) or _doubted(rule, head, at))
+                ),
+                None,
+            )
             if at is not None:
                 yield at, rule
             continue
@@ -271,9 +287,20 @@ def _hits(prose: str, *, brief: bool, answers: bool) -> Iterator[tuple[int, Rule
         guard = _UNREAL if rule.signal in ("approves", "builds_on") else _CASE
         if guard.search(head[: match.start()]):
             continue
+        if _doubted(rule, head, match.start()):
+            continue
         if any(at <= match.start() < at + len(clause) and _asked(rule, clause) for at, clause in clauses):
             continue
         yield match.start(), rule
+
+
+def _doubted(rule: Rule, head: str, at: int) -> bool:
+    """Whether the approval at this place is only asked about: "is this really a good idea?"."""
+    if rule.signal != "approves":
+        return False
+    start = max(head.rfind(mark, 0, at) for mark in ".!?\n") + 1
+    end = next((place for place in range(at, len(head)) if head[place] in ".!?\n"), len(head))
+    return head[end : end + 1] == "?" and _DOUBT.match(head[start:end]) is not None
 
 
 def _asked(rule: Rule, clause: str) -> bool:
@@ -294,20 +321,21 @@ def _weighed(prose: str, hits: list[tuple[int, Rule]]) -> Stance:
     if good and bad:
         turned = _ADVERSATIVE.search(prose, good[0])
         if good[1].id == "praises-part" and bad[0] > good[0]:
-            return Stance("mixed", 2, _quote(prose), f"{good[1].id}+{bad[1].id}")
+            return _mixed(prose, f"{good[1].id}+{bad[1].id}", bad[0])
         if turned and _QUESTION.match(prose, turned.end()) and bad[0] > turned.start():
             return _stance(prose, good)
         if bad[0] < good[0] and bad[1].strength <= good[1].strength and good[1].signal == "approves":
             return _stance(prose, good)
         if good[1].id.startswith("works") and bad[1].strength >= 2 and turned:
-            return Stance("mixed", 2, _quote(prose), f"{good[1].id}+{bad[1].id}")
+            return _mixed(prose, f"{good[1].id}+{bad[1].id}", max(bad[0], turned.start()))
         if good[1].strength == 3 and bad[1].strength < 3:
             return _stance(prose, good)
         return _stance(prose, bad)
     if good:
         turned = _ADVERSATIVE.search(prose, good[0])
-        if good[1].id == "praises-part" and _part_only(prose[good[0] :]):
-            return Stance("mixed", 2, _quote(prose), "praises-part+rest")
+        more = _more(prose[good[0] :])
+        if good[1].id == "praises-part" and more:
+            return _mixed(prose, "praises-part+rest", good[0] + more)
         if good[1].id.startswith("works") and turned and _SWAP.search(prose, turned.end()):
             return Stance("mixed", 2, _quote(prose), f"{good[1].id}+swap")
         if good[1].id.startswith("works") and re.search(r"\b(?:except|apart from|other than|aside from)\b", prose):
@@ -318,7 +346,7 @@ def _weighed(prose: str, hits: list[tuple[int, Rule]]) -> Stance:
                 return Stance("mixed", 2, _quote(prose), "good-idea+but")
             if _WISH.search(rest):
                 return Stance("corrects", 2, _quote(prose), f"{good[1].id}+but")
-        return _stance(prose, good)
+        return replace(_stance(prose, good), more=good[1].strength < 3 and more > 0)
     if bad:
         return _stance(prose, bad)
     if _HALF.match(prose):
@@ -330,11 +358,19 @@ def _weighed(prose: str, hits: list[tuple[int, Rule]]) -> Stance:
     return _NOTHING
 
 
-def _part_only(praise: str) -> bool:
-    """Whether more is said behind the praise of one part, and it is not the next task."""
-    end = re.search(r"[.!?;,\n]", praise)
+def _more(praise: str) -> int:
+    """Where more is said behind the praise that is not the next task; 0 where nothing is."""
+    end = re.search(r"[.!?;,\n](?=\s|$)", praise)
     rest = praise[end.end() :] if end else ""
-    return len(rest.split()) >= 4 and _NEXT.match(rest) is None
+    return (
+        end.end() if end and len(rest.split()) >= 4 and not _NEXT.match(rest) and not _TASK.match(rest.strip()) else 0
+    )
+
+
+def _mixed(prose: str, rule: str, cut: int) -> Stance:
+    """Praise up to the clause of `cut`, an objection from there on."""
+    cut = max(prose.rfind(mark, 0, cut) for mark in ".!?;,\n") + 1 or cut
+    return Stance("mixed", 2, _quote(prose), rule, good=content_words(prose[:cut]), bad=content_words(prose[cut:]))
 
 
 def _best(hits: list[tuple[int, Rule]], signals: tuple[str, ...]) -> tuple[int, Rule] | None:

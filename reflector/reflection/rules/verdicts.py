@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from reflector.reflection.protocol import Verdict
 from reflector.reflection.rules.episode import Episode, Seen
-from reflector.reflection.rules.steps import CHECKS
+from reflector.reflection.rules.steps import CHECKS, files_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,8 @@ def judge(episode: Episode) -> Judgement:
         if doubt is not None:
             reason = "checks passed and a person reported a problem that may be of its making"
             return Judgement("neutral", reason, doubt.finding.quote, doubt.finding.rule)
-        if _last(seen, lambda s: s.finding.rule == "rewritten") is not None and results.rule != "runs-now":
+        rewritten = episode.nature in ("change", "act") and any(s.finding.rule == "rewritten" for s in seen)
+        if rewritten and results.rule != "runs-now":
             return Judgement("neutral", "checks passed and a person had it rewritten", results.quote, results.rule)
         return results
     find = next((s for s in seen if s.finding.rule == "finds" and s.own), None)
@@ -178,6 +179,9 @@ def _with_agent(
         return Judgement(
             "neutral", "a person approved what the agent made after it failed", persons.quote, persons.rule
         )
+    stance = seen[said[0]].finding.stance if said else None
+    if stance is not None and stance.more and any(s.finding.rule == "rewritten" for s in seen[said[0] :]):
+        return Judgement("neutral", "a person was polite and had it rewritten", persons.quote, persons.rule)
     reviewed = _last(earlier, lambda s: s.finding.rule == "review-finding")
     if reviewed is not None and seen[said[0]].finding.strength < 3:
         reason = "a review found faults in it"
@@ -214,15 +218,16 @@ def _results(episode: Episode, seen: Sequence[Seen]) -> Judgement | None:
     open_failures, passes = _standing(told)
     if passes and not open_failures:
         best = max(passes, key=lambda s: (s.finding.strength, s.own))
-        if best.finding.strength < 2:
-            return None
         failed_first = any(s.finding.sign < 0 and not s.finding.excused for s in told)
         gone = any(s.finding.sign < 0 and s.finding.signature in episode.errors_before for s in told)
         left = _left(seen[: seen.index(best)])
         if left is not None and left.finding.rule == "abandons" and _is_deed(episode):
             return _failed("it failed and the agent went another way", left)
-        if left is not None:
+        if left is not None or best.finding.strength < 2:
             return None
+        again = _repeated(episode, told)
+        if again is not None and again.own and _is_deed(episode) and _follows(seen, again, "replaced"):
+            return _failed("the same error came again and the agent replaced it", again)
         reason = "a check passed after it" if not failed_first else "it failed first, then the same check passed"
         if gone or (episode.errors_before and not failed_first):
             reason = "the error from before is gone"
@@ -257,6 +262,10 @@ def _left(seen: Sequence[Seen]) -> Seen | None:
     return None
 
 
+def _follows(seen: Sequence[Seen], before: Seen, rule: str) -> bool:
+    return any(s.finding.rule == rule for s in seen[seen.index(before) :])
+
+
 def _is_deed(episode: Episode) -> bool:
     """Whether the step was to change or do something: of these a failure says that it was wrong."""
     return episode.nature in ("change", "act") or (episode.nature == "check" and not episode.aims_at_check)
@@ -271,6 +280,9 @@ def _speaks(episode: Episode, seen: Seen) -> bool:
     finding = seen.finding
     if finding.sign < 0 and finding.strength < 2:
         return False
+    named = set(files_in(finding.quote))
+    if finding.sign < 0 and finding.kind in ("types", "lint") and episode.nature == "change" and named:
+        return not named.isdisjoint(episode.files)  # what is red elsewhere and stays so was red before
     if finding.kind in CHECKS and episode.documents and not seen.own:
         return False
     if finding.rule == "pushed" and (not seen.own or episode.nature == "change"):

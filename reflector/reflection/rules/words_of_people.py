@@ -23,7 +23,7 @@ ENGLISH: tuple[Rule, ...] = (
         rf"\b(?:{_THING}(?:'s| is| are| has been)? (?:(?:all|now|finally|indeed|actually) )*"
         rf"(?:work(?:s|ed)|working|fixed|solved|resolved|passing|green)|{_THING}(?:'s| is| are| looks| feels) (?:(?:all|now|so|much|way|far) )*better|works(?: now| well| great| fine| perfectly"
         r"| like a charm|(?=[!.,;])|$)|(?:is|are|looks?) (?:right|fine|good|ok|okay|correct|gone|back|better) now|(?:working|fixed|solved) now|^(?:all )?(?:fixed|solved|resolved)\b|did the trick|(?:that|this|it) (?:fixed|solved|did) it|(?:ah+|oh+|yes|yep|yeah|ok)[,.! ]+(?:yes[,.! ]+)?that(?:'s| was) it"
-        r"|now (?:it )?works|up and running|no (?:more|longer any) (?:errors?|warnings?|failures?)|confirmed working|(?:it|that|this|everything|ci|(?:the )?(?:build|app|tests?)) (?:now |all )*(?:pass(?:es)?|compiles|builds|runs|loads|starts)(?: now| fine| again|(?=[.!,])|$)|(?:shows?|showing) up now|i (?:can )?see (?:it|them) now|got it working|all green|(?:ci|it|build) is green)(?!\w)",
+        r"|now (?:it )?works|(?:ran|runs|went|goes|passed|came) (?:through|thru)\b|(?:finally|now) works|up and running|no (?:more|longer any) (?:errors?|warnings?|failures?)|confirmed working|(?:it|that|this|everything|ci|(?:the )?(?:build|app|tests?)) (?:now |all )*(?:pass(?:es)?|compiles|builds|runs|loads|starts)(?: now| fine| again|(?=[.!,])|$)|(?:shows?|showing) up now|i (?:can )?see (?:it|them) now|got it working|all green|(?:ci|it|build) is green)(?!\w)",
         "ok, that is working now",
         "a workshop about offline uploads",
     ),
@@ -46,7 +46,7 @@ ENGLISH: tuple[Rule, ...] = (
         "approves",
         2,
         "praises one named part",
-        r"\b(?:(?:the )?[\w-]+|the [\w-]+(?: [\w-]+){1,2}|(?:first|second|left|right|top) one) (?:is|are|looks?|works?|feels?) (?:really |very |so |just |all )*(?:great|good|perfect|awesome|excellent|amazing|nice|cool|lovely|fine|ok|okay|correct|right)\b(?! (?:for|to|if|enough))",
+        r"\b(?:(?:the )?[\w-]+(?: [\w-]+)?|the [\w-]+(?: [\w-]+){1,2}|(?:first|second|left|right|top) one) (?:is|are|looks?|works?|feels?) (?:really |very |so |just |all |super )*(?:great|good|perfect|awesome|excellent|amazing|nice|cool|lovely|fine|ok|okay|correct|right|handy|helpful|useful|neat|beautiful|readable|brilliant|exactly (?:what|how|right))\b(?! (?:for|to|if|enough))",
         "the error page is great",
         "the left one is for admins",
         "clause",
@@ -178,7 +178,7 @@ ENGLISH: tuple[Rule, ...] = (
         r"\b(?:(?:that|this|it|which|you|your [\w-]+|the [\w-]+(?: [\w-]+)?)(?:'s|'re| is| are| was| looks?| seems?| feels?)(?: \w+){0,2} "
         r"(?:wrong|incorrect|bad|terrible|horrible|awful|stupid|ridiculous|ugly|nonsense|useless|overkill|over-?engineered|over-?complicated|confusing|misleading"
         r"|backwards|unacceptable|silly|a mess|worse|hallucinat\w+|lying|cheating|lazy|(?:way |far |much )?too (?:much|many|big|small|slow|long|short|complex|complicated|verbose|wide|narrow|dark|bright|large|close|high|low))"
-        r"|completely (?:wrong|broken|off)|bullshit|wtf|what the (?:hell|fuck)|ffs|for fuck|fuck(?:ing|ed)?\b|shit(?:ty)?\b|dumb|stupid|jesus christ|garbage)\b",
+        r"|(?:is|are|feels?|seems?|looks?)(?: like)? (?:a (?:lot|bit much)\b(?! (?:of|better|faster|nicer|cleaner|easier))|excessive|a no[- ]?go)|a no[- ]?go\b|completely (?:wrong|broken|off)|bullshit|wtf|what the (?:hell|fuck)|ffs|for fuck|fuck(?:ing|ed)?\b|shit(?:ty)?\b|dumb|stupid|jesus christ|garbage)\b",
         "this is completely wrong",
         "return 1 when the password is rejected",
     ),
@@ -222,7 +222,7 @@ ENGLISH: tuple[Rule, ...] = (
         r"|how come|are you sure|did you (?:even|actually|really|not|forget)|didn'?t (?:you|we|i)|"
         r"should(?:n'?t| not) (?:it|this|that|we|you|the|there)|(?:would|could|can)(?:n'?t) (?:it|we|you|this|that)|(?:do|did|does) (?:we|you|it|i) (?:really|actually|even) (?:need|have|want)|(?:is|are|was) (?:this|that|it|these|those|all (?:of )?(?:this|that)) (?:really|actually|even) |have you (?:actually|even|really)|(?:can|could) (?:we|you) (?:not|do (?:this|it|that) without|avoid|simplify|make (?:it|this) (?:simpler|shorter|smaller|less))|what (?:is|are) (?:this|that|these|those)(?: \w+){0,2} doing|isn'?t (?:it|this|that|there|the)|aren'?t (?:we|you|they|these|there)|don'?t (?:we|you) (?:need|have|already|want)|"
         r"doesn'?t (?:it|this|that|the)|wasn'?t (?:it|this|that|the)|what(?: the)? (?:are you doing|happened (?:to|with)|did you do|went wrong)|where (?:is|are|did) (?:the|my|all|that)(?: \w+){0,4} (?:go|gone|went)\b|"
-        r"where(?:'s| is| are) (?:my|the (?:[\w-]+ ){0,2}(?:button|link|icon|image|logo|menu|tab|column|row|header|footer|title|label|dropdown|checkbox|section|popup|modal|tooltip|badge|chart|legend|scrollbar|sidebar|toolbar|spinner|toast))s?\b(?=\s*(?:[?.!,;]|$|(?:i|you|we|that|on|at|now|then|to)\b))|who (?:told|asked) you)",
+        r"where(?:'s| is| are) (?:my|the (?:[\w-]+ ){0,2}(?:button|link|icon|image|logo|menu|tab|column|row|header|footer|title|label|dropdown|checkbox|section|popup|modal|tooltip|badge|chart|legend|scrollbar|sidebar|toolbar|spinner|toast))s?\b(?=\s*(?:[?.!,;]|$|(?:i|you|we|that|on|at|now|then|to)\b))|who (?:told|asked) you|do you (?:really|honestly|seriously|actually) (?:think|believe|want)|where did you get)",
         "why is the header showing twice?",
         "what does the last column mean?",
         "clause",
@@ -244,7 +244,7 @@ ENGLISH: tuple[Rule, ...] = (
         "corrects",
         2,
         "forbids, contradicts or sighs, at the start of a clause",
-        r"(?:actually,? (?:no\b|i (?:want|need|meant|think|prefer)|let'?s|use|it|that|the|we|please)\b|(?:almost|close|nearly|not quite)\b[^.!?\n]{0,12}\b(?:but|except)\b|(?:ugh|argh+|sigh|omg|oh no|bruh|dude|seriously|come on|jeez|sheesh|oof|yikes)\b)|(?:please |no,? |but |and |also )?(?:do ?n[o']?t|never|avoid)\b(?! (?:worry|forget|hesitate|bother (?:me|replying)|know|mind|implement yet|(?:write|change|edit|modify|touch|make) (?:any|anything)))",
+        r"(?:actually,? (?:no\b|i (?:want|need|meant|think|prefer)|let'?s|use|it|that|the|we|please)\b|(?:almost|close|nearly|not quite)\b[^.!?\n]{0,12}\b(?:but|except)\b|(?:ugh|argh+|sigh|omg|oh no|bruh|dude|seriously|come on|jeez|sheesh|oof|yikes)\b)|(?:please |pls |and |but )*no (?:more )?[\w-]+(?: [\w-]+)? (?:though|tho|please|pls|here|anymore|any more)\b|(?:please|pls) no (?!problem|worries)|(?:please |no,? |but |and |also )?(?:do ?n[o']?t|never|avoid)\b(?! (?:worry|forget|hesitate|bother (?:me|replying)|know|mind|implement yet|(?:write|change|edit|modify|touch|make) (?:any|anything)))",
         "don't hardcode the url",
         "don't worry about the tests",
         "clause",
@@ -327,7 +327,7 @@ ENGLISH: tuple[Rule, ...] = (
         "says that it does not work",
         r"\b(?:(?:it|this|that|which|everything) (?:used to (?:work|show|be|load|run)|(?:worked|was working|was fine|was ok) before|worked (?:yesterday|until|fine (?:before|yesterday)))|(?:does|do|did|is|are|was|has|have) ?(?:not|n[o']?t) (?:\w+ )?(?:work\w*|start\w*|load\w*|run\w*|show\w*|appear\w*|render\w*|respond\w*|compile|build|connect|update\w*|display\w*|visible|save\w*|open\w*|seem to|pass\w*|deploy\w*|available|there)"
         r"|(?:doesn'?t|don'?t|didn'?t|isn'?t|aren'?t|doesnt|dont|didnt|isnt|won'?t|can'?t|cannot) (?:\w+ )?(?:work\w*|start\w*|load\w*|run(?:ning)?\b|show\w*|appear\w*|render\w*|respond\w*|compile|build|connect|update\w*|display\w*|visible|open|save|pass|find|see (?:it|the|any|that|them|my)|click|scroll|deploy|seem to|be found)"
-        r"|not (?:working|showing|loading|rendering|visible|updating|appearing|responding|displayed|saved|starting|found|running|aligned|centered|rendered|updated)\b|stopped working|(?:is|are|was|got|looks?|it'?s|totally|now) (?:\w+ )?(?:broken|busted|messed up|blank|empty|crashing|failing|hanging|frozen|gone|missing|stuck)\b|(?:is|are|was|were)(?:n'?t| not) (?:being )?(?:\w+ing|displayed|rendered|updated|saved|loaded|shown|applied|triggered|called|fired|detected|recogni[sz]ed|sent|stored|hidden|closed|sorted)\b|(?:^(?=d[oi][ed])|\b(?:it|this|that|which|(?:the|my|your) (?!users?\b|person|customer|client|developer)[\w-]+(?: [\w-]+)?) )(?:does|did|do)(?:n'?t| not)\b|crash(?:es|ed) (?:with|when|on|after|at)\b|(?:throws|hangs|freezes) (?:an?|when|on|after|at|with)\b|no longer (?:work|show|load|run|build|compile|display)\w*)",
+        r"|not (?:working|showing|loading|rendering|visible|updating|appearing|responding|displayed|saved|starting|found|running|aligned|centered|rendered|updated)\b|stopped working|(?:is|are|was|got|looks?|it'?s|totally|now) (?:\w+ )?(?:broken|busted|messed up|blank|empty|crashing|failing|hanging|frozen|gone|missing|stuck)\b|(?:is|are|was|were)(?:n'?t| not) (?:being )?(?:\w+ing|displayed|rendered|updated|saved|loaded|shown|applied|triggered|called|fired|detected|recogni[sz]ed|sent|stored|hidden|closed|sorted)\b|(?:^(?=d[oi][ed])|\b(?:it|this|that|which|(?:the|my|your) (?!users?\b|person|customer|client|developer)[\w-]+(?: [\w-]+)?) )(?:does|did|do)(?:n'?t| not)\b|crash(?:es|ed) (?:with|when|on|after|at)\b|(?:throws|hangs|freezes) (?:an?|when|on|after|at|with)\b|(?:it|this|that) never (?:\w+s|gets?|did|does)\b|no longer (?:work|show|load|run|build|compile|display)\w*)",
         "the popup isn't showing on mobile",
         "describe how the cache works",
     ),
