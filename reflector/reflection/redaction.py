@@ -15,6 +15,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
+from functools import cache
 
 from reflector.reflection.assignments import redact_assignments
 
@@ -82,14 +83,20 @@ _TOKENS: tuple[tuple[str, str, str], ...] = (
     ("jwt", "eyJ", r"[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+){0,3}"),
 )
 
-_TOKEN_RULES = tuple(
-    (
-        literal,
-        re.compile(re.escape(literal) + _START.replace("{0}", re.escape(literal)) + rest + _END),
-        f"[redacted:{kind}]",
+
+@cache
+def _token_rules() -> tuple[tuple[str, re.Pattern[str], str], ...]:
+    """Each token's literal, its pattern and what takes its place. Compiled when a first text is redacted: that
+    takes as long as the rest of a short drain's imports."""
+    return tuple(
+        (
+            literal,
+            re.compile(re.escape(literal) + _START.replace("{0}", re.escape(literal)) + rest + _END),
+            f"[redacted:{kind}]",
+        )
+        for kind, literal, rest in _TOKENS
     )
-    for kind, literal, rest in _TOKENS
-)
+
 
 # The id before a Telegram token's colon has no literal to search for; `:AA` has.
 _TELEGRAM = re.compile(r"(?<![0-9])[0-9]{8,10}+:AA[A-Za-z0-9_-]{32,34}+" + _END)
@@ -180,7 +187,7 @@ def _redact_once(text: str) -> str:
     folded = text.lower()
     if "-----BEGIN " in text:
         text = _redact_key_blocks(text)
-    for literal, pattern, marker in _TOKEN_RULES:
+    for literal, pattern, marker in _token_rules():
         if literal in text:
             text = pattern.sub(marker, text)
     if ":AA" in text:

@@ -14,13 +14,15 @@ from os import PathLike
 from typing import Any, BinaryIO, NamedTuple
 
 from reflector.transcripts import bounds, origins
-from reflector.transcripts.envelope import CUT_OUTPUT, METADATA, is_metadata, parse_leanly
+from reflector.transcripts.envelope import METADATA, is_metadata
 from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
-from reflector.transcripts.records import count_type, read_lines, record_key, record_uuid
+from reflector.transcripts.records import count_type, parse_line, read_lines, record_key, record_uuid
 from reflector.transcripts.source import open_transcript
 
 _BUFFER = 1024 * 1024
 
+#: Of a long output the answer holds the first 2 kB only; its end, where the verdict stands, is in the details.
+_CUT_OUTPUT = "<persisted-output>"
 _CALL_TYPES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
 
 
@@ -60,7 +62,7 @@ def _all_messages(file: BinaryIO, limit: int | None, tally: Tally) -> Iterator[M
         if is_metadata(line):
             tally.records += 1
             continue
-        for record, text in parse_leanly(line, tally):
+        for record, text in parse_line(line, tally):
             yield from reader.messages(record, text, offset, tally)
     yield from reader.leftover()
 
@@ -299,7 +301,7 @@ def _answer(answer: str, detail: Any) -> str:
         # The text of a file: its lines may speak of errors, and none has happened.
         return bounds.head_and_tail(answer, bounds.RESULT_TEXT)
     stdout, stderr, code = detail.get("stdout"), detail.get("stderr"), detail.get("exitCode")
-    if answer.startswith(CUT_OUTPUT) and isinstance(stdout, str) and len(stdout) > len(answer):
+    if answer.startswith(_CUT_OUTPUT) and isinstance(stdout, str) and len(stdout) > len(answer):
         answer = stdout
     if isinstance(stderr, str) and (stderr := stderr.strip()) and stderr[:200] not in answer:
         answer += "\n[stderr] " + stderr

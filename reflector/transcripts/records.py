@@ -7,10 +7,11 @@ where it is, so that the next reader finds it whole.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator
+from hashlib import sha256
+from struct import Struct
 from typing import Any, BinaryIO
 
 from reflector.transcripts.message import Tally
@@ -25,6 +26,7 @@ _TYPE_NAMES_LIMIT = 64
 #: writing, and a resumed session appended). Nested objects never begin with this key.
 RECORD_START = '{"parentUuid":'
 
+_KEY = Struct(">q24x").unpack
 _WHITESPACE = re.compile(r"[ \t\r\n\0]*")
 
 #: strict=False lets NUL and control characters stand in strings; NaN and Infinity become null.
@@ -39,8 +41,8 @@ _PATIENT_DECODER = json.JSONDecoder(
 
 def record_key(uuid: str) -> int:
     """The 64-bit identity of a record: the first 8 bytes of SHA-256(uuid), signed, big-endian."""
-    digest = hashlib.sha256(uuid.encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:8], "big", signed=True)
+    key: int = _KEY(sha256(uuid.encode("utf-8", "surrogatepass")).digest())[0]
+    return key
 
 
 def record_uuid(record: dict[str, Any], text: str) -> str:
@@ -48,7 +50,7 @@ def record_uuid(record: dict[str, Any], text: str) -> str:
     uuid = record.get("uuid")
     if isinstance(uuid, str) and uuid:
         return uuid
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+    return "sha256:" + sha256(text.encode()).hexdigest()
 
 
 def read_lines(file: BinaryIO, limit: int | None, tally: Tally) -> Iterator[tuple[int, bytes]]:
