@@ -15,6 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from reflector.bounded_file import read_bounded
+
+#: More than anybody writes by hand.
+_MOST_BYTES = 1 << 20
 BACKENDS = ("rules",)
 
 #: Environment variables of ours that are not settings.
@@ -76,7 +80,7 @@ def _is_number(value: str) -> bool:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bounded(path, _MOST_BYTES).decode()
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:

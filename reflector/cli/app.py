@@ -147,7 +147,7 @@ class Place:
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     try:
-        code = reflector.main(arguments, prog_name="reflector", standalone_mode=False)
+        code = reflector.main(arguments, prog_name="reflector", standalone_mode=False, color=_colour())
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as end:
@@ -171,6 +171,11 @@ def run(arguments: list[str] | None = None) -> int:
             raise
         print(f"reflector: {_shown(_words(error))}", file=sys.stderr)
         return code
+
+
+def _colour() -> bool | None:
+    """False where the person wants none (no-color.org) or the terminal knows none; None: a terminal gets it."""
+    return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
 
 
 class _ReaderGone(Exception):

@@ -112,11 +112,12 @@ def import_(place: Place, file: Path) -> None:
     Understands every legacy form. A file with entries that cannot be taken in is refused as a whole, with each
     entry named, and left alone. Safe to repeat.
     """
+    from reflector.bounded_file import read_bounded
     from reflector.curation.playbook_file import PlaybookRefused, import_bullets
-    from reflector.playbook.document import load
+    from reflector.playbook.document import MAX_BYTES, load
 
     with place.road() as road:
-        raw = file.read_bytes()
+        raw = read_bounded(file, MAX_BYTES)
         loaded = load(raw, taken=[row.name for row in road.ledger.rows()])
         if loaded.problems:
             raise PlaybookRefused(file, loaded.problems)

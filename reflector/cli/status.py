@@ -68,10 +68,11 @@ def _facts(project: Project) -> dict[str, Any]:
 
 def _problems(project: Project) -> list[str]:
     """What keeps playbook.json from being taken in."""
-    from reflector.playbook.document import load
+    from reflector.bounded_file import read_bounded
+    from reflector.playbook.document import MAX_BYTES, load
 
     try:
-        raw = project.playbook_json.read_bytes()
+        raw = read_bounded(project.playbook_json, MAX_BYTES)
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -143,7 +144,8 @@ def _tell(facts: dict[str, Any]) -> None:
     for failure in spool["failed"]:
         click.echo(safe(f"failed    {failure['delivery']} (tried {failure['attempts']} times): {failure['error']}"))
     for name in spool["broken"]:
-        click.echo(safe(f"broken    {name}: not a hook payload; it is kept in the spool's folder broken/"))
+        told = "not a hook payload; it is kept in the spool's folder broken/ until you remove it"
+        click.echo(safe(f"broken    {name}: {told}"))
     for failure in facts["failures"]:
         click.echo(safe(f"failed    reflection at position {failure['position']}: {failure['error']}"))
     if spool["failed"] or facts["failures"]:

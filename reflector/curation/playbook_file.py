@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from reflector.bounded_file import read_bounded
 from reflector.curation.bullets import add_event, is_taken, new_name
 from reflector.ledger import event as ev
 from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.document import Loaded, Problem, dump, load
+from reflector.playbook.document import MAX_BYTES, Loaded, Problem, dump, load
 from reflector.playbook.edits import Added, Edit, Moved, Recounted, Removed, Revised, edits_between
 from reflector.playbook.fold import fold
 from reflector.project import Project
@@ -241,7 +242,7 @@ def _keep(project: Project, raw: bytes) -> Path:
 
 def _read(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_bounded(path, MAX_BYTES)
     except FileNotFoundError:
         return None
 

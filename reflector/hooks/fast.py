@@ -343,8 +343,10 @@ def start_drain(project: str) -> None:
 
 def complain(text: str) -> None:
     """One line on stderr, where the agent shows it only when it is asked to."""
+    # A path may hold what a terminal obeys.
+    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in " ".join(text.split()))
     try:  # noqa: SIM105  contextlib is not worth its import
-        write_all(2, f"reflector: {' '.join(text.split())}\n".encode("utf-8", "replace")[:2000])
+        write_all(2, f"reflector: {shown[:1900]}\n".encode("utf-8", "replace"))
     except OSError:
         pass
 

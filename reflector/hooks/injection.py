@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from reflector.bounded_file import open_regular
 from reflector.hooks import fast
 from reflector.playbook.bullet import Bullet, best_first
 from reflector.playbook.document import MAX_BYTES, load
@@ -112,7 +113,7 @@ def write_injection(project: str | os.PathLike[str]) -> bytes:
     """
     folder = os.fspath(project)
     path = Path(folder) / ".claude" / "playbook.json"
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         stamp = fast.injection_stamp(folder, os.fstat(file.fileno()))
         loaded = load(file.read(MAX_BYTES + 1))
     if loaded.format == "unreadable":
