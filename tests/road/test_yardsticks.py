@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import signal
 import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from reflector.ledger.store import Ledger
+from reflector.reflection.intake import Source, take_in
 from tests.road.agent import HOOK, Agent
 from tests.road.sessions import Session
 
@@ -32,7 +38,7 @@ def test_one_citation_counts_once_however_often_it_is_reported(agent: Agent, tmp
     ]:
         agent.hook(event, **about, **fields)
     agent.run("drain")
-    agent.call("ingest", transcript)
+    agent.run("ingest", transcript)
     assert agent.counters()["pat-001"] == (1, 0)
     assert len(agent.events("session.recorded")) == 2
     assert len(agent.events("reflection.completed")) == 1
@@ -46,7 +52,7 @@ def test_hooks_that_all_start_drains_at_once_count_one_citation_once(agent: Agen
     for hook in hooks:
         assert hook.wait(60) == 0
     agent.wait_until(lambda: not agent.deliveries() and agent.counters()["pat-001"] != (0, 0))
-    agent.call("ingest", transcript)
+    agent.run("ingest", transcript)
     assert agent.counters()["pat-001"] == (1, 0)
     assert agent.call("verify").out == ""
 
@@ -98,8 +104,8 @@ BROKEN = {
 def test_a_broken_playbook_is_refused_and_left_alone_before_there_is_a_ledger(agent: Agent, how: str) -> None:
     broken = BROKEN[how](agent.playbook.read_bytes())
     agent.playbook.write_bytes(broken)
-    for question in (["list"], ["drain"], ["add", "pat", "Be kind."]):
-        ran = agent.call(*question, code=1)
+    for ask, *question in ((agent.run, "list"), (agent.call, "drain"), (agent.call, "add", "pat", "Be kind.")):
+        ran = ask(*question, code=1)
         assert str(agent.playbook) in ran.err
         assert "left as it is" in ran.err
         assert "Traceback" not in ran.err
@@ -112,21 +118,22 @@ def test_a_broken_playbook_is_kept_aside_and_rebuilt_from_the_ledger(agent: Agen
     whole = agent.playbook.read_bytes()
     broken = BROKEN[how](whole)
     agent.playbook.write_bytes(broken)
-    ran = agent.call("drain")
+    ran = agent.run("drain")
     assert agent.playbook.read_bytes() == whole
     (kept,) = [path for path in (agent.state / "kept").iterdir() if path.read_bytes() == broken]
     assert str(kept) in ran.err
 
 
 def test_the_name_of_a_removed_bullet_is_not_given_out_again(agent: Agent) -> None:
-    agent.call("add", "pat", "Third.")
-    assert "pat-003" in agent.counters()
+    agent.run("add", "pat", "Third.")
+    agent.call("ingest", Session().cites("pat-003").write(agent.home / "1.jsonl"))
+    assert agent.counters()["pat-003"] == (1, 0)
     document = json.loads(agent.playbook.read_bytes())
     document["sections"]["PATTERNS & APPROACHES"].pop()
     agent.playbook.write_text(json.dumps(document))
-    agent.call("drain")
+    agent.run("drain")
     assert "pat-003" not in agent.counters()
-    assert agent.call("add", "pat", "Fourth.").out.startswith("[pat-004]")
+    assert agent.run("add", "pat", "Fourth.").out.startswith("[pat-004] helpful=0 harmful=0")
 
 
 def test_the_end_of_a_subagent_is_about_the_subagents_own_transcript(agent: Agent, tmp_path: Path) -> None:
@@ -135,7 +142,7 @@ def test_the_end_of_a_subagent_is_about_the_subagents_own_transcript(agent: Agen
     about = {"session_id": "s-1", "transcript_path": str(parent)}
     agent.hook("SubagentStop", **about, agent_id="a-1", agent_transcript_path=str(child))
     agent.hook("SubagentStop", **about, agent_id="a-2", agent_transcript_path=str(tmp_path / "never-written.jsonl"))
-    agent.call("drain")
+    agent.run("drain")
     (recorded,) = agent.events("session.recorded")
     assert recorded["data"]["transcript"]["path"] == str(child)
     assert agent.counters()["pat-002"] == (3, 1)
@@ -158,29 +165,110 @@ def test_two_interleaved_sessions_are_told_the_playbook_once_each_and_counted_on
         for name, session in sessions.items():
             session.cites("pat-001") if event == "Stop" else session.user("What is in cart.py?").agent("The cart.")
             assert report(event, name) == ""
-    agent.call("drain")
+    agent.run("drain")
     assert agent.counters()["pat-001"] == (2, 0)
     assert {event["data"]["trigger"] for event in agent.events("session.recorded")} == {"PreCompact", "SessionEnd"}
 
 
 def test_blame_tells_the_session_the_reason_the_model_and_the_running_totals(agent: Agent, tmp_path: Path) -> None:
-    agent.call("ingest", Session("s-1").cites("pat-002", "harmful").write(tmp_path / "1.jsonl"))
-    agent.call("ingest", Session("s-2").cites("pat-002", "helpful").write(tmp_path / "2.jsonl"))
-    baseline, harmful, helpful = agent.json("blame", "pat-002")
+    agent.run("ingest", Session("s-1").cites("pat-002", "harmful").write(tmp_path / "1.jsonl"))
+    agent.run("ingest", Session("s-2").cites("pat-002", "helpful").write(tmp_path / "2.jsonl"))
+    baseline, harmful, helpful = json.loads(agent.run("blame", "pat-002", "--json").out)
     assert (baseline["disposition"], baseline["helpful"], baseline["harmful"]) == ("baseline", 3, 1)
     assert (harmful["session_id"], harmful["tag"], harmful["helpful"], harmful["harmful"]) == ("s-1", "harmful", 3, 2)
     assert (helpful["session_id"], helpful["tag"], helpful["helpful"], helpful["harmful"]) == ("s-2", "helpful", 4, 2)
     assert "Thanks!" in helpful["rationale"]
     assert helpful["backend"] == "rules"
     assert helpful["model"].startswith("rules/")
+    answers = {event["reflection_id"]: event["data"] for event in agent.events("reflection.answered")}
+    assert answers[helpful["reflection_id"]].keys() >= {"prompt_sha256", "template_sha256", "answer"}
 
 
 def test_a_neutral_verdict_is_kept_with_its_reason(agent: Agent, tmp_path: Path) -> None:
-    agent.call("ingest", Session().cites("pat-001", None).write(tmp_path / "1.jsonl"))
-    (step,) = agent.json("blame", "pat-001")
+    agent.run("ingest", Session().cites("pat-001", None).write(tmp_path / "1.jsonl"))
+    (step,) = json.loads(agent.run("blame", "pat-001", "--json").out)
     assert (step["tag"], step["disposition"], step["counted"]) == ("neutral", "neutral", False)
     assert step["rationale"]
     assert agent.counters()["pat-001"] == (0, 0)
+
+
+def test_a_reflection_that_failed_is_kept_with_its_reason_and_tried_again(agent: Agent, tmp_path: Path) -> None:
+    session = Session("s-1").cites("pat-001")
+    path = session.write(tmp_path / "1.jsonl")
+    agent.call("drain")
+    with Ledger.open_file(agent.ledger) as ledger:  # a drain that was killed between the two
+        take_in(ledger, Source(path, "SessionEnd"))
+    path.unlink()
+    assert "tried again" in agent.run("drain").err
+    (failed,) = agent.events("reflection.failed")
+    assert str(path) in failed["data"]["message"]
+    assert str(path) in agent.run("status", code=1).out
+    session.write(path)
+    agent.run("drain", "--retry-failed")
+    assert agent.counters()["pat-001"] == (1, 0)
+    agent.run("status")
+
+
+def test_a_session_end_is_delivered_in_about_the_time_of_the_interpreters_start(agent: Agent, tmp_path: Path) -> None:
+    path = Session("s-1").cites("pat-001").write(tmp_path / "1.jsonl")
+    about = {"session_id": "s-1", "transcript_path": str(path), "reason": "other"}
+    assert slower_than_nothing(lambda: agent.hook("SessionEnd", **about)) < MOST
+    assert len(agent.deliveries()) == RUNS
+
+
+def test_the_playbook_is_told_in_about_the_time_of_the_interpreters_start(agent: Agent) -> None:
+    agent.write_playbook(many(400))
+    agent.run("drain")
+    assert slower_than_nothing(lambda: agent.hook("SessionStart", session_id="s-1", source="startup")) < MOST
+
+
+@pytest.mark.parametrize("event", ["SessionStart", "SubagentStart"])
+def test_of_a_playbook_too_long_to_tell_the_best_is_told_and_how_much_was_left_out(agent: Agent, event: str) -> None:
+    bullets = many(400)
+    agent.write_playbook(bullets)
+    agent.run("drain")
+    told = agent.hook(event, session_id="s-1")
+    assert len(told.encode("utf-16-le")) // 2 < 9_500
+    text = json.loads(told)["hookSpecificOutput"]["additionalContext"] if event == "SubagentStart" else told
+    shown = set(re.findall(r"^\[(pat-\d+)\]", text, re.MULTILINE))
+    best = sorted(bullets["PATTERNS & APPROACHES"], key=lambda b: b["harmful"] - b["helpful"])[: len(shown)]
+    assert shown == {bullet["name"] for bullet in best}
+    assert all(bullet["text"] in text for bullet in best)
+    assert f"({400 - len(shown)} more key points were left out here" in text
+
+
+def many(count: int) -> dict[str, Any]:
+    """One section of so many bullets, the best ones in the middle of it."""
+    return {
+        "PATTERNS & APPROACHES": [
+            {
+                "name": f"pat-{number:03}",
+                "text": f"Point {number}: «check» the cart’s total 🛒 twice, {number * 7919 % count} times if need be.",
+                "helpful": number * 7919 % count,
+                "harmful": 0,
+            }
+            for number in range(1, count + 1)
+        ]
+    }
+
+
+#: A hook may take so many times as long as an interpreter that does nothing. The benchmarks find less than two;
+#: loading the library of the command line takes ten times as long.
+MOST = 3.0
+RUNS = 15
+
+
+def slower_than_nothing(hook: Callable[[], object]) -> float:
+    """How many times as long as an interpreter's start a hook takes: the quickest of several, taken in turns."""
+    nothing = [sys.executable, "-I", "-S", "-c", "pass"]
+    times = [(timed(lambda: subprocess.run(nothing, check=True)), timed(hook)) for _ in range(RUNS)]
+    return min(took for _, took in times) / min(took for took, _ in times)
+
+
+def timed(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
 
 
 def test_a_corrupt_payload_of_a_hook_is_kept_and_shown_by_status(agent: Agent) -> None:

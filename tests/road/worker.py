@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
+import sys
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 from reflector.cli.app import run
 from reflector.hooks import spool
@@ -32,6 +36,30 @@ def work(project: Path, transcripts: Path, told: Path, environ: dict[str, str], 
                 run(["--project", str(project), "drain"])
             elif run(["--project", str(project), "ingest", str(path)]) == 0:
                 log.write(_line(ingested=path.stem, head=_head(project)))
+
+
+#: Calls into C that leave a trace on the disk, or are about to.
+_STEPS = frozenset(
+    {"open", "write", "fsync", "replace", "rename", "unlink", "mkdir", "flock", "execute", "executemany", "commit"}
+)
+
+
+def drain_until(project: Path, environ: dict[str, str], step: int) -> None:
+    """Drain, and be killed right before the `step`th call that could leave a trace, counted from 1."""
+    os.environ.clear()
+    os.environ.update(environ)
+    left = step
+
+    def count(_frame: FrameType, event: str, called: Any) -> None:
+        nonlocal left
+        if event == "c_call" and called.__name__ in _STEPS:
+            left -= 1
+            if not left:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.setprofile(count)
+    run(["--project", str(project), "drain"])
+    sys.setprofile(None)
 
 
 def _head(project: Path) -> str:
