@@ -64,7 +64,7 @@ def sync(ledger: Ledger, project: Project) -> Synced:
     path = _resolved(project.playbook_json)
     imported = edits = 0
     kept: Path | None = None
-    raw = _read(path)
+    raw = _read(project.playbook_json)
     if raw is not None:
         digest = _digest(raw)
         last = ledger.checkpoint(WRITTEN)

@@ -82,6 +82,13 @@ def test_an_invalid_file_name_is_shown_without_an_error_of_ours(agent: Agent, tm
 
 def on_terminal(agent: Agent, columns: int, *arguments: str) -> list[str]:
     """The lines that a terminal of so many columns is sent; our own bold and colours are taken off."""
+    text = re.sub(r"\x1b\[(?:\d+(?:;\d+)*)?m", "", sent(agent, columns, *arguments))
+    assert not OBEYED.search(text)
+    return text.splitlines()
+
+
+def sent(agent: Agent, columns: int, *arguments: str) -> str:
+    """All that a command sends to a terminal of so many columns."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     # A process of its own: the size is that of the terminal which the process was started on.
@@ -90,19 +97,17 @@ def on_terminal(agent: Agent, columns: int, *arguments: str) -> list[str]:
         stdin=slave,
         stdout=slave,
         stderr=slave,
-        env=agent.env(TERM="xterm"),
+        env={"TERM": "xterm", **agent.env()},
         cwd=agent.project,
     )
     os.close(slave)
-    sent = b""
+    read = b""
     with suppress(OSError):  # the last one closed its end
         while piece := os.read(master, 65536):
-            sent += piece
+            read += piece
     os.close(master)
     assert process.wait() == 0
-    text = re.sub(r"\x1b\[(?:\d+(?:;\d+)*)?m", "", sent.decode()).replace("\r\n", "\n")
-    assert not OBEYED.search(text)
-    return text.splitlines()
+    return read.decode().replace("\r\n", "\n")
 
 
 def width(line: str) -> int:
@@ -132,3 +137,11 @@ def test_a_pipe_gets_every_character_and_no_colour(agent: Agent) -> None:
 def test_a_terminal_of_no_width_still_shows_something(agent: Agent) -> None:
     agent.call("drain")
     assert len([line for line in on_terminal(agent, 1, "list") if line.strip()]) == 4
+
+
+@pytest.mark.parametrize("variable", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_who_wants_no_colour_is_sent_none(agent: Agent, variable: dict[str, str]) -> None:
+    agent.environ = variable
+    assert "\x1b" not in sent(agent, 80, "list")
+    agent.environ = {}
+    assert "\x1b[1m" in sent(agent, 80, "list")
