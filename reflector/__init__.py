@@ -10,8 +10,11 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "apply_bullet_tags": "reflector.reflection.classic",
     "extract_cited_ids": "reflector.transcripts.citations",
+    "extract_json_object": "reflector.reflection.extraction",
     "format_playbook": "reflector.reflection.classic",
+    "load_template": "reflector.reflection.prompts",
     "load_transcript": "reflector.transcripts.load",
+    "run_reflector": "reflector.reflection.reflector",
 }
 
 __all__ = ["__version__", *_PUBLIC]

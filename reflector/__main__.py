@@ -15,7 +15,7 @@ def main() -> None:
             from reflector.hooks import fast
 
             fast.main()
-        case ["--project", project, "drain"]:
+        case ["--project", project, "drain", "--background"]:
             from importlib import import_module
 
             from reflector.hooks.turn import load_in_turn

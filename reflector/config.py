@@ -9,17 +9,24 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from reflector.bounded_file import read_bounded
 
 #: More than anybody writes by hand.
 _MOST_BYTES = 1 << 20
-BACKENDS = ("rules",)
+BACKENDS = ("rules", "anthropic", "fixtures")
+
+#: Where a setting can stand, from far to near: what is nearer wins.
+Layer = Literal["default", "user", "project", "environment", "flag"]
+
+#: What only the user may set, never a project's own file: whoever wrote that file would decide who gets the
+#: transcripts, at whose expense.
+USERS_OWN = ("api_key", "base_url", "projects")
 
 #: Environment variables of ours that are not settings.
 _OTHER_VARIABLES = frozenset({"REFLECTOR_PROJECT", "REFLECTOR_NO_SPAWN", "REFLECTOR_TRANSCRIPTS"})
@@ -33,11 +40,22 @@ class ConfigError(ValueError):
 class Config:
     """Every setting and its default.
 
-    backend        who judges a session: `rules` needs no network and no key
-    ledger_url     SQLAlchemy URL of the ledger; empty means `<project>/.claude/reflector/ledger.db`
-    playbook       name of the playbook in the ledger
-    idle_minutes   a session that only ever stopped counts as ended after this long without a sign of life
-    max_attempts   how often a failed reflection is tried before it waits for `drain --retry-failed`
+    backend               who judges a session: `rules` needs no network and no key
+    ledger_url            SQLAlchemy URL of the ledger; empty means `<project>/.claude/reflector/ledger.db`
+    playbook              name of the playbook in the ledger
+    idle_minutes          a session that only ever stopped counts as ended after this long without a sign of life
+    max_attempts          how often a failed reflection is tried before it waits for `drain --retry-failed`
+    model                 the model that `anthropic` asks; empty for the environment's, else our default
+    base_url              where it is asked; empty for the environment's, else Anthropic's own API
+    api_key               the key where no environment variable holds one
+    request_tokens        most tokens of one request; a longer session is reduced
+    session_tokens        most tokens that the reflections of one session may take, 0 for no limit
+    monthly_tokens        most tokens that all reflections of a calendar month (UTC) may take, 0 for no limit
+    deadline_seconds      longest wait for an answer, retries included
+    uncited               whether a model also judges windows that cite nothing
+    projects              folders (patterns such as `~/work/*`) where a model may be asked automatically; empty
+                          for all, where the user chose the backend
+    fixtures              the file that `fixtures` answers from
     """
 
     backend: str = "rules"
@@ -45,6 +63,29 @@ class Config:
     playbook: str = "default"
     idle_minutes: int = 60
     max_attempts: int = 5
+    model: str = ""
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+    request_tokens: int = 100_000
+    session_tokens: int = 400_000
+    monthly_tokens: int = 5_000_000
+    deadline_seconds: int = 110
+    uncited: bool = True
+    projects: tuple[str, ...] = ()
+    fixtures: str = ""
+    layers: Mapping[str, Layer] = field(default_factory=dict, repr=False, compare=False)
+
+    def layer(self, key: str) -> Layer:
+        """Where a setting's value comes from."""
+        return self.layers.get(key, "default")
+
+    def is_near(self, key: str) -> bool:
+        """True for a setting that a flag or a REFLECTOR_* variable gave."""
+        return self.layer(key) in ("environment", "flag")
+
+
+#: The settings: every field but the record of where they come from.
+SETTINGS = {entry.name: entry for entry in fields(Config) if entry.name != "layers"}
 
 
 def load_config(
@@ -53,9 +94,15 @@ def load_config(
     """The settings in force for a project. Raises ConfigError."""
     environ = os.environ if environ is None else environ
     home = Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or "~").expanduser() / ".config")
-    config = Config()
-    for path in (home / "reflector" / "config.toml", project / ".claude" / "reflector.toml"):
-        config = _over(config, _read(path), partial(_in_file, path))
+    users, projects = home / "reflector" / "config.toml", project / ".claude" / "reflector.toml"
+    config = _over(Config(), _read(users), "user", partial(_in_file, users))
+    if config.api_key:
+        _check_private(users)
+    own = _read(projects)
+    for key in USERS_OWN:
+        if key in own:
+            raise ConfigError(f"{projects}: {key} may stand in the user's own file only; move it to {users}")
+    config = _over(config, own, "project", partial(_in_file, projects))
     variables = {
         name.removeprefix("REFLECTOR_").lower(): value
         for name, value in environ.items()
@@ -64,18 +111,33 @@ def load_config(
         and name not in _OTHER_VARIABLES
         and value
     }
-    numbers = {key: int(value) if _is_number(value) else value for key, value in variables.items()}
-    config = _over(config, numbers, lambda key: f"environment variable REFLECTOR_{key.upper()}")
+    config = _over(
+        config,
+        {key: _from_text(key, value) for key, value in variables.items()},
+        "environment",
+        lambda key: f"environment variable REFLECTOR_{key.upper()}",
+    )
     given = {key: value for key, value in (flags or {}).items() if value is not None}
-    return _over(config, given, lambda key: f"--{key.replace('_', '-')}")
+    return _over(config, given, "flag", lambda key: f"--{key.replace('_', '-')}")
 
 
 def _in_file(path: Path, key: str) -> str:
     return f"{path}: {key}"
 
 
-def _is_number(value: str) -> bool:
-    return value.isascii() and value.removeprefix("-").isdigit()
+def _from_text(key: str, text: str) -> Any:
+    """A variable's text as the type that the setting has; as it is where it does not fit, to be refused."""
+    default = SETTINGS[key].default if key in SETTINGS else ""
+    if isinstance(default, bool):
+        return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
+    if isinstance(default, int):
+        return int(text) if text.isascii() and text.removeprefix("-").isdigit() else text
+    return text.split(os.pathsep) if isinstance(default, tuple) else text
+
+
+def _check_private(path: Path) -> None:
+    if os.name == "posix" and path.stat().st_mode & 0o077:
+        raise ConfigError(f"{path} holds api_key and others may read it; run: chmod 600 {path}")
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -91,24 +153,39 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not TOML: {error}") from error
 
 
-def _over(config: Config, values: Mapping[str, Any], where: Callable[[str], str]) -> Config:
-    known = {field.name: field for field in fields(Config)}
+def _over(config: Config, values: Mapping[str, Any], layer: Layer, where: Callable[[str], str]) -> Config:
     for key, value in values.items():
-        if key not in known:
-            near = get_close_matches(key, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"the settings are {', '.join(known)}"
+        if key not in SETTINGS:
+            near = get_close_matches(key, SETTINGS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"the settings are {', '.join(SETTINGS)}"
             raise ConfigError(f"{where(key)} is not a setting; {hint}")
-        wanted = type(getattr(Config(), key))
-        if type(value) is not wanted:
-            raise ConfigError(
-                f"{where(key)} is {value!r}; it takes {_KINDS[wanted]}, such as {getattr(Config(), key)!r}"
-            )
+        wanted = type(SETTINGS[key].default)
+        is_list = wanted is tuple and isinstance(value, list) and all(isinstance(item, str) for item in value)
+        if type(value) is not wanted and not is_list:
+            shown = "(not shown)" if key == "api_key" else repr(value)
+            raise ConfigError(f"{where(key)} is {shown}; it takes {_KINDS[wanted]}")
+        value = tuple(value) if is_list else value
         _check(key, value, where(key))
-        config = replace(config, **{key: value})
+        changes: dict[str, Any] = {key: value, "layers": {**config.layers, key: layer}}
+        config = replace(config, **changes)
     return config
 
 
-_KINDS = {str: "a text", int: "a whole number"}
+_KINDS: dict[type, str] = {
+    str: "a text",
+    int: "a whole number, such as 60",
+    bool: "true or false",
+    tuple: "a list of texts",
+}
+#: Whole numbers and the least that makes sense.
+_LEAST = {
+    "idle_minutes": 1,
+    "max_attempts": 1,
+    "request_tokens": 8_000,
+    "session_tokens": 0,
+    "monthly_tokens": 0,
+    "deadline_seconds": 1,
+}
 
 
 def _check(key: str, value: Any, where: str) -> None:
@@ -116,7 +193,7 @@ def _check(key: str, value: Any, where: str) -> None:
         near = get_close_matches(value, BACKENDS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"the backends are {', '.join(BACKENDS)}"
         raise ConfigError(f"{where} is {value!r}, which is no backend; {hint}")
-    if key in {"idle_minutes", "max_attempts"} and value < 1:
-        raise ConfigError(f"{where} is {value}; it must be at least 1")
+    if key in _LEAST and value < _LEAST[key]:
+        raise ConfigError(f"{where} is {value}; it must be at least {_LEAST[key]}")
     if key == "playbook" and not (0 < len(value) <= 64 and value.replace("-", "").replace("_", "").isalnum()):
         raise ConfigError(f"{where} is {value!r}; a playbook's name is 1 to 64 letters, digits, '-' and '_'")

@@ -111,12 +111,12 @@ class Place:
         return Project.at(root, flags=flags)
 
     @contextmanager
-    def road(self, **flags: Any) -> Iterator[Road]:
+    def road(self, project: Project | None = None) -> Iterator[Road]:
         """The way into the project's ledger, its lock held; waits for a drain that is at work."""
         from reflector.cli.output import note
         from reflector.hooks.drain import open_road
 
-        with open_road(self.project(**flags)) as road:
+        with open_road(project or self.project()) as road:
             assert road is not None  # it waited
             yield road
         for text in road.notes:

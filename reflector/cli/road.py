@@ -13,7 +13,11 @@ from reflector.cli.output import note, os_error_words, safe, short_id, table
 from reflector.config import BACKENDS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from reflector.hooks.drain import Drained, Road
+    from reflector.reflection.intake import Taken, WindowMode
+    from reflector.reflection.runner import Reflected
 
 #: A hook's JSON is small; anything longer is a transcript.
 _HOOK_JSON = 8 * 1024 * 1024
@@ -36,16 +40,19 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
     A file that cannot be taken in is named with the reason, the others are taken in all the same; the exit code
     is 1 then.
     """
-    rows: list[tuple[object, ...]] = []
+    from reflector.hooks.drain import ask_model
+
+    project = place.project(backend=backend)
+    found: list[tuple[Path, Taken | None]] = []
     failed: list[str] = []
-    with place.road(backend=backend) as road:
+    with place.road(project) as road:
         # The bar goes to stderr, so that a pipe gets the table alone.
         with click.progressbar(
             files, label="taking in", show_pos=True, file=sys.stderr, hidden=not sys.stderr.isatty()
         ) as bar:
             for path in bar:
                 try:
-                    rows.append((path.name, *_ingest_one(road, path, window)))
+                    found.append((path, _ingest_one(road, path, window)))
                 except IsADirectoryError:
                     failed.append(f"{path}: is a folder; name the files in it, such as {path / '*.jsonl'}")
                 except OSError as error:
@@ -54,8 +61,15 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
                     failed.append(within + os_error_words(error, None if within else path))
                 except ValueError as error:
                     failed.append(f"{path}: {error}")
+        road.finish()
         road.write()
-    if rows:
+        reflected = road.reflected
+        is_model = road.runner.backend.is_model
+    if is_model:
+        reflected += ask_model(project, retry="left").reflected
+    if found:
+        outcomes = {item.window_id: item for item in reflected}
+        rows = [(path.name, *_told_of(taken, outcomes)) for path, taken in found]
         table(("file", "session", "new", "cited", "reflection"), rows, numbers=("new",))
     for line in failed:
         note(f"reflector: {line}")
@@ -63,29 +77,35 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
         raise click.exceptions.Exit(1)
 
 
-def _ingest_one(road: Road, path: Path, window: str) -> tuple[object, ...]:
+def _ingest_one(road: Road, path: Path, window: str) -> Taken | None:
+    """What was taken in; None for a hook's JSON with which nothing ends."""
     from reflector.hooks import spool
     from reflector.hooks.drain import source_of
     from reflector.reflection.intake import Source
 
+    mode: WindowMode = "whole" if window == "whole" else "new"
     size = path.stat().st_size
     payload = _hook_json(path, size)
-    if payload is not None:
-        delivery = spool.accept(road.project.root, payload)
-        source = source_of(delivery)
-        if source is None:
-            spool.settle(delivery)
-            return ("", 0, "", "nothing ends with this event")
-        try:
-            taken = road.take(source, window="whole" if window == "whole" else "new")
-        except (OSError, ValueError) as error:
-            spool.fail(delivery, error)
-            raise
+    if payload is None:
+        return road.take(Source(path.absolute(), "ingest", limit=size), window=mode)
+    delivery = spool.accept(road.project.root, payload)
+    source = source_of(delivery)
+    if source is None:
         spool.settle(delivery)
-    else:
-        taken = road.take(Source(path.absolute(), "ingest", limit=size), window="whole" if window == "whole" else "new")
-    reflected = {item.window_id: item for item in road.finish()}
-    outcome = reflected.get(taken.event_id or "")
+        return None
+    try:
+        taken = road.take(source, window=mode)
+    except (OSError, ValueError) as error:
+        spool.fail(delivery, error)
+        raise
+    spool.settle(delivery)
+    return taken
+
+
+def _told_of(taken: Taken | None, outcomes: Mapping[str, Reflected]) -> tuple[object, ...]:
+    if taken is None:
+        return ("", 0, "", "nothing ends with this event")
+    outcome = outcomes.get(taken.event_id or "")
     told = "nothing new" if taken.event_id is None else _told(outcome.outcome, outcome.detail) if outcome else ""
     return (short_id(taken.session_id), taken.records, ", ".join(taken.cited[:6]), told)
 
@@ -111,12 +131,17 @@ def _hook_json(path: Path, size: int) -> bytes | None:
 @click.command()
 @click.option("--wait", is_flag=True, help="Wait for a drain that is at work instead of leaving it to it.")
 @click.option("--retry-failed", is_flag=True, help="Try deliveries and reflections that failed again, now.")
+@click.option("--background", is_flag=True, help="Started by a hook: wait longer between retries.")
 @click.pass_obj
-def drain(place: Place, wait: bool, retry_failed: bool) -> None:
-    """Take in what the hooks left and finish what is pending."""
+def drain(place: Place, wait: bool, retry_failed: bool, background: bool) -> None:
+    """Take in what the hooks left and finish what is pending.
+
+    Reflections that failed are tried again until their attempts are used up; a drain that a hook started waits
+    longer from one to the next.
+    """
     from reflector.hooks.drain import drain as run
 
-    done = run(place.project(), wait=wait, retry_failed=retry_failed)
+    done = run(place.project(), wait=wait, retry="all" if retry_failed else "due" if background else "left")
     if done is None:
         note("Another drain is at work; it takes in what lies in the spool.")
         return

@@ -21,9 +21,10 @@ from reflector.hooks.injection import write_injection
 from reflector.hooks.spool import Delivery
 from reflector.ledger.store import Ledger
 from reflector.project import Project
-from reflector.reflection.backends import backend_named
+from reflector.reflection.backends import backend_of
+from reflector.reflection.gate import Gate
 from reflector.reflection.intake import Source, Taken, WindowMode, safe_id, take_in
-from reflector.reflection.runner import Reflected, Runner
+from reflector.reflection.runner import Reflected, Retry, Runner
 
 #: Events in the middle of a turn, should somebody register the hook for them: a window ends with none of these.
 _MID_TURN = frozenset(
@@ -65,8 +66,7 @@ class Road:
         self._rendered = False
         self.notes: list[str] = []
         self.reflected: list[Reflected] = []
-        backend = backend_named(project.config.backend)
-        self.runner = Runner(ledger, backend, max_attempts=project.config.max_attempts)
+        self.runner = runner_of(project, ledger)
 
     def take(self, source: Source, *, window: WindowMode = "new") -> Taken:
         """Record a window; its reflection follows with `finish`.
@@ -78,11 +78,10 @@ class Road:
             self.finish()
         return take_in(self.ledger, source, window=window)
 
-    def finish(self, *, retry_failed: bool = False) -> list[Reflected]:
-        """Finish what is pending; `reflected` gathers it as well."""
-        finished = self.runner.finish_pending(retry_failed=retry_failed)
-        self.reflected += finished
-        return finished
+    def finish(self, *, retry: Retry = "due") -> None:
+        """Finish what is pending, into `reflected`. A model is asked by `ask_model`, without the project's lock."""
+        if not self.runner.backend.is_model:
+            self.reflected += self.runner.finish_pending(retry=retry)
 
     def write(self) -> None:
         """Take in edits of playbook.json, write it, and render the text that the start hook prints.
@@ -114,7 +113,7 @@ def open_road(project: Project, *, wait: bool = True) -> Iterator[Road | None]:
     Raises LedgerError, PlaybookRefused and ConfigError.
     """
     state = project.make_state_dir()
-    with spool.drain_lock(state, wait=wait) as held:
+    with spool.held(state, "drain.lock", wait=wait) as held:
         if not held:
             yield None
             return
@@ -129,30 +128,82 @@ def drain(
     project: Project,
     *,
     wait: bool = False,
-    retry_failed: bool = False,
+    retry: Retry = "due",
     progress: Callable[[Delivery], None] | None = None,
 ) -> Drained | None:
     """Take in the spool and finish what is pending; None when another process is at it and `wait` is False.
 
+    `retry` says which failed reflections are tried again; "all" tries failed deliveries again as well.
     Raises LedgerError (the delivery stays in the spool), PlaybookRefused, ConfigError.
     """
     done = Drained()
+    is_model = False
+    round_ = retry
     again = True
     while again:
         with open_road(project, wait=wait) as road:
             if road is None:
                 # Whoever holds the lock looks into the spool once more after letting go of it.
                 return done if done.taken or done.empty or done.failed else None
-            _drain_once(road, done, retry_failed=retry_failed, progress=progress)
-        retry_failed = False
+            is_model = road.runner.backend.is_model
+            _drain_once(road, done, retry=round_, progress=progress)
+        round_ = "due"
         again = bool(spool.pending_for(project.root))
+    if is_model:
+        asked = ask_model(project, retry=retry, wait=wait)
+        done.reflected += asked.reflected
+        done.notes += asked.notes
     return done
 
 
-def _drain_once(road: Road, done: Drained, *, retry_failed: bool, progress: Callable[[Delivery], None] | None) -> None:
+def runner_of(project: Project, ledger: Ledger) -> Runner:
+    """The runner that a project's settings ask for. Raises ConfigError."""
+    return Runner(
+        ledger,
+        backend_of(project.config, project.root),
+        gate=Gate(project.config, project.root),
+        max_attempts=project.config.max_attempts,
+    )
+
+
+def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True, runner: Runner | None = None) -> Drained:
+    """Finish what is pending with a model, each window tried once, while others may use the project.
+
+    Whoever finds another process at it leaves the windows to it. When the API cannot be reached or refuses us, the
+    other windows wait for a later drain. Raises as `drain` does.
+    """
+    done = Drained()
+    tried: set[str] = set()
+    while True:
+        with spool.held(project.make_state_dir(), "model.lock", wait=wait) as held, project.open_ledger() as ledger:
+            if not held:
+                return done
+            runner = runner or runner_of(project, ledger)
+            runner.ledger = ledger
+            open_ = [window for window in ledger.open_windows() if window.event_id not in tried]
+            for window in open_:
+                tried.add(window.event_id)
+                if not runner.is_due(window, retry):
+                    continue
+                reflected = runner.finish(window)
+                done.reflected.append(reflected)
+                if reflected.outcome == "failed" and reflected.detail.startswith(("transport:", "request:")):
+                    tried.update(other.event_id for other in open_)
+                    break
+        if not open_:
+            break
+    if done.reflected:
+        with open_road(project) as road:
+            assert road is not None  # it waited
+            road.write()
+            done.notes += road.notes
+    return done
+
+
+def _drain_once(road: Road, done: Drained, *, retry: Retry, progress: Callable[[Delivery], None] | None) -> None:
     folder = road.project.spool_dir
     spool.sweep(folder)
-    if retry_failed:
+    if retry == "all":
         spool.retry_failed(folder)
         if kept := fallback_state():
             spool.retry_failed(Path(kept) / "spool")
@@ -162,7 +213,7 @@ def _drain_once(road: Road, done: Drained, *, retry_failed: bool, progress: Call
             if progress is not None:
                 progress(delivery)
             _take_delivery(road, delivery, done)
-    road.finish(retry_failed=retry_failed)
+    road.finish(retry=retry)
     road.write()
     done.reflected += road.reflected
     done.notes += road.notes
@@ -242,13 +293,12 @@ def is_untouched(project: Project) -> bool:
 def refresh(project: Project) -> list[str]:
     """Take in what lies ready before a question is answered, unless another process is at it.
 
-    Only deliveries and edits: what a model would be asked for waits for the drain. Returns what the user should
-    be told.
+    What a model would be asked waits for the drain. Returns what the user should be told.
     """
     done = Drained()
     with open_road(project, wait=False) as road:
         if road is None:
             return []
-        if project.config.backend == "rules" and spool.pending_for(project.root):
-            _drain_once(road, done, retry_failed=False, progress=None)
+        if spool.pending_for(project.root):
+            _drain_once(road, done, retry="due", progress=None)
         return [*road.notes, *(f"{where}: {error}; kept in the spool" for where, error in done.failed)]

@@ -326,7 +326,7 @@ def start_drain(project: str) -> None:
     """Start `reflector drain` in a session of its own, holding nothing of ours open. Raises OSError."""
     if environment("REFLECTOR_NO_SPAWN") == "1" or not sys.executable:
         return
-    command = [sys.executable, "-I", "-m", "reflector", "--project", project, "drain"]
+    command = [sys.executable, "-I", "-m", "reflector", "--project", project, "drain", "--background"]
     try:
         null = system.open("/dev/null", system.O_RDWR)
         # The agent waits for the end of every pipe it gave us, whoever holds it.

@@ -23,11 +23,10 @@ from reflector.hooks import fast
 from reflector.playbook.bullet import Bullet, best_first
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import SECTIONS
-from reflector.resources import resource_dir
+from reflector.reflection.prompts import fill, find_template
 
 #: Characters of stdout, counted as the agent's JavaScript counts them (UTF-16 code units).
 LIMIT = 9_500
-PLACEHOLDER = "{key_points}"
 #: The client's own markup: a bullet must not pose as it.
 _REMINDER = re.compile(r"<(?=/?system-reminder)", re.IGNORECASE)
 
@@ -43,21 +42,14 @@ class Injection:
 
 
 def template(project: Path) -> str:
-    """The project's own template, else the user's, else the packaged one.
+    """The text of the playbook's template in force.
 
-    Raises ValueError where the template lacks the placeholder, has it twice, or would be taken for JSON.
+    Raises ValueError where the template cannot be used, or would be taken for JSON.
     """
-    own = (project / ".claude/reflector/prompts/playbook.txt", Path(fast.user_template()))
-    path = next((path for path in own if path.is_file()), resource_dir("prompts") / "playbook.txt")
-    try:
-        text = path.read_text("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 at byte {error.start}") from None
-    if text.count(PLACEHOLDER) != 1:
-        raise ValueError(f"{path}: holds {PLACEHOLDER} {text.count(PLACEHOLDER)} times; it must stand there once")
-    if text.lstrip().startswith("{") and not text.lstrip().startswith(PLACEHOLDER):
-        raise ValueError(f"{path}: begins with '{{'; Claude Code would take the text for JSON and refuse it")
-    return text
+    found = find_template("playbook.txt", project)
+    if found.text.lstrip().startswith("{{"):
+        raise ValueError(f"{found.path}: begins with '{{'; Claude Code would take the text for JSON and refuse it")
+    return found.text
 
 
 def render(bullets: Iterable[Bullet], form: str) -> Injection:
@@ -69,7 +61,7 @@ def render(bullets: Iterable[Bullet], form: str) -> Injection:
     ranked = sorted(bullets, key=best_first)
     if not ranked:
         return Injection("", "", 0, 0)
-    room = LIMIT - len(_as_json("")) - _cost(form.replace(PLACEHOLDER, "")) - _cost(_left_out(len(ranked)))
+    room = LIMIT - len(_as_json("")) - _cost(fill(form, {"key_points": ""})) - _cost(_left_out(len(ranked)))
     sections: dict[str, list[str]] = {}
     for bullet in ranked:
         line = _REMINDER.sub("&lt;", bullet.line)
@@ -83,7 +75,7 @@ def render(bullets: Iterable[Bullet], form: str) -> Injection:
         raise ValueError(f"the playbook template leaves no room for a bullet within {LIMIT} characters: shorten it")
     blocks = [f"## {SECTIONS[section]}\n" + "\n".join(lines) for section, lines in sections.items()]
     points = "\n\n".join(blocks) + _left_out(len(ranked) - shown)
-    text = form.replace(PLACEHOLDER, points).rstrip("\n") + "\n"
+    text = fill(form, {"key_points": points}).rstrip("\n") + "\n"
     return Injection(text, _as_json(text), shown, len(ranked) - shown)
 
 

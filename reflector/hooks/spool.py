@@ -9,6 +9,7 @@ The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled b
     .gitignore              `*`: nothing in here belongs in a repository
     injection.txt           the rendered playbook: a stamp, the JSON form in one line, the text
     drain.lock, drain.turn  held by the process that takes the spool in, and by the one that is about to
+    model.lock              held by the process that asks a model
     spool/<name>.json       one delivery each, oldest first by name: `<time_ns>-<pid>-<n>`
     spool/waiting/          the newest Stop of each session; a stop is not an end
     spool/broken/           payloads that could not be understood, verbatim
@@ -88,7 +89,7 @@ class Counts:
 def pending_for(project: Path) -> list[Delivery]:
     """A project's deliveries to take in, oldest first: its own, and those kept with the user meanwhile.
 
-    As `pending` does, it moves records that cannot be read; call it under `drain_lock`.
+    As `pending` does, it moves records that cannot be read; call it under `drain.lock`.
     """
     own, kept = Path(fast.state_folder(str(project))), fallback_state()
     found = pending(own / "spool")
@@ -100,7 +101,7 @@ def pending_for(project: Path) -> list[Delivery]:
 def pending(spool_dir: Path) -> list[Delivery]:
     """The deliveries to take in, oldest first.
 
-    A record that cannot be read is moved to `broken/`, so call this under `drain_lock`.
+    A record that cannot be read is moved to `broken/`, so call this under `drain.lock`.
     """
     return _read_all(spool_dir)
 
@@ -250,14 +251,15 @@ def sweep(spool_dir: Path, *, now: float | None = None) -> tuple[int, int]:
 
 
 @contextmanager
-def drain_lock(state_dir: Path, *, wait: bool) -> Iterator[bool]:
-    """Hold the one lock under which a spool is taken in; yields whether it is held.
+def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
+    """Hold one of the project's locks; yields whether it is held.
 
-    A drain that does not wait may leave at once when the lock is taken, provided that the holder looks
-    into the spool once more after it let go: a delivery is on disk before its drain asks for the lock.
+    Under `drain.lock` the spool is taken in and playbook.json is written, under `model.lock` a model is asked. Who
+    does not wait may leave at once when the lock is taken, provided that the holder looks for work once more after
+    it let go: a delivery is on disk before its drain asks for the lock.
     """
     state_dir.parent.mkdir(parents=True, exist_ok=True)
-    path = f"{fast.private_folder(str(state_dir))}/drain.lock"
+    path = f"{fast.private_folder(str(state_dir))}/{name}"
     fd = os.open(path, os.O_RDWR | os.O_CREAT | fast.NO_FOLLOW, 0o600)
     try:
         held = _lock(fd, wait=wait)

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.names import SECTIONS, section_slug
-from reflector.resources import resource_dir
+from reflector.playbook.names import section_slug
+from reflector.playbook.sections import sections_text
+from reflector.reflection.prompts import fill, load_template
 
-_PLACEHOLDER = "{key_points}"
 _log = logging.getLogger("reflector")
 
 
@@ -27,19 +27,19 @@ def format_playbook(playbook: dict[str, Any], template: str | None = None) -> st
 
     Sections stand in canonical order under `## TITLE`, a blank line between them; empty ones are left out, and
     entries under unknown titles stand under OTHERS. Without any bullet the result is "", so that nobody is
-    asked to cite what is not there. `template` is the packaged prompts/playbook.txt unless given.
+    asked to cite what is not there. `template` is that of `load_template("playbook.txt")` unless given.
     """
-    lines: dict[str, list[str]] = {slug: [] for slug in SECTIONS}
-    for title, entry in _entries(playbook):
-        name, text = str(entry.get("name", "")), str(entry.get("text", ""))
-        bullet = Bullet(name, section_slug(title), text, entry.get("helpful", 0), entry.get("harmful", 0))
-        lines[bullet.section].append(bullet.line)
-    sections = [f"## {SECTIONS[slug]}\n" + "\n".join(found) for slug, found in lines.items() if found]
+    sections = sections_text(bullets_of(playbook))
     if not sections:
         return ""
-    if template is None:
-        template = (resource_dir("prompts") / "playbook.txt").read_text("utf-8")
-    return template.replace(_PLACEHOLDER, "\n\n".join(sections))
+    return fill(load_template("playbook.txt") if template is None else template, {"key_points": sections})
+
+
+def bullets_of(playbook: dict[str, Any]) -> Iterator[Bullet]:
+    """Everything in the playbook that has the form of a bullet; what it lacks is empty or 0."""
+    for title, entry in _entries(playbook):
+        name, text = str(entry.get("name", "")), str(entry.get("text", ""))
+        yield Bullet(name, section_slug(title), text, entry.get("helpful", 0), entry.get("harmful", 0))
 
 
 def apply_bullet_tags(playbook: dict[str, Any], bullet_tags: list[dict[str, Any]]) -> dict[str, Any]:

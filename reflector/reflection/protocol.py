@@ -24,12 +24,14 @@ class Request:
     playbook   the live bullets, canonical order
     cited      known names cited in the window, in order of first appearance
     messages   call it for a fresh stream of the window's messages, oldest first, bounded each
+    allowance  most tokens that all answers to this request may take, None for no limit
     """
 
     session_id: str
     playbook: tuple[Bullet, ...]
     cited: tuple[str, ...]
     messages: Callable[[], Iterable[Message]]
+    allowance: int | None = None
 
     @property
     def mode(self) -> Mode:
@@ -43,6 +45,8 @@ class Answer:
 
     prompt_sha256 / template_sha256 identify what was asked; None where there was no prompt.
     meta holds what is not deterministic: tokens, latency, cost, request ids.
+    parts says in how many parts the window has to be judged; each has an answer of its own.
+    left_out says what was cut from the window to make it fit, by kind; empty where nothing was.
     """
 
     text: str
@@ -50,22 +54,39 @@ class Answer:
     prompt_sha256: str | None = None
     template_sha256: str | None = None
     meta: Mapping[str, object] = field(default_factory=dict)
+    parts: int = 1
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 class BackendError(Exception):
-    """A reflection could not be had. `stage` names where (request, transport, answer), `attempts` how often."""
+    """A reflection could not be had.
 
-    def __init__(self, message: str, *, stage: str, attempts: int = 1) -> None:
+    stage     where: template, request, transport or answer
+    attempts  how many requests were made for it
+    final     True where asking again would end the same way
+    """
+
+    def __init__(self, message: str, *, stage: str, attempts: int = 1, final: bool = False) -> None:
         super().__init__(message)
         self.stage = stage
         self.attempts = attempts
+        self.final = final
 
 
 class Backend(Protocol):
-    """`name` stands in events and configuration; `answer` may raise `BackendError` and nothing else."""
+    """Who judges a window.
 
-    name: str
+    name     stands in events and configuration
+    is_model True where an answer costs time and money: the gate's budgets hold, nobody waits for it under a
+             project's lock, and a window without citations may be judged as well
+    """
 
-    def answer(self, request: Request) -> Answer:
-        """Judge one window."""
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def is_model(self) -> bool: ...
+
+    def answer(self, request: Request, part: int = 1) -> Answer:
+        """Judge one part of a window, from 1; most windows have one. May raise `BackendError` and nothing else."""
         ...

@@ -1,35 +1,43 @@
 """Reflecting on recorded windows: gate, backend, answer, tags.
 
 Invariant: an answer is in the ledger before anybody reads it. A reflection goes session.recorded →
-reflection.answered → reflection.completed with its tags, each step one transaction, and can be taken up
-after a crash at any of them without asking the backend again. The backend is called between
-transactions, never inside one, and whatever it does ends as an event: the runner raises for the ledger only.
+reflection.answered (one for each part of a long window) → reflection.completed with its tags, each step one
+transaction, and can be taken up after a crash at any of them without asking again for what was answered. The
+backend is called between transactions, never inside one, and whatever it does ends as an event: the runner raises
+for the ledger only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
+from reflector.config import Config
 from reflector.ledger import event as ev
 from reflector.ledger.canonical import NotCanonical
-from reflector.ledger.event import Event, NewEvent, identity
-from reflector.ledger.store import BulletRow, Ledger, WindowRow
-from reflector.reflection.answers import PARSER_VERSION, ParsedTag, parse_answer
-from reflector.reflection.protocol import Answer, Backend, BackendError, Request
-from reflector.reflection.redaction import clean, quote, redact
+from reflector.ledger.event import Event
+from reflector.ledger.store import Ledger, WindowRow
+from reflector.reflection import facts
+from reflector.reflection.facts import reflection_id_of
+from reflector.reflection.gate import Gate
+from reflector.reflection.protocol import Backend, BackendError, Request
+from reflector.reflection.redaction import quote
 from reflector.reflection.window import still_carried, window_messages
 from reflector.transcripts.source import UnknownTranscript
 
+if TYPE_CHECKING:
+    from reflector.reflection.answers import Parsed
+
 #: A failed reflection waits this long before it is tried again, twice as long after each further failure.
 BACKOFF = timedelta(minutes=1)
-MAX_ANSWER = 4_000_000
-_VERDICTS = frozenset({"helpful", "harmful", "neutral"})
 
 Outcome = Literal["completed", "skipped", "failed", "waiting"]
+#: Which failed reflections are tried: those whose backoff is over, all that have attempts left, or simply all.
+Retry = Literal["due", "left", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,205 +49,169 @@ class Reflected:
     detail: str = ""
 
 
-def reflection_id_of(window_id: str, backend: str) -> str:
-    """The id of a backend's reflection on a window: the same for every attempt."""
-    return identity("reflection", window_id, backend)
-
-
 class Runner:
     """Finishes open windows of one ledger with one backend."""
 
-    def __init__(self, ledger: Ledger, backend: Backend, *, max_attempts: int = 5) -> None:
+    def __init__(self, ledger: Ledger, backend: Backend, *, gate: Gate | None = None, max_attempts: int = 5) -> None:
         self.ledger = ledger
         self.backend = backend
+        self.gate = Gate(Config(), Path(), {}) if gate is None else gate
         self.max_attempts = max_attempts
 
-    def finish_pending(self, *, retry_failed: bool = False) -> list[Reflected]:
-        """Finish every open window, oldest first; those that failed lately wait for their backoff."""
+    def finish_pending(self, *, retry: Retry = "due") -> list[Reflected]:
+        """Finish every open window, oldest first."""
         return [
-            self.finish(window) if retry_failed or self._is_due(window) else Reflected(window.event_id, "waiting")
+            self.finish(window) if self.is_due(window, retry) else Reflected(window.event_id, "waiting")
             for window in self.ledger.open_windows()
         ]
 
-    def _is_due(self, window: WindowRow) -> bool:
-        if window.state != "failed":
+    def is_due(self, window: WindowRow, retry: Retry = "due") -> bool:
+        """Whether an open window would be tried now."""
+        if window.state != "failed" or retry == "all":
             return True
         if window.attempts >= self.max_attempts:
             return False
-        since = datetime.fromisoformat(window.changed_at)
-        wait: timedelta = BACKOFF * 2 ** (window.attempts - 1)
-        return datetime.now(UTC) - since >= wait
+        return retry == "left" or datetime.now(UTC) >= next_try(window)
 
-    def finish(self, window: WindowRow) -> Reflected:
-        """Take one window through the steps it still lacks."""
+    def finish(self, window: WindowRow, *, forced: bool = False) -> Reflected:
+        """Take one window through the steps it still lacks; a forced one goes past the gate."""
         recorded = self.ledger.event(window.event_id)
         if recorded is None or recorded.data is None:
-            return self._failed(window, None, "window", "the session's event was redacted before it was judged")
-        reflection_id = reflection_id_of(window.event_id, self.backend.name)
-        answered = self._answer_of(window, reflection_id)
-        if answered is not None:
-            return self._complete(window, recorded, answered)
-        rows = self.ledger.rows()
-        live = {row.name: row for row in rows if row.status == "live"}
+            return self._failed(window, "window", "the session's event was redacted before it was judged")
+        iteration, answers = self._answers(window)
+        while (parts := _parts(answers)) is None or len(answers) < parts:
+            asked = self._ask(window, recorded, iteration, len(answers) + 1, forced=forced)
+            if isinstance(asked, Reflected):
+                return asked
+            answers.append(asked)
+        return self._complete(window, recorded, answers)
+
+    def request(self, recorded: Event, *, allowance: int | None = None) -> Request:
+        """What a backend is asked about a recorded window. `recorded` must not be redacted."""
+        data = recorded.data or {}
+        live = {row.name: row for row in self.ledger.rows() if row.status == "live"}
         carried = still_carried(self.ledger, recorded)
-        cited = tuple(name for name in dict.fromkeys([*carried, *recorded.data["cited"]]) if name in live)
-        closed = self._closed(cited, live)
-        if closed:
-            return self._skip(window, recorded, closed)
-        request = Request(
+        return Request(
             session_id=recorded.session_id or "",
             playbook=tuple(row.bullet for row in live.values()),
-            cited=cited,
+            cited=tuple(name for name in dict.fromkeys([*carried, *data["cited"]]) if name in live),
             messages=partial(window_messages, self.ledger, recorded, carried),
+            allowance=allowance,
         )
-        try:
-            answer = self.backend.answer(request)
-        except (OSError, UnknownTranscript) as error:
-            return self._failed(window, recorded, "transcript", str(error))
-        except BackendError as error:
-            return self._failed(window, recorded, error.stage, str(error), error.attempts)
-        except Exception as error:  # noqa: BLE001  a backend's bug is a recorded failure, never a lost session
-            return self._failed(window, recorded, "backend", f"{type(error).__name__}: {error}")
-        try:
-            event = self._answered_event(window, recorded, request, answer)
-            self.ledger.append([event])
-        except NotCanonical as error:
-            return self._failed(window, recorded, "answer", str(error))
-        stored = self.ledger.event(event.event_id)
-        assert stored is not None  # it was appended above
-        return self._complete(window, recorded, stored)
 
-    def _closed(self, cited: Sequence[str], live: Mapping[str, BulletRow]) -> str | None:
-        """Why the gate is closed, or None. `rules` judges citations only; a model could learn from the rest."""
-        if not live:
-            return "the playbook is empty"
-        if not cited:
-            return "the window cites nothing"
-        return None
-
-    def _answer_of(self, window: WindowRow, reflection_id: str) -> Event | None:
+    def _answers(self, window: WindowRow) -> tuple[int, list[Event]]:
+        """(iteration, its answers so far): the last one, or the next where the last could not be read."""
         if window.state == "pending":
-            return None
-        answers = [
+            return 1, []
+        reflection_id = reflection_id_of(window.event_id, self.backend.name)
+        found = [
             event
             for event in self.ledger.targeting(window.event_id)
-            if event.type == ev.REFLECTION_ANSWERED and event.reflection_id == reflection_id
+            if event.reflection_id == reflection_id and event.type in (ev.REFLECTION_ANSWERED, ev.REFLECTION_FAILED)
         ]
-        return answers[-1] if answers else None
+        answers = [event for event in found if event.type == ev.REFLECTION_ANSWERED]
+        if not answers:
+            return 1, []
+        last = int((answers[-1].data or {}).get("iteration", 1))
+        if self.backend.is_model and _is_unreadable(found[-1]):
+            # The same parser would fail again: the model is asked once more.
+            return last + 1, []
+        return last, [event for event in answers if event.data is None or event.data["iteration"] == last]
 
-    def _answered_event(self, window: WindowRow, recorded: Event, request: Request, answer: Answer) -> NewEvent:
-        reflection_id = reflection_id_of(window.event_id, self.backend.name)
-        return NewEvent(
-            ev.REFLECTION_ANSWERED,
-            identity(ev.REFLECTION_ANSWERED, reflection_id, 1),
-            {
-                "mode": request.mode,
-                "backend": self.backend.name,
-                "model": answer.model,
-                "prompt_sha256": answer.prompt_sha256,
-                "template_sha256": answer.template_sha256,
-                "answer": redact(_storable(answer.text[:MAX_ANSWER])),
-                "iteration": 1,
-            },
-            actor=self.backend.name,
-            session_id=recorded.session_id,
-            reflection_id=reflection_id,
-            target_id=window.event_id,
-            meta=answer.meta,
+    def _ask(self, window: WindowRow, recorded: Event, iteration: int, part: int, *, forced: bool) -> Event | Reflected:
+        """One part's answer, appended."""
+        request = self.request(recorded)
+        gate = self.gate.check(
+            self.ledger,
+            recorded,
+            cited=bool(request.cited),
+            live=bool(request.playbook),
+            is_model=self.backend.is_model,
+            forced=forced,
         )
+        if isinstance(gate, str):
+            self.ledger.append([facts.skipped(recorded, self.backend.name, gate)])
+            return Reflected(window.event_id, "skipped", gate)
+        request = self.request(recorded, allowance=gate.allowance)
+        try:
+            answer = self.backend.answer(request, part)
+        except (OSError, UnknownTranscript) as error:
+            return self._failed(window, "transcript", str(error))
+        except BackendError as error:
+            return self._failed(window, error.stage, str(error), error.attempts, final=error.final)
+        except Exception as error:  # noqa: BLE001  a backend's bug is a recorded failure, never a lost session
+            return self._failed(window, "backend", f"{type(error).__name__}: {error}")
+        try:
+            event = facts.answered(recorded, self.backend.name, request, answer, iteration, part)
+            self.ledger.append([event])
+        except NotCanonical as error:
+            return self._failed(window, "answer", str(error))
+        stored = self.ledger.event(event.event_id)
+        assert stored is not None  # it was appended above
+        return stored
 
-    def _complete(self, window: WindowRow, recorded: Event, answered: Event) -> Reflected:
-        if answered.data is None:
-            return self._failed(window, recorded, "answer", "the answer was redacted before it was read")
-        parsed = parse_answer(answered.data["answer"])
+    def _complete(self, window: WindowRow, recorded: Event, answers: Sequence[Event]) -> Reflected:
+        texts = [answer.data["answer"] for answer in answers if answer.data is not None]
+        if len(texts) < len(answers):
+            return self._failed(window, "answer", "the answer was redacted before it was read")
+        # Of a window that cites nothing there is no answer to read, and most cite nothing.
+        from reflector.reflection.answers import PARSER_VERSION
+
+        parsed = read_answers(texts)
         if parsed.failed:
             reason = "; ".join(parsed.problems) or "the answer holds no JSON object"
-            return self._failed(window, recorded, "parse", reason)
-        reflection_id = answered.reflection_id or ""
+            if answers[-1].meta.get("stop_reason") == "refusal":
+                # A model that declined once declines the same question again.
+                return self._failed(window, "answer", "the model declined to answer", final=True)
+            return self._failed(window, "parse", reason, parser=PARSER_VERSION)
+        reflection_id = answers[-1].reflection_id or ""
         status = {row.name: row.status for row in self.ledger.rows()}
-        tags = parsed.tags
-        completed = NewEvent(
-            ev.REFLECTION_COMPLETED,
-            identity(ev.REFLECTION_COMPLETED, reflection_id),
-            {
-                "analysis": parsed.analysis,
-                "rationales": [{"index": tag.index, "rationale": tag.rationale} for tag in tags if tag.rationale],
-                "parser": PARSER_VERSION,
-                "strategy": parsed.strategy,
-                "problems": list(parsed.problems),
-                "backend": self.backend.name,
-                "model": answered.data["model"],
-            },
-            actor=self.backend.name,
-            session_id=recorded.session_id,
-            reflection_id=reflection_id,
-            target_id=window.event_id,
-        )
-        tagged = [_tag_event(tag, status, reflection_id, recorded, self.backend.name) for tag in tags]
-        self.ledger.append([completed, *tagged])
-        counted = [f"{e.data['name']} {e.data['tag']}" for e in tagged if e.data["disposition"] == "counted"]
+        events = facts.completed(recorded, reflection_id, parsed, PARSER_VERSION, answers[-1], status)
+        self.ledger.append(events)
+        counted = [f"{e.data['name']} {e.data['tag']}" for e in events if e.data.get("disposition") == "counted"]
         return Reflected(window.event_id, "completed", ", ".join(counted))
 
-    def _skip(self, window: WindowRow, recorded: Event, reason: str) -> Reflected:
-        event = NewEvent(
-            ev.REFLECTION_SKIPPED,
-            identity(ev.REFLECTION_SKIPPED, window.event_id),
-            {"reason": reason, "trigger": recorded.data["trigger"] if recorded.data else None},
-            actor=self.backend.name,
-            session_id=recorded.session_id,
-            target_id=window.event_id,
-        )
-        self.ledger.append([event])
-        return Reflected(window.event_id, "skipped", reason)
-
     def _failed(
-        self, window: WindowRow, recorded: Event | None, stage: str, message: str, attempts: int = 1
+        self,
+        window: WindowRow,
+        stage: str,
+        message: str,
+        attempts: int = 1,
+        *,
+        final: bool = False,
+        parser: int | None = None,
     ) -> Reflected:
-        text = quote(message, 500)
-        reflection_id = reflection_id_of(window.event_id, self.backend.name)
-        event = NewEvent(
-            ev.REFLECTION_FAILED,
-            identity(ev.REFLECTION_FAILED, reflection_id, window.attempts + 1),
-            {"stage": clean(stage, 40), "message": text, "attempts": attempts, "backend": self.backend.name},
-            actor=self.backend.name,
-            session_id=recorded.session_id if recorded else window.session_id,
-            reflection_id=reflection_id,
-            target_id=window.event_id,
-        )
+        more = {} if parser is None else {"parser": parser}
+        event = facts.failed(window, self.backend.name, stage, message, attempts=attempts, final=final, more=more)
         self.ledger.append([event])
-        return Reflected(window.event_id, "failed", f"{stage}: {text}")
+        return Reflected(window.event_id, "failed", f"{stage}: {quote(message, 500)}")
 
 
-def _tag_event(tag: ParsedTag, status: Mapping[str, str], reflection_id: str, recorded: Event, actor: str) -> NewEvent:
-    data: dict[str, Any] = {
-        "index": tag.index,
-        "name": tag.name,
-        "tag": tag.tag,
-        "disposition": _disposition(tag, status),
-    }
-    return NewEvent(
-        ev.BULLET_TAGGED,
-        identity(ev.BULLET_TAGGED, reflection_id, tag.index),
-        data,
-        actor=actor,
-        session_id=recorded.session_id,
-        reflection_id=reflection_id,
-    )
+def read_answers(texts: Sequence[str]) -> Parsed:
+    """What the answers to a window's parts say together."""
+    from reflector.reflection.answers import parse_answer
+
+    if len(texts) == 1:
+        return parse_answer(texts[0])
+    from reflector.reflection.merging import merge_parts
+
+    return merge_parts([parse_answer(text) for text in texts])
 
 
-def _disposition(tag: ParsedTag, status: Mapping[str, str]) -> str:
-    """What becomes of a tag: only `counted` counts, the rest is kept as a fact."""
-    if tag.malformed is not None or tag.name is None:
-        return "malformed"
-    if tag.tag not in _VERDICTS:
-        return "unknown_tag"
-    if tag.name not in status:
-        return "unknown_bullet"
-    if status[tag.name] != "live":
-        return "retired_bullet"
-    return "neutral" if tag.tag == "neutral" else "counted"
+def next_try(window: WindowRow) -> datetime:
+    """When a failed window's backoff is over."""
+    wait: timedelta = BACKOFF * 2 ** (window.attempts - 1)
+    return datetime.fromisoformat(window.changed_at) + wait
 
 
-def _storable(text: str) -> str:
-    """Text that has a canonical form: lone surrogates replaced."""
-    return text.encode("utf-8", "replace").decode()
+def _parts(answers: Sequence[Event]) -> int | None:
+    """How many answers a window needs, as the first of them tells; None before there is one."""
+    return int((answers[0].data or {}).get("parts", 1)) if answers else None
+
+
+def _is_unreadable(last: Event) -> bool:
+    """True for the failure of this very parser."""
+    from reflector.reflection.answers import PARSER_VERSION
+
+    data = last.data or {}
+    return last.type == ev.REFLECTION_FAILED and data.get("parser") == PARSER_VERSION

@@ -84,7 +84,7 @@ def test_the_hook_returns_while_its_drain_still_runs(project: Project, drains: D
     (seen,) = drains.started(1)  # and runs until it is released
     assert os.read(read, 1) == b""  # the agent's other pipes are closed too
     os.close(read)
-    assert seen["argv"] == ["--project", str(project.path), "drain"]
+    assert seen["argv"] == ["--project", str(project.path), "drain", "--background"]
     assert (seen["leader"], seen["cwd"], seen["isolated"]) == (True, "/", 1)
     streams = seen["open"]
     assert isinstance(streams, dict)

@@ -215,7 +215,7 @@ def test_a_spool_that_is_a_symlink_is_neither_read_nor_swept(project: Project) -
 
 
 def _hold(state: Path, held: multiprocessing.synchronize.Event, release: multiprocessing.synchronize.Event) -> None:
-    with spool.drain_lock(state, wait=True) as got:
+    with spool.held(state, "drain.lock", wait=True) as got:
         assert got
         held.set()
         release.wait(30)
@@ -227,10 +227,10 @@ def test_one_process_drains_at_a_time(project: Project) -> None:
     other = context.Process(target=_hold, args=(project.state, held, release))
     other.start()
     assert held.wait(30)
-    with spool.drain_lock(project.state, wait=False) as got:
+    with spool.held(project.state, "drain.lock", wait=False) as got:
         assert not got
     release.set()
-    with spool.drain_lock(project.state, wait=True) as got:
+    with spool.held(project.state, "drain.lock", wait=True) as got:
         assert got
     other.join(30)
     assert other.exitcode == 0
@@ -244,7 +244,7 @@ def test_the_lock_of_a_killed_drain_is_free(project: Project) -> None:
     assert held.wait(30)
     other.kill()
     other.join(30)
-    with spool.drain_lock(project.state, wait=False) as got:
+    with spool.held(project.state, "drain.lock", wait=False) as got:
         assert got
 
 
@@ -253,6 +253,6 @@ def test_the_lock_does_not_follow_a_symlink(project: Project) -> None:
     victim.write_text("mine")
     project.state.mkdir(parents=True)
     (project.state / "drain.lock").symlink_to(victim)
-    with pytest.raises(OSError, match=r"drain\.lock"), spool.drain_lock(project.state, wait=False):
+    with pytest.raises(OSError, match=r"drain\.lock"), spool.held(project.state, "drain.lock", wait=False):
         pass
     assert victim.read_text() == "mine"

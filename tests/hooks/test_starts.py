@@ -174,9 +174,10 @@ def test_the_projects_own_template_wins_over_the_users_and_a_change_shows_at_onc
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("nothing", "0 times"),
+        ("nothing", "is missing"),
         ("{key_points} {key_points}", "2 times"),
-        ('{"context": "{key_points}"}', "JSON"),
+        ('{{"context": "{key_points}"}}', "JSON"),
+        ("{context} {key_points}", "line 1: '{context}' is no placeholder"),
         ("x" * LIMIT + "{key_points}", "no room"),
     ],
 )
@@ -196,7 +197,7 @@ def test_a_template_that_cannot_work_is_an_error_for_the_writer_and_none_for_the
 
 def test_data_is_never_taken_for_a_format() -> None:
     text = "{0} {key_points} {__class__} %s \\1 {}"
-    rendered = render([Bullet("oth-001", "oth", text)], "{not_ours} {key_points} {}")
+    rendered = render([Bullet("oth-001", "oth", text)], "{{not_ours}} {key_points} {{}}")
     assert rendered.text == f"{{not_ours}} ## OTHERS\n[oth-001] helpful=0 harmful=0 :: {text} {{}}\n"
 
 

@@ -28,9 +28,10 @@ class Says:
 
     answers: list[str | Exception]
     name: str = "scripted"
+    is_model: bool = False
     asked: list[Request] = field(default_factory=list)
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request, part: int = 1) -> Answer:
         self.asked.append(request)
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
@@ -173,7 +174,7 @@ def test_whatever_a_backend_raises_is_recorded_and_tried_again(
     assert failed.data is not None
     assert (failed.data["stage"], failed.data["backend"]) == (stage, "scripted")
     assert [done.outcome for done in runner.finish_pending()] == ["waiting"]
-    assert [done.outcome for done in runner.finish_pending(retry_failed=True)] == ["completed"]
+    assert [done.outcome for done in runner.finish_pending(retry="all")] == ["completed"]
     assert counters(ledger)["pat-001"] == (1, 0)
 
 
@@ -198,7 +199,7 @@ def test_a_failed_window_waits_longer_each_time_and_then_for_its_user(
         asked.append(len(says.asked))
     # Each wait begins at the failure before it, which the ledger's own clock dated.
     assert asked == [1, 1, 2, 3, 3, 3, 3]
-    assert runner.finish_pending(retry_failed=True)[0].outcome == "failed"
+    assert runner.finish_pending(retry="all")[0].outcome == "failed"
     assert len(says.asked) == 4
 
 
@@ -209,7 +210,7 @@ def test_an_answer_that_cannot_be_read_is_kept_and_not_asked_for_again(
     says = Says(["I am sorry, I cannot judge this."])
     runner = Runner(ledger, says)
     assert runner.finish_pending()[0].outcome == "failed"
-    assert runner.finish_pending(retry_failed=True)[0].outcome == "failed"
+    assert runner.finish_pending(retry="all")[0].outcome == "failed"
     (answered,) = of_type(ledger, ev.REFLECTION_ANSWERED)
     assert answered.data is not None
     assert answered.data["answer"] == "I am sorry, I cannot judge this."
@@ -255,7 +256,7 @@ def test_a_transcript_that_is_gone_is_a_failure_that_names_it(
     ledger: Ledger, cites: Callable[..., None], tmp_path: Path
 ) -> None:
     class Reads(Says):
-        def answer(self, request: Request) -> Answer:
+        def answer(self, request: Request, part: int = 1) -> Answer:
             list(request.messages())
             return super().answer(request)
 

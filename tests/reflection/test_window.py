@@ -10,7 +10,7 @@ import pytest
 
 from reflector.ledger import event as ev
 from reflector.ledger.store import Ledger
-from reflector.reflection.backends import backend_named
+from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.intake import Source, WindowMode, take_in
 from reflector.reflection.protocol import Answer, BackendError, Request
 from reflector.reflection.runner import Runner
@@ -33,7 +33,7 @@ class Cut:
     def window(self, mode: WindowMode = "new", *, judge: bool = True) -> None:
         take_in(self.ledger, Source(self.session.write(self.path), "PreCompact"), window=mode)
         if judge:
-            Runner(self.ledger, backend_named("rules")).finish_pending(retry_failed=True)
+            Runner(self.ledger, RulesBackend()).finish_pending(retry="all")
 
     def counters(self, name: str = "pat-001") -> tuple[int, int]:
         return next((row.helpful, row.harmful) for row in self.ledger.rows() if row.name == name)
@@ -109,8 +109,9 @@ def test_the_earlier_records_are_read_with_the_carried_citations_only(cut: Cut) 
 
     class Looking:
         name = "rules"
+        is_model = False
 
-        def answer(self, request: Request) -> Answer:
+        def answer(self, request: Request, part: int = 1) -> Answer:
             messages = list(request.messages())
             seen.append([name for message in messages for name in citations_of(message)])
             assert len(messages) == len(cut.session.records)
@@ -150,8 +151,9 @@ def test_a_window_that_failed_is_not_judged_for_what_a_later_one_decided(cut: Cu
 
     class Down:
         name = "rules"
+        is_model = False
 
-        def answer(self, request: Request) -> Answer:
+        def answer(self, request: Request, part: int = 1) -> Answer:
             raise BackendError("connection refused", stage="transport")
 
     Runner(cut.ledger, Down()).finish_pending()
@@ -159,7 +161,7 @@ def test_a_window_that_failed_is_not_judged_for_what_a_later_one_decided(cut: Cu
     take_in(cut.ledger, Source(cut.session.write(cut.path), "PreCompact"))
     assert cut.carried() == [[], ["pat-001"], ["pat-001"]]
     (failed, later) = cut.ledger.open_windows()
-    runner = Runner(cut.ledger, backend_named("rules"))
+    runner = Runner(cut.ledger, RulesBackend())
     assert runner.finish(later).outcome == "completed"
     assert runner.finish(failed).outcome == "skipped"
     assert cut.counters() == (1, 0)
@@ -182,5 +184,5 @@ def test_a_bullet_that_was_removed_meanwhile_is_not_judged(cut: Cut) -> None:
     cut.window(judge=False)
     removed = {"name": "pat-001", "reason": "deleted", "into": None}
     cut.ledger.append([NewEvent(ev.BULLET_REMOVED, identity(ev.BULLET_REMOVED, "x"), removed, "human")])
-    (done,) = Runner(cut.ledger, backend_named("rules")).finish_pending()
+    (done,) = Runner(cut.ledger, RulesBackend()).finish_pending()
     assert (done.outcome, cut.counters()) == ("skipped", (0, 0))

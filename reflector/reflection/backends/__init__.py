@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from reflector.config import Config, ConfigError
 from reflector.reflection.protocol import Backend
 
 
-def backend_named(name: str) -> Backend:
-    """The backend of a name that the configuration accepted."""
-    if name == "rules":
+def backend_of(config: Config, project: Path | None = None, *, template: Path | None = None) -> Backend:
+    """The backend that a configuration names.
+
+    `template` is a file to ask a model with instead of the template in force. Raises ConfigError.
+    """
+    if config.backend == "rules":
         from reflector.reflection.backends.rules import RulesBackend
 
         return RulesBackend()
-    raise ValueError(f"{name!r} is not a backend")
+    if config.backend == "fixtures":
+        from reflector.reflection.backends.fixtures import FixturesBackend
+
+        if not config.fixtures.strip():
+            raise ConfigError('the backend fixtures needs a file: set fixtures, such as fixtures = "answers.jsonl"')
+        return FixturesBackend((project or Path()) / Path(config.fixtures.strip()).expanduser())
+    if config.backend == "anthropic":
+        from reflector.reflection.backends.anthropic.backend import AnthropicBackend
+        from reflector.reflection.backends.anthropic.settings import model_settings
+
+        return AnthropicBackend(model_settings(config), project, template, config.request_tokens)
+    raise ConfigError(f"{config.backend!r} is no backend")

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import re
+from typing import TYPE_CHECKING
 
 from reflector.reflection.protocol import Answer, Request
 from reflector.reflection.redaction import redact
-from reflector.reflection.rules.episode import Episode
-from reflector.reflection.rules.evidence import EvidenceReader
 from reflector.reflection.rules.table import VERSION
-from reflector.reflection.rules.verdicts import Judgement, judge, merge
+
+if TYPE_CHECKING:
+    from reflector.reflection.rules.episode import Episode
+    from reflector.reflection.rules.verdicts import Judgement
 
 _RATIONALE = 300
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]+")
@@ -24,9 +26,14 @@ class RulesBackend:
     """`answer` gives one tag per cited bullet of the playbook, in order of first citation."""
 
     name = "rules"
+    is_model = False
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request, part: int = 1) -> Answer:
         """Judges one window. Never raises for what the messages contain."""
+        # Most windows cite nothing and never come here: they need not wait for the rules' patterns.
+        from reflector.reflection.rules.evidence import EvidenceReader
+        from reflector.reflection.rules.verdicts import judge, merge
+
         bullets = {bullet.name: bullet for bullet in request.playbook}
         cited = [name for name in dict.fromkeys(request.cited) if name in bullets]
         judgements: dict[str, list[Judgement]] = {name: [] for name in cited}

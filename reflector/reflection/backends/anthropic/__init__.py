@@ -1,0 +1,1 @@
+"""Reflection by a Claude model, through Anthropic's own SDK."""

@@ -1,0 +1,79 @@
+"""What an answer cost, by the list prices of October 2026, in USD.
+
+Invariant: a cost is an estimate beside the token counts, which are the fact; it is None for a model that the
+table does not know. Source: Anthropic's pricing page, 2026-10-24. A longer prompt than `threshold` pays the
+model's second row for every token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one answer, as the API counted them; those read from and written to the cache are not in `input`."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+    @property
+    def total(self) -> int:
+        """Every token, whatever its price: what budgets count."""
+        return self.input + self.output + self.cache_read + self.cache_write
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Price:
+    """USD per million tokens; the cache is read at `read` times the input's price and written at 1.25 times."""
+
+    prefix: str
+    input: str
+    output: str
+    read: str = "0.1"
+    threshold: int = 0
+
+
+_PRICES = (
+    _Price("claude-haiku-5-5", "0.50", "2.50", threshold=100_000),
+    _Price("claude-haiku-5-5", "0.10", "0.50"),
+    _Price("claude-sonnet-5-5", "2", "10", read="0.05"),
+    _Price("claude-sonnet-5", "2", "10"),
+    _Price("claude-sonnet-4", "3", "15"),
+    _Price("claude-opus-5-5", "4", "20", read="0.05"),
+    _Price("claude-opus-5", "5", "25"),
+    _Price("claude-opus-4-1", "15", "75"),
+    _Price("claude-opus-4", "5", "25"),
+    _Price("claude-fable-5-1", "10", "50", read="0.025"),
+    _Price("claude-fable-5", "10", "50"),
+    _Price("claude-haiku-4", "1", "5"),
+)
+
+
+def cost(model: str, usage: Usage) -> Decimal | None:
+    """USD to six decimals, None for an unknown model."""
+    prompt = usage.input + usage.cache_read + usage.cache_write
+    for price in _PRICES:
+        if model.startswith(price.prefix) and prompt > price.threshold:
+            break
+    else:
+        return None
+    fresh = Decimal(price.input)
+    total = (
+        fresh * usage.input
+        + fresh * Decimal(price.read) * usage.cache_read
+        + fresh * Decimal("1.25") * usage.cache_write
+        + Decimal(price.output) * usage.output
+    )
+    return (total / 1_000_000).quantize(Decimal("0.000001"))

@@ -1,0 +1,117 @@
+"""The backend `fixtures`: recorded answers, looked up by what is asked.
+
+Invariant: a key depends on the session and the playbook's advice only: not on counters, paths, ids, models or
+prompts. So the answers recorded from one model replay on any machine, also after the counters moved.
+
+The file has a JSON object a line: `{"prompt_hash": <64 hex digits>, "completion": <text>}`, and where the window had
+several parts `"part"` and `"parts"`. Blank lines are skipped; of two lines with one key the last one counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from reflector.reflection.protocol import Answer, Backend, BackendError, Request
+from reflector.reflection.redaction import redact
+
+
+def request_sha256(request: Request, part: int = 1) -> str:
+    """Hex SHA-256 of the canonical request. Line ends are hashed as LF, so that a checkout cannot change it."""
+    digest = sha256()
+
+    def add(*values: object) -> None:
+        text = json.dumps(values, sort_keys=True, separators=(",", ":"))
+        digest.update(text.replace("\\r\\n", "\\n").encode() + b"\n")
+
+    add("reflect_session", 1, request.mode, part)
+    for bullet in request.playbook:
+        add(bullet.name, bullet.section, bullet.text)
+    add(list(request.cited))
+    for message in request.messages():
+        calls = [(call.name, dict(call.input)) for call in message.calls]
+        results = [(result.text, result.is_error) for result in message.results]
+        add(message.role, message.origin, message.text, calls, results)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class FixturesBackend:
+    """Answers from a file."""
+
+    path: Path
+    name: str = "fixtures"
+    is_model: bool = False
+
+    def answer(self, request: Request, part: int = 1) -> Answer:
+        """The recorded answer. Raises BackendError where the file is unreadable or has none."""
+        wanted = request_sha256(request, part)
+        found = _read(self.path).get(wanted)
+        if found is None:
+            raise BackendError(
+                f"{self.path} has no answer for this request ({wanted[:12]}…); record one with --record",
+                stage="fixtures",
+            )
+        parts = found.get("parts", 1)
+        return Answer(
+            text=found["completion"],
+            model=f"fixtures:{wanted[:12]}",
+            prompt_sha256=wanted,
+            parts=parts if isinstance(parts, int) and parts >= part else part,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A backend whose answers are written down as fixtures on their way."""
+
+    backend: Backend
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.backend.name
+
+    @property
+    def is_model(self) -> bool:
+        return self.backend.is_model
+
+    def answer(self, request: Request, part: int = 1) -> Answer:
+        """The backend's answer, recorded without secrets. Raises BackendError and OSError."""
+        answer = self.backend.answer(request, part)
+        line: dict[str, Any] = {"prompt_hash": request_sha256(request, part), "completion": redact(answer.text)}
+        if answer.parts > 1:
+            line |= {"part": part, "parts": answer.parts}
+        text = json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        with self.path.open("ab") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        return replace(answer, text=line["completion"])
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BackendError(f"the fixtures {path} cannot be read ({error})", stage="fixtures") from error
+    found: dict[str, dict[str, Any]] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+            key, completion = entry["prompt_hash"], entry["completion"]
+        except (ValueError, RecursionError, KeyError, TypeError):
+            key = completion = None
+        if not isinstance(key, str) or not isinstance(completion, str):
+            raise BackendError(
+                f'{path}, line {number}: is no fixture; each line is {{"prompt_hash": …, "completion": …}}',
+                stage="fixtures",
+            )
+        found[key] = entry
+    return found

@@ -1,0 +1,97 @@
+"""The reflector's question: template, playbook, transcript and cited IDs as one prompt.
+
+Invariant: a prompt fits its limit, and what stands in the data cannot leave it. Secrets are taken out before
+anything is sent, a bullet or a turn cannot close the tag it stands in, and the template is filled once. The same
+window, playbook and template give the same prompt, byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from reflector.reflection.prompts import Template
+from reflector.reflection.redaction import redact, visible
+from reflector.reflection.reduction import estimate_tokens, reduce_messages
+from reflector.transcripts.message import Message
+
+#: Room for the tags and for what an estimate of a whole differs from those of its parts, in tokens.
+_MARGIN = 500
+_LEAST_TRANSCRIPT = 2_000
+#: A tag of the packaged template, opened or closed.
+_TAG = re.compile(r"<(?=/?(?:playbook|session|cited_ids)\b)", re.IGNORECASE)
+
+
+class PromptTooLong(ValueError):
+    """The playbook and the template alone leave no room for a session within the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What is sent: `before` is the same for every session with this playbook (it is cached), `after` is not.
+
+    tokens    an estimate, never too low
+    parts     in how many parts the window is judged; this is one of them
+    left_out  what of this part was cut, by kind
+    """
+
+    before: str
+    after: str
+    template_sha256: str
+    tokens: int
+    parts: int = 1
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The whole prompt."""
+        return self.before + self.after
+
+    @property
+    def sha256(self) -> str:
+        """Hex digest of the whole prompt."""
+        return sha256(self.text.encode("utf-8", "replace")).hexdigest()
+
+    @property
+    def blocks(self) -> list[dict[str, Any]]:
+        """The content blocks of the one user message."""
+        return [
+            {"type": "text", "text": self.before, "cache_control": {"type": "ephemeral"}},
+            {"type": "text", "text": self.after},
+        ]
+
+
+def compose(
+    template: Template,
+    playbook: str,
+    cited: Sequence[str],
+    messages: Callable[[], Iterable[Message]],
+    limit: int,
+    *,
+    part: int = 1,
+    most_parts: int = 4,
+) -> Prompt:
+    """The prompt for one part of a window, within `limit` estimated tokens.
+
+    `playbook` is the bullets as text. Raises PromptTooLong.
+    """
+    values = {
+        "playbook": _TAG.sub("&lt;", redact(visible(playbook))),
+        "cited_ids": json.dumps(list(cited), ensure_ascii=False),
+        "transcript": "",
+    }
+    rest = estimate_tokens(template.fill(values)) + _MARGIN
+    if limit - rest < _LEAST_TRANSCRIPT:
+        raise PromptTooLong(
+            f"template and playbook take about {rest:,} of {limit:,} tokens, which leaves no room for a session; "
+            "raise request_tokens or prune the playbook"
+        )
+    reduced = reduce_messages(messages, frozenset(cited), limit - rest, part=part, most_parts=most_parts)
+    transcript = _TAG.sub("&lt;", redact(visible(json.dumps(list(reduced.turns), indent=2, ensure_ascii=False))))
+    before, after = template.split(values | {"transcript": transcript}, "transcript")
+    tokens = estimate_tokens(before) + estimate_tokens(after)
+    return Prompt(before, after, template.sha256, tokens, reduced.parts, reduced.left_out)

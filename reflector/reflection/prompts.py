@@ -1,0 +1,128 @@
+"""The prompt templates: found, checked, filled.
+
+Invariant: what is filled in is never read as a template. A placeholder is a word in braces, a literal brace is
+doubled (as `str.format` has it), and the filling goes over the template once, so braces in a transcript or a
+bullet are text like any other. A template that does not hold its placeholders is refused before anything is asked.
+
+A person's own file takes the place of the packaged one: `.claude/reflector/prompts/<name>` in the project,
+then `reflector/prompts/<name>` in the user's configuration folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from reflector.resources import resource_dir
+
+#: Placeholders of each template, each exactly once.
+PLACEHOLDERS = {
+    "playbook.txt": ("key_points",),
+    "reflector.txt": ("playbook", "transcript", "cited_ids"),
+}
+MAX_TEMPLATE = 256 * 1024
+_PART = re.compile(r"\{\{|\}\}|\{([^{}\n]*)\}|[{}]")
+
+
+class TemplateError(ValueError):
+    """A template that cannot be used; the text names the file, the place and the way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A template's text and where it stands."""
+
+    name: str
+    path: Path
+    text: str
+
+    @property
+    def sha256(self) -> str:
+        """Hex digest of the text: what an answer's event names as the template it was asked with."""
+        return sha256(self.text.encode()).hexdigest()
+
+    def fill(self, values: Mapping[str, str]) -> str:
+        """The text with each placeholder's value in its place."""
+        return fill(self.text, values)
+
+    def split(self, values: Mapping[str, str], at: str) -> tuple[str, str]:
+        """The filled text in two: up to the value of `at`, and from it on."""
+        before, after = self.text.split(f"{{{at}}}")
+        return fill(before, values), fill(f"{{{at}}}{after}", values)
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """A checked template's text with each placeholder's value in its place."""
+    return _PART.sub(lambda match: match[0][0] if match[1] is None else values[match[1]], text)
+
+
+def load_template(name: str, project: Path | None = None) -> str:
+    """The text of a prompt template, `playbook.txt` or `reflector.txt`: the project's own, the user's, or ours.
+
+    Literal braces in it are doubled. Raises TemplateError.
+    """
+    return find_template(name, project).text
+
+
+def find_template(name: str, project: Path | None = None) -> Template:
+    """The template in force, checked. Raises TemplateError."""
+    if name not in PLACEHOLDERS:
+        raise TemplateError(f"{name!r} is no prompt template; there are {', '.join(PLACEHOLDERS)}")
+    return read_template(name, next(path for path in _places(name, project) if path is not None))
+
+
+def read_template(name: str, path: Path) -> Template:
+    """The template `name` from a file of one's own, checked. Raises TemplateError."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_TEMPLATE + 1)
+    except OSError as error:
+        raise TemplateError(f"{path}: cannot be read ({error.strerror}); mend or remove it") from None
+    if len(raw) > MAX_TEMPLATE:
+        raise TemplateError(f"{path}: is longer than {MAX_TEMPLATE // 1024} KiB; shorten it")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TemplateError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
+    template = Template(name, path, text)
+    _check(template)
+    return template
+
+
+def user_prompts(environ: Mapping[str, str] | None = None) -> Path:
+    """The folder where a user keeps templates for all projects."""
+    environ = os.environ if environ is None else environ
+    base = environ.get("XDG_CONFIG_HOME", "")
+    if not base.startswith("/"):
+        base = (environ.get("HOME") or environ.get("USERPROFILE") or "") + "/.config"
+    return Path(base) / "reflector" / "prompts"
+
+
+def _places(name: str, project: Path | None) -> list[Path | None]:
+    own = [project / ".claude" / "reflector" / "prompts" / name] if project is not None else []
+    found = [path for path in [*own, user_prompts() / name] if path.is_file()]
+    return [*found, resource_dir("prompts") / name]
+
+
+def _check(template: Template) -> None:
+    wanted = PLACEHOLDERS[template.name]
+    found: list[str] = []
+    for match in _PART.finditer(template.text):
+        if match[0] in ("{{", "}}"):
+            continue
+        if match[1] in wanted:
+            found.append(match[1])
+            continue
+        line = template.text.count("\n", 0, match.start()) + 1
+        known = ", ".join(f"{{{name}}}" for name in wanted)
+        raise TemplateError(
+            f"{template.path}, line {line}: {match[0]!r} is no placeholder; write a literal brace twice, or use {known}"
+        )
+    for name in wanted:
+        if (count := found.count(name)) != 1:
+            times = "is missing" if not count else f"stands there {count} times"
+            raise TemplateError(f"{template.path}: the placeholder {{{name}}} {times}; it must stand there once")

@@ -1,0 +1,122 @@
+"""The prompts: what they ask for, who may override them, and that data in them stays data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector import load_template
+from reflector.reflection.answers import parse_answer
+from reflector.reflection.prompts import PLACEHOLDERS, Template, TemplateError, fill, find_template
+from reflector.resources import resource_dir
+
+VALUES = {"playbook": "P", "transcript": "T", "cited_ids": "C"}
+
+
+@pytest.fixture(autouse=True)
+def no_prompts_of_ones_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+def test_the_playbooks_prompt_asks_to_cite_ids_in_brackets() -> None:
+    text = load_template("playbook.txt")
+    assert "{key_points}" in text
+    assert "cite its id" in text.lower()
+    assert "[pat-" in text
+
+
+def test_the_reflectors_prompt_demands_the_answers_form_in_both_modes() -> None:
+    text = load_template("reflector.txt")
+    for wanted in ("{transcript}", "{playbook}", "{cited_ids}", '"analysis"', '"bullet_tags"', '"name"', '"tag"'):
+        assert wanted in text
+    for word in ("helpful", "harmful", "neutral", "citation-guided", "content-based"):
+        assert word in text.lower()
+    assert '"id"' not in text
+    assert '"rating"' not in text
+
+
+def test_the_example_in_the_reflectors_prompt_is_an_answer_that_we_can_read() -> None:
+    text = find_template("reflector.txt").fill(VALUES)
+    parsed = parse_answer(text[text.index("{") : text.rindex("}") + 1])
+    assert [(tag.name, tag.tag) for tag in parsed.tags] == [
+        ("pat-001", "helpful"),
+        ("mis-002", "harmful"),
+        ("pref-003", "neutral"),
+    ]
+    assert parsed.problems == ()
+
+
+@pytest.mark.parametrize("name", list(PLACEHOLDERS))
+def test_our_templates_are_filled_as_str_format_fills_them(name: str) -> None:
+    values = dict.fromkeys(PLACEHOLDERS[name], "{x} {{y}} {0.__class__}")
+    template = find_template(name)
+    assert template.fill(values) == template.text.format(**values)
+
+
+@given(st.text(), st.text(), st.text())
+def test_braces_in_the_data_are_text(playbook: str, transcript: str, cited: str) -> None:
+    filled = fill(
+        "a {playbook} b {{}} {transcript} c {cited_ids}",
+        {"playbook": playbook, "transcript": transcript, "cited_ids": cited},
+    )
+    assert filled == f"a {playbook} b {{}} {transcript} c {cited}"
+
+
+@given(st.text())
+def test_the_two_halves_of_a_filled_template_are_the_whole(transcript: str) -> None:
+    template = find_template("reflector.txt")
+    before, after = template.split(VALUES | {"transcript": transcript}, "transcript")
+    assert before + after == template.fill(VALUES | {"transcript": transcript})
+    assert after.startswith(transcript)
+
+
+def test_the_projects_own_template_wins_over_the_users_and_both_over_ours(tmp_path: Path) -> None:
+    project, user = tmp_path / "p", tmp_path / "config" / "reflector" / "prompts"
+    own = project / ".claude" / "reflector" / "prompts"
+    assert find_template("playbook.txt", project).path == resource_dir("prompts") / "playbook.txt"
+    for folder, text in ((user, "user {key_points}"), (own, "own {key_points}")):
+        folder.mkdir(parents=True)
+        (folder / "playbook.txt").write_text(text)
+        assert load_template("playbook.txt", project) == text
+    assert load_template("playbook.txt") == "user {key_points}"
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"no place", "the placeholder {playbook} is missing"),
+        (b"{playbook}{transcript}{cited_ids}{playbook}", "{playbook} stands there 2 times"),
+        (b'{playbook}\n{"analysis": 1}', r"line 2: '{\"analysis\": 1}' is no placeholder".replace("\\", "")),
+        (b"{playbook} {transcript} {cited_ids} {", "line 1: '{' is no placeholder"),
+        (b"{playbook!r}", "is no placeholder"),
+        (b"\xff", "not UTF-8 at byte 0"),
+        (b"x" * 300_000, "longer than 256 KiB"),
+    ],
+)
+def test_a_broken_template_is_an_error_that_names_file_place_and_way_out(
+    tmp_path: Path, content: bytes, complaint: str
+) -> None:
+    path = tmp_path / ".claude" / "reflector" / "prompts" / "reflector.txt"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    with pytest.raises(TemplateError) as error:
+        load_template("reflector.txt", tmp_path)
+    assert complaint in str(error.value)
+    assert str(path) in str(error.value)
+
+
+def test_a_template_that_does_not_exist_is_an_error_that_names_those_that_do() -> None:
+    with pytest.raises(
+        TemplateError, match=r"'../secrets' is no prompt template; there are playbook.txt, reflector.txt"
+    ):
+        load_template("../secrets")
+
+
+def test_a_templates_identity_is_its_text() -> None:
+    one, other = (Template("playbook.txt", Path(place), "x {key_points}") for place in ("a", "b"))
+    assert one.sha256 == other.sha256
+    assert json.loads(json.dumps(one.sha256)) == one.sha256
