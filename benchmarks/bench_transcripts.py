@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from io import BufferedReader, FileIO
 from pathlib import Path
 
@@ -27,6 +27,8 @@ from reflector.transcripts.claude_code import read_messages
 from reflector.transcripts.scan import scan
 
 CHECKOUT = Path(fast.__file__).parents[2]
+#: Set to anything: a gigabyte of history, too.
+BIG = "REFLECTOR_BENCH_BIG"
 _MB = 1024 * 1024
 _BARE = [sys.executable, "-I", "-S", "-c", "pass"]
 _GREP = ["grep", "-cE", r"\[(pat|mis|pref|ctx|oth)-[0-9]+\]"]
@@ -49,6 +51,8 @@ except OSError:
 print("peak", peak)
 sys.exit(code)
 """
+#: Seconds for a gigabyte of history.
+_HISTORY = 10.0
 #: Goals of a session's end, by megabytes of its transcript.
 _ENDS = {1: 3.0, 50: 5.0, 500: 7.5}
 
@@ -62,6 +66,9 @@ def rows(quick: bool) -> list[Row]:
         found = [*_citations(session, 7 if quick else 25), *_reading(session, 5 if quick else 11)]
         ends = _Ends(folder)
         found += ends.rows([1, 50] if quick else [1, 50, 500], 5 if quick else 11)
+        if os.environ.get(BIG):
+            session.unlink()
+            found += ends.history(20, 50)
     return found
 
 
@@ -110,29 +117,36 @@ def _parse_all(session: Path) -> None:
             json.loads(line)
 
 
+def _parsing(session: Path) -> Side:
+    return timed(lambda: _parse_all(session))
+
+
 class _Ends:
     """`reflector drain` of one SessionEnd, as a process, in a project that has a playbook and a ledger."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.template = folder / "template"
         self.project = folder / "project"
-        (self.template / ".claude").mkdir(parents=True)
-        bullets = [
-            Bullet(f"pat-{n:03d}", "pat", f"Prefer the plain way in case {n}", n % 9, n % 4) for n in range(100, 200)
-        ]
-        (self.template / ".claude/playbook.json").write_bytes(dump(bullets, None))
         environ = {
             key: value for key, value in os.environ.items() if not key.startswith(("CLAUDE", "PYTHON", "REFLECTOR"))
         }
         self.environ = environ | {"HOME": str(folder), "PYTHONPATH": str(CHECKOUT), "REFLECTOR_NO_SPAWN": "1"}
         self.drain = [sys.executable, "-m", "reflector", "--project"]
-        # The playbook is adopted, so that what is measured is a session's end and not the first one ever.
-        subprocess.run([*self.drain, str(self.template), "drain"], env=self.environ, check=True)
+        #: Of the first playbook a made session cites nothing, of the second all that it cites.
+        self.uncited, self.cited = self._template("uncited", 100), self._template("cited", 0)
+
+    def _template(self, name: str, first: int) -> Path:
+        """A project whose playbook was adopted: what is measured is a session's end and not the first one ever."""
+        project = self.folder / name
+        (project / ".claude").mkdir(parents=True)
+        names = [f"pat-{first + n:03d}" for n in range(100)]
+        bullets = [Bullet(bullet, "pat", f"Prefer the plain way in case {bullet}", 3, 1) for bullet in names]
+        (project / ".claude/playbook.json").write_bytes(dump(bullets, None))
+        self._run([*self.drain, str(project), "drain"])
+        return project
 
     def rows(self, sizes: list[int], pairs: int) -> list[Row]:
         """Time at each size, and the most memory at the smallest and largest but one megabyte."""
-        imported = self._import(pairs)
         found: list[Row] = []
         peaks: dict[int, int] = {}
         for size in sizes:
@@ -140,10 +154,13 @@ class _Ends:
             write_transcript(session, size * _MB, session=size)
             n = pairs if size < 500 else max(3, pairs // 3)
             floor = _sum(_process(_BARE), _process(["wc", "-l", str(session)]))
-            ratio = paired_ratio(floor, lambda session=session: self._end(session) - imported, n)
-            less = f"a drain as a process, less the {imported * 1e3:.0f} ms of `import sqlalchemy`"
-            note = f"{less}; floor: bare python + `wc -l`"
+            ratio = paired_ratio(floor, lambda session=session: self._end(session) - _import_of_sqlalchemy(), n)
+            note = "a drain as a process, less one `import sqlalchemy` beside it; floor: bare python + `wc -l`"
             found.append(Row(f"session end without a model, {size} MB", *ratio, _ENDS[size], note))
+            if size == 50:
+                judged = paired_ratio(_parsing(session), lambda session=session: self._end(session, self.cited), n)
+                note = "every citation judged by `rules`, the imports counted; floor: `json.loads` of every line"
+                found.append(Row("session end with 157 citations, 50 MB", *judged, None, note))
             peaks[size] = self._peak(session)
             session.unlink()
         small, large = min(peaks), max(peaks)
@@ -151,27 +168,46 @@ class _Ends:
         found.append(Row(part, peaks[small] / 1024, peaks[large] / 1024, peaks[large] / peaks[small], None, "", "MB"))
         return found
 
-    def _import(self, pairs: int) -> float:
-        """Seconds that `import sqlalchemy` adds to a process."""
-        bare, heavy = _process([sys.executable, "-c", "pass"]), _process([sys.executable, "-c", "import sqlalchemy"])
-        heavy()
-        return statistics.median(heavy() - bare() for _ in range(pairs))
+    def history(self, sessions: int, megabytes: int) -> list[Row]:
+        """`reflector ingest` of many sessions at once, every citation judged by `rules`; once, it takes long."""
+        files = [self.folder / f"history-{number}.jsonl" for number in range(sessions)]
+        for number, path in enumerate(files):
+            write_transcript(path, megabytes * _MB, session=1000 + number)
+        shutil.rmtree(self.project, ignore_errors=True)
+        shutil.copytree(self.cited, self.project)
+        begun = time.perf_counter()
+        shown = self._run([sys.executable, "-c", _PEAK, "--project", str(self.project), "ingest", *map(str, files)])
+        took = time.perf_counter() - begun
+        peak = int(shown.rsplit(b"peak ", 1)[1]) / 1024
+        for path in files:
+            path.unlink()
+        note = f"{sessions} sessions, each citation judged; peak memory {peak:.0f} MB; floor: the goal"
+        return [
+            Row(
+                f"{sessions * megabytes / 1000:g} GB of history with `rules`",
+                _HISTORY,
+                took,
+                took / _HISTORY,
+                1.0,
+                note,
+            )
+        ]
 
-    def _end(self, session: Path) -> float:
-        self._deliver(session)
+    def _end(self, session: Path, template: Path | None = None) -> float:
+        self._deliver(session, template or self.uncited)
         took = timed(lambda: self._run([*self.drain, str(self.project), "drain"]))()
         assert not spool.pending_for(self.project)
         return took
 
     def _peak(self, session: Path) -> int:
         """Kilobytes."""
-        self._deliver(session)
+        self._deliver(session, self.uncited)
         shown = self._run([sys.executable, "-c", _PEAK, "--project", str(self.project), "drain"])
         return int(shown.rsplit(b"peak ", 1)[1])
 
-    def _deliver(self, session: Path) -> None:
+    def _deliver(self, session: Path, template: Path) -> None:
         shutil.rmtree(self.project, ignore_errors=True)
-        shutil.copytree(self.template, self.project)
+        shutil.copytree(template, self.project)
         payload = {
             "session_id": "00000000-0000-4000-8000-000000000000",
             "transcript_path": str(session),
@@ -183,6 +219,11 @@ class _Ends:
 
     def _run(self, command: list[str]) -> bytes:
         return subprocess.run(command, env=self.environ, stdout=subprocess.PIPE, check=True).stdout
+
+
+def _import_of_sqlalchemy() -> float:
+    """Seconds that the import adds to a process, at this moment."""
+    return _process([sys.executable, "-c", "import sqlalchemy"])() - _process([sys.executable, "-c", "pass"])()
 
 
 def _process(command: list[str]) -> Side:
