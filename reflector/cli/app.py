@@ -146,6 +146,8 @@ class Place:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
+    if sys.stdout is None:  # closed by whoever started us (`>&-`)
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
     try:
         code = reflector.main(arguments, prog_name="reflector", standalone_mode=False, color=_colour())
         sys.stdout.flush()

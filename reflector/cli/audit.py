@@ -95,7 +95,9 @@ def blame(place: Place, name: str, as_json: bool) -> None:
         )
         for step in steps
     ]
-    table(("position", "recorded", "session", "verdict", "total", "why"), shown, numbers=("position", "total"))
+    table(
+        ("position", "recorded", "session", "verdict", "total", "why"), shown, numbers=("position", "total"), whole=True
+    )
 
 
 def _total(helpful: int, harmful: int) -> str:

@@ -68,10 +68,13 @@ def _cell(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[str] = ()) -> None:
+def table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[str] = (), whole: bool = False
+) -> None:
     """A table: the last column takes the room that is left on a terminal, and all it needs in a pipe.
 
-    `numbers` are the columns that stand to the right; they are never cut.
+    `numbers` are the columns that stand to the right; they are never cut. `whole` breaks what does not fit into
+    the last column into lines instead of cutting it.
     """
     cells = [[clean("" if cell is None else str(cell), 2_000) for cell in row] for row in rows]
     widths = [max([_width(name), *(_width(row[i]) for row in cells)]) for i, name in enumerate(columns)]
@@ -80,7 +83,26 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: 
         _fit(widths, shutil.get_terminal_size((100, 24)).columns - 2 * (len(columns) - 1), right)
     click.secho(_line(list(columns), widths, right), bold=True)
     for row in cells:
-        click.echo(_line(row, widths, right))
+        first, *others = _broken(row[-1], widths[-1]) if whole else row[-1:]
+        click.echo(_line([*row[:-1], first], widths, right))
+        for other in others:
+            click.echo(_line([*[""] * (len(row) - 1), other], widths, right))
+
+
+def _broken(text: str, width: int) -> list[str]:
+    """Lines that are not wider than `width`, broken between words where there are any."""
+    lines = [""]
+    for word in text.split(" "):
+        if lines[-1] and _width(lines[-1]) + 1 + _width(word) <= width:
+            lines[-1] += f" {word}"
+            continue
+        if lines[-1]:
+            lines.append("")
+        for letter in word:
+            if lines[-1] and _width(lines[-1] + letter) > width:
+                lines.append("")
+            lines[-1] += letter
+    return lines
 
 
 def _fit(widths: list[int], room: int, fixed: set[int]) -> None:

@@ -150,3 +150,5 @@ def _tell(facts: dict[str, Any]) -> None:
         click.echo(safe(f"failed    reflection at position {failure['position']}: {failure['error']}"))
     if spool["failed"] or facts["failures"]:
         click.echo("          try again with: reflector drain --retry-failed")
+    if spool["failed"]:
+        click.echo("          or give a delivery up: remove its file from the spool's folder failed/")

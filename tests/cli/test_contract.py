@@ -194,6 +194,19 @@ def test_a_reader_that_has_left_is_no_error(agent: Agent, command: str) -> None:
     assert (process.returncode, err) == (0, "")
 
 
+def test_a_closed_stdout_is_no_error(agent: Agent) -> None:
+    agent.call("drain")
+    for command in ("list", "log --json", "export"):
+        script = 'exec "$@" >&-'
+        done = subprocess.run(
+            ["sh", "-c", script, "sh", *REFLECTOR, *command.split()],
+            env=agent.env(),
+            cwd=agent.project,
+            stderr=subprocess.PIPE,
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_the_console_script_and_the_module_are_the_same(agent: Agent) -> None:
     script = Path(sys.executable).parent / "reflector"
     if not script.exists():

@@ -114,9 +114,7 @@ def width(line: str) -> int:
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in line)
 
 
-@pytest.mark.parametrize(
-    ("columns", "command"), [(60, "log --all"), (80, "blame pat-001"), (132, "list"), (50, "list")]
-)
+@pytest.mark.parametrize(("columns", "command"), [(60, "log --all"), (80, "show pat-001"), (132, "list"), (50, "list")])
 def test_tables_fit_the_terminal(hostile: Agent, columns: int, command: str) -> None:
     hostile.call("add", "oth", "日本語のテキストは幅が二倍です。" * 8)
     lines = on_terminal(hostile, columns, *command.split())
@@ -145,3 +143,17 @@ def test_who_wants_no_colour_is_sent_none(agent: Agent, variable: dict[str, str]
     assert "\x1b" not in sent(agent, 80, "list")
     agent.environ = {}
     assert "\x1b[1m" in sent(agent, 80, "list")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_a_reason_is_told_whole_on_a_terminal_of_any_width(agent: Agent, tmp_path: Path, columns: int) -> None:
+    said = "No, that is wrong. Please don't change the 合計 there, revert it and think about the reducer first."
+    session = Session().cites("pat-001", None).user(said).agent("You are right.")
+    agent.call("ingest", session.write(tmp_path / "1.jsonl"))
+    (step,) = agent.json("blame", "pat-001")
+    assert step["harmful"] == 1
+    _, _, header, *lines = on_terminal(agent, columns, "blame", "pat-001")
+    assert len(lines) > 1
+    assert max(map(width, lines)) <= columns
+    why = " ".join(line[header.index("why") :] for line in lines)
+    assert " ".join(step["rationale"].split()) in why
