@@ -5,11 +5,13 @@ from __future__ import annotations
 import multiprocessing
 import shutil
 import signal
+import time
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from reflector.hooks import spool
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 from tests.road.worker import drain_until
@@ -77,5 +79,5 @@ def assert_finished(agent: Agent, when: str) -> None:
     assert len(agent.events("session.recorded")) == 1, when
     assert agent.call("verify").out == "", when
     assert agent.call("rebuild", "--check").out == "", when
-    left = [path.name for path in agent.claude.rglob("*.tmp") if path.parent != agent.spool]
-    assert left == [], when
+    spool.sweep(agent.spool, now=time.time() + 2 * spool.LEFT_BEHIND_SECONDS)
+    assert list(agent.claude.rglob("*.tmp")) == [], when
