@@ -158,7 +158,7 @@ class _Ends:
             note = "a drain as a process, less one `import sqlalchemy` beside it; floor: bare python + `wc -l`"
             found.append(Row(f"session end without a model, {size} MB", *ratio, _ENDS[size], note))
             if size == 50:
-                judged = paired_ratio(_parsing(session), lambda session=session: self._end(session, self.cited), n)
+                judged = paired_ratio(_parsing(session), lambda session=session: self._end(session, self.cited), 2)
                 note = "every citation judged by `rules`, the imports counted; floor: `json.loads` of every line"
                 found.append(Row("session end with 157 citations, 50 MB", *judged, None, note))
             peaks[size] = self._peak(session)
