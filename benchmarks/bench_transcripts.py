@@ -27,8 +27,6 @@ from reflector.transcripts.claude_code import read_messages
 from reflector.transcripts.scan import scan
 
 CHECKOUT = Path(fast.__file__).parents[2]
-#: Set to anything: a gigabyte of history, too.
-BIG = "REFLECTOR_BENCH_BIG"
 _MB = 1024 * 1024
 _BARE = [sys.executable, "-I", "-S", "-c", "pass"]
 _GREP = ["grep", "-cE", r"\[(pat|mis|pref|ctx|oth)-[0-9]+\]"]
@@ -57,8 +55,8 @@ _HISTORY = 10.0
 _ENDS = {1: 3.0, 50: 5.0, 500: 7.5}
 
 
-def rows(quick: bool) -> list[Row]:
-    """Citations, windows and session ends; half a gigabyte when not quick, and a gigabyte of history if asked for."""
+def rows(quick: bool, *, big: bool = False) -> list[Row]:
+    """Citations, windows and session ends; half a gigabyte when not quick, and with `big` a gigabyte of history."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         session = folder / "50.jsonl"
@@ -66,7 +64,7 @@ def rows(quick: bool) -> list[Row]:
         found = [*_citations(session, 7 if quick else 25), *_reading(session, 5 if quick else 11)]
         ends = _Ends(folder)
         found += ends.rows([1, 50] if quick else [1, 50, 500], 5 if quick else 11)
-        if os.environ.get(BIG):
+        if big:
             session.unlink()
             found += ends.history(20, 50)
     return found
