@@ -208,7 +208,7 @@ class Episode:
         return len(words & self.bullet_words) + self._files_in(words)
 
     def _files_in(self, words: frozenset[str]) -> int:
-        return sum(1 for file in self.files if file in words or file.split(".")[0] in words)
+        return sum(1 for file in self.files if file in words or not content_words(file.split(".")[0]).isdisjoint(words))
 
 
 def aim_of(advice: str) -> Literal["look", "check", "change", ""]:

@@ -26,6 +26,8 @@ from reflector.transcripts.message import Message, ToolCall, ToolResult
 #: Open citations kept per bullet and chain; the oldest is settled when another one opens.
 _OPEN_PER_BULLET = 8
 _CHAINS_KEPT = 32
+#: Characters of an answer that are read.
+_READ = 16 * 1024
 
 _REVIEW_FINDS = re.compile(
     r"\b(?:critical|blocker|blocking|must[- ]fix|high[- ]severity|severity: ?high|is (?:wrong|incorrect|broken|buggy)|would (?:break|fail|crash)|regression|request(?:ed)? changes|not safe|do not merge|bugs? found|security (?:issue|hole)|P[01]\b|🔴|❌)",
@@ -143,6 +145,7 @@ class EvidenceReader:
     # -- tools -------------------------------------------------------------------------------------
 
     def _result(self, chain: Chain, result: ToolResult) -> None:
+        result = ToolResult(result.call_id, result.text[:_READ], result.is_error)
         known = chain.steps.pop(result.call_id, None)
         chain.answered = True
         if not chain.episodes:
@@ -170,7 +173,7 @@ class EvidenceReader:
                     if not episode.watching:
                         episode.add(approved, bearing="yes" if episode.nature in ("talk", "change", "act") else "no")
             return
-        if step.kind in ("review", "delegate") and not result.is_error and len(result.text) > 200:
+        if step.kind in ("review", "delegate") and not result.is_error and len(result.text) > 80:
             self._review(chain, step, result)
             return
         self._outcome(chain, step, read_result(step, result), call_id)
@@ -211,7 +214,8 @@ class EvidenceReader:
         line = result.text[max(0, result.text.rfind("\n", 0, match.start())) :].strip().split("\n")[0]
         finding = Finding("result", -1, 2, "review-finding", " ".join(line.split())[:200], "review", step.family)
         for episode in chain.episodes:
-            if result.call_id in episode.own_calls or not (episode.files or episode.nature in ("talk", "change")):
+            asked_for = result.call_id in episode.own_calls and episode.nature != "change"
+            if asked_for or not (episode.files or episode.nature in ("talk", "change")):
                 continue
             named = any(file in result.text.lower() for file in episode.files)
             same_turn = episode.topic_turn == chain.turn
@@ -283,10 +287,14 @@ class EvidenceReader:
         chain.asked = False
 
     def _take(self, chain: Chain, said: Stance) -> None:
+        named = {id(episode): episode.overlap_with_advice(said.about) for episode in chain.episodes}
         for episode in chain.episodes:
-            self._hear(chain, episode, _part_for(episode, said))
+            rivals = (named[id(other)] for other in chain.episodes if other.at == episode.at)
+            other = said.objects and not named[id(episode)] and max(rivals) >= 2
+            self._hear(chain, episode, _part_for(episode, said), about_another=other)
 
-    def _hear(self, chain: Chain, episode: Episode, stance: Stance) -> None:
+    def _hear(self, chain: Chain, episode: Episode, stance: Stance, *, about_another: bool) -> None:
+        """One episode takes a person's message; of bullets cited together an objection meets the one it names."""
         sign = -1 if stance.objects else +1 if stance.bearing in ("approves", "builds_on") else 0
         finding = Finding("person", sign, stance.strength, stance.rule, stance.quote, stance=stance)
         if episode.watching:
@@ -297,7 +305,7 @@ class EvidenceReader:
             elif failed_after_shipping(episode, stance, chain.turn):
                 episode.add(finding, bearing="maybe")
             return
-        bearing = bears(episode, stance, chain.turn)
+        bearing: Bearing = "no" if about_another else bears(episode, stance, chain.turn)
         if stance.bearing in ("approves", "builds_on", "corrects", "symptom", "mixed"):
             episode.add(finding, bearing=bearing)
         episode.watching = _ends_topic(episode, stance, bearing)

@@ -41,7 +41,7 @@ _VARIABLE = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{7,}\b|\d+(?:\.\d+)*|/?(?:[\w.@~-
 
 def signature(line: str) -> str:
     """An error line without numbers, hashes and folders: equal for the same error in two runs."""
-    return " ".join(_VARIABLE.sub("#", line.lower()).split())[:120]
+    return " ".join(_VARIABLE.sub("#", line[:400].lower()).split())[:120]
 
 
 def read_result(step: Step, result: ToolResult) -> Outcome:

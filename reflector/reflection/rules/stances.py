@@ -77,7 +77,7 @@ _UNREAL = re.compile(
 )
 #: "if it does not load, show …", "what else is missing": a case to handle, not one that was met.
 _CASE = re.compile(
-    r"\b(?:if|in case|whenever|make sure|ensure|so that|unless|until|what(?: else)?|whether|check (?:if|that))\b[^.!?\n,;]{0,24}$",
+    r"\b(?:if|in case|whenever|make sure|ensure|so that|unless|until|what(?: else)?|whether|check (?:if|that)|(?:nice|good|great|glad|happy|cool|relieved) (?:that|how|to see|it|we))\b[^.!?\n,;]{0,24}$",
     re.IGNORECASE,
 )
 #: "works, but a question: …", "but now how do I …": what follows is a question, not an objection.
@@ -137,6 +137,8 @@ _ASKING = re.compile(
 )
 #: Beyond this many characters a message is a brief, not a remark: only its first clauses are read.
 _REMARK = 700
+#: Characters of a message that are read at all.
+_READ = 16 * 1024
 
 
 def content_words(text: str) -> frozenset[str]:
@@ -151,7 +153,7 @@ def content_words(text: str) -> frozenset[str]:
 def _stem(word: str) -> str:
     """Plural, -ing and -ed off, so that "buttons" meets "button"; names with dots or digits stay."""
     if not word.isalpha() or len(word) < 5:
-        return word
+        return word[:-1] if len(word) == 4 and word.isalpha() and word[-1] == "s" and word[-2] not in "sui" else word
     for ending in ("ings", "ing", "ies", "ed", "es", "s"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)].rstrip("e") or word
@@ -164,6 +166,7 @@ def read_stance(text: str, *, refused: bool = False, answers: bool = False) -> S
     refused   the message is the reason given with a refused tool call
     answers   the agent had asked a question, so a plain yes or no is its answer
     """
+    text = text[:_READ]
     written, pasted = _prose(text)
     prose = _spelled(written)
     about = content_words(text)

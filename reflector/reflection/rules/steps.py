@@ -57,6 +57,9 @@ class Step:
     verifies: bool = False
 
 
+#: Characters of a command that are read.
+_READ = 4 * 1024
+
 _NPM = r"(?:npm|pnpm|yarn|bun|deno)(?: -\S+)*(?: --(?:prefix|filter|cwd)[= ]\S+)*(?: run| run-script| task| -w \S+)*"
 _FIRST = r"^(?:\S*/)?"
 
@@ -182,7 +185,7 @@ def read_call(call: ToolCall) -> Step:
     given = call.input
     described = str(given.get("description") or "")
     if call.name in ("Bash", "PowerShell", "Shell"):
-        return _read_command(str(given.get("command") or ""), described)
+        return _read_command(str(given.get("command") or "")[:_READ], described[:_READ])
     kind = _TOOLS.get(call.name)
     target = next(
         (

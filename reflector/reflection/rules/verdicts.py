@@ -247,6 +247,14 @@ def _results(episode: Episode, seen: Sequence[Seen]) -> Judgement | None:
         )
     if worst.finding.strength < 2:
         return None
+    if (
+        nature == "change"
+        and worst.finding.kind == "test"
+        and episode.watching
+        and not episode.changed_later
+        and not _reacted(seen)
+    ):
+        return Judgement("neutral", "a test failed and the agent left it so", worst.finding.quote, worst.finding.rule)
     if nature == "look" and not _interrupted(seen) and not any(s.finding.rule == "abandons" and s.own for s in seen):
         return None
     return _failed("it failed and was not made to work", worst)
@@ -260,6 +268,10 @@ def _left(seen: Sequence[Seen]) -> Seen | None:
         if failed and s.finding.rule in ("abandons", "unavailable"):
             return s
     return None
+
+
+def _reacted(seen: Sequence[Seen]) -> bool:
+    return any(s.finding.source == "agent" and s.finding.rule != "finds" for s in seen)
 
 
 def _follows(seen: Sequence[Seen], before: Seen, rule: str) -> bool:
@@ -280,7 +292,7 @@ def _speaks(episode: Episode, seen: Seen) -> bool:
     finding = seen.finding
     if finding.sign < 0 and finding.strength < 2:
         return False
-    named = set(files_in(finding.quote))
+    named = set(files_in(f"{finding.quote} {finding.signature}"))
     if finding.sign < 0 and finding.kind in ("types", "lint") and episode.nature == "change" and named:
         return not named.isdisjoint(episode.files)  # what is red elsewhere and stays so was red before
     if finding.kind in CHECKS and episode.documents and not seen.own:
