@@ -65,8 +65,13 @@ joined by a plus sign mean that both were found in one message.
    An objection to something else does not refute advice about running checks. A problem of unclear origin, reported
    right after a change, takes a green away but does not condemn. What is approved after an objection is what the
    objection made of it: harmful stays, unless the person took it back or had only reported a problem.
+   A message that praises one part and blames another meets each bullet by the part that names it. Approval does
+   not cover a call that was stopped, nor a way that the agent left after it failed. Work that the agent rewrites
+   after a person's remark loses its green.
 4. **The agent.** A change that the agent takes back (`git restore`, the inverse edit, "let me revert") is
    harmful. A review that finds faults in it is harmful; faults that were found and then fixed are neutral.
+   A step that failed, after which the agent says that it goes another way, is harmful, and so is one whose error
+   came again and whose text the agent then replaced. Advice that is named only to be declined is neutral.
 5. **Results.** The last run of each command decides: green is helpful, also after red; red for good is harmful
    for a change or an act, neutral for advice to run checks. The same error twice is harmful. Failures that the
    agent calls expected or older than the work are not counted, and an expected failure is what a red phase wants.
@@ -78,7 +83,8 @@ Several citations of one bullet in a window make one tag: neutral ones say nothi
 contradicting ones make neutral. A window without citations gets no tags.
 
 Known limits: sarcasm, remarks that are only understood from an image, objections in languages without rows, and
-results that only a person can see. All of these end as neutral.
+results that only a person can see. Most of these end as neutral. Two things go wrong: an unrecognised objection can
+leave a green standing (helpful), and a refusal or a fixed failure can condemn a bullet that was cited in passing.
 
 ## By what happened
 

@@ -1,4 +1,4 @@
-"""Ways in which sessions turn that are easily misread: made up, and none of them from a benchmark."""
+"""Ways in which sessions turn that are easily misread. All are made up; some vary sessions of the benchmark."""
 
 from __future__ import annotations
 
