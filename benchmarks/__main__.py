@@ -1,6 +1,7 @@
-"""Run the benchmarks named on the command line, else all: `python -m benchmarks [--quick] [hook …]`.
+"""Run the benchmarks named on the command line, else all: `python -m benchmarks [--quick | --big] [hook …]`.
 
-Each `bench_<name>.py` here has `rows(quick) -> list[Row]`. A full run prints one table and writes it to
+Each `bench_<name>.py` here has `rows(quick) -> list[Row]`; one with ledgers of many events has a parameter `big`
+besides, for ten times as many, which takes half an hour and 10 GB of disk. A full run prints one table and writes it to
 RESULTS.md and, in short, to the README; a partial one only prints. Exits 1 where a goal was missed.
 """
 
@@ -10,6 +11,7 @@ import sys
 import time
 from contextlib import suppress
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 
 from benchmarks import readme_block
@@ -20,8 +22,8 @@ FOLDER = Path(__file__).parent
 
 def main(arguments: list[str]) -> int:
     known = sorted(path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py"))
-    quick = "--quick" in arguments
-    named = [argument for argument in arguments if argument != "--quick"]
+    quick, big = "--quick" in arguments, "--big" in arguments
+    named = [argument for argument in arguments if argument not in {"--quick", "--big"}]
     if unknown := [name for name in named if name not in known]:
         print(f"no benchmark is called {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
         return 2
@@ -29,7 +31,10 @@ def main(arguments: list[str]) -> int:
     for name in named or known:
         begun = time.perf_counter()
         print(f"{name} …", end=" ", file=sys.stderr, flush=True)
-        rows += import_module(f"benchmarks.bench_{name}").rows(quick)
+        module = import_module(f"benchmarks.bench_{name}")
+        rows += (
+            module.rows(quick, big=True) if big and "big" in signature(module.rows).parameters else module.rows(quick)
+        )
         print(f"{time.perf_counter() - begun:.0f} s", file=sys.stderr)
     printed = table(rows)
     print(printed, end="")

@@ -11,6 +11,9 @@ import shutil
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
+
+from sqlalchemy import event as sa_event
 
 from reflector.ledger import event as ev
 from reflector.ledger.event import NewEvent, identity
@@ -116,15 +119,23 @@ def ledgers(folder: Path, sizes: list[int]) -> dict[int, Path]:
     number = 0
     for size in sizes:
         with Ledger.open_file(growing) as ledger:
+            sa_event.listen(ledger.engine, "connect", _without_syncs)
+            ledger.engine.dispose()
             if number == 0:
                 ledger.append([playbook()])
             while number < size // _SESSION:
-                upto = min(number + 100, size // _SESSION)
+                upto = min(number + 1000, size // _SESSION)
                 ledger.append([event for n in range(number, upto) for event in session(n)])
                 number = upto
         files[size] = folder / f"{size}.db"
         shutil.copyfile(growing, files[size])
     return files
+
+
+def _without_syncs(connection: Any, _: object) -> None:
+    """A file that is being made need not survive a power failure, and grows faster with its indexes in memory."""
+    for setting in ("synchronous=OFF", "cache_size=-400000", "wal_autocheckpoint=100000"):
+        connection.execute(f"PRAGMA {setting}")
 
 
 def transcript(path: Path, megabytes: int, cited: str = "pat-001") -> None:

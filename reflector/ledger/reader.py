@@ -213,7 +213,8 @@ class Reader:
         types: list[str] | None,
         session_id: str | None,
     ) -> list[Event]:
-        conditions, values = ["position > ?"], [after]
+        values: list[object] = [after]
+        conditions = ["position > ?"]
         if upto is not None:
             conditions.append("position <= ?")
             values.append(upto)
