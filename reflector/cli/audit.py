@@ -42,7 +42,7 @@ def log(
             raise click.UsageError(f"{name!r} is not an event type; the types are {', '.join(sorted(TYPES))}")
     with place.reading() as ledger:
         if session_id is not None:
-            session_id = _session_named(ledger, session_id)
+            session_id = session_named(ledger, session_id)
         if event_id is not None:
             found = ledger.event(event_id) if event_id.isascii() else None
             events = [found] if found else []
@@ -120,7 +120,7 @@ def session(place: Place, session_id: str, as_json: bool) -> None:
     from reflector.audit import history
 
     with place.reading() as ledger:
-        story = history.session_story(ledger, _session_named(ledger, session_id))
+        story = history.session_story(ledger, session_named(ledger, session_id))
     if as_json:
         print_json(
             {
@@ -137,7 +137,7 @@ def session(place: Place, session_id: str, as_json: bool) -> None:
     table(("position", "recorded", "event", "actor", "what"), rows, numbers=("position",))
 
 
-def _session_named(ledger: Ledger, session_id: str) -> str:
+def session_named(ledger: Ledger, session_id: str) -> str:
     """The whole id of a session; a usage error where it is none or the beginning of several."""
     from reflector.audit import history
 

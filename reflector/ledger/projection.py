@@ -19,7 +19,6 @@ from reflector.ledger import event as ev
 from reflector.ledger.record_keys import unpack_keys
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
-from reflector.ledger.tables import OPEN_WINDOW
 from reflector.playbook.counting import DEFAULT, Counting, is_counting
 from reflector.playbook.fold import MAX_TAGS, REDACTED, changes_playbook, reads, verdict
 
@@ -128,10 +127,10 @@ class Projector:
         self.sql.insert("session_window", _WINDOW_COLUMNS, waiting.windows)
         self.sql.insert_new("record", ("key",), [(key,) for key in waiting.keys])
         self.sql.many(
-            "UPDATE session_window SET state = ?, attempts = attempts + ?, changed_at = ? WHERE playbook_id = ?"  # noqa: S608
+            "UPDATE session_window SET state = ?, attempts = attempts + ?, changed_at = ? WHERE playbook_id = ?"
             " AND position = (SELECT position FROM event WHERE playbook_id = ? AND event_id = ?)"
-            # A recorded answer outlives a later failure to read it; a finished window stays finished.
-            f" AND {OPEN_WINDOW}",
+            # A judged window stays judged; one that was skipped or given up may still be judged by hand.
+            " AND state <> 'completed'",
             waiting.states,
         )
         self.sql.insert("tag", _TAG_COLUMNS, waiting.tags)

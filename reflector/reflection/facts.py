@@ -83,11 +83,12 @@ def completed(
     return [event, *(_tag(tag, status, reflection_id, recorded, actor) for tag in tags)]
 
 
-def skipped(recorded: Event, backend: str, reason: str) -> NewEvent:
+def skipped(window: WindowRow, recorded: Event, backend: str, reason: str) -> NewEvent:
     """A gate that was closed."""
+    place = (window.attempts,) if window.attempts else ()
     return NewEvent(
         ev.REFLECTION_SKIPPED,
-        identity(ev.REFLECTION_SKIPPED, recorded.event_id),
+        identity(ev.REFLECTION_SKIPPED, recorded.event_id, *place),
         {"reason": reason, "trigger": recorded.data["trigger"] if recorded.data else None},
         actor=backend,
         session_id=recorded.session_id,

@@ -130,7 +130,7 @@ class Runner:
             forced=forced,
         )
         if isinstance(gate, str):
-            self.ledger.append([facts.skipped(recorded, self.backend.name, gate)])
+            self.ledger.append([facts.skipped(window, recorded, self.backend.name, gate)])
             return Reflected(window.event_id, "skipped", gate)
         request = self.request(recorded, allowance=gate.allowance)
         try:

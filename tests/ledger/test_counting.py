@@ -254,10 +254,20 @@ def test_a_window_goes_from_pending_to_its_end_and_stays_there(ledger: Ledger) -
     assert states() == [("given_up", 2), ("answered", 0), ("skipped", 0)]
     assert [row.event_id for row in ledger.open_windows()] == [two.event_id]
     ledger.append(reflected("r2", two))
-    ledger.append([about(ev.REFLECTION_FAILED, two, 9), about(ev.REFLECTION_ANSWERED, one, 9)])
+    ledger.append([about(ev.REFLECTION_FAILED, two, 9), about(ev.REFLECTION_ANSWERED, two, 9)])
     assert states() == [("given_up", 2), ("completed", 0), ("skipped", 0)]
     assert ledger.open_windows() == []
     assert [row.session_id for row in ledger.windows("s1")] == ["s1", "s1"]
+
+
+def test_a_window_that_was_skipped_or_given_up_may_still_be_judged(ledger: Ledger) -> None:
+    one, two = window(1, "s1"), window(2, "s2")
+    ledger.append([one, two, about(ev.REFLECTION_FAILED, one, 1, final=True), about(ev.REFLECTION_SKIPPED, two)])
+    ledger.append([about(ev.REFLECTION_ANSWERED, one, 1), about(ev.REFLECTION_FAILED, two, 1)])
+    assert [(row.state, row.attempts) for row in ledger.windows()] == [("answered", 1), ("failed", 1)]
+    ledger.append([*reflected("r1", one), *reflected("r2", two)])
+    assert [row.state for row in ledger.windows()] == ["completed", "completed"]
+    assert list(verify(ledger)) == []
 
 
 def test_a_rebuild_appends_nothing_and_gives_the_very_same_rows(ledger: Ledger) -> None:

@@ -240,7 +240,7 @@ def _windows(events: list[NewEvent]) -> list[tuple[str, str, int]]:
         if event.type == ev.SESSION_RECORDED:
             found[event.event_id] = ("pending", 0)
         state, attempts = found.get(event.target_id or "", ("closed", 0))
-        if state not in ("pending", "answered", "failed") or event.target_id is None:
+        if state in ("closed", "completed") or event.target_id is None:
             continue
         if event.type == ev.REFLECTION_FAILED:
             found[event.target_id] = ("given_up" if event.data.get("final") else "failed", attempts + 1)

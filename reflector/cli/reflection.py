@@ -1,0 +1,243 @@
+"""Reflections by hand: reflect, failures, give-up, reparse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.output import note, print_json, safe, short_id, short_time, table
+from reflector.config import BACKENDS
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger, WindowRow
+    from reflector.project import Project
+    from reflector.reflection.protocol import Backend, Request
+
+
+@click.command()
+@click.argument("sessions", nargs=-1, metavar="SESSION…")
+@click.option("--backend", type=click.Choice(BACKENDS), help="Who judges; default: the configured one.")
+@click.option("--model", help="The model that anthropic asks.")
+@click.option("--base-url", help="Where it is asked.")
+@click.option("--template", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Another prompt.")
+@click.option("--record", type=click.Path(path_type=Path, dir_okay=False), help="Write the answers down as fixtures.")
+@click.option("--dry-run", is_flag=True, help="Show the prompt and its size; call nothing, append nothing.")
+@click.pass_obj
+def reflect(
+    place: Place,
+    sessions: tuple[str, ...],
+    backend: str | None,
+    model: str | None,
+    base_url: str | None,
+    template: Path | None,
+    record: Path | None,
+    dry_run: bool,
+) -> None:
+    """Judge recorded sessions now, or show what a model would be asked.
+
+    SESSION is a session's id or the beginning of one; without any, everything that is still open is judged. What is
+    named goes past the gate and its budgets, also when it was skipped, failed or given up. A session that was
+    judged stays as it is; a dry run shows it as well.
+    """
+    from reflector.reflection.backends import backend_of
+
+    project = place.project(backend=backend, model=model, base_url=base_url)
+    judge = backend_of(project.config, project.root, template=template)
+    if record is not None:
+        from reflector.reflection.backends.fixtures import Recording
+
+        judge = Recording(judge, record)
+    with place.reading() as ledger:
+        windows = _windows(ledger, sessions)
+        if dry_run:
+            _show_prompts(ledger, judge, windows)
+            return
+    unjudged = [window for window in windows if window.state != "completed"]
+    if unjudged:
+        _reflect(place, project, judge, unjudged, bool(sessions))
+    else:
+        note("Judged already; nothing is open." if sessions else "Nothing is open.")
+
+
+def _windows(ledger: Ledger, sessions: tuple[str, ...]) -> list[WindowRow]:
+    from reflector.cli.audit import session_named
+
+    if not sessions:
+        return ledger.open_windows()
+    return [window for given in sessions for window in ledger.windows(session_named(ledger, given))]
+
+
+def _reflect(place: Place, project: Project, judge: Backend, windows: list[WindowRow], named: bool) -> None:
+    from reflector.hooks import spool
+    from reflector.reflection.gate import Gate
+    from reflector.reflection.runner import Runner
+
+    rows: list[tuple[object, ...]] = []
+    failed = False
+    with spool.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
+        gate = Gate(project.config, project.root)
+        runner = Runner(ledger, judge, gate=gate, max_attempts=project.config.max_attempts)
+        for window in windows:
+            reflected = runner.finish(window, forced=named)
+            failed = failed or reflected.outcome == "failed"
+            rows.append((short_id(window.session_id), reflected.outcome, reflected.detail))
+    with place.road(project) as road:
+        road.write()
+    table(("session", "reflection", "what"), rows)
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def _show_prompts(ledger: Ledger, judge: Backend, windows: list[WindowRow]) -> None:
+    from reflector.reflection.runner import Runner
+
+    runner = Runner(ledger, judge)
+    for window in windows:
+        recorded = ledger.event(window.event_id)
+        if recorded is None or recorded.data is None:
+            note(f"{short_id(window.session_id)}: the session's event was redacted")
+            continue
+        _show_prompt(judge, runner.request(recorded))
+    if not windows:
+        note("Nothing is open; name a session.")
+
+
+def _show_prompt(judge: Backend, request: Request) -> None:
+    """The prompt on stdout, what it would take on stderr."""
+    from reflector.reflection.protocol import BackendError
+
+    prompt_of = getattr(judge, "prompt", None) or getattr(getattr(judge, "backend", None), "prompt", None)
+    if prompt_of is None:
+        note(f"{judge.name} asks nobody: {len(request.cited)} cited, {request.mode.replace('_', ' ')}")
+        return
+    part = parts = 1
+    while part <= parts:
+        try:
+            prompt = prompt_of(request, part)
+        except (BackendError, OSError, ValueError) as error:
+            raise click.ClickException(str(error)) from error
+        parts = prompt.parts
+        click.echo(safe(prompt.text))
+        cut = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in prompt.left_out.items())
+        note(
+            f"part {part} of {parts}: about {prompt.tokens:,} tokens"
+            + (f"; left out: {cut}" if cut else "")
+            + "; nothing was sent"
+        )
+        part += 1
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@click.pass_obj
+def failures(place: Place, as_json: bool) -> None:
+    """List reflections that failed and when they are tried again."""
+    project = place.project()
+    with place.reading() as ledger:
+        found = [_failure(ledger, window, project) for window in ledger.windows() if _is_troubled(window)]
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        note("No reflection failed.")
+        return
+    rows = [
+        (short_id(one["session_id"]), one["state"], one["attempts"], _next(one), f"{one['stage']}: {one['message']}")
+        for one in found
+    ]
+    table(("session", "state", "attempts", "next try", "why"), rows, numbers=("attempts",))
+    note("Try them now: reflector reflect SESSION, or drain --retry-failed. Let one go: reflector give-up SESSION")
+
+
+def _is_troubled(window: WindowRow) -> bool:
+    return window.state in ("failed", "given_up")
+
+
+def _next(failure: dict[str, Any]) -> str:
+    return short_time(failure["next_try"]) if failure["next_try"] else "by hand"
+
+
+def _failure(ledger: Ledger, window: WindowRow, project: Project) -> dict[str, Any]:
+    from reflector.ledger.event import REFLECTION_FAILED
+    from reflector.reflection.runner import next_try
+
+    events = [event for event in ledger.targeting(window.event_id) if event.type == REFLECTION_FAILED]
+    last = events[-1]
+    data = last.data or {}
+    again = window.state == "failed" and window.attempts < project.config.max_attempts
+    return {
+        "position": last.position,
+        "session_id": window.session_id,
+        "window_id": window.event_id,
+        "state": window.state,
+        "attempts": window.attempts,
+        "failed_at": last.recorded_at,
+        "next_try": next_try(window).strftime("%Y-%m-%dT%H:%M:%S.%fZ") if again else None,
+        "backend": data.get("backend"),
+        "stage": data.get("stage"),
+        "message": data.get("message"),
+    }
+
+
+@click.command("give-up")
+@click.argument("session_id", metavar="SESSION")
+@click.option("--why", required=True, help="The reason, for the ledger.")
+@click.pass_obj
+def give_up(place: Place, session_id: str, why: str) -> None:
+    """Stop trying to judge a session.
+
+    `reflector reflect SESSION` takes it up again.
+    """
+    from reflector.cli.audit import session_named
+    from reflector.reflection import facts
+
+    project = place.project()
+    with place.road(project) as road:
+        session_id = session_named(road.ledger, session_id)
+        open_ = [window for window in road.ledger.open_windows() if window.session_id == session_id]
+        road.ledger.append(
+            [
+                facts.failed(window, project.config.backend, "given up", why, attempts=0, final=True, actor="human")
+                for window in open_
+            ]
+        )
+    if not open_:
+        note(f"Nothing of {short_id(session_id)} is open.")
+
+
+@click.command()
+@click.argument("session_id", metavar="[SESSION]", required=False)
+@click.option("--dry-run", is_flag=True, help="Only tell what would change.")
+@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@click.pass_obj
+def reparse(place: Place, session_id: str | None, dry_run: bool, as_json: bool) -> None:
+    """Read recorded answers again with today's parser.
+
+    Nobody is asked again. Where it reads other tags than those that count, the old reading is retracted and the
+    new one counts.
+    """
+    from dataclasses import asdict
+
+    from reflector.cli.audit import session_named
+    from reflector.reflection.reparsing import reparse as run
+
+    with place.road() as road:
+        chosen = session_named(road.ledger, session_id) if session_id else None
+        found = list(run(road.ledger, session_id=chosen, dry_run=dry_run))
+        road.write()
+    if as_json:
+        print_json([asdict(one) for one in found])
+        return
+    told = [one for one in found if one.reading != "same"]
+    if not told:
+        note(f"{len(found)} answers, all read as before.")
+        return
+    rows = [(short_id(one.session_id), one.reading, _tags(one.before), _tags(one.after)) for one in told]
+    table(("session", "reading", "before", "after"), rows)
+
+
+def _tags(tags: tuple[tuple[str, str], ...]) -> str:
+    return ", ".join(f"{name} {tag}" for name, tag in tags) or "none"
