@@ -55,20 +55,33 @@ def result_text(text: str) -> str:
     The end of a test run says how it went and its errors stand in the middle, so a plain cut at
     either side would turn failures into silence.
     """
-    if len(text) <= RESULT_TEXT:
-        return clean(text)
-    head, tail = RESULT_TEXT // 4, RESULT_TEXT // 4
+    return shortened_output(text, RESULT_TEXT)[0]
+
+
+def shortened_output(text: str, limit: int) -> tuple[str, int]:
+    """A tool's answer cut to about `limit` characters as `result_text` cuts it, and how many were left out."""
+    if len(text) <= limit:
+        return clean(text), 0
+    head, tail = limit // 4, limit // 4
     first, last = head, len(text) - tail
+    longest = min(_ERROR_LINE, limit // 4)
     lines: list[str] = []
-    room = RESULT_TEXT - head - tail
+    room = limit - head - tail
+    done = first
     for start, end in _error_lines(text, first, last):
-        line = text[start : min(end, start + _ERROR_LINE)]
+        # Of a line without an end the pieces around two words may overlap.
+        if end <= done:
+            continue
+        start = max(start, done)
+        done = min(end, start + longest)
+        line = text[start:done]
         if len(line) >= room:
             break
         lines.append(line)
         room -= len(line) + 1
     middle = "\n".join(["[…]", *lines, "[…]"] if lines else ["[…]"])
-    return clean(f"{text[:first]}\n{middle}\n{text[last:]}")
+    shown = clean(f"{text[:first]}\n{middle}\n{text[last:]}")
+    return shown, last - first - sum(map(len, lines))
 
 
 def _error_lines(text: str, first: int, last: int) -> list[tuple[int, int]]:

@@ -1,0 +1,225 @@
+"""A window made to fit: whole where it can be, else cut in an order that keeps the evidence.
+
+Invariant: what is shown never needs more than the limit, and what is not shown is counted. The same window,
+names and limit give the same parts. Messages are streamed, several times; between two passes only a few
+numbers for each turn are held, so a window of any size takes flat memory.
+
+What goes first: thinking and the middles of tool output; then old turns (`selection` says which stay); then
+the window is judged in parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reflector.reflection.selection import (
+    CITES,
+    ERROR,
+    HUMAN,
+    REFUSAL,
+    SHAPES,
+    Plan,
+    Survey,
+    core,
+    one_part,
+    parts,
+    thinned,
+)
+from reflector.reflection.token_estimate import UNITS, estimate_tokens
+from reflector.reflection.turns import Volume, cites, elsewhere, fitted, gap, speaks, volume
+from reflector.transcripts.message import Message
+
+__all__ = ["LEAST_LIMIT", "Reduced", "estimate_tokens", "reduce_messages"]
+
+#: A task, a citation and the notes around them fit this, whatever they hold; in estimated tokens.
+LEAST_LIMIT = 1_500
+
+#: Strengths at which nothing but thinking and tool output is cut.
+_LIGHT = (0, 1, 2)
+
+Messages = Callable[[], Iterable[Message]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """One part of a window, ready to be written as JSON.
+
+    turns     in order: {"role": "user" | "assistant", "content": text}, with "thinking", "tool_calls"
+              [{"name", "input"}], "tool_results" [{"output", "is_error": true only if so}] where there are any,
+              "origin" where it is none of model, human and tool, "note" where tools of this turn are missing.
+              A gap is a turn with nothing but {"note": "… 37 turns left out …"}
+    part      from 1
+    parts     in how many the window is judged
+    left_out  what of this part is not shown, empty where nothing: `turns`; `citations`, those of the turns that
+              cite; `characters` of visible words, `tool_characters`, `thinking_characters`, of left out
+              turns too
+    """
+
+    turns: tuple[dict[str, Any], ...]
+    part: int
+    parts: int
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+
+def reduce_messages(
+    messages: Messages, cited: Collection[str], limit: int, *, part: int = 1, most_parts: int = 4
+) -> Reduced:
+    """One part of a window, cut so that its turns need at most `limit` estimated tokens as JSON.
+
+    messages    call it for a fresh stream, the same each time
+    cited       names whose citations are followed; with none, people's words and errors are
+    limit       most tokens of `json.dumps(list(turns), indent=2, ensure_ascii=False)`
+    most_parts  how many parts there may be
+
+    Raises ValueError for a limit below LEAST_LIMIT, for most_parts below 1 and for a part that does not exist,
+    and whatever `messages` raises.
+    """
+    if limit < LEAST_LIMIT:
+        raise ValueError(f"limit is {limit:,} tokens; a part of a window needs at least {LEAST_LIMIT:,}")
+    if most_parts < 1:
+        raise ValueError(f"most_parts is {most_parts}; there is at least 1")
+    names = frozenset(cited)
+    plan = _plan(messages, names, limit * UNITS, most_parts)
+    if not 1 <= part <= len(plan.ranges):
+        raise ValueError(f"part is {part}; this window has {len(plan.ranges)}, counted from 1")
+    return _built(messages, names, plan, part)
+
+
+def _plan(messages: Messages, cited: frozenset[str], limit: int, most_parts: int) -> Plan:
+    cap = limit // 3
+    survey = Survey()
+    strength = _surveyed(messages, cited, limit, cap, survey)
+    size = len(survey.marks)
+    if strength is not None:
+        return Plan(strength, None, bytearray(b"\x01" * size), None, ((0, size),))
+    if (kept := one_part(survey, core(survey, SHAPES[0]), limit)) is not None:
+        return Plan(SHAPES[0].strength, cap, kept, survey.task, ((0, size),))
+    most = limit * most_parts
+    for shape in SHAPES:
+        kept = core(survey, shape)
+        if shape is not SHAPES[0] and not _measure(messages, cited, shape.strength, cap, survey, kept, most):
+            continue
+        if (ranges := parts(survey, kept, shape.before, limit, most_parts)) is not None:
+            return Plan(shape.strength, cap, kept, survey.task, ranges)
+    kept = thinned(survey, limit, most_parts)
+    ranges = parts(survey, kept, 0, limit, most_parts)
+    assert ranges is not None  # `thinned` keeps no more than fits
+    return Plan(SHAPES[-1].strength, cap, kept, survey.task, ranges)
+
+
+def _surveyed(messages: Messages, cited: frozenset[str], limit: int, cap: int, survey: Survey) -> int | None:
+    """Fills the survey, with sizes at the last of the light strengths; the first strength at which all fits, or
+    None. A strength that is known not to fit is not tried on the messages that follow."""
+    totals = [0] * len(_LIGHT)
+    first_user: int | None = None
+    for message in messages():
+        turn = len(survey.marks)
+        is_turn = speaks(message, cited)
+        size = 0
+        for strength in _LIGHT if is_turn else _LIGHT[:1]:
+            if totals[strength] <= limit or strength == _LIGHT[-1]:
+                if is_turn or message.thinking:
+                    _, size = fitted(message, cited, strength, None)
+                totals[strength] += size
+        if not is_turn:
+            continue
+        survey.sizes.append(size if size <= cap else fitted(message, cited, _LIGHT[-1] + 1, cap)[1])
+        names = cites(message, cited)
+        survey.latest.update(dict.fromkeys(names, turn))
+        survey.marks.append(
+            (HUMAN if message.origin == "human" else 0)
+            | (REFUSAL if message.origin == "refusal" else 0)
+            | (ERROR if any(result.is_error for result in message.results) else 0)
+            | (CITES if names else 0)
+        )
+        if survey.task is None and message.origin == "human":
+            survey.task = turn
+        if first_user is None and message.role == "user" and message.text:
+            first_user = turn
+    if survey.task is None:
+        survey.task = first_user
+    return next((strength for strength in _LIGHT if totals[strength] <= limit), None)
+
+
+def _measure(
+    messages: Messages, cited: frozenset[str], strength: int, cap: int, survey: Survey, kept: bytearray, most: int
+) -> bool:
+    """Sizes of the kept turns at another strength; False, and not all of them, where their sum is above `most`."""
+    turn = -1
+    total = 0
+    for message in messages():
+        if not speaks(message, cited):
+            continue
+        turn += 1
+        if kept[turn]:
+            survey.sizes[turn] = fitted(message, cited, strength, cap)[1]
+            total += survey.sizes[turn]
+            if total > most and strength < SHAPES[-1].strength:
+                return False
+    return True
+
+
+class _Lost:
+    """What is not shown, added up."""
+
+    def __init__(self) -> None:
+        self._turns = self._citations = 0
+        self._volumes = [0] * len(Volume._fields)
+
+    def add(self, message: Message, shown: Volume) -> None:
+        for kind, (whole, part) in enumerate(zip(volume(message), shown, strict=True)):
+            self._volumes[kind] += whole - part
+
+    def add_turn(self, message: Message, cited: Collection[str]) -> None:
+        self.add(message, Volume())
+        self._turns += 1
+        self._citations += bool(cites(message, cited))
+
+    def counts(self) -> dict[str, int]:
+        counted = {"turns": self._turns, "citations": self._citations}
+        counted.update(zip(Volume._fields, self._volumes, strict=True))
+        return {kind: count for kind, count in counted.items() if count}
+
+
+def _built(messages: Messages, cited: frozenset[str], plan: Plan, part: int) -> Reduced:
+    start, stop = plan.ranges[part - 1]
+    total = len(plan.kept)
+    turns: list[dict[str, Any]] = []
+    lost = _Lost()
+    missing = seen = 0
+    for message in messages():
+        is_turn = speaks(message, cited)
+        turn = seen
+        seen += is_turn
+        if turn >= stop and stop < total:
+            break
+        if turn < start:
+            if is_turn and turn == plan.task:
+                turns.append(fitted(message, cited, plan.strength, plan.cap)[0].data)
+        elif not is_turn:
+            # What only thinks belongs to the part of the turn behind it.
+            shown = Volume()
+            if plan.strength == 0 and message.thinking:
+                data, shown = fitted(message, cited, 0, None)[0]
+                turns.append(data)
+            lost.add(message, shown)
+        elif plan.kept[turn]:
+            if missing:
+                turns.append(gap(missing))
+                missing = 0
+            data, shown = fitted(message, cited, plan.strength, plan.cap)[0]
+            turns.append(data)
+            lost.add(message, shown)
+        else:
+            missing += 1
+            lost.add_turn(message, cited)
+    if missing:
+        turns.append(gap(missing))
+    if stop < total:
+        turns.append(elsewhere(total - stop, "after"))
+    if start > 0:
+        led = plan.task is not None and plan.task < start
+        turns.insert(1 if led else 0, elsewhere(start - led, "before"))
+    return Reduced(tuple(turns), part, len(plan.ranges), lost.counts())
