@@ -1,0 +1,144 @@
+"""Reflections by hand: failed ones are listed, tried, let go, and read again without asking again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reflector.ledger import event as ev
+from reflector.ledger.store import Ledger
+from reflector.ledger.verify import verify
+from reflector.reflection import answers
+from reflector.reflection.backends.fixtures import request_sha256
+from reflector.reflection.backends.rules import RulesBackend
+from reflector.reflection.runner import Runner
+from tests.cli.test_json import assert_is, documented
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+
+SAID = '{"analysis": "It went well.", "bullet_tags": [{"name": "pat-001", "tag": "helpful", "rationale": "it did"}]}'
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    """A project whose reflector answers from a file, with one session that cites pat-001."""
+    agent = Agent.in_folder(tmp_path)
+    agent.environ |= {"REFLECTOR_BACKEND": "fixtures", "REFLECTOR_FIXTURES": str(tmp_path / "answers.jsonl")}
+    (tmp_path / "answers.jsonl").touch()
+    session = Session("s-1").cites("pat-001").write(tmp_path / "s-1.jsonl")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(session))
+    agent.call("drain")
+    return agent
+
+
+def say(agent: Agent, text: str) -> None:
+    """Record the answer to every open request."""
+    with Ledger.open_file(agent.ledger) as ledger:
+        runner = Runner(ledger, RulesBackend())
+        for window in ledger.windows():
+            recorded = ledger.event(window.event_id)
+            assert recorded is not None
+            line = {"prompt_hash": request_sha256(runner.request(recorded)), "completion": text}
+            with Path(agent.environ["REFLECTOR_FIXTURES"]).open("a") as file:
+                file.write(json.dumps(line) + "\n")
+
+
+def test_a_failure_is_listed_with_its_reason_and_its_next_try(agent: Agent) -> None:
+    (failure,) = agent.json("failures")
+    assert_is(documented("failures"), failure)
+    assert (failure["session_id"], failure["state"], failure["attempts"]) == ("s-1", "failed", 1)
+    assert failure["stage"] == "fixtures"
+    assert failure["next_try"] > failure["failed_at"]
+    told = agent.call("failures").out
+    assert "no answer for this request" in told
+
+
+def test_a_drain_by_hand_does_not_wait_for_the_backoff_and_one_by_a_hook_does(agent: Agent) -> None:
+    agent.call("drain", "--background")
+    assert agent.json("failures")[0]["attempts"] == 1
+    agent.call("drain")
+    assert agent.json("failures")[0]["attempts"] == 2
+    say(agent, SAID)
+    agent.call("drain")
+    assert agent.json("failures") == []
+    assert agent.counters()["pat-001"] == (1, 0)
+
+
+def test_a_session_is_judged_by_hand_whatever_became_of_it(agent: Agent) -> None:
+    agent.call("give-up", "s-1", "--why", "the file is lost")
+    agent.call("drain", "--retry-failed")
+    (failure,) = agent.json("failures")
+    assert (failure["state"], failure["stage"], failure["message"]) == ("given_up", "given up", "the file is lost")
+    assert failure["next_try"] is None
+    assert "by hand" in agent.call("failures").out
+    say(agent, SAID)
+    assert "pat-001 helpful" in agent.call("reflect", "s-1").out
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert "Judged already" in agent.call("reflect", "s-1").err
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert agent.call("verify").out == ""
+
+
+def test_giving_up_what_is_not_open_changes_nothing(agent: Agent) -> None:
+    say(agent, SAID)
+    agent.call("drain")
+    assert "Nothing of s-1 is open" in agent.call("give-up", "s-1", "--why", "no").err
+    assert agent.json("failures") == []
+    assert "no session" in agent.call("give-up", "s-9", "--why", "no", code=2).err
+
+
+def test_a_dry_run_shows_the_prompt_and_its_size_and_sends_nothing(agent: Agent) -> None:
+    before = agent.json("status", code=1)
+    shown = agent.call("reflect", "s-1", "--backend", "anthropic", "--dry-run")
+    assert '"bullet_tags"' in shown.out
+    assert "Write the failing test first." in shown.out
+    assert "[pat-001]" in shown.out
+    assert "part 1 of 1: about" in shown.err
+    assert "nothing was sent" in shown.err
+    assert agent.json("status", code=1) == before
+
+
+def test_without_a_name_everything_open_is_judged(agent: Agent) -> None:
+    say(agent, SAID)
+    assert "pat-001 helpful" in agent.call("reflect").out
+    assert "Nothing is open" in agent.call("reflect").err
+
+
+def test_an_answer_that_could_not_be_read_is_read_by_a_better_parser(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(agent, "pat-001 was helpful, I think.")
+    agent.call("drain")
+    assert agent.json("failures")[0]["stage"] == "parse"
+    assert [one["reading"] for one in agent.json("reparse")] == ["unreadable"]
+    better = answers.parse_answer
+    monkeypatch.setattr(answers, "parse_answer", lambda text: better(SAID if "I think" in text else text))
+    (dry,) = agent.json("reparse", "--dry-run")
+    assert_is(documented("reparse"), dry)
+    assert agent.counters()["pat-001"] == (0, 0)
+    (read,) = agent.json("reparse")
+    assert (read["reading"], read["before"], read["after"]) == ("read", [], [["pat-001", "helpful"]])
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert [one["reading"] for one in agent.json("reparse")] == ["same"]
+    assert agent.json("failures") == []
+
+
+def test_another_reading_takes_the_place_of_the_old_one(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    say(agent, SAID)
+    agent.call("drain")
+    old = answers.parse_answer
+    monkeypatch.setattr(answers, "parse_answer", lambda text: old(text.replace("helpful", "harmful")))
+    assert "pat-001 harmful" in agent.call("reparse", "s-1").out
+    assert agent.counters()["pat-001"] == (0, 1)
+    assert "read as before" in agent.call("reparse").err
+    told = agent.json("blame", "pat-001")
+    assert [(step["tag"], step["counted"]) for step in told if step["tag"]] == [("helpful", False), ("harmful", True)]
+    with Ledger.open_file(agent.ledger) as ledger:
+        assert list(verify(ledger)) == []
+        assert len(list(ledger.events(types=[ev.REFLECTION_ANSWERED]))) == 1
+    monkeypatch.setattr(answers, "parse_answer", old)
+    agent.call("reparse")
+    assert agent.counters()["pat-001"] == (1, 0)
+    agent.call("rebuild", "--check")
