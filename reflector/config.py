@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -53,8 +54,9 @@ class Config:
     monthly_tokens        most tokens that all reflections of a calendar month (UTC) may take, 0 for no limit
     deadline_seconds      longest wait for an answer, retries included
     uncited               whether a model also judges windows that cite nothing
-    projects              folders (patterns such as `~/work/*`) where a model may be asked automatically; empty
-                          for all, where the user chose the backend
+    projects              folders (patterns such as `~/work/*`) where a model may be asked automatically, also when
+                          only the project's own file asks for it, and where that file may name a ledger on a server;
+                          empty: a model is asked wherever the user chose one
     fixtures              the file that `fixtures` answers from
     """
 
@@ -78,6 +80,10 @@ class Config:
     def layer(self, key: str) -> Layer:
         """Where a setting's value comes from."""
         return self.layers.get(key, "default")
+
+    def lists(self, project: Path) -> bool:
+        """True for a project that the user named in `projects`."""
+        return any(fnmatch(str(project), str(Path(pattern).expanduser())) for pattern in self.projects)
 
     def is_near(self, key: str) -> bool:
         """True for a setting that a flag or a REFLECTOR_* variable gave."""
@@ -103,6 +109,12 @@ def load_config(
         if key in own:
             raise ConfigError(f"{projects}: {key} may stand in the user's own file only; move it to {users}")
     config = _over(config, own, "project", partial(_in_file, projects))
+    url = config.ledger_url if config.layer("ledger_url") == "project" else ""
+    if url and not url.startswith("sqlite") and not config.lists(project):
+        raise ConfigError(
+            f"{projects}: ledger_url names a server, which would be told every event; if that is your team's, put "
+            f'projects = ["{project}"] into {users}'
+        )
     variables = {
         name.removeprefix("REFLECTOR_").lower(): value
         for name, value in environ.items()

@@ -12,15 +12,17 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from reflector.bounded_file import read_bounded
 from reflector.config import Config
 from reflector.ledger import event as ev
 from reflector.ledger.event import Event
 from reflector.ledger.store import Ledger
 
+#: More than anybody's settings.
+_MOST_BYTES = 4 << 20
 #: What is left of a budget below this is not worth a question.
 LEAST_ALLOWANCE = 8_000
 #: Settings of the ACE tool, in the client's user settings: what they switch off, where they are false.
@@ -71,10 +73,9 @@ class Gate:
         """Why nobody agreed to ask a model about this project, else None. Who runs a command by hand agrees."""
         if data.get("trigger") == "ingest" or self.config.layer("backend") == "flag":
             return None
-        allowed = [str(Path(pattern).expanduser()) for pattern in self.config.projects]
-        if any(fnmatch(str(self.project), pattern) for pattern in allowed):
+        if self.config.lists(self.project):
             return None
-        if allowed:
+        if self.config.projects:
             return "the project is not among `projects` in the user's configuration"
         if self.config.layer("backend") == "project":
             return "only the project's own file asks for a model; add the project to `projects` in the user's one"
@@ -99,7 +100,7 @@ def ace_settings(environ: Mapping[str, str] | None = None) -> Mapping[str, Any]:
     environ = os.environ if environ is None else environ
     folder = environ.get("CLAUDE_CONFIG_DIR") or f"{environ.get('HOME') or environ.get('USERPROFILE') or '~'}/.claude"
     try:
-        settings = json.loads((Path(folder).expanduser() / "settings.json").read_text("utf-8"))
+        settings = json.loads(read_bounded(Path(os.path.expanduser(folder)) / "settings.json", _MOST_BYTES))
     except (OSError, ValueError, RecursionError):
         return {}
     return settings if isinstance(settings, dict) else {}
