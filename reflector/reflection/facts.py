@@ -41,7 +41,7 @@ def answered(recorded: Event, backend: str, request: Request, answer: Answer, it
         "iteration": iteration,
     }
     if answer.parts > 1:
-        data |= {"part": part, "parts": answer.parts}
+        data |= {"part": part, "parts": answer.parts, "plan": dict(answer.plan)}
     if answer.left_out:
         data["left_out"] = dict(answer.left_out)
     return NewEvent(

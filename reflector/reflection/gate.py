@@ -100,8 +100,8 @@ def ace_settings(environ: Mapping[str, str] | None = None) -> Mapping[str, Any]:
     environ = os.environ if environ is None else environ
     folder = environ.get("CLAUDE_CONFIG_DIR") or f"{environ.get('HOME') or environ.get('USERPROFILE') or '~'}/.claude"
     try:
-        settings = json.loads(read_bounded(Path(os.path.expanduser(folder)) / "settings.json", _MOST_BYTES))
-    except (OSError, ValueError, RecursionError):
+        settings = json.loads(read_bounded(Path(folder).expanduser() / "settings.json", _MOST_BYTES))
+    except (OSError, ValueError, RuntimeError):  # the last for a home that there is not, and for nesting
         return {}
     return settings if isinstance(settings, dict) else {}
 

@@ -35,6 +35,7 @@ class Prompt:
     """What is sent: `before` is the same for every session with this playbook (it is cached), `after` is not.
 
     tokens    an estimate, never too low
+    room      how many of them the turns could take
     parts     in how many parts the window is judged; this is one of them
     left_out  what of this part was cut, by kind
     """
@@ -43,6 +44,7 @@ class Prompt:
     after: str
     template_sha256: str
     tokens: int
+    room: int
     parts: int = 1
     left_out: Mapping[str, int] = field(default_factory=dict)
 
@@ -74,24 +76,29 @@ def compose(
     *,
     part: int = 1,
     most_parts: int = 4,
+    room: int | None = None,
 ) -> Prompt:
     """The prompt for one part of a window, within `limit` estimated tokens.
 
-    `playbook` is the bullets as text. Raises PromptTooLong.
+    `playbook` is the bullets as text. `room` is that of the first part's prompt: the parts of a window are the same
+    ones only if each is cut for as much room, however the playbook grew meanwhile. Raises PromptTooLong, and
+    ValueError for a part that there is not.
     """
     values = {
         "playbook": _TAG.sub("&lt;", redact(visible(playbook))),
         "cited_ids": json.dumps(list(cited), ensure_ascii=False),
         "transcript": "",
     }
-    rest = estimate_tokens(template.fill(values)) + _MARGIN
-    if limit - rest < _LEAST_TRANSCRIPT:
-        raise PromptTooLong(
-            f"template and playbook take about {rest:,} of {limit:,} tokens, which leaves no room for a session; "
-            "raise request_tokens or prune the playbook"
-        )
-    reduced = reduce_messages(messages, frozenset(cited), limit - rest, part=part, most_parts=most_parts)
+    if room is None:
+        rest = estimate_tokens(template.fill(values)) + _MARGIN
+        room = limit - rest
+        if room < _LEAST_TRANSCRIPT:
+            raise PromptTooLong(
+                f"template and playbook take about {rest:,} of {limit:,} tokens, which leaves no room for a session; "
+                "raise request_tokens or prune the playbook"
+            )
+    reduced = reduce_messages(messages, frozenset(cited), room, part=part, most_parts=most_parts)
     transcript = _TAG.sub("&lt;", redact(visible(json.dumps(list(reduced.turns), indent=2, ensure_ascii=False))))
     before, after = template.split(values | {"transcript": transcript}, "transcript")
     tokens = estimate_tokens(before) + estimate_tokens(after)
-    return Prompt(before, after, template.sha256, tokens, reduced.parts, reduced.left_out)
+    return Prompt(before, after, template.sha256, tokens, room, reduced.parts, reduced.left_out)

@@ -25,6 +25,7 @@ class Request:
     cited      known names cited in the window, in order of first appearance
     messages   call it for a fresh stream of the window's messages, oldest first, bounded each
     allowance  most tokens that all answers to this request may take, None for no limit
+    plan       how the answer to the first part divided the window, for the later parts; empty for the first
     """
 
     session_id: str
@@ -32,6 +33,7 @@ class Request:
     cited: tuple[str, ...]
     messages: Callable[[], Iterable[Message]]
     allowance: int | None = None
+    plan: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def mode(self) -> Mode:
@@ -45,7 +47,8 @@ class Answer:
 
     prompt_sha256 / template_sha256 identify what was asked; None where there was no prompt.
     meta holds what is not deterministic: tokens, latency, cost, request ids.
-    parts says in how many parts the window has to be judged; each has an answer of its own.
+    parts says in how many parts the window has to be judged; each has an answer of its own, to a request with the
+    plan of the first one.
     left_out says what was cut from the window to make it fit, by kind; empty where nothing was.
     """
 
@@ -56,12 +59,14 @@ class Answer:
     meta: Mapping[str, object] = field(default_factory=dict)
     parts: int = 1
     left_out: Mapping[str, int] = field(default_factory=dict)
+    plan: Mapping[str, int] = field(default_factory=dict)
 
 
 class BackendError(Exception):
     """A reflection could not be had.
 
-    stage     where: template, request, transport or answer
+    stage     where: template, request, transport or answer; budget where the allowance is too small for any
+              request, plan where the window can no longer be divided as it was for its first part
     attempts  how many requests were made for it
     final     True where asking again would end the same way
     """

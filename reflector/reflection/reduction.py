@@ -31,7 +31,7 @@ from reflector.reflection.token_estimate import UNITS, estimate_tokens
 from reflector.reflection.turns import Volume, cites, elsewhere, fitted, gap, speaks, volume
 from reflector.transcripts.message import Message
 
-__all__ = ["LEAST_LIMIT", "Reduced", "estimate_tokens", "reduce_messages"]
+__all__ = ["LEAST_LIMIT", "NoSuchPart", "Reduced", "estimate_tokens", "reduce_messages"]
 
 #: A task, a citation and the notes around them fit this, whatever they hold; in estimated tokens.
 LEAST_LIMIT = 1_500
@@ -40,6 +40,10 @@ LEAST_LIMIT = 1_500
 _LIGHT = (0, 1, 2)
 
 Messages = Callable[[], Iterable[Message]]
+
+
+class NoSuchPart(ValueError):
+    """A part that the window does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +77,8 @@ def reduce_messages(
     limit       most tokens of `json.dumps(list(turns), indent=2, ensure_ascii=False)`
     most_parts  how many parts there may be
 
-    Raises ValueError for a limit below LEAST_LIMIT, for most_parts below 1 and for a part that does not exist,
-    and whatever `messages` raises.
+    Raises ValueError for a limit below LEAST_LIMIT and for most_parts below 1, NoSuchPart, and whatever `messages`
+    raises.
     """
     if limit < LEAST_LIMIT:
         raise ValueError(f"limit is {limit:,} tokens; a part of a window needs at least {LEAST_LIMIT:,}")
@@ -83,7 +87,7 @@ def reduce_messages(
     names = frozenset(cited)
     plan = _plan(messages, names, limit * UNITS, most_parts)
     if not 1 <= part <= len(plan.ranges):
-        raise ValueError(f"part is {part}; this window has {len(plan.ranges)}, counted from 1")
+        raise NoSuchPart(f"part is {part}; this window has {len(plan.ranges)}, counted from 1")
     return _built(messages, names, plan, part)
 
 

@@ -71,7 +71,7 @@ async def _ask(messages: list[dict[str, Any]], playbook: dict[str, Any], cited_i
 
 def _messages(messages: list[dict[str, Any]]) -> Iterator[Message]:
     for number, message in enumerate(messages):
-        content = message.get("content")
+        content = message.get("content") if isinstance(message, dict) else None
         if isinstance(content, str):
             assistant = message.get("role") == "assistant"
             yield Message(
@@ -106,8 +106,8 @@ def save_diagnostic(content: str, name: str) -> Path | None:
 
     Secrets are taken out. Returns the file, None where the mode is off or nothing could be written.
     """
-    folder = _project() / ".claude"
     try:
+        folder = _project() / ".claude"
         if not (folder / "diagnostic_mode").exists():
             return None
         target = folder / "diagnostic"

@@ -9,11 +9,12 @@ for the ledger only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from reflector.config import Config
@@ -80,13 +81,15 @@ class Runner:
             return self._failed(window, "window", "the session's event was redacted before it was judged")
         iteration, answers = self._answers(window)
         while (parts := _parts(answers)) is None or len(answers) < parts:
-            asked = self._ask(window, recorded, iteration, len(answers) + 1, forced=forced)
+            asked = self._ask(window, recorded, iteration, answers, forced=forced)
             if isinstance(asked, Reflected):
                 return asked
             answers.append(asked)
         return self._complete(window, recorded, answers)
 
-    def request(self, recorded: Event, *, allowance: int | None = None) -> Request:
+    def request(
+        self, recorded: Event, *, allowance: int | None = None, plan: Mapping[str, int] = MappingProxyType({})
+    ) -> Request:
         """What a backend is asked about a recorded window. `recorded` must not be redacted."""
         data = recorded.data or {}
         live = {row.name: row for row in self.ledger.rows() if row.status == "live"}
@@ -97,6 +100,7 @@ class Runner:
             cited=tuple(name for name in dict.fromkeys([*carried, *data["cited"]]) if name in live),
             messages=partial(window_messages, self.ledger, recorded, carried),
             allowance=allowance,
+            plan=plan,
         )
 
     def _answers(self, window: WindowRow) -> tuple[int, list[Event]]:
@@ -113,13 +117,16 @@ class Runner:
         if not answers:
             return 1, []
         last = int((answers[-1].data or {}).get("iteration", 1))
-        if self.backend.is_model and _is_unreadable(found[-1]):
-            # The same parser would fail again: the model is asked once more.
+        since = found[found.index(answers[-1]) + 1 :]
+        if self.backend.is_model and any(_is_unreadable(event) or _is_outdated(event) for event in since):
+            # The same parser would fail again, and other parts are none of this whole: the model is asked once more.
             return last + 1, []
         return last, [event for event in answers if event.data is None or event.data["iteration"] == last]
 
-    def _ask(self, window: WindowRow, recorded: Event, iteration: int, part: int, *, forced: bool) -> Event | Reflected:
-        """One part's answer, appended."""
+    def _ask(
+        self, window: WindowRow, recorded: Event, iteration: int, answers: Sequence[Event], *, forced: bool
+    ) -> Event | Reflected:
+        """The answer that follows those that are there, appended."""
         request = self.request(recorded)
         gate = self.gate.check(
             self.ledger,
@@ -130,14 +137,17 @@ class Runner:
             forced=forced,
         )
         if isinstance(gate, str):
-            self.ledger.append([facts.skipped(window, recorded, self.backend.name, gate)])
-            return Reflected(window.event_id, "skipped", gate)
-        request = self.request(recorded, allowance=gate.allowance)
+            return self._skipped(window, recorded, gate)
+        part = len(answers) + 1
+        plan = (answers[0].data or {}).get("plan", {}) if answers else {}
+        request = self.request(recorded, allowance=gate.allowance, plan=plan)
         try:
             answer = self.backend.answer(request, part)
         except (OSError, UnknownTranscript) as error:
             return self._failed(window, "transcript", str(error))
         except BackendError as error:
+            if error.stage == "budget":
+                return self._skipped(window, recorded, f"what is left of the budget is too little: {error}")
             return self._failed(window, error.stage, str(error), error.attempts, final=error.final)
         except Exception as error:  # noqa: BLE001  a backend's bug is a recorded failure, never a lost session
             return self._failed(window, "backend", f"{type(error).__name__}: {error}")
@@ -170,6 +180,10 @@ class Runner:
         self.ledger.append(events)
         counted = [f"{e.data['name']} {e.data['tag']}" for e in events if e.data.get("disposition") == "counted"]
         return Reflected(window.event_id, "completed", ", ".join(counted))
+
+    def _skipped(self, window: WindowRow, recorded: Event, reason: str) -> Reflected:
+        self.ledger.append([facts.skipped(window, recorded, self.backend.name, quote(reason, 500))])
+        return Reflected(window.event_id, "skipped", reason)
 
     def _failed(
         self,
@@ -209,9 +223,14 @@ def _parts(answers: Sequence[Event]) -> int | None:
     return int((answers[0].data or {}).get("parts", 1)) if answers else None
 
 
-def _is_unreadable(last: Event) -> bool:
+def _is_outdated(event: Event) -> bool:
+    """True for the failure of a window that can no longer be divided as it was for its first part."""
+    return event.type == ev.REFLECTION_FAILED and (event.data or {}).get("stage") == "plan"
+
+
+def _is_unreadable(event: Event) -> bool:
     """True for the failure of this very parser."""
     from reflector.reflection.answers import PARSER_VERSION
 
-    data = last.data or {}
-    return last.type == ev.REFLECTION_FAILED and data.get("parser") == PARSER_VERSION
+    data = event.data or {}
+    return event.type == ev.REFLECTION_FAILED and data.get("parser") == PARSER_VERSION

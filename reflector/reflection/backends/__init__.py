@@ -22,7 +22,11 @@ def backend_of(config: Config, project: Path | None = None, *, template: Path | 
 
         if not config.fixtures.strip():
             raise ConfigError('the backend fixtures needs a file: set fixtures, such as fixtures = "answers.jsonl"')
-        return FixturesBackend((project or Path()) / Path(config.fixtures.strip()).expanduser())
+        try:
+            path = Path(config.fixtures.strip()).expanduser()
+        except RuntimeError as error:
+            raise ConfigError(f"fixtures is {config.fixtures!r}: {error}") from None
+        return FixturesBackend((project or Path()) / path)
     if config.backend == "anthropic":
         from reflector.reflection.backends.anthropic.backend import AnthropicBackend
         from reflector.reflection.backends.anthropic.settings import model_settings

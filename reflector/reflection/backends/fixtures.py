@@ -96,11 +96,12 @@ class Recording:
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BackendError(f"the fixtures {path} cannot be read ({error})", stage="fixtures") from error
     found: dict[str, dict[str, Any]] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
+    # Only line breaks end a line: `splitlines` would also end it at U+2028, which JSON may hold as it is.
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:

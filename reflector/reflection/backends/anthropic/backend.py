@@ -1,22 +1,27 @@
 """The backend `anthropic`: a window as a prompt, the model's text as the answer.
 
-Invariant: one `answer` is one question with one deadline. Where the API says that the question is too long for its
-model, it is asked again with half of it, at most twice; what the answers took is added up.
+Invariant: one `answer` is one question with one deadline, and what was answered is never thrown away. Where the API
+says that the question is too long for its model, it is asked again with half of it, at most twice; what the answers
+took is added up, and one that the window's end cut short stands when no better one follows. A window that was divided
+is asked about in the parts of its first answer, and they and their answers stay within the allowance.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reflector.playbook.sections import sections_text
 from reflector.reflection.backends.anthropic.calling import CallFailed, Pacing, Reply, ask
 from reflector.reflection.backends.anthropic.prices import Usage, cost
-from reflector.reflection.backends.anthropic.settings import ModelSettings
+from reflector.reflection.backends.anthropic.settings import MAX_TOKENS, ModelSettings
 from reflector.reflection.prompting import Prompt, PromptTooLong, compose
 from reflector.reflection.prompts import TemplateError, find_template, read_template
 from reflector.reflection.protocol import Answer, BackendError, Request
+from reflector.reflection.redaction import quote
+from reflector.reflection.reduction import NoSuchPart
 
 _MOST_HALVINGS = 2
 _MOST_PARTS = 4
@@ -41,72 +46,104 @@ class AnthropicBackend:
 
     def prompt(self, request: Request, part: int = 1, halvings: int = 0) -> Prompt:
         """What would be sent for one part of the window. Raises BackendError where template or limit forbid it."""
-        limit = self.request_tokens
-        most_parts = _MOST_PARTS
-        if request.allowance is not None:
-            limit = min(limit, request.allowance)
-            most_parts = max(1, min(most_parts, request.allowance // limit)) if limit else 1
+        limit, most_parts = self._share(request)
+        room = request.plan.get("room")
         try:
             template = (
                 find_template("reflector.txt", self.project)
                 if self.template is None
                 else read_template("reflector.txt", self.template)
             )
-            playbook = sections_text(request.playbook)
-            return compose(
+            prompt = compose(
                 template,
-                playbook,
+                sections_text(request.playbook),
                 request.cited,
                 request.messages,
                 limit >> halvings,
                 part=part,
-                most_parts=most_parts,
+                most_parts=request.plan.get("most_parts", most_parts),
+                room=room,
             )
         except TemplateError as error:
             raise BackendError(str(error), stage="template", attempts=0) from error
         except PromptTooLong as error:
-            raise BackendError(str(error), stage="request", attempts=0) from error
+            stage = "budget" if limit < self.request_tokens and not halvings else "request"
+            raise BackendError(str(error), stage=stage, attempts=0) from error
+        except NoSuchPart as error:
+            raise BackendError(str(error), stage="plan", attempts=0) from error
+        if request.plan and prompt.parts != request.plan["parts"]:
+            raise BackendError(
+                f"the window had {request.plan['parts']} parts and has {prompt.parts} now", stage="plan", attempts=0
+            )
+        return prompt
 
     def answer(self, request: Request, part: int = 1) -> Answer:
         """One part of a window, judged. Raises BackendError; what the file of the transcript raises goes through."""
-        usage = Usage()
-        for halvings in range(_MOST_HALVINGS + 1):
-            prompt = self.prompt(request, part, halvings)
+        usage, requests, seconds = Usage(), 0, 0.0
+        given: Answer | None = None
+        refused: CallFailed | None = None
+        for halvings in range(1 if request.plan else _MOST_HALVINGS + 1):
             try:
-                reply = asyncio.run(ask(self.settings, prompt.blocks, self.pacing))
-            except CallFailed as error:
-                if error.too_long and halvings < _MOST_HALVINGS:
+                prompt = self.prompt(request, part, halvings)
+                begun = time.monotonic()
+                settings = replace(self.settings, deadline=self.settings.deadline - seconds)
+                reply = asyncio.run(ask(settings, prompt.blocks, self.pacing))
+            except BackendError as error:
+                error.attempts += requests
+                if given is not None:
+                    return given
+                if isinstance(error, CallFailed) and error.too_long:
+                    refused, requests = error, error.attempts
+                    seconds += time.monotonic() - begun
                     continue
+                if refused is not None and not isinstance(error, CallFailed):
+                    # Half a question has no room for a session: the API's words say more than ours.
+                    raise refused from error
                 raise
+            seconds += time.monotonic() - begun
+            requests += reply.attempts
             usage += reply.usage
-            if reply.stop_reason == "model_context_window_exceeded" and halvings < _MOST_HALVINGS:
-                continue
-            return _answer(prompt, reply, usage)
-        raise AssertionError("the last round returns or raises")
+            given = _answer(prompt, reply, usage, requests, seconds, request, self._share(request)[1])
+            if reply.stop_reason != "model_context_window_exceeded":
+                break
+        if given is None:
+            assert refused is not None  # each round returns, raises, or sets one of the two
+            raise refused
+        return given
+
+    def _share(self, request: Request) -> tuple[int, int]:
+        """Most tokens of one question, and in how many parts at most the window is judged."""
+        if request.allowance is None:
+            return self.request_tokens, _MOST_PARTS
+        parts = max(1, min(_MOST_PARTS, round(request.allowance / (self.request_tokens + MAX_TOKENS))))
+        return min(self.request_tokens, request.allowance // parts - MAX_TOKENS), parts
 
 
-def _answer(prompt: Prompt, reply: Reply, usage: Usage) -> Answer:
+def _answer(
+    prompt: Prompt, reply: Reply, usage: Usage, requests: int, seconds: float, request: Request, most_parts: int
+) -> Answer:
     meta: dict[str, object] = {
         "input_tokens": usage.input,
         "output_tokens": usage.output,
         "cache_read_tokens": usage.cache_read,
         "cache_write_tokens": usage.cache_write,
         "estimated_tokens": prompt.tokens,
-        "milliseconds": reply.milliseconds,
-        "requests": reply.attempts,
-        "stop_reason": reply.stop_reason[:60],
+        "milliseconds": round(seconds * 1000),
+        "requests": requests,
+        "stop_reason": quote(reply.stop_reason, 60),
         "structured": reply.structured,
     }
     if (price := cost(reply.model, usage)) is not None:
         meta["cost_usd"] = str(price)
     if reply.request_id:
-        meta["request_id"] = reply.request_id[:100]
+        meta["request_id"] = quote(reply.request_id, 100)
     return Answer(
         text=reply.text,
-        model=reply.model[:100],
+        model=quote(reply.model, 100),
         prompt_sha256=prompt.sha256,
         template_sha256=prompt.template_sha256,
         meta=meta,
         parts=prompt.parts,
         left_out=prompt.left_out,
+        plan=request.plan or {"parts": prompt.parts, "room": prompt.room, "most_parts": most_parts},
     )

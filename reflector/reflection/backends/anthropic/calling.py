@@ -1,7 +1,8 @@
 """One answer from the Messages API, whatever the API does.
 
-Invariant: at most `MAX_RETRIES` requests are made for one question, and they end within the deadline. The SDK's
-own retries are off, or three attempts would be nine. Every way to fail comes out as a `CallFailed`.
+Invariant: at most `MAX_RETRIES` requests are made for one question, whatever they are for, and they end within the
+deadline. The SDK's own retries are off, or three attempts would be nine. Every way to fail comes out as a
+`CallFailed`, and an answer that was paid for never fails for what stands beside its text.
 
 What is tried again (requirements A-17): timeouts, broken connections, 429 and 5xx. Everything else would fail
 the same way once more.
@@ -10,11 +11,15 @@ the same way once more.
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import re
+import reprlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import anthropic
@@ -27,7 +32,11 @@ from reflector.reflection.protocol import BackendError
 #: Models whose answers can be bound to a JSON schema: every family from 4.5 on.
 _STRUCTURED = re.compile(r"claude-(?:haiku|sonnet|opus|fable|mythos)-(?:4-[5-9]|[5-9])(?![0-9])")
 _TOO_LONG = re.compile(r"prompt is too long|too many (?:input )?tokens|context (?:window|limit)|maximum context", re.I)
-_MOST_PAUSES = 3
+#: What an API says that knows no schemas.
+_NO_SCHEMA = re.compile(r"output_config|output_format|json_schema|structured.output", re.I)
+_OFFICIAL = "https://api.anthropic.com"
+#: No answer is that long; a number beyond it is nonsense and has no place in the ledger.
+_MOST_TOKENS = 1 << 40
 
 SCHEMA: dict[str, object] = {
     "type": "object",
@@ -90,34 +99,40 @@ async def ask(settings: ModelSettings, blocks: Sequence[Mapping[str, Any]], paci
             stage="request",
             attempts=0,
         )
+    if not (settings.key.isascii() and settings.key.isprintable()):
+        raise CallFailed(
+            "the API key holds characters that no key has, such as a line break; set it anew",
+            stage="request",
+            attempts=0,
+        )
     attempts = _Attempts()
-    begun = time.monotonic()
     try:
         async with asyncio.timeout(settings.deadline):
-            return await _conversation(settings, blocks, pacing or Pacing(), attempts, begun)
+            return await _conversation(settings, blocks, pacing or Pacing(), attempts)
     except TimeoutError:
         raise CallFailed(
-            f"no answer within {settings.deadline:g} s ({attempts.made} requests)",
+            f"no answer within {settings.deadline:g} s (requests: {attempts.made})",
             stage="transport",
             attempts=attempts.made,
         ) from None
     except CallFailed:
         raise
     except Exception as error:
-        raise _failure(error, attempts.made) from error
+        raise _failure(error, attempts.made, settings.key) from error
 
 
 @dataclass(slots=True)
 class _Attempts:
     made: int = 0
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.begun
 
 
 async def _conversation(
-    settings: ModelSettings,
-    blocks: Sequence[Mapping[str, Any]],
-    pacing: Pacing,
-    attempts: _Attempts,
-    begun: float,
+    settings: ModelSettings, blocks: Sequence[Mapping[str, Any]], pacing: Pacing, attempts: _Attempts
 ) -> Reply:
     """The request, without the schema where the API does not take it, continued where the API pauses."""
     credential: dict[str, Any] = {"auth_token" if settings.bearer else "api_key": settings.key}
@@ -125,31 +140,51 @@ async def _conversation(
     structured = _STRUCTURED.match(settings.model) is not None
     usage, texts = Usage(), list[str]()
     async with anthropic.AsyncAnthropic(
-        **credential, base_url=settings.base_url, max_retries=0, timeout=settings.request_seconds
+        **credential,
+        # Left out, an empty ANTHROPIC_BASE_URL would be taken for an address.
+        base_url=settings.base_url or _OFFICIAL,
+        max_retries=0,
+        timeout=settings.request_seconds,
     ) as client:
-        for _ in range(_MOST_PAUSES + 2):
+        while True:
             try:
                 message = await _request(client, settings, messages, pacing, attempts, structured=structured)
             except anthropic.BadRequestError as error:
-                if structured and "output_config" in str(error):
+                if structured and attempts.made < MAX_RETRIES and _NO_SCHEMA.search(str(error)):
                     structured = False
                     continue
                 raise
+            content = _content(message, attempts)
             usage += _usage(message)
-            texts += [block.text for block in message.content if block.type == "text"]
-            if message.stop_reason != "pause_turn":
+            texts += [block.text for block in content if _is_text(block)]
+            if message.stop_reason != "pause_turn" or attempts.made >= MAX_RETRIES:
                 break
-            messages.append({"role": "assistant", "content": message.content})
+            messages.append({"role": "assistant", "content": content})
+    # The SDK does not check what it is given: any of these may be missing or of another type.
+    model, stop_reason = message.model, message.stop_reason
     return Reply(
         text="".join(texts),
-        model=message.model,
-        stop_reason=message.stop_reason or "",
+        model=model if isinstance(model, str) and model else settings.model,
+        stop_reason=stop_reason if isinstance(stop_reason, str) else "",
         usage=usage,
         attempts=attempts.made,
-        milliseconds=round((time.monotonic() - begun) * 1000),
+        milliseconds=round(attempts.seconds * 1000),
         request_id=message._request_id,
         structured=structured,
     )
+
+
+def _content(message: Any, attempts: _Attempts) -> list[Any]:
+    """The content blocks. Raises CallFailed for what is no message."""
+    if not isinstance(message, anthropic.types.Message) or not isinstance(message.content, list):
+        raise CallFailed(
+            f"the API's answer is no message: {reprlib.repr(message)}", stage="answer", attempts=attempts.made
+        )
+    return message.content
+
+
+def _is_text(block: Any) -> bool:
+    return getattr(block, "type", None) == "text" and isinstance(block.text, str)
 
 
 async def _request(
@@ -164,10 +199,9 @@ async def _request(
     options: dict[str, Any] = {}
     if structured:
         options["output_config"] = {"format": {"type": "json_schema", "schema": SCHEMA}}
-    left = MAX_RETRIES - attempts.made
     async for attempt in tenacity.AsyncRetrying(
         # An API that asks to wait beyond the deadline is asked at a later drain.
-        stop=tenacity.stop_after_attempt(max(left, 1)) | tenacity.stop_before_delay(settings.deadline),
+        stop=lambda state: attempts.made >= MAX_RETRIES or attempts.seconds + state.upcoming_sleep >= settings.deadline,
         wait=lambda state: _wait(state, pacing),
         retry=tenacity.retry_if_exception(is_transient),
         sleep=pacing.sleep,
@@ -200,20 +234,25 @@ def _retry_after(error: BaseException) -> float:
     """Seconds the API asks to wait, 0.0 where it asks nothing."""
     if not isinstance(error, anthropic.APIStatusError):
         return 0.0
+    headers = error.response.headers
     for header, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
         try:
-            return max(0.0, float(error.response.headers.get(header, "")) / unit)
+            return max(0.0, float(headers.get(header, "")) / unit)
         except ValueError:
             continue
-    return 0.0
+    try:
+        until = parsedate_to_datetime(headers.get("retry-after", ""))
+        return max(0.0, (until.replace(tzinfo=until.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def _usage(message: anthropic.types.Message) -> Usage:
-    """The tokens of a message; whatever is no whole number counts as none."""
+    """The tokens of a message; whatever is no sensible whole number counts as none."""
 
     def count(name: str) -> int:
         value = getattr(message.usage, name, None)
-        return value if type(value) is int and value >= 0 else 0
+        return value if type(value) is int and 0 <= value <= _MOST_TOKENS else 0
 
     return Usage(
         count("input_tokens"),
@@ -223,21 +262,29 @@ def _usage(message: anthropic.types.Message) -> Usage:
     )
 
 
-def _failure(error: Exception, attempts: int) -> CallFailed:
-    """An error of the SDK in words: what happened, and where it is worth saying, the way out."""
+def _failure(error: Exception, attempts: int, key: str) -> CallFailed:
+    """An error of the SDK in words: what happened, and where it is worth saying, the way out.
+
+    Some gateways repeat the key that they refuse; it is taken out.
+    """
+
+    def failed(text: str, stage: str, *, too_long: bool = False) -> CallFailed:
+        return CallFailed(text.replace(key, "[redacted:key]"), stage=stage, attempts=attempts, too_long=too_long)
+
     if isinstance(error, anthropic.APIStatusError):
-        said = error.api_message or str(error)
+        said = error.api_message if isinstance(error.api_message, str) else str(error)
         hint = _HINTS.get(error.status_code, "")
         too_long = error.status_code == 413 or (error.status_code == 400 and bool(_TOO_LONG.search(said)))
-        stage = "transport" if is_transient(error) else "request"
         text = f"HTTP {error.status_code} {error.type or ''}".rstrip() + f": {said}{hint}"
-        return CallFailed(text, stage=stage, attempts=attempts, too_long=too_long)
+        return failed(text, "transport" if is_transient(error) else "request", too_long=too_long)
     if isinstance(error, anthropic.APITimeoutError):
-        return CallFailed("the API did not answer in time", stage="transport", attempts=attempts)
+        return failed("the API did not answer in time", "transport")
     if isinstance(error, anthropic.APIConnectionError):
         cause = f" ({type(error.__cause__).__name__}: {error.__cause__})" if error.__cause__ else ""
-        return CallFailed(f"no connection to the API{cause}", stage="transport", attempts=attempts)
-    return CallFailed(f"{type(error).__name__}: {error}", stage="answer", attempts=attempts)
+        return failed(f"no connection to the API{cause}", "transport")
+    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+        return failed(f"the API's answer is no JSON: {error}", "answer")
+    return failed(f"{type(error).__name__}: {error}", "answer")
 
 
 _HINTS = {
