@@ -29,15 +29,22 @@ _REPORTS = (
 
 @click.command()
 @click.option("--keep", type=click.Path(path_type=Path), help="Work in this new folder and keep it, to look around.")
-def demo(keep: Path | None) -> None:
+@click.option(
+    "--backend",
+    type=click.Choice(["rules", "anthropic"]),
+    default="rules",
+    show_default=True,
+    help="anthropic: asks a model, with the key and the address in your environment.",
+)
+def demo(keep: Path | None, backend: str) -> None:
     """Show the whole road on bundled sessions; nothing to configure.
 
-    Uses no network, no key, and nothing of yours: a project with a playbook and three sessions is made in a
-    temporary folder.
+    Uses no network, no key, and nothing of yours unless you name another backend: a project with a playbook and
+    three sessions is made in a temporary folder.
     """
     if keep is not None and keep.exists():
         raise click.UsageError(f"{keep} exists; name a folder that does not, it is made for the demo")
-    with _own_environment(), _folder(keep) as project:
+    with _own_environment(backend), _folder(keep) as project:
         _show(project)
         if keep is not None:
             click.echo(f"\nLook around:  cd {keep} && reflector list")
@@ -54,7 +61,7 @@ def _show(project: Path) -> None:
         transcript = _DATA / f"session-{number}.jsonl"
         _hook(project, event, fields, transcript)
         click.echo(f"  {event:<11} {json.dumps(fields)[1:-1]:<20} {transcript.name}")
-    _run(project, "The drain takes them in and judges each citation by what followed it:", "drain")
+    _run(project, "The drain takes them in, and each citation is judged by what followed it:", "drain")
     _run(project, "The playbook now, best advice first:", "list")
     why = "Why is pat-001 where it is? The session counts once, however often it was reported:"
     _run(project, why, "blame", "pat-001")
@@ -106,13 +113,14 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 
 
 @contextmanager
-def _own_environment() -> Iterator[None]:
+def _own_environment(backend: str) -> Iterator[None]:
     """The demo is the same for everybody: none of the person's settings, nothing beside the demo's folder."""
     before = dict(os.environ)
     with tempfile.TemporaryDirectory(prefix="reflector-demo-home-") as home:
         for name in [name for name in os.environ if name.startswith(("REFLECTOR_", "CLAUDE_"))]:
             del os.environ[name]
         os.environ.update(XDG_CONFIG_HOME=f"{home}/config", XDG_STATE_HOME=f"{home}/state")
+        os.environ.update(CLAUDE_CONFIG_DIR=f"{home}/claude", REFLECTOR_BACKEND=backend)
         try:
             yield
         finally:
