@@ -16,6 +16,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text("utf-8")
 TYPES: dict[str, tuple[type, ...]] = {
     "text": (str,),
     "number": (int,),
+    "fraction": (float,),
     "bool": (bool,),
     "object": (dict,),
     "list": (list,),

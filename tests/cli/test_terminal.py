@@ -33,6 +33,7 @@ COMMANDS = (
     ["export", "--format", "md"],
     ["export", "--format", "csv"],
     ["verify"],
+    ["compare", "--a", "rules", "--b", "recorded"],
 )
 
 

@@ -1,0 +1,205 @@
+"""Two reflectors judged against each other: compare."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.output import note, print_json
+from reflector.config import BACKENDS
+
+if TYPE_CHECKING:
+    from reflector.audit.comparison import Labels, Side
+    from reflector.audit.trial import Trial
+    from reflector.ledger.store import Ledger, WindowRow
+    from reflector.reflection.judging import Judge
+
+_SPEC = "rules, fixtures[:FILE], anthropic[:MODEL] or recorded[:BACKEND]"
+_MOST_LABELS = 64 * 1024 * 1024
+
+
+@click.command()
+@click.option("--a", "spec_a", required=True, metavar="SPEC", help=f"One of the two: {_SPEC}.")
+@click.option("--b", "spec_b", required=True, metavar="SPEC", help="The other one.")
+@click.option(
+    "--template-a", type=click.Path(path_type=Path), metavar="FILE", help="Another prompt for the model of a."
+)
+@click.option(
+    "--template-b", type=click.Path(path_type=Path), metavar="FILE", help="Another prompt for the model of b."
+)
+@click.option(
+    "--labels", type=click.Path(path_type=Path), metavar="FILE", help="What is right, for precision and recall."
+)
+@click.option("--fresh", is_flag=True, help="Ask models also where the ledger has their answer.")
+@click.option("--yes", is_flag=True, help="Make the calls without asking.")
+@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@click.argument("sessions", nargs=-1, metavar="[SESSION…]")
+@click.pass_obj
+def compare(
+    place: Place,
+    spec_a: str,
+    spec_b: str,
+    template_a: Path | None,
+    template_b: Path | None,
+    labels: Path | None,
+    fresh: bool,
+    yes: bool,
+    as_json: bool,
+    sessions: tuple[str, ...],
+) -> None:
+    """Compare two reflectors over recorded sessions; nothing is counted.
+
+    SESSION is a session's id or the beginning of one; without any, all are compared. A model is asked only where
+    the ledger has no answer of it to the same prompt template, and after it was told how much that takes.
+    """
+    from reflector.audit.trial import Trial
+    from reflector.cli.compared import document, show
+
+    judges = [
+        _judge(place, "a", spec_a, template_a, fresh=fresh),
+        _judge(place, "b", spec_b, template_b, fresh=fresh),
+    ]
+    known = _labels(labels) if labels is not None else None
+    with place.reading() as ledger:
+        trial = Trial(ledger, *judges)
+        windows = _windows(ledger, sessions)
+        with _bar(len(windows), "judging") as bar:
+            for _ in trial.prepare(windows):
+                bar.update(1)
+        if trial.calls:
+            _agree_to_pay(place, trial, yes=yes)
+        with _bar(len(windows) - trial.passed_over - trial.redacted, "asking", hidden=not trial.calls) as bar:
+            rulings = []
+            for ruling in trial.rulings():
+                rulings.append(ruling)
+                bar.update(1)
+    if as_json:
+        print_json(document(trial, rulings, known))
+    else:
+        show(trial, rulings, known)
+
+
+def _bar(length: int, label: str, *, hidden: bool = False) -> Any:
+    """A bar on stderr, where that is a terminal."""
+    return click.progressbar(length=length, label=label, file=sys.stderr, hidden=hidden or not sys.stderr.isatty())
+
+
+def _windows(ledger: Ledger, sessions: tuple[str, ...]) -> list[WindowRow]:
+    from reflector.cli.audit import session_named
+
+    if not sessions:
+        return ledger.windows()
+    ids = dict.fromkeys(session_named(ledger, given) for given in sessions)
+    return [window for session_id in ids for window in ledger.windows(session_id)]
+
+
+def _judge(place: Place, side: Side, spec: str, template: Path | None, *, fresh: bool) -> Judge:
+    """One side, as its SPEC says; a usage error where that says nothing."""
+    from reflector.reflection.judging import Judge
+
+    option = f"--{side}"
+    kind, colon, rest = spec.partition(":")
+    if kind not in (*BACKENDS, "recorded"):
+        raise click.UsageError(f"{option} {spec!r} is no reflector; it is {_SPEC}")
+    if colon and (not rest or kind == "rules"):
+        raise click.UsageError(f"{option} {spec!r}: {f'nothing stands after {kind}' if rest else 'a name is missing'}")
+    if template is not None and kind != "anthropic":
+        raise click.UsageError(f"--template-{side} is for a model, and {option} {spec} asks none; leave it out")
+    if kind == "recorded":
+        if colon and rest not in BACKENDS:
+            raise click.UsageError(f"{option} {spec!r}: {rest!r} is no backend; there are {', '.join(BACKENDS)}")
+        return Judge(spec, None, recorded_of=rest or None, uncited=rest != "rules")
+    if kind == "anthropic":
+        return _model(place, spec, rest or None, template, fresh=fresh)
+    from reflector.reflection.backends import backend_of
+
+    # Path.expanduser raises for a user that is not there.
+    file = str(Path(os.path.expanduser(rest)).absolute()) if rest else None  # noqa: PTH111
+    project = place.project(backend=kind, fixtures=file)
+    if file is not None and not Path(file).is_file():
+        raise click.UsageError(f"{option} {spec!r}: there is no file {file}")
+    return Judge(spec, backend_of(project.config, project.root), uncited=kind != "rules")
+
+
+def _model(place: Place, spec: str, model: str | None, template: Path | None, *, fresh: bool) -> Judge:
+    from reflector.reflection.backends import backend_of
+    from reflector.reflection.backends.anthropic.settings import model_settings
+    from reflector.reflection.judging import Judge
+    from reflector.reflection.prompts import TemplateError, find_template, read_template
+
+    project = place.project(backend="anthropic", model=model)
+    name = "reflector.txt"
+    try:
+        asked_with = find_template(name, project.root) if template is None else read_template(name, template)
+    except TemplateError as error:
+        raise click.UsageError(str(error)) from error
+    return Judge(
+        spec,
+        backend_of(project.config, project.root, template=template),
+        model=model_settings(project.config).model,
+        template_sha256=asked_with.sha256,
+        fresh=fresh,
+        uncited=project.config.uncited,
+    )
+
+
+def _agree_to_pay(place: Place, trial: Trial, *, yes: bool) -> None:
+    """Tell what the calls take, and have somebody agree to it."""
+    from reflector.reflection.backends.anthropic.prices import Usage, cost
+    from reflector.reflection.backends.anthropic.settings import MAX_TOKENS, model_settings
+
+    if model_settings(place.project().config).key is None:
+        raise click.UsageError("there is no API key for the model: set ANTHROPIC_API_KEY, or compare what is recorded")
+    for side, judge in (("a", trial.a), ("b", trial.b)):
+        calls = [call for call in trial.calls if call.side == side]
+        if not calls:
+            continue
+        prices = [cost(call.model, Usage(input=call.tokens, output=MAX_TOKENS)) for call in calls]
+        known = [price for price in prices if price is not None]
+        price = f"at most about ${sum(known):.2f}" if len(known) == len(prices) else "at a price that is not known here"
+        note(
+            f"{side} ({judge.spec}): {len(calls):,} call{'s' if len(calls) != 1 else ''} to {judge.model}, about "
+            f"{sum(call.tokens for call in calls):,} tokens in and at most {len(calls) * MAX_TOKENS:,} out, {price}"
+        )
+    if yes:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise click.UsageError("these calls cost money and nobody can be asked about them: add --yes to make them")
+    if not click.confirm("Make these calls?", err=True):
+        note("Nothing was asked.")
+        raise click.exceptions.Exit(1)
+
+
+def _labels(path: Path) -> Labels:
+    """The labels of a file of JSON lines; a usage error that names the line."""
+    import json
+
+    from reflector.audit.comparison import BadLabel, Labels, read_label
+    from reflector.bounded_file import read_bounded
+    from reflector.cli.output import os_error_words
+
+    try:
+        text = read_bounded(path, _MOST_LABELS).decode()
+    except OSError as error:
+        raise click.UsageError(os_error_words(error, path)) from error
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from error
+    found: dict[tuple[str, str], str] = {}
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            key, tag = read_label(json.loads(line))
+        except BadLabel as error:
+            raise click.UsageError(f"{where}: {error}") from error
+        except (ValueError, RecursionError) as error:
+            raise click.UsageError(f"{where}: is no JSON ({error}); each line is one label") from error
+        if found.setdefault(key, tag) != tag:
+            raise click.UsageError(f"{where}: {key[1]} of {key[0]} is {tag} here and {found[key]} in an earlier line")
+    return Labels(found)

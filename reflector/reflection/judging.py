@@ -1,0 +1,322 @@
+"""A recorded window judged again, without a trace.
+
+Invariant: nothing here appends, so nothing is counted, whoever is asked and whatever is answered. An answer that the
+ledger has already is read again instead of asked for, and all are read by today's parser.
+
+A window is asked about as it was when it was recorded. The names carried into it count as cited also when it has
+decided them since, or a judge of later days would see less than the one of its own. The playbook is that of today.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
+from functools import partial
+from typing import Any
+
+from reflector.ledger import event as ev
+from reflector.ledger.event import Event
+from reflector.ledger.store import Ledger, WindowRow
+from reflector.reflection.answers import Parsed
+from reflector.reflection.backends.anthropic.prices import Usage, cost
+from reflector.reflection.protocol import Answer, Backend, BackendError, Request
+from reflector.reflection.redaction import quote
+from reflector.reflection.runner import Runner, read_answers
+from reflector.reflection.window import window_messages
+from reflector.transcripts.source import UnknownTranscript
+
+MAX_RATIONALE = 300
+_VERDICTS = frozenset({"helpful", "harmful", "neutral"})
+_DATED = 9  # of -20261024, which an API appends to the name of the model that it was asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was said about a bullet; the rationale is one line of at most MAX_RATIONALE characters."""
+
+    tag: str
+    rationale: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A window to judge; `story` is every event about it."""
+
+    window: WindowRow
+    recorded: Event
+    request: Request
+    story: Sequence[Event]
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What answers took, now or when they were recorded.
+
+    asked, recorded  answers that were asked for now, and that the ledger had
+    cost             USD of those whose model has a known price
+    unpriced         answers that took tokens of a model without one
+    """
+
+    asked: int = 0
+    recorded: int = 0
+    tokens: int = 0
+    cost: Decimal = Decimal(0)
+    unpriced: int = 0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            self.asked + other.asked,
+            self.recorded + other.recorded,
+            self.tokens + other.tokens,
+            self.cost + other.cost,
+            self.unpriced + other.unpriced,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """How a window was judged.
+
+    verdicts  by bullet, only bullets of the playbook; None where it could not be judged
+    failure   why not; "" also where it was not asked because that would have led to no comparison
+    strays    usable tags for bullets that the playbook has not
+    models    who answered, in order
+    """
+
+    verdicts: Mapping[str, Verdict] | None
+    failure: str = ""
+    spent: Spent = Spent()
+    strays: int = 0
+    models: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Judge:
+    """One of those that are compared: a backend, or what the ledger recorded.
+
+    spec             what the person calls it
+    backend          who is asked, None where only recorded answers are read
+    recorded_of      whose recorded answers are read, None for anybody's
+    model            the model that would be asked
+    template_sha256  the template that it would be asked with
+    fresh            ask also where the ledger has an answer
+    uncited          whether it can judge a window that cites nothing
+    refused          why it is asked nothing more, "" while it answers
+    """
+
+    spec: str
+    backend: Backend | None
+    recorded_of: str | None = None
+    model: str = ""
+    template_sha256: str | None = None
+    fresh: bool = False
+    uncited: bool = True
+    refused: str = field(default="", init=False)
+
+    @property
+    def is_model(self) -> bool:
+        """Whether asking it costs something."""
+        return self.backend is not None and self.backend.is_model
+
+    def recorded(self, case: Case) -> list[Event]:
+        """The answers of the ledger that stand for a call, each part's; empty where there are none."""
+        if self.backend is None:
+            return last_answers(case.story, self._is_wanted)
+        # Who costs nothing is asked: a recorded answer of the rules may be one of older rules.
+        if self.fresh or not self.backend.is_model:
+            return []
+        return last_answers(case.story, self._is_same)
+
+    def plan(self, case: Case) -> Judgement | list[int]:
+        """The judgement of a window where it costs nothing, else the estimated tokens of each call that it takes."""
+        if events := self.recorded(case):
+            texts = [event.data["answer"] for event in events if event.data is not None]
+            spent = sum((_spent(event.meta, _model_of(event), asked=False) for event in events), Spent())
+            return self._read(case, texts, spent, [_model_of(event) for event in events])
+        if self.backend is None:
+            whose = f" of {self.recorded_of}" if self.recorded_of else ""
+            return Judgement(None, f"the ledger has no answer{whose}")
+        if not self.backend.is_model:
+            return self.ask(case)
+        prompt_of = getattr(self.backend, "prompt", None)
+        if prompt_of is None:
+            return [0]
+        found: list[int] = []
+        parts = 1
+        try:
+            while len(found) < parts:
+                prompt = prompt_of(case.request, len(found) + 1)
+                parts = prompt.parts
+                found.append(prompt.tokens)
+        except Exception as error:  # noqa: BLE001  as in `ask`
+            return Judgement(None, _words(error))
+        return found
+
+    def ask(self, case: Case) -> Judgement:
+        """Ask the backend about a window. Never raises for what a backend, an answer or a transcript does."""
+        if self.backend is None:
+            raise ValueError(f"{self.spec} asks nobody")
+        if self.refused:
+            return Judgement(None, f"not asked after another window's {self.refused}")
+        answers: list[Answer] = []
+        spent = Spent()
+        try:
+            while not answers or len(answers) < answers[0].parts:
+                # The later parts are those of the whole that the first one was cut from.
+                request = replace(case.request, plan=answers[0].plan) if answers else case.request
+                answers.append(self.backend.answer(request, len(answers) + 1))
+                spent += _spent(answers[-1].meta, answers[-1].model, asked=True)
+        except Exception as error:  # noqa: BLE001  a backend's bug is a window that was not judged
+            failure = _words(error)
+            if isinstance(error, BackendError) and _is_for_all(error):
+                self.refused = failure
+            return Judgement(None, failure, spent)
+        return self._read(case, [answer.text for answer in answers], spent, [answer.model for answer in answers])
+
+    def _read(self, case: Case, texts: Sequence[str], spent: Spent, models: Sequence[str]) -> Judgement:
+        parsed = read_answers(texts)
+        told = tuple(dict.fromkeys(quote(model, 100) for model in models))
+        if parsed.failed:
+            reason = "; ".join(parsed.problems) or "the answer holds no JSON object"
+            return Judgement(None, quote(f"parse: {reason}", MAX_RATIONALE), spent, models=told)
+        verdicts, strays = verdicts_of(parsed, {bullet.name for bullet in case.request.playbook})
+        return Judgement(verdicts, "", spent, strays, told)
+
+    def _is_wanted(self, answer: Event) -> bool:
+        return self.recorded_of is None or _backend_of(answer) == self.recorded_of
+
+    def _is_same(self, answer: Event) -> bool:
+        data = answer.data or {}
+        assert self.backend is not None
+        return (
+            _backend_of(answer) == self.backend.name
+            and _is_model(_model_of(answer), self.model)
+            and data.get("template_sha256") == self.template_sha256
+        )
+
+
+def case_of(ledger: Ledger, window: WindowRow) -> Case | None:
+    """A window as it was when it was recorded; None where its event was redacted. Raises LedgerError."""
+    recorded = ledger.event(window.event_id)
+    if recorded is None or recorded.data is None:
+        return None
+    request = Runner(ledger, _Nobody()).request(recorded)
+    data = recorded.data
+    carried = list(data.get("carried") or ())
+    live = {bullet.name for bullet in request.playbook}
+    request = replace(
+        request,
+        cited=tuple(name for name in dict.fromkeys([*carried, *data["cited"]]) if name in live),
+        messages=partial(window_messages, ledger, recorded, carried),
+    )
+    return Case(window, recorded, request, ledger.targeting(window.event_id))
+
+
+def last_answers(story: Sequence[Event], is_wanted: Callable[[Event], bool]) -> list[Event]:
+    """The answers of the last wanted iteration that has all its parts, none of them redacted."""
+    answers = [
+        event for event in story if event.type == ev.REFLECTION_ANSWERED and event.data is not None and is_wanted(event)
+    ]
+    for last in reversed(answers):
+        parts = [answer for answer in answers if _iteration(answer) == _iteration(last)]
+        if len(parts) == (last.data or {}).get("parts", 1):
+            return parts
+    return []
+
+
+def verdicts_of(parsed: Parsed, playbook: set[str]) -> tuple[dict[str, Verdict], int]:
+    """One verdict for each bullet of the playbook that an answer judges, and how many tags are for others."""
+    said: dict[str, list[Verdict]] = {}
+    strays = 0
+    for tag in parsed.tags:
+        if tag.malformed is not None or tag.name is None or tag.tag not in _VERDICTS:
+            continue
+        if tag.name not in playbook:
+            strays += 1
+            continue
+        said.setdefault(tag.name, []).append(Verdict(tag.tag, quote(tag.rationale, MAX_RATIONALE)))
+    return {name: merged(verdicts) for name, verdicts in said.items()}, strays
+
+
+def merged(verdicts: Sequence[Verdict]) -> Verdict:
+    """One verdict for several, at least one: neutral ones say nothing; where the others contradict each other, the
+    whole is neutral. As the rules merge the citations of a window."""
+    decided = [verdict for verdict in verdicts if verdict.tag != "neutral"]
+    if not decided:
+        return verdicts[0]
+    if len({verdict.tag for verdict in decided}) > 1:
+        return Verdict("neutral", "called helpful and harmful at once")
+    return decided[0]
+
+
+class _Nobody:
+    """Stands where a runner wants a backend and nobody is to be asked."""
+
+    name = "nobody"
+    is_model = False
+
+    def answer(self, request: Request, part: int = 1) -> Answer:
+        raise BackendError("nobody is asked", stage="backend", final=True)
+
+
+def _words(error: Exception) -> str:
+    """Where it went wrong and how."""
+    if isinstance(error, BackendError):
+        stage, said = error.stage, str(error)
+    elif isinstance(error, OSError | UnknownTranscript):
+        stage, said = "transcript", str(error)
+    else:
+        stage, said = "backend", f"{type(error).__name__}: {error}"
+    return quote(f"{stage}: {said}", MAX_RATIONALE)
+
+
+def _iteration(answer: Event) -> tuple[str | None, object]:
+    return answer.reflection_id, (answer.data or {}).get("iteration", 1)
+
+
+def _backend_of(answer: Event) -> object:
+    return (answer.data or {}).get("backend")
+
+
+def _model_of(answer: Event) -> str:
+    return str((answer.data or {}).get("model") or "")
+
+
+def _is_model(answered: str, asked: str) -> bool:
+    """Whether an answer is from the model that would be asked; the API tells a dated name for one without a date."""
+    date = answered.removeprefix(asked)
+    return answered == asked or (len(date) == _DATED and date[0] == "-" and date[1:].isdigit())
+
+
+def _is_for_all(error: BackendError) -> bool:
+    """Whether the next window would fail alike: an API that is away or refuses us, but not one question too long."""
+    return error.attempts > 0 and error.stage in ("transport", "request") and not getattr(error, "too_long", False)
+
+
+def _spent(meta: Mapping[str, Any], model: str, *, asked: bool) -> Spent:
+    """What an answer took, as its meta tells."""
+
+    def count(name: str) -> int:
+        value = meta.get(name)
+        return value if type(value) is int and value >= 0 else 0
+
+    usage = Usage(
+        count("input_tokens"), count("output_tokens"), count("cache_read_tokens"), count("cache_write_tokens")
+    )
+    price = _price(meta.get("cost_usd")) or cost(model, usage)
+    return Spent(
+        asked=int(asked),
+        recorded=int(not asked),
+        tokens=usage.total,
+        cost=price or Decimal(0),
+        unpriced=int(price is None and usage.total > 0),
+    )
+
+
+def _price(value: object) -> Decimal | None:
+    try:
+        price = Decimal(value) if isinstance(value, str) else None
+    except InvalidOperation:
+        return None
+    return price if price is not None and price.is_finite() and price >= 0 else None
