@@ -29,6 +29,9 @@ Layer = Literal["default", "user", "project", "environment", "flag"]
 #: transcripts, at whose expense.
 USERS_OWN = ("api_key", "base_url", "projects")
 
+#: What a project's own file may lower and not raise, for the same reason; 0 is no limit.
+BUDGETS = ("session_tokens", "monthly_tokens")
+
 #: Environment variables of ours that are not settings.
 _OTHER_VARIABLES = frozenset({"REFLECTOR_PROJECT", "REFLECTOR_NO_SPAWN", "REFLECTOR_TRANSCRIPTS"})
 
@@ -83,7 +86,8 @@ class Config:
 
     def lists(self, project: Path) -> bool:
         """True for a project that the user named in `projects`."""
-        return any(fnmatch(str(project), str(Path(pattern).expanduser())) for pattern in self.projects)
+        # Path.expanduser would raise for a home that there is not.
+        return any(fnmatch(str(project), os.path.expanduser(pattern)) for pattern in self.projects)  # noqa: PTH111
 
     def is_near(self, key: str) -> bool:
         """True for a setting that a flag or a REFLECTOR_* variable gave."""
@@ -108,7 +112,7 @@ def load_config(
     for key in USERS_OWN:
         if key in own:
             raise ConfigError(f"{projects}: {key} may stand in the user's own file only; move it to {users}")
-    config = _over(config, own, "project", partial(_in_file, projects))
+    config = _within(config, _over(config, own, "project", partial(_in_file, projects)), projects, users)
     url = config.ledger_url if config.layer("ledger_url") == "project" else ""
     if url and not url.startswith("sqlite") and not config.lists(project):
         raise ConfigError(
@@ -131,6 +135,18 @@ def load_config(
     )
     given = {key: value for key, value in (flags or {}).items() if value is not None}
     return _over(config, given, "flag", lambda key: f"--{key.replace('_', '-')}")
+
+
+def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
+    """The settings with a project's own, which say nothing that is the user's to say."""
+    for key in BUDGETS:
+        most, asked = getattr(users, key), getattr(projects, key)
+        if most and not 0 < asked <= most:
+            raise ConfigError(f"{path}: {key} is {asked}; here it may only be lowered, from {most}; raise it in {home}")
+    if users.layer("backend") == "user" and users.backend == projects.backend:
+        # Who chose a backend has chosen it also where a project's file repeats it.
+        return replace(projects, layers={**projects.layers, "backend": "user"})
+    return projects
 
 
 def _in_file(path: Path, key: str) -> str:
