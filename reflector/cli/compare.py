@@ -159,7 +159,8 @@ def _agree_to_pay(place: Place, trial: Trial, *, yes: bool) -> None:
         calls = [call for call in trial.calls if call.side == side]
         if not calls:
             continue
-        prices = [cost(call.model, Usage(input=call.tokens, output=MAX_TOKENS)) for call in calls]
+        # Writing to the cache costs most.
+        prices = [cost(call.model, Usage(cache_write=call.tokens, output=MAX_TOKENS)) for call in calls]
         known = [price for price in prices if price is not None]
         price = f"at most about ${sum(known):.2f}" if len(known) == len(prices) else "at a price that is not known here"
         note(

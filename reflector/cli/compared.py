@@ -36,6 +36,8 @@ from reflector.reflection.judging import Judge
 
 #: Reasons why windows could not be judged that a terminal is shown, each side's most frequent ones.
 _REASONS = 5
+#: Models that it is shown; recorded answers have one each.
+_MODELS = 3
 
 
 def document(trial: Trial, rulings: Sequence[Ruling], known: Labels | None) -> dict[str, Any]:
@@ -194,7 +196,8 @@ def _side_row(side: Side, judge: Judge, tally: Tally) -> tuple[object, ...]:
         spent.recorded,
         f"{spent.tokens:,}",
         _dollars(spent.cost, spent.unpriced),
-        ", ".join(tally.models),
+        ", ".join(tally.models[:_MODELS])
+        + (f" and {len(tally.models) - _MODELS:,} more" * (len(tally.models) > _MODELS)),
     )
 
 
