@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "demo": ("demo", "demo", "Show the whole road on bundled sessions; nothing to configure."),
     "hook": ("hook", "hook", "Take one hook event from stdin; called by the agent."),
     "ingest": ("road", "ingest", "Take in transcripts or hook JSON; safe to repeat."),
+    "import-history": ("history", "import_history", "Take in the sessions that the client still has, oldest first."),
     "drain": ("road", "drain", "Take in what the hooks left and finish what is pending."),
     "compare": ("compare", "compare", "Compare two reflectors over recorded sessions; nothing is counted."),
     "reflect": ("reflection", "reflect", "Judge recorded sessions now, or show what a model would be asked."),

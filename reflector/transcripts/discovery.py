@@ -1,0 +1,72 @@
+"""Finding the transcripts that a client left: where they lie, whose they are, how old.
+
+Invariant: the project of a transcript is what its records say. The folder's name is the path with everything
+but letters and digits replaced, so several projects share one name, and a session can be moved to another.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from reflector.transcripts.message import Tally
+from reflector.transcripts.records import parse_line, read_lines
+
+#: How far into a file its folder and its first time are looked for. A first prompt with images has megabytes.
+_HEAD_BYTES = 8 * 1024 * 1024
+_HEAD_LINES = 200
+#: Files beside the transcripts that are none.
+_OTHERS = frozenset({"journal.jsonl", "history.jsonl"})
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A transcript as its head tells.
+
+    cwd         the folder the agent worked in, "" where no record says
+    started_at  the first time in the file, ISO 8601 as written, "" where there is none
+    bytes       size of the file
+    """
+
+    path: Path
+    cwd: str
+    started_at: str
+    bytes: int
+
+
+def transcripts_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """Where Claude Code keeps its transcripts: `projects` under CLAUDE_CONFIG_DIR, else under ~/.claude."""
+    environ = os.environ if environ is None else environ
+    home = environ.get("HOME") or environ.get("USERPROFILE") or "~"
+    return Path(environ.get("CLAUDE_CONFIG_DIR") or f"{home}/.claude").expanduser() / "projects"
+
+
+def find_transcripts(folder: Path) -> Iterator[Found]:
+    """The transcripts below a folder, subagents' as well, in no order. What cannot be read is passed over."""
+    for path in sorted(folder.rglob("*.jsonl")):
+        if path.name in _OTHERS or not path.is_file():
+            continue
+        try:
+            yield look_at(path)
+        except OSError:
+            continue
+
+
+def look_at(path: Path) -> Found:
+    """What the head of one file tells. Raises OSError."""
+    cwd = started_at = ""
+    tally = Tally()
+    with path.open("rb", buffering=256 * 1024) as file:
+        for _, line in read_lines(file, _HEAD_BYTES, tally):
+            for record, _ in parse_line(line, tally):
+                cwd = cwd or _text(record.get("cwd"))
+                started_at = started_at or _text(record.get("timestamp"))
+            if (cwd and started_at) or tally.lines >= _HEAD_LINES:
+                break
+    return Found(path, cwd, started_at, path.stat().st_size)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
