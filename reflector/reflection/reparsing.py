@@ -16,6 +16,7 @@ from reflector.ledger.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.reflection import facts
 from reflector.reflection.answers import PARSER_VERSION, Parsed
+from reflector.reflection.judging import last_answers
 from reflector.reflection.runner import read_answers
 
 Reading = Literal["read", "changed", "same", "unreadable"]
@@ -43,7 +44,7 @@ def reparse(ledger: Ledger, *, session_id: str | None = None, dry_run: bool = Fa
         if recorded is None or recorded.data is None:
             continue
         story = ledger.targeting(window.event_id)
-        answers = _last_answers(story)
+        answers = last_answers(story, lambda _: True)
         if not answers:
             continue
         yield _reparse(ledger, window, recorded, story, answers, dry_run=dry_run)
@@ -82,24 +83,6 @@ def _reparse(
     if not dry_run:
         ledger.append(events)
     return Reparsed(window.event_id, window.session_id, "read" if old is None else "changed", before, after)
-
-
-def _last_answers(story: Sequence[Event]) -> list[Event]:
-    """The answers of the last iteration that has all its parts, none of them redacted."""
-    answers = [event for event in story if event.type == ev.REFLECTION_ANSWERED]
-    for last in reversed(answers):
-        if last.data is None:
-            return []
-        parts = [
-            answer
-            for answer in answers
-            if answer.reflection_id == last.reflection_id
-            and answer.data is not None
-            and answer.data["iteration"] == last.data["iteration"]
-        ]
-        if len(parts) == last.data.get("parts", 1):
-            return parts
-    return []
 
 
 def _standing(ledger: Ledger, story: Sequence[Event]) -> Event | None:
