@@ -57,20 +57,20 @@ def _explain(chain: Chain, head: str) -> None:
 
 
 def _tell(chain: Chain, head: str) -> None:
-    find = found(_RULES["finds"], head)
-    if find:
+    # Later calls and changes have their own finds.
+    finders = [
+        episode for episode in chain.listening if episode.own and not episode.changed_later and episode.calls_later <= 2
+    ]
+    if finders and (find := found(_RULES["finds"], head)):
         finding = Finding("agent", +1, 3, "finds", head[find.start() :][:200])
-        for episode in chain.listening:
-            # Later calls and changes have their own finds.
-            if episode.own and not episode.changed_later and episode.calls_later <= 2:
-                episode.add(finding, own=True)
-    back = found(_RULES["reverts"], head)
-    if back and not _TRIAL.search(head):
+        for episode in finders:
+            episode.add(finding, own=True)
+    changed = [episode for episode in chain.listening if episode.changed_after and not episode.step_open]
+    if changed and (back := found(_RULES["reverts"], head)) and not _TRIAL.search(head):
         words = content_words(head)
         finding = Finding("agent", -1, 2, "reverts", head[back.start() :][:200])
-        for episode in chain.listening:
-            if episode.changed_after and not episode.step_open:
-                episode.add(finding, bearing="yes" if episode.overlap(words) >= 2 else "no")
+        for episode in changed:
+            episode.add(finding, bearing="yes" if episode.overlap(words) >= 2 else "no")
     for rule in ("abandons", "unavailable"):
         drop = found(_RULES[rule], head)
         if drop:
