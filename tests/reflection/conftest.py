@@ -1,0 +1,28 @@
+"""The stand-in for the Messages API, one a run and fresh for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.reflection.api import Api, Hurried, serving
+
+
+@pytest.fixture(scope="session")
+def listening() -> Iterator[Api]:
+    with serving() as api:
+        yield api
+
+
+@pytest.fixture
+def api(listening: Api, monkeypatch: pytest.MonkeyPatch) -> Api:
+    """An API that answers soundly until it is told otherwise; no proxy stands before it."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    listening.reset()
+    return listening
+
+
+@pytest.fixture
+def hurried() -> Hurried:
+    return Hurried()
