@@ -341,6 +341,24 @@ def start_drain(project: str) -> None:
         start_detached(command)
 
 
+def note_fired(project: str, event: object) -> None:
+    """Leave the time of an event's last hook, for `doctor`; a project without a state folder gets none for it."""
+    if not project or not isinstance(event, str) or not event.isalnum() or len(event) > 40:
+        return
+    folder = state_folder(project) + "/fired"
+    try:
+        system.utime(f"{folder}/{event}", follow_symlinks=False)
+    except (FileNotFoundError, NotImplementedError):
+        try:
+            private_folder(folder)
+            flags = system.O_WRONLY | system.O_CREAT | system.O_TRUNC | NO_FOLLOW
+            system.close(system.open(f"{folder}/{event}", flags, 0o600))
+        except OSError:
+            pass
+    except OSError:
+        pass
+
+
 def complain(text: str) -> None:
     """One line on stderr, where the agent shows it only when it is asked to."""
     # A path may hold what a terminal obeys.
@@ -385,6 +403,7 @@ def hook() -> None:
         return
     if event == "SubagentStart":
         write_all(1, injection(project)[0])
+        note_fired(project, event)
         return
     if event == "SessionStart":
         write_all(1, injection(project)[1])
@@ -392,6 +411,7 @@ def hook() -> None:
     else:
         deliver(project, payload, record(project, payload, text))
         drain = event != "Stop"
+    note_fired(project, event)
     if drain:
         try:
             start_drain(project)

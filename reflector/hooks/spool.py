@@ -8,6 +8,7 @@ The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled b
 
     .gitignore              `*`: nothing in here belongs in a repository
     injection.txt           the rendered playbook: a stamp, the JSON form in one line, the text
+    fired/<event>           an empty file; when it was changed is when that event's hook ran last
     drain.lock, drain.turn  held by the process that takes the spool in, and by the one that is about to
     model.lock              held by the process that asks a model
     spool/<name>.json       one delivery each, oldest first by name: `<time_ns>-<pid>-<n>`

@@ -85,7 +85,7 @@ def test_a_hostile_session_id_is_kept_inside_the_folder_of_waiting_stops(project
     before = {path for path in project.path.parent.rglob("*") if path.is_file()}
     assert project.hook(event("Stop", session_id=session)) == (b"", b"")
     new = {path for path in project.path.parent.rglob("*") if path.is_file()} - before
-    assert {path.parent for path in new} == {project.spool / "waiting", project.state}
+    assert {path.parent for path in new} == {project.spool / "waiting", project.state, project.state / "fired"}
     assert [record["payload"]["session_id"] for record in records(project.spool / "waiting")] == [session]
 
 
@@ -335,3 +335,26 @@ def test_the_hook_ends_well_when_nobody_reads_its_output(project: Project, paylo
     assert process.wait(timeout=30) == 0
     assert process.stderr is not None
     process.stderr.close()
+
+
+def test_the_time_of_each_events_last_hook_is_kept(project: Project) -> None:
+    project.hook(event("SessionEnd"))
+    stamp = project.state / "fired" / "SessionEnd"
+    assert stamp.read_bytes() == b""
+    os.utime(stamp, (1, 1))
+    project.hook(event("SessionEnd"))
+    assert time.time() - stamp.stat().st_mtime < 60
+    project.hook(event("SessionStart"))
+    assert {path.name for path in files(project.state / "fired")} == {"SessionEnd", "SessionStart"}
+
+
+@pytest.mark.parametrize("name", ["../../x", "a/b", "x" * 41, "."])
+def test_an_events_name_leads_nowhere_else(project: Project, name: str) -> None:
+    project.hook(event("SessionEnd"))
+    project.hook(event("SessionEnd") | {"hook_event_name": name})
+    assert {path.name for path in files(project.state / "fired")} == {"SessionEnd"}
+
+
+def test_a_start_leaves_nothing_in_a_project_that_has_no_playbook(project: Project) -> None:
+    project.hook(event("SessionStart"))
+    assert not project.claude.exists()
