@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 #: Commands: name -> (module, function, one line of help). A test holds the lines equal to the commands' own.
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "demo": ("demo", "demo", "Show the whole road on bundled sessions; nothing to configure."),
+    "install": ("install", "install", "Let Claude Code call reflector in all of your projects."),
+    "uninstall": ("install", "uninstall", "Take reflector out of Claude Code's settings."),
     "hook": ("hook", "hook", "Take one hook event from stdin; called by the agent."),
     "ingest": ("road", "ingest", "Take in transcripts or hook JSON; safe to repeat."),
     "import-history": ("history", "import_history", "Take in the sessions that the client still has, oldest first."),

@@ -1,0 +1,156 @@
+"""Getting into the agent's settings and out of them: install, uninstall."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.output import note, safe
+
+if TYPE_CHECKING:
+    from reflector.hooks.settings_file import Change, Scope
+
+
+def _scopes(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of both commands."""
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Only show the difference that it would make."),
+        click.option("--local", is_flag=True, help="In .claude/settings.local.json: you, in this project."),
+        click.option("--project", is_flag=True, help="In .claude/settings.json: everyone, in this project."),
+        click.option("--user", is_flag=True, help="In ~/.claude/settings.json: you, in all projects; the default."),
+    ):
+        command = option(command)
+    return command
+
+
+def _scope(user: bool, project: bool, local: bool) -> Scope:
+    named: list[Scope] = [scope for scope, wanted in (("user", user), ("project", project), ("local", local)) if wanted]  # type: ignore[misc]
+    if len(named) > 1:
+        raise click.UsageError(f"--{named[0]} and --{named[1]} are two files; run the command once for each")
+    return named[0] if named else "user"
+
+
+def _project(place: Place) -> Path:
+    """The project's folder; its configuration, which may be wrong, decides nothing here."""
+    from reflector.project import find_project
+
+    root = (place.root or find_project()).absolute()
+    if not root.is_dir():
+        raise click.UsageError(f"the project {root} is not a folder; name one with --project before the command")
+    return root
+
+
+@click.command()
+@_scopes
+@click.pass_obj
+def install(place: Place, user: bool, project: bool, local: bool, dry_run: bool) -> None:
+    """Let Claude Code call reflector in all of your projects.
+
+    Adds hooks to its settings and changes nothing else in them. The file as it was is kept beside it.
+    """
+    from reflector.hooks.install import EVENTS, hook_command
+    from reflector.hooks.settings_file import SettingsRefused, install_hooks, settings_path
+
+    scope, root = _scope(user, project, local), _project(place)
+    path = settings_path(scope, root)
+    try:
+        command = hook_command()
+        change = install_hooks(path, command, private=scope == "user", dry_run=dry_run)
+    except (SettingsRefused, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    _warn(scope, root, command)
+    if dry_run:
+        _show(change)
+        return
+    if change.is_none:
+        click.echo(safe(f"{path} has the hooks already."))
+        return
+    click.echo(safe(f"{path}: hooks for {', '.join(EVENTS)}"))
+    if change.backup:
+        click.echo(safe(f"As it was: {change.backup}"))
+    where = "all your projects" if scope == "user" else str(root)
+    click.echo(safe(f"Sessions in {where} use the playbook from now on, also those that are open."))
+    click.echo(
+        'Next: reflector add pat "What every session should know". Out again: reflector uninstall' + _flag(scope)
+    )
+
+
+@click.command()
+@_scopes
+@click.pass_obj
+def uninstall(place: Place, user: bool, project: bool, local: bool, dry_run: bool) -> None:
+    """Take reflector out of Claude Code's settings.
+
+    Where nothing else in the file was changed since, it is as it was before, to the byte. Playbooks and ledgers
+    stay.
+    """
+    from reflector.hooks.settings_file import SettingsRefused, backup_path, settings_path, uninstall_hooks
+
+    scope, root = _scope(user, project, local), _project(place)
+    path = settings_path(scope, root)
+    try:
+        change = uninstall_hooks(path, dry_run=dry_run)
+    except SettingsRefused as error:
+        raise click.ClickException(str(error)) from error
+    if dry_run:
+        _show(change)
+    elif change.is_none:
+        click.echo(safe(f"{path} has no hook of ours."))
+    elif change.after is None:
+        click.echo(safe(f"{path} held our hooks alone; removed."))
+    elif change.backup is None:
+        click.echo(safe(f"{path} is without our hooks."))
+    else:
+        click.echo(safe(f"{path} is without our hooks; what was changed since they came stays."))
+        click.echo(safe(f"As it was before them: {backup_path(path)}"))
+    _tell_others(scope, root)
+
+
+def _flag(scope: Scope) -> str:
+    return "" if scope == "user" else f" --{scope}"
+
+
+def _show(change: Change) -> None:
+    """The difference that a change would make, as a patch."""
+
+    def lines(raw: bytes | None) -> list[str]:
+        return (raw or b"").decode("utf-8-sig").splitlines()
+
+    old, new = (str(change.path) if raw is not None else os.devnull for raw in (change.before, change.after))
+    for line in difflib.unified_diff(lines(change.before), lines(change.after), old, new, lineterm=""):
+        click.echo(safe(line))
+
+
+def _warn(scope: Scope, root: Path, command: str) -> None:
+    """Say what keeps the hooks from running, or makes them run twice."""
+    from reflector.hooks.conflicts import disabled_by, other_handlers, plugins
+
+    for path in disabled_by(root):
+        note(f'reflector: {path} has "disableAllHooks": true: no hook runs until it is taken out')
+    for name in plugins(root):
+        note(f"reflector: the plugin {name} calls us, too; keep one of both: claude plugin uninstall {name}")
+    for path, other in other_handlers(scope, root, command):
+        note(f"reflector: {path} also runs {other}; one of both is enough")
+    if any(part in command for part in _PASSING):
+        note(f"reflector: {command} lies in a cache that is cleared; install with 'uv tool install' or pipx")
+    if scope == "project":
+        note("reflector: the command names your own interpreter; where others have none there, their hooks do nothing")
+
+
+#: Environments of `uvx` and `pipx run`, and of builds.
+_PASSING = ("/uv/archive-v", "/uv/environments-v", "/pipx/.cache/", "/.cache/pipx/")
+
+
+def _tell_others(scope: Scope, root: Path) -> None:
+    from reflector.hooks.conflicts import other_handlers, plugins
+
+    for path, command in other_handlers(scope, root, ""):
+        note(f"reflector: {path} still runs {command}")
+    for name in plugins(root):
+        note(f"reflector: the plugin {name} still calls us: claude plugin uninstall {name}")

@@ -1,0 +1,264 @@
+"""The agent's settings files: where they are, and how one is changed.
+
+Invariant: a settings file is at every moment the whole old one or the whole new one, with its mode and behind its
+symlink, and never a mix with what somebody else wrote meanwhile. What cannot be changed with certainty is not
+touched. The file as it was before our first hook lies beside it until it is put back.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from reflector.hooks import fast, install
+from reflector.hooks.json_text import MalformedJson
+
+Scope = Literal["user", "project", "local"]
+SCOPES: tuple[Scope, ...] = ("user", "project", "local")
+
+#: How often another program may change the file under our hands before we give up.
+_ATTEMPTS = 20
+_BOM = codecs.BOM_UTF8
+
+
+class SettingsRefused(Exception):
+    """A settings file that we leave alone; says which, where and why."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}{reason}; mend it and run the same command again. Nothing was changed.")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What was done to a settings file, or would be; None where there is no file."""
+
+    path: Path
+    before: bytes | None
+    after: bytes | None
+    backup: Path | None = None
+    """The file as it was, where it lies beside the new one."""
+
+    @property
+    def is_none(self) -> bool:
+        return self.before == self.after
+
+
+def config_dir(environ: Mapping[str, str] | None = None) -> Path:
+    """The agent's own folder of a person: $CLAUDE_CONFIG_DIR, else ~/.claude."""
+    environ = os.environ if environ is None else environ
+    named = environ.get("CLAUDE_CONFIG_DIR")
+    return Path(named).expanduser().absolute() if named else Path("~/.claude").expanduser()
+
+
+def settings_path(scope: Scope, project: Path, environ: Mapping[str, str] | None = None) -> Path:
+    """The settings file for all of a person's projects, for everyone in a project, or for one person in it."""
+    if scope == "user":
+        return config_dir(environ) / "settings.json"
+    return project / ".claude" / ("settings.json" if scope == "project" else "settings.local.json")
+
+
+def backup_path(path: Path) -> Path:
+    """Where a settings file lies as it was before our first hook."""
+    return path.with_name(path.name + ".reflector-backup")
+
+
+def read_text(path: Path) -> str | None:
+    """A settings file's text without a byte order mark; None where there is none. Raises SettingsRefused, OSError."""
+    raw = _read(path)
+    return None if raw is None else _text(path, raw)
+
+
+def install_hooks(path: Path, command: str, *, private: bool, dry_run: bool = False) -> Change:
+    """Put our hooks into a settings file, or say what that would change.
+
+    private  whether a new file is for its owner alone
+    Raises SettingsRefused, and OSError where the file cannot be written.
+    """
+
+    def edit(before: bytes | None) -> bytes:
+        text = _text(path, before or b"")
+        with _told(path):
+            return _raw(before, install.install(text, command))
+
+    if dry_run:
+        before = _read(path)
+        return Change(path, before, edit(before))
+    if not path.parent.exists():
+        path.parent.mkdir(mode=0o700 if private else 0o777, parents=True)
+    with _held(path):
+        for _ in range(_ATTEMPTS):
+            before = _read(path)
+            after = edit(before)
+            if before == after:
+                return Change(path, before, after, _there(backup_path(path)))
+            backup = _back_up(path, before)
+            if _replace(path, before, after, 0o600 if private else 0o666):
+                return Change(path, before, after, backup)
+    raise SettingsRefused(path, " is changed by another program all the time")
+
+
+def uninstall_hooks(path: Path, *, dry_run: bool = False) -> Change:
+    """Take our hooks out of a settings file, or say what that would change.
+
+    Where nothing else was changed since they were put in, the file is as it was before, to the byte; one that held
+    nothing else is removed. Raises SettingsRefused, and OSError where the file cannot be written.
+    """
+    backup = backup_path(path)
+    if dry_run or not path.parent.exists():
+        before = _read(path)
+        return Change(path, before, _uninstalled(path, before))
+    with _held(path):
+        for _ in range(_ATTEMPTS):
+            before = _read(path)
+            after = _uninstalled(path, before)
+            if before == after:
+                return Change(path, before, after, _there(backup))
+            if not _replace(path, before, after, 0o600):
+                continue
+            if after is not None and after == _read(backup):
+                backup.unlink()
+            if after is None and path.parent.name == ".claude" and not any(path.parent.iterdir()):
+                path.parent.rmdir()
+            return Change(path, before, after, _there(backup))
+    raise SettingsRefused(path, " is changed by another program all the time")
+
+
+def _uninstalled(path: Path, before: bytes | None) -> bytes | None:
+    if before is None:
+        return None
+    text = _text(path, before)
+    with _told(path):
+        after = install.uninstall(text)
+        if after == text:
+            return before
+        kept = _read(backup_path(path))
+        if kept is None:
+            # Without one, there was no file.
+            return None if install.is_empty(after) else _raw(before, after)
+        if kept.startswith(_BOM) == before.startswith(_BOM):
+            try:
+                if install.differs_by_us(text, _text(path, kept)):
+                    return kept
+            except (MalformedJson, SettingsRefused):  # somebody edited the backup
+                pass
+        return _raw(before, after)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise SettingsRefused(path, " is no regular file")
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _text(path: Path, raw: bytes) -> str:
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise SettingsRefused(path, ": UTF-16, not UTF-8")
+    try:
+        return raw.removeprefix(_BOM).decode()
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        column = len(raw[raw.rfind(b"\n", 0, error.start) + 1 : error.start].decode()) + 1
+        raise SettingsRefused(path, f", line {line}, column {column}: not UTF-8") from None
+
+
+def _raw(before: bytes | None, text: str) -> bytes:
+    return (_BOM if before is not None and before.startswith(_BOM) else b"") + text.encode()
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except MalformedJson as error:
+        raise SettingsRefused(path, f", line {error.line}, column {error.column}: {error.reason}") from None
+
+
+def _there(path: Path) -> Path | None:
+    return path if path.exists() else None
+
+
+def _back_up(path: Path, before: bytes | None) -> Path | None:
+    """Keep a file that has none of our hooks yet; what was kept before our first one stays."""
+    backup = backup_path(path)
+    if before is None:
+        return None
+    text = _text(path, before)
+    if not backup.exists() or not any(handler.own for handler in install.handlers(text)):
+        _write(backup, before, path.stat())
+    return backup
+
+
+def _replace(path: Path, before: bytes | None, after: bytes | None, mode: int) -> bool:
+    """Put a file's new content in the old one's place; False where it is not the old one any more."""
+    target = Path(os.path.realpath(path))
+
+    def is_unchanged() -> bool:
+        return _read(target) == before
+
+    if after is None:
+        if not is_unchanged():
+            return False
+        target.unlink()
+        return True
+    return _write(target, after, mode if before is None else target.stat(), is_unchanged)
+
+
+def _write(target: Path, data: bytes, like: os.stat_result | int, is_wanted: Callable[[], bool] = lambda: True) -> bool:
+    """Write a file whole or not at all, with the mode and owner of another one, or with a mode of its own."""
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.reflector-tmp")
+    temporary.unlink(missing_ok=True)  # of a process that was killed and had our number
+    fd = os.open(temporary, fast.NEW, like if isinstance(like, int) else 0o600)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            if not isinstance(like, int):
+                _liken(fd, temporary, like)
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+        if not is_wanted():
+            temporary.unlink()
+            return False
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    fast.sync_folder(str(target.parent))
+    return True
+
+
+def _liken(fd: int, path: Path, like: os.stat_result) -> None:
+    if sys.platform != "win32" and (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
+        with suppress(PermissionError):  # it belongs to whoever installs, then, as if an editor had saved it
+            os.fchown(fd, like.st_uid, like.st_gid)
+    path.chmod(stat.S_IMODE(like.st_mode))
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Keep other commands of ours from the file meanwhile; leaves no lock file behind.
+
+    Windows cannot lock a folder, and some file systems lock nothing: that a file is compared before it is replaced
+    has to do there.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    fd = os.open(os.path.dirname(os.path.realpath(path)), os.O_RDONLY)  # noqa: PTH120 - Path.resolve fails on loops
+    try:
+        with suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
