@@ -22,9 +22,9 @@ from reflector.ledger.store import BulletRow, Ledger
 from reflector.reflection.redaction import clean
 from reflector.reflection.window import undecided
 from reflector.transcripts.citations import citations_of
-from reflector.transcripts.citing import messages_at
+from reflector.transcripts.formats import Reader, reader_for
 from reflector.transcripts.message import Tally
-from reflector.transcripts.scan import Scan, scan
+from reflector.transcripts.scan import Scan
 
 WindowMode = Literal["new", "whole"]
 _MAX_ID = 200
@@ -43,7 +43,6 @@ class Source:
     session_id: str | None = None
     agent_id: str | None = None
     reason: str | None = None
-    agent: str = "claude-code"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,8 @@ def take_in(ledger: Ledger, source: Source, *, window: WindowMode = "new") -> Ta
 
 
 def _take_in(ledger: Ledger, source: Source, window: WindowMode, *, may_be_there: bool = False) -> Taken:
-    found = scan(source.path, source.limit)
+    reader = reader_for(source.path)
+    found = reader.scan(source.path, source.limit)
     session_id = safe_id(source.session_id or found.session_id) or f"unknown-{found.sha256[:16]}"
     agent_id = safe_id(source.agent_id or found.agent_id)
     seen = ledger.seen(found.keys) if window == "new" else set()
@@ -82,15 +82,15 @@ def _take_in(ledger: Ledger, source: Source, window: WindowMode, *, may_be_there
     if not keys:
         return Taken(session_id, None, None, 0, (), (), found.tally)
     packed = pack_keys(keys)
-    names = _cited_names(source, found, frozenset(keys))
+    names = _cited_names(reader, source.path, found, frozenset(keys))
     rows = {row.name: row for row in ledger.rows()} if names else {}
     split = _split(names, rows)
     carried = [name for name in undecided(ledger, session_id, agent_id) if name not in names] if seen else []
     event = NewEvent(
         ev.SESSION_RECORDED,
-        identity(ev.SESSION_RECORDED, source.agent, session_id, agent_id or "", window, _sha(packed)),
+        identity(ev.SESSION_RECORDED, reader.agent, session_id, agent_id or "", window, _sha(packed)),
         {
-            "agent": source.agent,
+            "agent": reader.agent,
             "agent_id": agent_id,
             "client": clean(found.version or "", 40) or None,
             "trigger": clean(source.trigger, 40),
@@ -131,11 +131,11 @@ def _take_in(ledger: Ledger, source: Source, window: WindowMode, *, may_be_there
     )
 
 
-def _cited_names(source: Source, found: Scan, keys: frozenset[int]) -> list[str]:
+def _cited_names(reader: Reader, path: Path, found: Scan, keys: frozenset[int]) -> list[str]:
     """Names in order of first appearance, from the lines in which the scan saw a bracketed id."""
     places = [(key, offset) for key, offset in found.cited if key in keys]
     names: dict[str, None] = {}
-    for message in messages_at(source.path, places):
+    for message in reader.messages_at(path, places):
         names.update(dict.fromkeys(citations_of(message)))
     return list(names)
 

@@ -17,7 +17,7 @@ from reflector.ledger.event import Event
 from reflector.ledger.record_keys import unpack_keys
 from reflector.ledger.store import Ledger
 from reflector.transcripts.citations import CITATION
-from reflector.transcripts.claude_code import read_messages
+from reflector.transcripts.formats import reader_for
 from reflector.transcripts.message import Message
 
 _STORY = (ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
@@ -61,7 +61,8 @@ def window_messages(ledger: Ledger, recorded: Event, carried: Collection[str]) -
     data = recorded.data or {}
     own = frozenset(unpack_keys(data["window"]["keys"]))
     earlier = _earlier_keys(ledger, recorded) if carried else frozenset()
-    for message in read_messages(Path(data["transcript"]["path"]), limit=data["transcript"]["bytes"]):
+    path = Path(data["transcript"]["path"])
+    for message in reader_for(path).read_messages(path, limit=data["transcript"]["bytes"]):
         if message.key in own:
             yield message
         elif message.key in earlier:

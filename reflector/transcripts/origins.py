@@ -81,16 +81,17 @@ def said_by(texts: list[str]) -> tuple[Origin, str]:
 
 def typed(text: str) -> str:
     """The part of one text that a person typed; "" where the client wrote all of it."""
-    rest = _without_spans(text).strip()
+    rest = without_spans(text, _SPAN).strip()
     return "" if _INJECTED.match(rest) else rest
 
 
-def _without_spans(text: str) -> str:
+def without_spans(text: str, opening: re.Pattern[str]) -> str:
+    """`text` without every `<tag>…</tag>` that `opening` finds the start of; the tag's name is its first group."""
     # By hand: a pattern that looks for each end is quadratic in a text full of starts.
     kept: list[str] = []
     position, search_from = 0, 0
     unclosed: set[str] = set()
-    while start := _SPAN.search(text, search_from):
+    while start := opening.search(text, search_from):
         tag = start[1]
         end = -1 if tag in unclosed else text.find(f"</{tag}>", start.end())
         if end < 0:

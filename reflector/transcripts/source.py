@@ -46,10 +46,8 @@ def open_transcript(path: str | PathLike[str], limit: int | None = None) -> File
     Raises OSError as `open` does, and `UnknownTranscript` for what is empty, not a regular file or
     of another format within its first `limit` bytes.
     """
-    file = open(path, "rb", buffering=0, opener=_open_at_once)  # noqa: SIM115 - the caller closes it
+    file = open_file(path)
     try:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise UnknownTranscript(f"{fspath(path)!r} is not a regular file; give the path of a transcript")
         buffered = BufferedReader(file, _BUFFER)
         _recognise(buffered, fspath(path), limit)
         buffered.detach()
@@ -57,6 +55,15 @@ def open_transcript(path: str | PathLike[str], limit: int | None = None) -> File
     except BaseException:
         file.close()
         raise
+    return file
+
+
+def open_file(path: str | PathLike[str]) -> FileIO:
+    """Open a file of any content, unbuffered. Raises OSError, and `UnknownTranscript` for what is no regular file."""
+    file = open(path, "rb", buffering=0, opener=_open_at_once)  # noqa: SIM115 - the caller closes it
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise UnknownTranscript(f"{fspath(path)!r} is not a regular file; give the path of a transcript")
     return file
 
 
@@ -70,7 +77,7 @@ def _recognise(file: BinaryIO, name: str, limit: int | None) -> None:
     tally = Tally()
     for _, line in read_lines(file, budget, tally):
         for record, _ in parse_line(line, tally):
-            if _is_claude_code(record):
+            if is_claude_code(record):
                 return
         if tally.lines >= _SNIFF_LINES:
             break
@@ -80,12 +87,12 @@ def _recognise(file: BinaryIO, name: str, limit: int | None) -> None:
     if tally.records == 0:
         raise UnknownTranscript(f"{name!r} is not a transcript: no line of its first {tally.lines} holds a JSON object")
     raise UnknownTranscript(
-        f"{name!r} is not a transcript of Claude Code: none of its first {tally.records} records "
-        "has a known type; other agents' formats are not read yet"
+        f"{name!r} is not a transcript of Claude Code: none of its first {tally.records} records has one of its types"
     )
 
 
-def _is_claude_code(record: dict[str, Any]) -> bool:
+def is_claude_code(record: dict[str, Any]) -> bool:
+    """Whether a record can be of Claude Code and of no other agent that is read."""
     kind = record.get("type")
     if kind in ("user", "assistant"):
         return isinstance(record.get("message"), dict) or ("uuid" in record and "sessionId" in record)

@@ -1,0 +1,242 @@
+"""Bounded messages out of what a record of any agent says.
+
+Invariant: whatever a reader hands over, the message that comes out keeps the limits of `bounds` and has one
+shape for every agent: a failed command shows its exit code, a refusal its reason, shells and editors the
+names and arguments that Claude Code gives them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from reflector.transcripts import bounds
+from reflector.transcripts.message import Message, Origin, ToolCall, ToolResult
+from reflector.transcripts.records import record_key
+
+#: What other agents call the tools that have a name in Claude Code; in lower case.
+_TOOLS = {
+    "shell": "Bash",
+    "container.exec": "Bash",
+    "exec_command": "Bash",
+    "shell_command": "Bash",
+    "local_shell": "Bash",
+    "run_shell_command": "Bash",
+    "bash": "Bash",
+    "powershell": "PowerShell",
+    "write_stdin": "BashOutput",
+    "read_bash": "BashOutput",
+    "read_powershell": "BashOutput",
+    "stop_bash": "KillShell",
+    "apply_patch": "Edit",
+    "edit": "Edit",
+    "edit_file": "Edit",
+    "replace": "Edit",
+    "str_replace": "Edit",
+    "str_replace_editor": "Edit",
+    "patch": "Edit",
+    "multiedit": "MultiEdit",
+    "write": "Write",
+    "write_file": "Write",
+    "create": "Write",
+    "read": "Read",
+    "read_file": "Read",
+    "read_many_files": "Read",
+    "view": "Read",
+    "view_image": "Read",
+    "grep": "Grep",
+    "rg": "Grep",
+    "search_file_content": "Grep",
+    "grep_search": "Grep",
+    "glob": "Glob",
+    "find": "Glob",
+    "ls": "LS",
+    "list": "LS",
+    "list_directory": "LS",
+    "webfetch": "WebFetch",
+    "web_fetch": "WebFetch",
+    "websearch": "WebSearch",
+    "web_search": "WebSearch",
+    "google_web_search": "WebSearch",
+    "task": "Task",
+    "spawn_agent": "Task",
+    "exit_plan_mode": "ExitPlanMode",
+}
+_SHELLS = frozenset(("Bash", "PowerShell"))
+#: Arguments under other names, of tools that have a name in Claude Code.
+_ARGUMENTS = {
+    "cmd": "command",
+    "filePath": "file_path",
+    "absolute_path": "file_path",
+    "path": "file_path",
+    "oldString": "old_string",
+    "old_str": "old_string",
+    "oldText": "old_string",
+    "newString": "new_string",
+    "new_str": "new_string",
+    "newText": "new_string",
+    "file_text": "content",
+    "fileText": "content",
+}
+_FILE_TOOLS = frozenset(("Edit", "MultiEdit", "Write", "Read"))
+
+
+class Place(NamedTuple):
+    """Where a message stands: its sidechain, its time as written, the offset of its line."""
+
+    chain: str
+    timestamp: str
+    offset: int
+
+
+def digest(*parts: str) -> str:
+    """An id for a record that has none of its own: `sha256:<hex>` of what tells it apart."""
+    return "sha256:" + sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def by_model(
+    uuid: str,
+    place: Place,
+    text: str = "",
+    *,
+    thinking: str = "",
+    calls: tuple[ToolCall, ...] = (),
+    synthetic: bool = False,
+) -> Message:
+    """The model's words and calls; `synthetic` where the client wrote them."""
+    return Message(
+        key=record_key(uuid),
+        uuid=uuid,
+        role="assistant",
+        origin="synthetic" if synthetic else "model",
+        chain=place.chain,
+        timestamp=place.timestamp,
+        text=bounds.head_and_tail(text, bounds.MODEL_TEXT),
+        thinking=bounds.head_and_tail(thinking, bounds.MODEL_TEXT),
+        calls=calls,
+        offset=place.offset,
+    )
+
+
+def by_tools(uuid: str, place: Place, results: tuple[ToolResult, ...], refused: str | None = None) -> Message:
+    """What tools answered. `refused` is the reason that a person gave for refusing the call, "" for none."""
+    origin: Origin = "tool" if refused is None else "refusal"
+    return by_user(uuid, place, origin, refused or "", results)
+
+
+def by_user(uuid: str, place: Place, origin: Origin, text: str, results: tuple[ToolResult, ...] = ()) -> Message:
+    """Words under the name of the user: a person's, or whose `origin` says."""
+    limit = bounds.HUMAN_TEXT if origin in ("human", "refusal") else bounds.INJECTED_TEXT
+    return Message(
+        key=record_key(uuid),
+        uuid=uuid,
+        role="user",
+        origin=origin,
+        chain=place.chain,
+        timestamp=place.timestamp,
+        text=bounds.head_and_tail(text, limit),
+        results=results,
+        offset=place.offset,
+    )
+
+
+def call(call_id: Any, name: Any, given: Any) -> ToolCall:
+    """A tool call in the names of Claude Code, as far as it has one; `given` is the tool's own arguments."""
+    name = short(name)
+    known = _TOOLS.get(name.lower())
+    arguments: Mapping[Any, Any] = given if isinstance(given, dict) else {}
+    if known:
+        arguments = _renamed(known, arguments)
+    return ToolCall(short(call_id), known or name, bounds.arguments(dict(arguments)))
+
+
+def _renamed(tool: str, given: Mapping[Any, Any]) -> dict[Any, Any]:
+    edits = given.get("edits")
+    if tool == "Edit" and isinstance(edits, list) and edits and isinstance(edits[0], dict):
+        given = {**given, **edits[0]}
+    renamed: dict[Any, Any] = {}
+    for key, value in given.items():
+        other = _ARGUMENTS.get(key) if isinstance(key, str) else None
+        if other is None or other in given or (key == "path" and tool not in _FILE_TOOLS):
+            renamed[key] = value
+        else:
+            renamed[other] = value
+    if tool in _SHELLS and isinstance(renamed.get("command"), list):
+        renamed["command"] = _command_line(renamed["command"])
+    return renamed
+
+
+def _command_line(words: list[Any]) -> str:
+    """`["bash", "-lc", "make test"]` and its like as one typed them: `make test`."""
+    shown = [word for word in words if isinstance(word, str)]
+    if len(shown) == 3 and shown[0].rpartition("/")[2] in ("bash", "sh", "zsh") and shown[1] in ("-lc", "-c"):
+        return shown[2]
+    return " ".join(shown)
+
+
+def result(call_id: Any, text: str, *, is_error: bool = False, exit_code: int | None = None) -> ToolResult:
+    """A tool's answer. An exit code other than 0 makes it an error and is put in front of its text."""
+    if exit_code:
+        is_error = True
+        text = f"Exit code {exit_code}\n{text}"
+    return ToolResult(short(call_id), bounds.result_text(text), is_error)
+
+
+def texts(content: Any) -> list[str]:
+    """The texts of a string, a block or a list of blocks; an image leaves a mark: "like this" needs its object."""
+    if isinstance(content, str):
+        return [content] if content else []
+    found: list[str] = []
+    for block in content if isinstance(content, list) else (content,):
+        if isinstance(block, str):
+            found.append(block)
+        elif isinstance(block, dict):
+            text = block.get("text")
+            if isinstance(text, str):
+                if text and block.get("thought") is not True:
+                    found.append(text)
+            elif block.get("type") in ("image", "input_image") or "inlineData" in block:
+                found.append("[image]")
+    return found
+
+
+def whole(value: Any) -> str:
+    """`value` where it is text, else ""."""
+    return value if isinstance(value, str) else ""
+
+
+def kind(record: dict[str, Any], key: str = "type") -> str:
+    """The type of a record, or what else a word of it says; "" where it is no text, which no set could be asked for."""
+    return whole(record.get(key))
+
+
+def code(value: Any) -> int | None:
+    """An exit code as a record has it, None for what cannot be one."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < 32 else None
+
+
+def short(value: Any) -> str:
+    """An id, a name or a time: text of at most about 128 characters, "" for anything else."""
+    if not isinstance(value, str):
+        return ""
+    return value if len(value) <= 128 and value.isascii() else bounds.head_and_tail(value, 128)
+
+
+def path(value: Any) -> str:
+    """A path or a version as a record has it, bounded."""
+    return bounds.head_and_tail(value, 4096) if isinstance(value, str) else ""
+
+
+def instant(milliseconds: Any) -> str:
+    """Milliseconds since the epoch as ISO 8601 in UTC, "" for what is no such time."""
+    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float) or not 0 < milliseconds < 1e14:
+        return ""
+    seconds, rest = divmod(int(milliseconds), 1000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest:03d}Z"
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Texts, one after the other on lines of their own."""
+    return "\n".join(part for part in parts if part)

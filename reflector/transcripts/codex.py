@@ -1,0 +1,288 @@
+"""Reads the rollouts of Codex CLI: `{timestamp, type, payload}` on each line.
+
+Invariant: only a `response_item` is a message. Events repeat what items said, compacted histories repeat items,
+and a fork repeats its parent's file. What has no id of its own is therefore known by the conversation it
+began in, by its words and by the words before it, all of which a copy keeps; a copy's time is its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from reflector.transcripts import building
+from reflector.transcripts.building import Place, digest, joined, short, whole
+from reflector.transcripts.message import Message, Tally, ToolCall
+from reflector.transcripts.reading import Conversation, Format
+from reflector.transcripts.records import count_type
+
+_TYPES = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted"))
+#: Types of lines and items without words of anyone.
+_WORDLESS = frozenset(
+    {
+        "turn_context",
+        "token_usage_record",
+        "world_state",
+        "inter_agent_communication",
+        "inter_agent_communication_metadata",
+        "additional_tools",
+        "agent_message",
+        "compaction",
+        "compaction_summary",
+        "compaction_trigger",
+        "configuration_update",
+        "context_compaction",
+        "ghost_snapshot",
+        "image_generation_call",
+        "other",
+        "tool_search_call",
+        "tool_search_output",
+    }
+)
+#: Items with words; until September 2025 they stood on lines of their own.
+_CALLS = frozenset(("function_call", "custom_tool_call", "local_shell_call", "web_search_call"))
+_OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
+_ITEMS = _CALLS | _OUTPUTS | {"message", "reasoning"}
+
+#: Shorter ids are a counter's, which local model servers begin anew: `call_0`.
+_UNIQUE = 16
+
+#: Openings of what the client writes in a person's name, where it does not say so by `content_item_kinds`.
+_INJECTED = re.compile(
+    r"# AGENTS\.md instructions|<(?:user_instructions|environment_context|agents_instructions|skill|user_shell_command"
+    r"|subagent_notification|codex_internal_context|goal_context|recommended_plugins|multiagent_context|user_action"
+    r"|agent_message_board_notification|external_\w+|hook_prompt|permissions instructions|collaboration_mode)\b"
+    r"|Warning: (?:The maximum number of unified exec processes|apply_patch was requested via"
+    r"|Your account was flagged)",
+    re.IGNORECASE,
+)
+_ABORTED = re.compile(r"<turn_aborted>", re.IGNORECASE)
+#: What an editor's extension puts in front of the words that were typed, and how it puts images between them.
+_IDE_REQUEST = "## My request for Codex:"
+_IMAGE_TAG = re.compile(r"</?image\b[^>]*>\Z")
+#: What a compaction hands to the next model.
+_SUMMARY = "Another language model started to solve this problem"
+
+_HEADERS = ("Script ", "Wall time", "Chunk ID", "Total output lines")
+_EXIT = re.compile(r"^(?:Exit code: |Process exited with code )(-?\d{1,9})\s*$", re.MULTILINE)
+_REFUSED = re.compile(r"(?:exec command |patch )?(?:rejected|aborted) by (?:the )?user\b", re.IGNORECASE)
+_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.{1,400})$", re.MULTILINE)
+#: Commands in a script that a model writes to run tools.
+_SCRIPTED = re.compile(r"""\bcmd\s*:\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`)""")
+
+
+class _Rollout(Conversation):
+    def __init__(self) -> None:
+        super().__init__()
+        self._root = ""
+        self._described = self._began = False
+        self._is_subagent = False
+        self._inherited = -1
+        self._before = ""
+        self._said: dict[str, int] = {}
+
+    def messages(self, record: dict[str, Any], text: str, offset: int, tally: Tally) -> Iterable[Message]:
+        kind, payload = _unpacked(record)
+        if kind == "session_meta":
+            self._describe(payload)
+            return ()
+        ordinal = record.get("ordinal")
+        if isinstance(ordinal, int) and ordinal < self._inherited:
+            return ()
+        place = Place(self.agent_id, short(record.get("timestamp")), offset)
+        if kind == "response_item":
+            return self._item(payload, record.get("metadata"), place, tally)
+        if kind == "event_msg":
+            stopped = payload.get("type") == "turn_aborted" and payload.get("reason") == "interrupted"
+            return (self._interrupted(place),) if stopped else ()
+        if kind == "compacted":
+            summary = whole(payload.get("message"))
+            uuid = digest("codex", self._root, self._before, "summary", summary)
+            return (building.by_user(uuid, place, "summary", summary),) if summary else ()
+        if kind not in _WORDLESS:
+            count_type(tally, kind)
+        return ()
+
+    def _describe(self, meta: dict[str, Any]) -> None:
+        """A fork names itself first, then copies its parent's file with the name in it."""
+        own = short(meta.get("id"))
+        if not self._began:
+            self._root = own or self._root
+        if self._described:
+            return
+        self._described = True
+        source = meta.get("source")
+        spawn = source.get("subagent") if isinstance(source, dict) else None
+        self._is_subagent = meta.get("thread_source") == "subagent" or spawn is not None
+        self.session_id = own
+        if self._is_subagent:
+            spawned = spawn.get("thread_spawn") if isinstance(spawn, dict) else None
+            parent = spawned.get("parent_thread_id") if isinstance(spawned, dict) else None
+            self.session_id = short(meta.get("session_id") or meta.get("parent_thread_id") or parent) or own
+            self.agent_id = own
+            start = meta.get("subagent_history_start_ordinal")
+            self._inherited = start if isinstance(start, int) else -1
+        self.cwd = building.path(meta.get("cwd"))
+        self.version = short(meta.get("cli_version"))
+
+    def _item(self, item: dict[str, Any], metadata: Any, place: Place, tally: Tally) -> Iterable[Message]:
+        self._began = True
+        kind = building.kind(item)
+        harness = metadata if isinstance(metadata, dict) else {}
+        if harness.get("compaction_output") is True:
+            return ()
+        if kind == "message":
+            return self._message(item, place, copied=harness.get("inherited_user_message") is True)
+        if kind == "reasoning":
+            thinking = joined(building.texts(item.get("summary")) or building.texts(item.get("content")))
+            uuid = self._uuid("reasoning", "", thinking)
+            return (building.by_model(uuid, place, thinking=thinking),) if thinking else ()
+        if kind in _CALLS:
+            call = _call(item)
+            said = whole(item.get("arguments")) or whole(item.get("input")) or str(call.input.get("command", ""))
+            return (building.by_model(self._uuid(call.name, call.id, said), place, calls=(call,)),)
+        if kind in _OUTPUTS:
+            return (self._output(item, place),)
+        if kind not in _WORDLESS:
+            count_type(tally, item.get("type"))
+        return ()
+
+    def _message(self, item: dict[str, Any], place: Place, *, copied: bool) -> Iterable[Message]:
+        role = item.get("role")
+        said = joined(building.texts(item.get("content")))
+        if role not in ("user", "assistant") or not said:
+            return ()
+        uuid = self._uuid(role, short(item.get("id")), said)
+        if role == "assistant":
+            self._before = digest(role, said)
+            return (building.by_model(uuid, place, said),)
+        if _ABORTED.match(said.lstrip()):
+            return (self._interrupted(place),)
+        if said.startswith(_SUMMARY):
+            return (building.by_user(uuid, place, "summary", said),)
+        typed = "" if copied or self._is_subagent else _typed(item)
+        if not typed:
+            return (building.by_user(uuid, place, "injected", said),)
+        self._before = digest(role, said)
+        return (building.by_user(uuid, place, "human", typed),)
+
+    def _output(self, item: dict[str, Any], place: Place) -> Message:
+        text, code, failed = _outcome(item.get("output"))
+        call_id = short(item.get("call_id"))
+        result = building.result(call_id, text, is_error=failed, exit_code=code)
+        refused = "" if _REFUSED.match(text) else None
+        if refused is not None:
+            result = result._replace(is_error=True)
+        return building.by_tools(self._uuid("output", call_id, text), place, (result,), refused)
+
+    def _interrupted(self, place: Place) -> Message:
+        """Told by an event and by a note to the model, of which older releases wrote one only."""
+        return building.by_user(digest("codex", self._root, self._before, "interrupted"), place, "refusal", "")
+
+    def _uuid(self, kind: str, own: str, said: str) -> str:
+        if len(own) >= _UNIQUE:
+            return digest("codex", kind, own, said)
+        uuid = digest("codex", self._root, self._before, kind, own, said)
+        times = self._said[uuid] = self._said.get(uuid, 0) + 1
+        return uuid if times == 1 else f"{uuid}#{times}"
+
+
+def _unpacked(record: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Type and payload of a line, in today's shape and in the one before it."""
+    kind, payload = building.kind(record), record.get("payload")
+    if kind and isinstance(payload, dict):
+        return kind, payload
+    if kind in _ITEMS:
+        return "response_item", record
+    if not kind and "record_type" in record:
+        return "turn_context", record
+    if not kind and "instructions" in record:
+        return "session_meta", record
+    return kind or "(none)", {}
+
+
+def _typed(item: dict[str, Any]) -> str:
+    """What a person typed in a message of the role user; "" where the client wrote all of it."""
+    content = item.get("content")
+    parts = content if isinstance(content, list) else [content]
+    passed = item.get("internal_chat_message_metadata_passthrough")
+    kinds = passed.get("content_item_kinds") if isinstance(passed, dict) else None
+    known = kinds if isinstance(kinds, list) and len(kinds) == len(parts) else None
+    typed: list[str] = []
+    for number, part in enumerate(parts):
+        text = joined(building.texts(part))
+        if (known[number] not in ("user.text", "user.image")) if known else _INJECTED.match(text.lstrip()):
+            continue
+        _, request, asked = text.partition(_IDE_REQUEST)
+        text = asked if request else text
+        if not _IMAGE_TAG.match(text.strip()):
+            typed.append(text.strip())
+    return joined(typed)
+
+
+def _call(item: dict[str, Any]) -> ToolCall:
+    kind, name = item.get("type"), item.get("name")
+    given: Any = {}
+    if kind == "function_call":
+        given = _parsed(item.get("arguments"))
+    elif kind == "custom_tool_call":
+        script = whole(item.get("input"))
+        commands = ["".join(found) for found in _SCRIPTED.findall(script[:8192])] if name == "exec" else []
+        given = {"command": "\n".join(commands)} if commands else {"input": script}
+        name = "bash" if commands else name
+    elif kind == "local_shell_call":
+        action = item.get("action")
+        name, given = "local_shell", action if isinstance(action, dict) else {}
+    else:
+        action = item.get("action")
+        name, given = "web_search", action if isinstance(action, dict) else {}
+    if name == "apply_patch" and isinstance(given, dict):
+        patched = _PATCHED.search(whole(given.get("input"))[:65536])
+        given = {"file_path": patched[1].strip(), **given} if patched else given
+    return building.call(item.get("call_id") or item.get("id"), name, given)
+
+
+def _parsed(arguments: Any) -> Any:
+    if isinstance(arguments, str):
+        try:
+            return json.loads(arguments, strict=False)
+        except (ValueError, RecursionError):
+            return {"arguments": arguments}
+    return arguments
+
+
+def _outcome(output: Any) -> tuple[str, int | None, bool]:
+    """Text, exit code and failure of an output, in each shape that Codex gave it."""
+    failed = False
+    if isinstance(output, dict):
+        failed = output.get("success") is False
+        output = output.get("content", output.get("output"))
+    text = joined(building.texts(output))
+    if text.startswith("{"):
+        structured = _parsed(text)
+        if isinstance(structured, dict) and isinstance(structured.get("output"), str):
+            metadata = structured.get("metadata")
+            code = (metadata if isinstance(metadata, dict) else structured).get("exit_code")
+            return structured["output"], building.code(code), failed
+    # A command may print the same words as the header has.
+    head, mark, _ = text[:2000].partition("Output:\n")
+    if not mark:
+        return text, None, failed
+    found = _EXIT.search(head)
+    if found or head.startswith(_HEADERS):
+        text = text[len(head) + len(mark) :]
+    return text, building.code(int(found[1])) if found else None, failed or head.startswith("Script failed")
+
+
+def _recognises(record: dict[str, Any]) -> bool:
+    kind = building.kind(record)
+    if isinstance(record.get("payload"), dict):
+        return kind in _TYPES
+    if not kind:
+        return "instructions" in record and isinstance(record.get("id"), str) and "timestamp" in record
+    return kind in _ITEMS and ("role" in record or "call_id" in record or "summary" in record)
+
+
+FORMAT = Format("codex", "Codex CLI", _recognises, _Rollout)

@@ -1,0 +1,102 @@
+"""Reads the sessions of pi and OpenClaw: entries of a tree, `{type, id, parentId, timestamp, message}`, on lines.
+
+Invariant: an entry is known by its time and its words. Its id has eight digits, is drawn anew when an old file
+is migrated, and is missing in the oldest; a fork copies the entry with its time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from reflector.transcripts import building
+from reflector.transcripts.building import Place, digest, joined, short, whole
+from reflector.transcripts.message import Message, Tally, ToolCall
+from reflector.transcripts.origins import without_spans
+from reflector.transcripts.reading import Conversation, Format
+from reflector.transcripts.records import count_type
+
+_WORDLESS = frozenset(("model_change", "thinking_level_change", "custom", "label", "session_info", "leaf"))
+_SUMMARIES = frozenset(("branchSummary", "compactionSummary"))
+_ROLES = _SUMMARIES | {"user", "assistant", "toolResult", "bashExecution", "custom", "hookMessage"}
+#: A skill's text, which the client puts in front of the words that called it.
+_SPAN = re.compile(r"<(skill)\b[^>]{0,400}>")
+
+
+class _Session(Conversation):
+    def messages(self, record: dict[str, Any], text: str, offset: int, tally: Tally) -> Iterable[Message]:
+        kind = building.kind(record)
+        place = Place("", short(record.get("timestamp")), offset)
+        if kind == "session":
+            self._describe(record)
+            return ()
+        if kind == "message":
+            message = record.get("message")
+            if isinstance(message, dict) and building.kind(message, "role") in _ROLES:
+                return _message(message, place)
+            count_type(tally, message.get("role") if isinstance(message, dict) else None)
+            return ()
+        if kind in ("compaction", "branch_summary"):
+            summary = whole(record.get("summary"))
+            uuid = digest("pi", place.timestamp, kind, summary)
+            return (building.by_user(uuid, place, "summary", summary),) if summary else ()
+        if kind == "custom_message":
+            said = joined(building.texts(record.get("content")))
+            return (building.by_user(digest("pi", place.timestamp, kind, said), place, "injected", said),)
+        if kind not in _WORDLESS:
+            count_type(tally, record.get("type"))
+        return ()
+
+    def _describe(self, header: dict[str, Any]) -> None:
+        # A file has one header, and who glues two sessions together goes on with the first.
+        if not self.session_id:
+            version = header.get("version")
+            self.session_id = short(header.get("id"))
+            self.cwd = building.path(header.get("cwd"))
+            self.version = f"session-{version}" if isinstance(version, int) and 0 < version < 1000 else ""
+
+
+def _message(message: dict[str, Any], place: Place) -> Iterator[Message]:
+    role = message["role"]
+    content = message.get("content")
+    said = joined(building.texts(content))
+    sent = message.get("timestamp")
+    stamp = str(sent) if isinstance(sent, int) and sent.bit_length() < 64 else ""
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    calls = tuple(_call(block) for block in blocks if block.get("type") == "toolCall")
+    own = (place.timestamp, stamp, short(message.get("toolCallId")), *(call.id for call in calls))
+    uuid = digest("pi", role, *own, said)
+    if role == "assistant":
+        thinking = joined(whole(block.get("thinking")) for block in blocks)
+        if said or thinking or calls:
+            yield building.by_model(uuid, place, said, thinking=thinking, calls=calls)
+        if message.get("stopReason") == "aborted":
+            yield building.by_user(f"{uuid}:aborted", place, "refusal", "")
+    elif role == "toolResult":
+        result = building.result(message.get("toolCallId"), said, is_error=message.get("isError") is True)
+        yield building.by_tools(uuid, place, (result,))
+    elif role == "user":
+        if said:
+            human = without_spans(said, _SPAN).strip()
+            yield building.by_user(uuid, place, "human" if human else "injected", human or said)
+    elif role in _SUMMARIES:
+        yield building.by_user(uuid, place, "summary", whole(message.get("summary")))
+    else:
+        # A command that a person ran by hand, or a message of an extension.
+        said = said or joined((whole(message.get("command")), whole(message.get("output"))))
+        yield building.by_user(uuid, place, "injected", said)
+
+
+def _call(block: dict[str, Any]) -> ToolCall:
+    return building.call(block.get("id"), block.get("name"), block.get("arguments"))
+
+
+def _recognises(record: dict[str, Any]) -> bool:
+    kind, message = building.kind(record), record.get("message")
+    if kind == "session":
+        return isinstance(record.get("id"), str) and ("cwd" in record or "version" in record)
+    return kind == "message" and isinstance(message, dict) and building.kind(message, "role") in _ROLES
+
+
+FORMAT = Format("pi", "pi or OpenClaw", _recognises, _Session)

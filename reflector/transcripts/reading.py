@@ -1,0 +1,201 @@
+"""The road through the files of every agent but Claude Code: whole records in, messages out.
+
+Invariant: `scan`, `messages_at` and `read_messages` see the same messages under the same keys, each once, and
+adding records to a file never changes the key of an earlier message. So a window of keys means the same
+whenever its file is read again.
+
+A format of lines is read in flat memory, up to a limit of bytes. A document is rewritten in place, where a
+limit of bytes means nothing: it is read whole, up to `DOCUMENT_LIMIT`, and what was taken in before is known
+by its keys.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from array import array
+from collections.abc import Callable, Container, Iterable, Iterator
+from hashlib import sha256
+from io import BufferedReader, FileIO
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from reflector.transcripts.citations import CITATION
+from reflector.transcripts.message import Message, Tally
+from reflector.transcripts.records import parse_line, read_lines
+from reflector.transcripts.scan import Scan
+from reflector.transcripts.source import UnknownTranscript, open_file
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+#: Parsed, a document needs about three times its size in memory.
+DOCUMENT_LIMIT = 128 * 1024 * 1024
+
+_BUFFER = 1024 * 1024
+
+
+class Conversation:
+    """One reading of one file: turns records into messages, and knows what earlier records said.
+
+    session_id, agent_id, cwd, version   of the file, as far as its records told by now; "" otherwise
+    """
+
+    def __init__(self) -> None:
+        self.session_id = self.agent_id = self.cwd = self.version = ""
+
+    def messages(self, record: dict[str, Any], text: str, offset: int, tally: Tally) -> Iterable[Message]:
+        """The messages of one record, its JSON text being `text`; types without meaning here go to `tally`."""
+        raise NotImplementedError
+
+
+class Format(NamedTuple):
+    """One agent's transcripts.
+
+    agent        the name that sessions are recorded under
+    name         the name that its users know
+    recognises   whether a record can be of this format and of no other
+    converse     starts a reading
+    """
+
+    agent: str
+    name: str
+    recognises: Callable[[dict[str, Any]], bool]
+    converse: Callable[[], Conversation]
+
+
+class RecordReader:
+    """Reads transcripts of one format (see `formats.Reader`)."""
+
+    def __init__(self, format: Format, *, is_document: bool) -> None:
+        self.agent = format.agent
+        self._converse = format.converse
+        self._is_document = is_document
+
+    def scan(self, path: str | PathLike[str], limit: int | None = None) -> Scan:
+        """What one pass over the file finds; see `reflector.transcripts.scan.scan`."""
+        tally = Tally()
+        conversation = self._converse()
+        keys = array("q")
+        cited: list[tuple[int, int]] = []
+        first_uuid = last_uuid = started_at = ended_at = ""
+        with _Input(path, None if self._is_document else limit) as file:
+            for message in self._messages(file, conversation, tally):
+                keys.append(message.key)
+                if message.origin == "model" and (CITATION.search(message.text) or CITATION.search(message.thinking)):
+                    cited.append((message.key, message.offset))
+                first_uuid = first_uuid or message.uuid
+                last_uuid = message.uuid
+                if stamp := message.timestamp:
+                    started_at = min(started_at or stamp, stamp)
+                    ended_at = max(ended_at, stamp)
+        return Scan(
+            keys=keys,
+            cited=tuple(cited),
+            session_id=conversation.session_id,
+            agent_id=conversation.agent_id,
+            cwd=conversation.cwd,
+            version=conversation.version,
+            first_uuid=first_uuid,
+            last_uuid=last_uuid,
+            started_at=started_at,
+            ended_at=ended_at,
+            bytes=file.size,
+            sha256=file.digest.hexdigest(),
+            tally=tally,
+        )
+
+    def read_messages(
+        self,
+        path: str | PathLike[str],
+        *,
+        limit: int | None = None,
+        tally: Tally | None = None,
+        skip: Container[int] = frozenset(),
+    ) -> Iterator[Message]:
+        """The messages in their order; see `reflector.transcripts.claude_code.read_messages`."""
+        with _Input(path, None if self._is_document else limit) as file:
+            for message in self._messages(file, self._converse(), Tally() if tally is None else tally):
+                if message.key not in skip:
+                    yield message
+
+    def messages_at(self, path: str | PathLike[str], places: Iterable[tuple[int, int]]) -> Iterator[Message]:
+        """The messages of `Scan.cited`. A record's key may hang on what was before it, so all of it is read."""
+        wanted = {key for key, _ in places}
+        for message in self.read_messages(path) if wanted else ():
+            if message.key in wanted:
+                yield message
+                wanted.discard(message.key)
+                if not wanted:
+                    return
+
+    def _messages(self, file: _Input, conversation: Conversation, tally: Tally) -> Iterator[Message]:
+        seen: set[int] = set()
+        for record, text, offset in _whole(file, tally) if self._is_document else _lines(file, tally):
+            for message in conversation.messages(record, text, offset, tally):
+                if message.key in seen:
+                    tally.duplicates += 1
+                    continue
+                seen.add(message.key)
+                tally.messages += 1
+                yield message
+
+
+def _lines(file: _Input, tally: Tally) -> Iterator[tuple[dict[str, Any], str, int]]:
+    with BufferedReader(file, _BUFFER) as buffered:
+        for offset, line in read_lines(buffered, None, tally):
+            for record, text in parse_line(line, tally):
+                yield record, text, offset
+
+
+def _whole(file: _Input, tally: Tally) -> Iterator[tuple[dict[str, Any], str, int]]:
+    for record in read_document(file, file.name, tally):
+        yield record, "", 0
+
+
+def read_document(file: io.RawIOBase, name: str, tally: Tally) -> list[dict[str, Any]]:
+    """The JSON objects that a file holds, usually one. Raises UnknownTranscript for no object and for too much."""
+    size = os.fstat(file.fileno()).st_size
+    data = b"" if size > DOCUMENT_LIMIT else BufferedReader(file, _BUFFER).read(DOCUMENT_LIMIT + 1)
+    if size > DOCUMENT_LIMIT or len(data) > DOCUMENT_LIMIT:
+        raise UnknownTranscript(
+            f"{name!r} is one JSON document of {max(size, len(data))} bytes; "
+            f"at most {DOCUMENT_LIMIT // 1024 // 1024} MB are read, because a document has to be in memory whole"
+        )
+    tally.lines += 1
+    records = [record for record, _ in parse_line(data.strip(), tally)]
+    if not records:
+        raise UnknownTranscript(
+            f"{name!r} is no whole JSON document: it is damaged, or its agent is still writing it; try again later"
+        )
+    return records
+
+
+class _Input(io.RawIOBase):
+    """A transcript up to a limit, with the length and SHA-256 of what was read of it."""
+
+    def __init__(self, path: str | PathLike[str], limit: int | None) -> None:
+        self.name = fspath(path)
+        self.digest = sha256()
+        self.size = 0
+        self._limit = sys.maxsize if limit is None else limit
+        self._file: FileIO = open_file(path)
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer).cast("B")
+        length = self._file.readinto(view[: max(0, self._limit - self.size)]) or 0
+        self.digest.update(view[:length])
+        self.size += length
+        return length
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
