@@ -13,6 +13,19 @@ import sqlalchemy as sa
 
 metadata = sa.MetaData()
 
+
+@sa.event.listens_for(metadata, "before_create")
+def _partial_on_postgresql(target: sa.MetaData, connection: sa.Connection, **_: Any) -> None:
+    """The partial indexes have the same conditions on PostgreSQL.
+
+    Said where it is needed: to name an option of an engine loads the engine's whole dialect, and PostgreSQL's took
+    a tenth of every start.
+    """
+    if connection.dialect.name == "postgresql":
+        for index in (index for table in target.tables.values() for index in table.indexes):
+            index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
+
+
 Position = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _SQLITE: dict[str, Any] = {"sqlite_strict": True, "sqlite_with_rowid": False}
 
@@ -57,7 +70,6 @@ event = sa.Table(
         "target_id",
         unique=True,
         sqlite_where=sa.text("type IN ('evidence.retracted', 'event.redacted')"),
-        postgresql_where=sa.text("type IN ('evidence.retracted', 'event.redacted')"),
     ),
     sa.Index(
         "event_by_session",
@@ -65,7 +77,6 @@ event = sa.Table(
         "session_id",
         "position",
         sqlite_where=sa.text("session_id IS NOT NULL"),
-        postgresql_where=sa.text("session_id IS NOT NULL"),
     ),
     sa.Index(
         "event_by_target",
@@ -73,7 +84,6 @@ event = sa.Table(
         "target_id",
         "position",
         sqlite_where=sa.text("target_id IS NOT NULL"),
-        postgresql_where=sa.text("target_id IS NOT NULL"),
     ),
     # Tags are most events and have a table of their own; without them the rest is found by its type at once.
     sa.Index(
@@ -82,7 +92,6 @@ event = sa.Table(
         "type",
         "position",
         sqlite_where=sa.text("type <> 'bullet.tagged'"),
-        postgresql_where=sa.text("type <> 'bullet.tagged'"),
     ),
     **_SQLITE,
 )
@@ -141,7 +150,6 @@ session_window = sa.Table(
         "playbook_id",
         "position",
         sqlite_where=sa.text(OPEN_WINDOW),
-        postgresql_where=sa.text(OPEN_WINDOW),
     ),
     **_SQLITE,
 )
