@@ -15,6 +15,8 @@ from typing import Any, NoReturn
 _BLANK = re.compile(r"[ \t\r\n]*")
 #: A string, or one of the words that Python's parser takes for numbers and JSON does not know.
 _NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|(NaN|-?Infinity)')
+#: How many characters show how a document is written.
+_SAMPLE = 65_536
 _DECODER = json.JSONDecoder()
 
 
@@ -163,12 +165,14 @@ class _Style:
 
     @classmethod
     def of(cls, text: str) -> _Style:
-        colon = re.search(r'":([ \t]?)', re.sub(r"\\\\.", "", text[:65_536]))
+        colon = re.search(r'":([ \t]?)', re.sub(r"\\.", "", text[:_SAMPLE]))
         space = colon[1] if colon else " "
         body = text.strip(" \t\r\n")
         if "\n" not in body and colon:
             return cls("", "", space)
-        steps = [match[1] for match in re.finditer(r"\n([ \t]*)(?=[^ \t\r\n}\]])", body)]
+        base = _indentation(text, _skip(text, 0))
+        lines = re.finditer(r"\n([ \t]*)(?=[^ \t\r\n}\]])", body[:_SAMPLE])
+        steps = [match[1].removeprefix(base) for match in lines]
         unit = min((step for step in steps if step), key=len, default="" if steps else "  ")
         return cls("\r\n" if "\r\n" in text else "\n", unit, space)
 

@@ -1,0 +1,258 @@
+"""Our hooks in the text of a settings file."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.hooks.install import (
+    EVENTS,
+    differs_by_us,
+    handlers,
+    hook_command,
+    install,
+    is_own,
+    uninstall,
+)
+from reflector.hooks.json_text import MalformedJson
+from tests.hooks.shapes import REFUSED, SHAPES
+
+COMMAND = "'/opt/my tools/venv/bin/python' -I -S /opt/reflector/hooks/fast.py || exit 0"
+OLD = "/old/venv/bin/python3.11 -I -S /old/lib/reflector/hooks/fast.py"
+
+BLANKS = st.text(" \t\r\n", max_size=3)
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+KEYS = st.text(max_size=4) | st.sampled_from(["hooks", "Stop", "matcher", "command"])
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=8
+)
+HANDLERS = st.lists(
+    st.fixed_dictionaries({"type": st.sampled_from(["command", "prompt", "http"])}, optional={"command": st.text()}),
+    max_size=2,
+)
+GROUPS = st.lists(
+    st.fixed_dictionaries({}, optional={"matcher": st.text(), "hooks": HANDLERS, "x": VALUES}), max_size=3
+)
+HOOKS = st.dictionaries(st.sampled_from([*EVENTS, "PreToolUse", "Notification"]), GROUPS, max_size=4)
+SETTINGS = st.builds(
+    lambda rest, hooks, last: ({} if last else hooks) | rest | hooks,
+    st.dictionaries(st.text(max_size=5).filter(lambda key: key != "hooks"), VALUES, max_size=3),
+    st.just({}) | st.fixed_dictionaries({"hooks": HOOKS}),
+    st.booleans(),
+)
+
+
+def written(draw: st.DrawFn, value: Any, blanks: st.SearchStrategy[str]) -> str:
+    """A value as JSON with any blanks between its tokens."""
+
+    def gap() -> str:
+        return draw(blanks)
+
+    if isinstance(value, dict):
+        parts = [
+            f"{gap()}{json.dumps(key, ensure_ascii=draw(st.booleans()))}{gap()}:{gap()}{written(draw, inner, blanks)}"
+            for key, inner in value.items()
+        ]
+        return "{" + (f"{gap()},".join(parts)) + gap() + "}"
+    if isinstance(value, list):
+        return "[" + f"{gap()},".join(gap() + written(draw, inner, blanks) for inner in value) + gap() + "]"
+    return json.dumps(value, ensure_ascii=draw(st.booleans()))
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> str:
+    """Any settings, formatted by an editor or by nobody."""
+    value = draw(SETTINGS)
+    if draw(st.booleans()):
+        return json.dumps(value, indent=draw(st.sampled_from([None, 0, 2, 4, "\t"]))) + draw(BLANKS)
+    return draw(BLANKS) + written(draw, value, BLANKS) + draw(BLANKS)
+
+
+def semantic(settings: Any, command: str) -> Any:
+    """What installing means, said without texts."""
+    for event, timeout in EVENTS.items():
+        handler = {"type": "command", "command": command, "timeout": timeout}
+        settings.setdefault("hooks", {}).setdefault(event, []).append({"hooks": [handler]})
+    return settings
+
+
+def holds_empty_lists(text: str) -> bool:
+    """Whether a text holds what would also be left where our hooks were alone."""
+    settings = json.loads(text) if text.strip() else {}
+    hooks = settings.get("hooks")
+    return settings == {} or hooks == {} or any(hooks.get(event) == [] for event in EVENTS if hooks)
+
+
+@given(documents())
+def test_any_settings_get_our_hooks_beside_their_own_and_are_whole_again_after(text: str) -> None:
+    before = json.loads(text)
+    installed = install(text, COMMAND)
+    assert json.dumps(json.loads(installed)) == json.dumps(semantic(before, COMMAND))
+    assert sorted(handler.event for handler in handlers(installed)) == sorted(EVENTS)
+    assert install(installed, COMMAND) == installed
+    assert differs_by_us(installed, text)
+    if not holds_empty_lists(text):
+        assert uninstall(installed) == text
+
+
+@given(documents(), st.integers(0, 9), st.text(min_size=1, max_size=4))
+def test_what_was_edited_since_is_not_taken_for_the_text_from_before(text: str, number: int, key: str) -> None:
+    edited = json.loads(install(text, COMMAND))
+    edited[f"edited-{key}"] = number
+    without_us = json.loads(uninstall(json.dumps(edited)))
+    assert not differs_by_us(json.dumps(edited), text)
+    assert without_us.pop(f"edited-{key}") == number
+    assert handlers(json.dumps(without_us)) == []
+
+
+@given(documents(), st.sampled_from([*EVENTS, "PostToolUse"]), st.integers(0, 3))
+def test_an_older_installation_is_replaced(text: str, event: str, more: int) -> None:
+    old = install(text, OLD)
+    settings = json.loads(old)
+    for _ in range(more):
+        settings["hooks"].setdefault(event, []).insert(0, {"hooks": [{"type": "command", "command": "reflector hook"}]})
+    installed = install(json.dumps(settings), COMMAND)
+    assert sorted(handler.event for handler in handlers(installed)) == sorted(EVENTS)
+    assert {handler.command for handler in handlers(installed)} == {COMMAND}
+    assert handlers(uninstall(installed)) == []
+    assert install(old, COMMAND) == install(text, COMMAND)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_shape_is_whole_again_or_known_to_be(name: str) -> None:
+    text = SHAPES[name].decode("utf-8-sig")
+    installed = install(text, COMMAND)
+    assert json.loads(installed) == semantic(json.loads(text or "{}") if text.strip() else {}, COMMAND)
+    assert differs_by_us(installed, text)
+    if not holds_empty_lists(text):
+        assert uninstall(installed) == text
+
+
+@pytest.mark.parametrize("name", [name for name in REFUSED if name != "not UTF-8"])
+def test_what_cannot_be_added_to_is_refused_with_its_place(name: str) -> None:
+    raw, line, column, words = REFUSED[name]
+    with pytest.raises(MalformedJson) as caught:
+        install(raw.decode(), COMMAND)
+    assert words in caught.value.reason
+    if line:
+        assert (caught.value.line, caught.value.column) == (line, column)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('{\n\t"a": 1\n}', '\n\t"hooks": {\n\t\t"SessionStart": [\n\t\t\t{\n\t\t\t\t"hooks": [\n'),
+        ('{\n    "a": 1\n}', '\n    "hooks": {\n        "SessionStart": [\n'),
+        ('{\r\n  "a": 1\r\n}', ',\r\n  "hooks": {\r\n    "SessionStart": [\r\n'),
+        ('{"a":1}', '{"a":1,"hooks":{"SessionStart":[{"hooks":[{"type":"command","command":'),
+        ('{"a": 1}', '{"a": 1, "hooks": {"SessionStart": [{"hooks": [{"type": "command", "command":'),
+        ("{}\r\n", '{\r\n  "hooks": {\r\n'),
+        ("{}", '{\n  "hooks": {\n'),
+    ],
+)
+def test_what_comes_in_looks_like_what_was_there(text: str, wanted: str) -> None:
+    installed = install(text, COMMAND)
+    assert wanted in installed
+    if "\r" in text:
+        assert installed.count("\n") == installed.count("\r\n")
+    else:
+        assert "\r" not in installed
+
+
+def test_a_group_beside_others_on_one_line_stays_on_that_line() -> None:
+    text = '{\n  "hooks": {\n    "Stop": [{"hooks": []}, {"matcher": "x"}]\n  }\n}\n'
+    line = next(line for line in install(text, COMMAND).splitlines() if '"Stop"' in line)
+    assert line.startswith('    "Stop": [{"hooks": []}, {"matcher": "x"}, {"hooks": [{"type": "command",')
+
+
+def test_a_hook_of_ours_is_replaced_where_a_person_put_it() -> None:
+    handlers_there = [{"type": "command", "command": "reflector hook"}, {"type": "prompt"}]
+    text = json.dumps({"hooks": {"SessionStart": [{"matcher": "startup", "hooks": handlers_there}]}})
+    group = json.loads(install(text, COMMAND))["hooks"]["SessionStart"]
+    assert group[0]["matcher"] == "startup"
+    assert [hook["type"] for hook in group[0]["hooks"]] == ["command", "prompt"]
+    assert group[0]["hooks"][0]["command"] == COMMAND
+    assert len(group) == 1
+
+
+def test_a_time_that_a_person_chose_stays_and_a_missing_one_is_set() -> None:
+    installed = install("{}", COMMAND)
+    chosen = installed.replace('"timeout": 10', '"timeout": 55', 1)
+    assert install(chosen, COMMAND) == chosen
+    without_time = json.loads(installed)
+    del without_time["hooks"]["SessionEnd"][0]["hooks"][0]["timeout"]
+    assert install(json.dumps(without_time, indent=2), COMMAND) == installed
+
+
+def test_the_session_end_has_a_time_that_raises_the_shared_budget() -> None:
+    assert all(1.5 < timeout <= 60 for timeout in EVENTS.values())
+
+
+OWN = [
+    "reflector hook",
+    "/home/me/.local/bin/reflector hook",
+    "'/home/me/my tools/bin/reflector' hook",
+    r'"C:\Users\me\my tools\Scripts\reflector.exe" hook',
+    r"C:\venv\Scripts\python.exe -I -S C:\venv\Lib\site-packages\reflector\hooks\fast.py",
+    "python -m reflector hook",
+    "python3 -I -m reflector hook || true",
+    "exec reflector hook",
+    OLD,
+    COMMAND,
+]
+FOREIGN = [
+    "",
+    "reflector",
+    "my-reflector hook",
+    "reflector hooks",
+    "reflector hook && make",
+    "cd /x && reflector hook",
+    "echo reflector hook",
+    "reflector status || exit 0",
+    "node /x/reflector/hooks/fast.py",
+    "python /x/my-reflector/hooks/fast.py",
+    "python x.py -m reflector hook",
+    "'reflector hook",
+    "reflector hook | tee log",
+]
+
+
+@pytest.mark.parametrize("command", OWN)
+def test_our_command_is_known_in_every_form(command: str) -> None:
+    assert is_own(command)
+
+
+@pytest.mark.parametrize("command", FOREIGN)
+def test_a_command_that_does_something_else_as_well_is_not_ours(command: str) -> None:
+    assert not is_own(command)
+
+
+@pytest.mark.parametrize(
+    "command", ["cd /x && reflector hook", "uv run reflector hook 2>/dev/null", "reflector.exe hook; ls"]
+)
+def test_a_command_that_calls_us_in_its_own_way_is_told_and_left_alone(command: str) -> None:
+    text = json.dumps({"hooks": {"Stop": [{"matcher": "m", "hooks": [{"type": "command", "command": command}]}]}})
+    found = handlers(text)
+    assert [(handler.command, handler.matcher, handler.own) for handler in found] == [(command, "m", False)]
+    assert uninstall(text) == text
+
+
+def test_an_exec_form_of_ours_is_taken_out() -> None:
+    handler = {"type": "command", "command": "python3", "args": ["-m", "reflector", "hook"]}
+    assert uninstall(json.dumps({"a": 1, "hooks": {"Stop": [{"hooks": [handler]}]}})) == '{"a": 1}'
+
+
+def test_the_command_quotes_what_a_shell_would_take_apart() -> None:
+    command = hook_command("/home/o'neil/$x y/bin/python", "/s p/reflector/hooks/fast.py")
+    assert shlex.split(command)[:4] == ["/home/o'neil/$x y/bin/python", "-I", "-S", "/s p/reflector/hooks/fast.py"]
+    assert is_own(command)
+
+
+def test_a_path_that_no_settings_file_can_hold_is_refused() -> None:
+    with pytest.raises(ValueError, match="UTF-8"):
+        hook_command("/bad\udcff/python")
