@@ -201,7 +201,14 @@ def test_where_no_file_may_grow_any_more_it_is_told_and_nothing_is_lost(agent: A
     agent.call("ingest", paths[0])
     agent.hook("SessionEnd", session_id="s-1", transcript_path=str(paths[1]))
     before = agent.playbook.read_bytes()
-    process = agent.start("drain", preexec_fn=small_files_only)
+    # -B: a compiled module that is cut at the limit would break every later start.
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-B", "-m", "reflector", "--project", agent.project, "drain"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=agent.env(),
+        preexec_fn=small_files_only,
+    )
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert str(agent.ledger) in err

@@ -7,6 +7,7 @@ import os
 import random
 import resource
 import stat
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -247,7 +248,9 @@ def test_a_full_disk_leaves_no_part_of_a_record_behind(project: Project) -> None
     def small_files_only() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
 
-    out, err = project.hook(event("SessionEnd", x="x" * 4096), preexec_fn=small_files_only)
+    # -B: a compiled module that is cut at the limit would break every later start.
+    command = [sys.executable, "-B", *INSTALLED[1:]]
+    out, err = project.hook(event("SessionEnd", x="x" * 4096), command=command, preexec_fn=small_files_only)
     assert out == b""
     assert err.count(b"\n") == 1
     assert b"File too large" in err
