@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from reflector.config import Config, load_config
+from reflector.config import SETTINGS, Config, Layer, load_config
 from reflector.ledger.errors import LedgerUnavailable
 from reflector.ledger.store import Ledger
+from reflector.playbook.names import USER_FIRST
+from reflector.user_folder import user_root
+
+#: Settings that the user's playbook does not share with the projects, and where it may be given them all the same.
+#: A ledger that is named for all projects is not its own, and who asks a model about one project does not thereby
+#: have it asked about every other one that cites the user's playbook.
+_NOT_SHARED: Mapping[str, tuple[Layer, ...]] = {
+    "ledger_url": ("project",),
+    "playbook": ("project",),
+    "backend": ("project", "environment", "flag"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +38,28 @@ class Project:
     @classmethod
     def at(cls, root: Path, *, flags: Mapping[str, Any] | None = None) -> Project:
         """The project in a folder. Raises ConfigError."""
-        return cls(root, load_config(root, flags=flags))
+        config = load_config(root, flags=flags)
+        if _is_users(root):
+            kept = {
+                key: SETTINGS[key].default for key, layers in _NOT_SHARED.items() if config.layer(key) not in layers
+            }
+            config = replace(config, **kept)
+        return cls(root, config)
+
+    @classmethod
+    def of_user(cls, *, flags: Mapping[str, Any] | None = None) -> Project:
+        """The user's own playbook, which applies in every project. Raises ConfigError."""
+        return cls.at(user_root().absolute(), flags=flags)
+
+    @property
+    def is_users(self) -> bool:
+        """True for the user's own playbook."""
+        return _is_users(self.root)
+
+    @property
+    def first_number(self) -> int:
+        """The lowest number of a bullet's name here."""
+        return USER_FIRST if self.is_users else 0
 
     @property
     def playbook_json(self) -> Path:
@@ -52,6 +84,8 @@ class Project:
     def make_state_dir(self) -> Path:
         """Create the state folder, private and ignored by git. Raises LedgerUnavailable with the reason."""
         try:
+            if self.is_users:
+                self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
             ignore = self.state_dir / ".gitignore"
             if not ignore.exists():
@@ -73,6 +107,11 @@ class Project:
             return Ledger.open(self.config.ledger_url, self.config.playbook)
         self.make_state_dir()
         return Ledger.open_file(self.ledger_file, self.config.playbook)
+
+
+def _is_users(root: Path) -> bool:
+    users = user_root()
+    return root.name == users.name and root.resolve() == users.resolve()
 
 
 def find_project(start: Path | None = None, environ: Mapping[str, str] | None = None) -> Path:

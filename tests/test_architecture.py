@@ -29,7 +29,13 @@ _LAYERS = {
     "cli": {"playbook", "transcripts", "ledger", "reflection", "curation", "lessons", "audit", "hooks", "demo"},
 }
 #: Modules of the package itself that any layer may use: they know of no layer above the ledger.
-_SHARED = {"reflector.bounded_file", "reflector.resources", "reflector.config", "reflector.project"}
+_SHARED = {
+    "reflector.bounded_file",
+    "reflector.resources",
+    "reflector.config",
+    "reflector.project",
+    "reflector.user_folder",
+}
 _SHARED_BY = {"ledger": {"reflector.resources"}, "playbook": set(), "transcripts": set()}
 
 _MOST_LINES = 400

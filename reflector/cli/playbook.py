@@ -98,7 +98,7 @@ def add(place: Place, section: str, text: str) -> None:
     from reflector.curation.bullets import add_bullet
 
     with place.road() as road:
-        bullet = add_bullet(road.ledger, section, text)
+        bullet = add_bullet(road.ledger, section, text, first=road.project.first_number)
         road.write()
     click.echo(safe(bullet.line))
 
@@ -118,7 +118,7 @@ def import_(place: Place, file: Path) -> None:
 
     with place.road() as road:
         raw = read_bounded(file, MAX_BYTES)
-        loaded = load(raw, taken=[row.name for row in road.ledger.rows()])
+        loaded = load(raw, taken=[row.name for row in road.ledger.rows()], first=road.project.first_number)
         if loaded.problems:
             raise PlaybookRefused(file, loaded.problems)
         count = import_bullets(road.ledger, road.project, loaded, raw, file)

@@ -21,8 +21,13 @@ class BulletRefused(ValueError):
     """A bullet that cannot be added; the text says why and what to do."""
 
 
-def add_bullet(ledger: Ledger, section: str, text: str, *, actor: str = "human", origin: str = "cli") -> Bullet:
-    """Add a bullet under the next free name of a section (a slug). Raises BulletRefused, LedgerError."""
+def add_bullet(
+    ledger: Ledger, section: str, text: str, *, actor: str = "human", origin: str = "cli", first: int = 0
+) -> Bullet:
+    """Add a bullet under the next free name of a section (a slug), with a number from `first` up.
+
+    Raises BulletRefused, LedgerError.
+    """
     if section not in SECTIONS:
         raise BulletRefused(f"{section!r} is not a section; the sections are {', '.join(SECTIONS)}")
     text = text.strip()
@@ -33,7 +38,7 @@ def add_bullet(ledger: Ledger, section: str, text: str, *, actor: str = "human",
         same = next((row for row in rows if row.status == "live" and row.text == text), None)
         if same is not None:
             raise BulletRefused(f"{same.name} says exactly this already")
-        bullet = Bullet(new_name(section, [row.name for row in rows]), section, text)
+        bullet = Bullet(new_name(section, [row.name for row in rows], first), section, text)
         try:
             (appended,) = ledger.append([add_event(bullet, origin=origin, actor=actor)])
         except Conflict:
@@ -59,9 +64,9 @@ def add_event(bullet: Bullet, *, origin: str, actor: str) -> NewEvent:
     )
 
 
-def new_name(section: str, ever_used: Iterable[str]) -> str:
-    """The next name of a section: one above the highest that was ever given out."""
-    return next_name(section, ever_used)
+def new_name(section: str, ever_used: Iterable[str], first: int = 0) -> str:
+    """The next name of a section: one above the highest that was ever given out, and not below `first`."""
+    return next_name(section, ever_used, first)
 
 
 def is_taken(row: BulletRow, bullet: Bullet) -> bool:

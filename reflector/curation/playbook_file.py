@@ -69,7 +69,7 @@ def sync(ledger: Ledger, project: Project) -> Synced:
         digest = _digest(raw)
         last = ledger.checkpoint(WRITTEN)
         if raw != render(ledger) and (last is None or last[1] != digest):
-            loaded = load(raw, taken=[row.name for row in ledger.rows()])
+            loaded = load(raw, taken=[row.name for row in ledger.rows()], first=project.first_number)
             base = _exported_at(ledger, loaded) or (last[0] if last else None)
             if loaded.format == "unreadable" and base is not None:
                 kept = _keep(project, raw)
@@ -78,7 +78,7 @@ def sync(ledger: Ledger, project: Project) -> Synced:
             elif base is None:
                 imported = import_bullets(ledger, project, loaded, raw)
             else:
-                edits = _take_edits(ledger, base, loaded, digest)
+                edits = _take_edits(ledger, base, loaded, digest, project.first_number)
     return Synced(imported, edits, kept, _write(ledger, path, raw))
 
 
@@ -140,7 +140,7 @@ def _name_taken(bullet: Bullet, status: str) -> Problem:
     )
 
 
-def _take_edits(ledger: Ledger, base_position: int, loaded: Loaded, digest: str) -> int:
+def _take_edits(ledger: Ledger, base_position: int, loaded: Loaded, digest: str, first: int) -> int:
     """Append what a person changed since the last write, on top of what the ledger counted meanwhile."""
     base = fold(ledger.history(upto=base_position)).bullets()
     edits = edits_between(base, loaded.bullets, loaded.named_here)
@@ -153,7 +153,7 @@ def _take_edits(ledger: Ledger, base_position: int, loaded: Loaded, digest: str)
         if isinstance(edit, Added):
             if (edit.section, edit.text) in added:
                 continue
-            name = edit.name if edit.name and edit.name not in names else new_name(edit.section, names)
+            name = edit.name if edit.name and edit.name not in names else new_name(edit.section, names, first)
             names.append(name)
             bullet = Bullet(name, edit.section, edit.text, edit.helpful, edit.harmful)
             events.append(add_event(bullet, origin="playbook.json", actor="human"))

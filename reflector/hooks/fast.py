@@ -29,6 +29,8 @@ MAX_PAYLOAD = 8 * 1024 * 1024
 #: changes: texts rendered by an older version are then rendered afresh.
 INJECTION_FORM = b"reflector-injection/1"
 MAX_INJECTION = 128 * 1024
+#: The end of a turn, which is no session's end: of Claude Code and Codex, and of Gemini CLI.
+STOPS = ("Stop", "AfterAgent")
 NO_FOLLOW = getattr(system, "O_NOFOLLOW", 0)
 BINARY = getattr(system, "O_BINARY", 0)
 NEW = system.O_WRONLY | system.O_CREAT | system.O_EXCL | NO_FOLLOW | BINARY
@@ -249,21 +251,24 @@ def keep(state: str, payload: dict[str, object] | None, data: bytes) -> str:
     spool = private_folder(state + "/spool")
     if payload is None:
         return write_durably(private_folder(spool + "/broken"), data)
-    if payload["hook_event_name"] == "Stop":
+    if payload["hook_event_name"] in STOPS:
         session = words(payload, "session_id") or words(payload, "transcript_path")
         return write_durably(private_folder(spool + "/waiting"), data, file_name(session))
     return write_durably(spool, data)
 
 
 def injection_stamp(project: str, playbook: object = None) -> bytes:
-    """What a rendered text was made from: form, and the state of playbook.json and of the user's templates.
+    """What a rendered text was made from: form, and the state of both playbooks and of the user's templates.
 
     playbook  the stat result of the playbook.json that was read; looked up where it is not given
     Raises OSError where there is no playbook.json.
     """
     claude = project.rstrip("/") + "/.claude"
-    found = playbook or system.stat(claude + "/playbook.json")
-    parts = [f"{found.st_mtime_ns} {found.st_size} {found.st_ino}"]  # type: ignore[attr-defined]
+    parts = [state_of(playbook or system.stat(claude + "/playbook.json"))]
+    try:
+        parts.append(state_of(system.stat(user_folder() + "/.claude/playbook.json")))
+    except OSError:
+        parts.append("-")
     for template in (claude + "/reflector/prompts/playbook.txt", user_template()):
         try:
             parts.append(str(system.stat(template).st_mtime_ns))
@@ -272,12 +277,25 @@ def injection_stamp(project: str, playbook: object = None) -> bytes:
     return INJECTION_FORM + b" " + " ".join(parts).encode()
 
 
+def state_of(found: object) -> str:
+    """What changes with a file, from its stat result."""
+    return f"{found.st_mtime_ns} {found.st_size} {found.st_ino}"  # type: ignore[attr-defined]
+
+
 def user_template() -> str:
     """Where a user may keep a playbook template for all projects."""
-    base = environment("XDG_CONFIG_HOME")
-    if base[:1] != "/":
-        base = (environment("HOME") or environment("USERPROFILE")) + "/.config"
-    return base + "/reflector/prompts/playbook.txt"
+    return base_folder("XDG_CONFIG_HOME", "/.config") + "/reflector/prompts/playbook.txt"
+
+
+def user_folder() -> str:
+    """Where the user's own playbook is, as `reflector.user_folder` says."""
+    return base_folder("XDG_DATA_HOME", "/.local/share") + "/reflector/user"
+
+
+def base_folder(variable: str, default: str) -> str:
+    """A folder of the XDG specification: relative paths are to be ignored."""
+    base = environment(variable)
+    return base if base[:1] == "/" else (environment("HOME") or environment("USERPROFILE")) + default
 
 
 def reach_package() -> None:
@@ -290,8 +308,12 @@ def injection(project: str) -> tuple[bytes, bytes]:
     """What a start prints, as the JSON object for a subagent and as text; two times b"" for nothing."""
     try:
         stamp = injection_stamp(project)
-    except (OSError, ValueError):
-        return b"", b""
+    except (OSError, ValueError):  # a project without a playbook is told the user's own
+        project = user_folder()
+        try:
+            stamp = injection_stamp(project)
+        except (OSError, ValueError):
+            return b"", b""
     try:
         kept = read_file(state_folder(project) + "/injection.txt", MAX_INJECTION)
     except OSError:
@@ -406,11 +428,12 @@ def hook() -> None:
         note_fired(project, event)
         return
     if event == "SessionStart":
-        write_all(1, injection(project)[1])
+        # Gemini CLI takes plain text for a note to its user.
+        write_all(1, injection(project)[0 if environment("GEMINI_SESSION_ID") else 1])
         drain = has_work(state_folder(project))
     else:
         deliver(project, payload, record(project, payload, text))
-        drain = event != "Stop"
+        drain = event not in STOPS
     note_fired(project, event)
     if drain:
         try:

@@ -5,8 +5,9 @@ preview instead, and no model was seen to open the file it points to. So the bul
 while the longer of the two forms (JSON, escapes included) stays within `LIMIT`, cut between bullets, and
 the text says how many were left out.
 
-The text is rendered when the projection is written, and by the hook itself where playbook.json or a
-template changed since. Both come here.
+The text is rendered when the projection is written, and by the hook itself where a playbook or a
+template changed since. Both come here. The bullets are those of the project's playbook and of the user's own, and
+a name in it means one bullet: where both give it out, the project's is meant.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,8 +23,9 @@ from reflector.bounded_file import open_regular
 from reflector.hooks import fast
 from reflector.playbook.bullet import Bullet, best_first
 from reflector.playbook.document import MAX_BYTES, load
-from reflector.playbook.names import SECTIONS
+from reflector.playbook.names import SECTIONS, USER_FIRST
 from reflector.reflection.prompts import fill, find_template
+from reflector.user_folder import user_root
 
 #: Characters of stdout, counted as the agent's JavaScript counts them (UTF-16 code units).
 LIMIT = 9_500
@@ -52,8 +54,10 @@ def template(project: Path) -> str:
     return found.text
 
 
-def render(bullets: Iterable[Bullet], form: str) -> Injection:
+def render(bullets: Iterable[Bullet], form: str, files: Sequence[str] = (".claude/playbook.json",)) -> Injection:
     """Fill a template's text with the best bullets that fit, grouped by section, the best bullet's section first.
+
+    `files` hold those that do not fit.
 
     The section titles stay because advice reads the other way round under MISTAKES TO AVOID.
     Raises ValueError where the template alone leaves no room for any bullet.
@@ -61,7 +65,7 @@ def render(bullets: Iterable[Bullet], form: str) -> Injection:
     ranked = sorted(bullets, key=best_first)
     if not ranked:
         return Injection("", "", 0, 0)
-    room = LIMIT - len(_as_json("")) - _cost(fill(form, {"key_points": ""})) - _cost(_left_out(len(ranked)))
+    room = LIMIT - len(_as_json("")) - _cost(fill(form, {"key_points": ""})) - _cost(_left_out(len(ranked), files))
     sections: dict[str, list[str]] = {}
     for bullet in ranked:
         line = _REMINDER.sub("&lt;", bullet.line)
@@ -74,16 +78,17 @@ def render(bullets: Iterable[Bullet], form: str) -> Injection:
     if not shown:
         raise ValueError(f"the playbook template leaves no room for a bullet within {LIMIT} characters: shorten it")
     blocks = [f"## {SECTIONS[section]}\n" + "\n".join(lines) for section, lines in sections.items()]
-    points = "\n\n".join(blocks) + _left_out(len(ranked) - shown)
+    points = "\n\n".join(blocks) + _left_out(len(ranked) - shown, files)
     text = fill(form, {"key_points": points}).rstrip("\n") + "\n"
     return Injection(text, _as_json(text), shown, len(ranked) - shown)
 
 
-def _left_out(count: int) -> str:
+def _left_out(count: int, files: Sequence[str]) -> str:
     if not count:
         return ""
     points = "1 more key point was" if count == 1 else f"{count} more key points were"
-    return f"\n\n({points} left out here for length; .claude/playbook.json holds them all.)"
+    hold = f"{' and '.join(files)} {'hold' if len(files) > 1 else 'holds'}"
+    return f"\n\n({points} left out here for length; {hold} them all.)"
 
 
 def _as_json(text: str) -> str:
@@ -97,24 +102,45 @@ def _cost(text: str) -> int:
 
 
 def write_injection(project: str | os.PathLike[str]) -> bytes:
-    """Render the project's playbook.json to where the hook looks for it; returns the bytes of injection.txt.
+    """Render the project's and the user's playbook.json to where the hook looks for it; returns the bytes of
+    injection.txt.
 
     Entries that are no bullets, or have no name yet that could be cited, are passed over: the import says why.
+    A playbook of the user's that cannot be read does not keep the project's from being told.
     Raises OSError where there is no playbook.json, ValueError where it or the template is unreadable.
     A state folder that cannot be written is no error: the text is rendered again at the next start.
     """
     folder = os.fspath(project)
     path = Path(folder) / ".claude" / "playbook.json"
-    with open_regular(path) as file:
-        stamp = fast.injection_stamp(folder, os.fstat(file.fileno()))
-        loaded = load(file.read(MAX_BYTES + 1))
-    if loaded.format == "unreadable":
-        raise ValueError(f"{path}: {loaded.problems[0]}")
-    bullets = [bullet for bullet in loaded.bullets if bullet.name not in loaded.named_here]
-    rendered = render(bullets, template(Path(folder))) if bullets else render((), "")
+    users = user_root() / ".claude" / "playbook.json"
+    found, bullets = _told(path, USER_FIRST if path == users else 0)
+    # Before the user's is read: where it changes meanwhile, the text is rendered again at the next start.
+    stamp = fast.injection_stamp(folder, found)
+    files = [".claude/playbook.json"]
+    try:
+        if path != users:
+            _, more = _told(users, USER_FIRST)
+            names = {bullet.name for bullet in bullets}
+            bullets += [bullet for bullet in more if bullet.name not in names]
+            files.append(str(users))
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        fast.complain(f"the user's playbook is not told: {error}")
+    rendered = render(bullets, template(Path(folder)), files) if bullets else render((), "")
     content = b"\n".join((stamp, rendered.json.encode(), rendered.text.encode()))
     try:
         fast.write_durably(fast.open_state(folder), content, "injection.txt")
     except (OSError, ValueError) as error:
         fast.complain(f"rendered playbook not kept, the next start renders it again: {error}")
     return content
+
+
+def _told(path: Path, first: int) -> tuple[os.stat_result, list[Bullet]]:
+    """A playbook file's state and its bullets that can be cited. Raises OSError, ValueError where it is unreadable."""
+    with open_regular(path) as file:
+        found = os.fstat(file.fileno())
+        loaded = load(file.read(MAX_BYTES + 1), first=first)
+    if loaded.format == "unreadable":
+        raise ValueError(f"{path}: {loaded.problems[0]}")
+    return found, [bullet for bullet in loaded.bullets if bullet.name not in loaded.named_here]

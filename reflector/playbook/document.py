@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from .bullet import Bullet
-from .names import SECTIONS, SLUG_OF_TITLE, is_name, next_name, section_slug
+from .names import SECTIONS, SLUG_OF_TITLE, is_below, is_name, next_name, section_slug
 
 VERSION: Final = "1.0"
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -110,13 +110,14 @@ def text_fault(text: object) -> str | None:
     return None
 
 
-def load(raw: bytes | str, taken: Iterable[str] = ()) -> Loaded:
+def load(raw: bytes | str, taken: Iterable[str] = (), first: int = 0) -> Loaded:
     """Read a playbook file of any known shape; never raises for its content.
 
     `taken` are names that entries without one must not get, besides those in the file: all that the
-    ledger has ever given out, so that no removed bullet's history is inherited.
+    ledger has ever given out, so that no removed bullet's history is inherited. `first` is the lowest
+    number that a name may have here: an entry with a lower one is read as one without a name.
     """
-    reading = _Reading(set(taken))
+    reading = _Reading(set(taken), first)
     document = reading.parse(raw)
     if document is None:
         return Loaded("unreadable", problems=tuple(reading.problems))
@@ -189,6 +190,7 @@ class _Entry:
 @dataclass(slots=True)
 class _Reading:
     taken: set[str]
+    first: int = 0
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     entries: list[_Entry] = field(default_factory=list)
@@ -303,6 +305,9 @@ class _Reading:
         unknown = sorted(_show.repr(key) for key in entry if key not in _ENTRY_KEYS and key != "score")
         if unknown:
             self.notes.append(f"{where}: {', '.join(unknown[:5])} is not part of the form and is not kept")
+        if is_name(name) and is_below(name, self.first):
+            self.notes.append(f"{where}: names here have numbers from {self.first} up; it is given a new one")
+            name = None
         if len(self.problems) == before and isinstance(text, str):
             self.entries.append(_Entry(where, slug, name, text, helpful, harmful))
         elif is_name(name) and isinstance(name, str):
@@ -346,7 +351,7 @@ class _Reading:
             name = entry.name
             if name is None:
                 slug = "kpt" if self.unnamed_are_kpt else entry.slug
-                name = latest[slug] = next_name(slug, (latest[slug],) if slug in latest else taken)
+                name = latest[slug] = next_name(slug, (latest[slug],) if slug in latest else taken, self.first)
                 self.named_here.add(name)
             elif owners[name] is not entry:
                 continue

@@ -19,6 +19,10 @@ SECTIONS: dict[str, str] = {
 }
 SLUG_OF_TITLE: dict[str, str] = {title: slug for slug, title in SECTIONS.items()}
 
+#: The user's own playbook gives its names from this number up: what the agent is told at a start comes from two
+#: playbooks, and a name in it must mean one bullet.
+USER_FIRST = 9001
+
 #: Requirements A-03, with ASCII digits only: `\d` alone would take Arabic digits too.
 NAME = re.compile(r"(?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+", re.ASCII)
 
@@ -36,8 +40,17 @@ def section_slug(title: str) -> str:
     return SLUG_OF_TITLE.get(wanted.upper(), "oth")
 
 
-def next_name(slug: str, ever_used: Iterable[str]) -> str:
-    """The first name of section `slug` that was never given out: `pat-008` after `pat-007`."""
+def next_name(slug: str, ever_used: Iterable[str], first: int = 0) -> str:
+    """The first name of section `slug` that was never given out: `pat-008` after `pat-007`; none below `first`."""
     prefix = "kpt_" if slug == "kpt" else f"{slug}-"
-    numbers = (int(name[len(prefix) :]) for name in ever_used if name.startswith(prefix) and is_name(name))
-    return f"{prefix}{max(numbers, default=0) + 1:03d}"
+    numbers = (_number(name) for name in ever_used if name.startswith(prefix) and is_name(name))
+    return f"{prefix}{max(first - 1, *numbers, 0) + 1:03d}"
+
+
+def is_below(name: str, first: int) -> bool:
+    """True for a name whose number is below `first`."""
+    return _number(name) < first
+
+
+def _number(name: str) -> int:
+    return int(name.replace("_", "-").rpartition("-")[2])
