@@ -25,6 +25,7 @@ from reflector.reflection.backends import backend_of
 from reflector.reflection.gate import Gate
 from reflector.reflection.intake import Source, Taken, WindowMode, safe_id, take_in
 from reflector.reflection.runner import Reflected, Retry, Runner
+from reflector.transcripts.codex_home import rollout_of
 
 #: Events in the middle of a turn, should somebody register the hook for them: a window ends with none of these.
 _MID_TURN = frozenset(
@@ -41,6 +42,13 @@ _MID_TURN = frozenset(
         "MessageDisplay",
         "TaskCreated",
         "TaskCompleted",
+        # of Gemini CLI
+        "BeforeAgent",
+        "BeforeModel",
+        "AfterModel",
+        "BeforeToolSelection",
+        "BeforeTool",
+        "AfterTool",
     }
 )
 
@@ -267,16 +275,21 @@ def _claim_idle(road: Road) -> None:
 
 
 def source_of(delivery: Delivery) -> Source | None:
-    """What a delivery asks to take in; None when it names no transcript or nothing ended.
+    """What a delivery asks to take in; None when it has no transcript or nothing ended.
 
     What was said after a compaction or a stop is a later window's. After an end there is no later one, and the
     client writes its transcript behind the hook's back, so it is read to where it ends by now.
     """
-    if not delivery.transcript_path or delivery.event in _MID_TURN:
+    if delivery.event in _MID_TURN:
+        return None
+    path = Path(delivery.transcript_path).expanduser() if delivery.transcript_path else None
+    if path is None:
+        path = rollout_of(delivery.agent_id if delivery.event == "SubagentStop" else delivery.session_id)
+    if path is None:
         return None
     ended = delivery.event in {"SessionEnd", "SubagentStop"}
     return Source(
-        path=Path(delivery.transcript_path).expanduser(),
+        path=path,
         trigger=delivery.event,
         limit=None if ended else delivery.transcript_bytes,
         session_id=delivery.session_id,

@@ -1,7 +1,7 @@
 """The classic list of `{role, content}` that a reflector with a model is given (requirements A-31).
 
 Invariant: what a person or the model said, and nothing else: no tool results, no meta records, no
-command echoes. Unlike `Message`, texts are whole.
+command echoes. Of Claude Code's transcripts texts are whole, of other agents' cut as `Message` cuts them.
 """
 
 from __future__ import annotations
@@ -9,20 +9,33 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any
 
+from reflector.transcripts.formats import reader_for
 from reflector.transcripts.message import Tally
 from reflector.transcripts.records import parse_line, read_lines
+from reflector.transcripts.source import UnknownTranscript
 
+_SAID = frozenset(("human", "model"))
 _COMMAND_ECHOES = ("<command-name>", "<local-command-stdout>")
 
 
 def load_transcript(path: str | PathLike[str]) -> list[dict[str, str]]:
-    """Messages of a JSONL transcript, each `{"role": str, "content": str}`, in file order.
+    """Messages of a transcript of any agent, each `{"role": str, "content": str}`, in file order.
 
     A missing path gives []; malformed lines are skipped. Raises OSError for what exists and cannot
     be read. The whole conversation is in memory: for large files stream `read_messages` instead.
     """
     messages: list[dict[str, str]] = []
     tally = Tally()
+    try:
+        reader = reader_for(path)
+        if reader.agent != "claude-code":
+            said = (message for message in reader.read_messages(path) if message.text and message.origin in _SAID)
+            return [{"role": message.role, "content": message.text} for message in said]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except UnknownTranscript:
+        # Lines that look like messages are what the classic list is made of, whoever wrote them.
+        pass
     try:
         with open(path, "rb", buffering=1024 * 1024) as file:
             for _, line in read_lines(file, None, tally):
