@@ -40,10 +40,9 @@ class Project:
         """The project in a folder. Raises ConfigError."""
         config = load_config(root, flags=flags)
         if _is_users(root):
-            kept = {
-                key: SETTINGS[key].default for key, layers in _NOT_SHARED.items() if config.layer(key) not in layers
-            }
-            config = replace(config, **kept)
+            reset = [key for key, layers in _NOT_SHARED.items() if config.layer(key) not in layers]
+            own: dict[str, Any] = {key: SETTINGS[key].default for key in reset}
+            config = replace(config, **own)
         return cls(root, config)
 
     @classmethod

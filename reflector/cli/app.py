@@ -97,22 +97,28 @@ class _Commands(click.Group):
     type=click.Path(file_okay=False, path_type=Path),
     help="The project's folder. Default: the nearest one above with .claude or .git.",
 )
+@click.option("--user", is_flag=True, help="Your own playbook, which applies in every project.")
 @click.pass_context
-def reflector(ctx: click.Context, project: Path | None) -> None:
+def reflector(ctx: click.Context, project: Path | None, user: bool) -> None:
     """An event-sourced playbook for coding agents: every helpful and harmful count can be explained."""
-    ctx.obj = Place(project)
+    if user and project is not None:
+        raise click.UsageError("--user names your own playbook and --project another one; leave one of them out")
+    ctx.obj = Place(project, user=user)
 
 
 class Place:
     """Where a command works: the project is found and configured when a command first asks."""
 
-    def __init__(self, root: Path | None) -> None:
+    def __init__(self, root: Path | None, *, user: bool = False) -> None:
         self.root = root
+        self.user = user
 
     def project(self, **flags: Any) -> Project:
         """The project, with a command's flags over its settings. Raises ConfigError."""
         from reflector.project import Project, find_project
 
+        if self.user:  # its folder is made when something is kept in it
+            return Project.of_user(flags=flags)
         root = (self.root or find_project()).absolute()
         if not root.is_dir():
             raise click.UsageError(f"the project {root} is not a folder; name one with --project")

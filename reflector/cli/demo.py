@@ -120,6 +120,7 @@ def _own_environment(backend: str) -> Iterator[None]:
         for name in [name for name in os.environ if name.startswith(("REFLECTOR_", "CLAUDE_"))]:
             del os.environ[name]
         os.environ.update(XDG_CONFIG_HOME=f"{home}/config", XDG_STATE_HOME=f"{home}/state")
+        os.environ.update(XDG_DATA_HOME=f"{home}/data")
         os.environ.update(CLAUDE_CONFIG_DIR=f"{home}/claude", REFLECTOR_BACKEND=backend)
         try:
             yield

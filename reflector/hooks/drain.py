@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reflector.curation.playbook_file import sync
 from reflector.hooks import spool
@@ -26,6 +27,11 @@ from reflector.reflection.gate import Gate
 from reflector.reflection.intake import Source, Taken, WindowMode, safe_id, take_in
 from reflector.reflection.runner import Reflected, Retry, Runner
 from reflector.transcripts.codex_home import rollout_of
+from reflector.transcripts.formats import reader_for
+from reflector.user_folder import user_root
+
+if TYPE_CHECKING:
+    from reflector.hooks.users import Users
 
 #: Events in the middle of a turn, should somebody register the hook for them: a window ends with none of these.
 _MID_TURN = frozenset(
@@ -66,11 +72,15 @@ class Drained:
 
 
 class Road:
-    """A project with its ledger open and its lock held: the one way from a transcript to playbook.json."""
+    """A project with its ledger open and its lock held: the one way from a transcript to playbook.json.
 
-    def __init__(self, project: Project, ledger: Ledger) -> None:
+    `users` is the user's own playbook where one is told beside the project's.
+    """
+
+    def __init__(self, project: Project, ledger: Ledger, users: Users | None = None) -> None:
         self.project = project
         self.ledger = ledger
+        self.users = users
         self._rendered = False
         self.notes: list[str] = []
         self.reflected: list[Reflected] = []
@@ -80,16 +90,28 @@ class Road:
         """Record a window; its reflection follows with `finish`.
 
         An open window of the same session is finished first: what it leaves undecided is carried into this one.
+        Raises UsersPlaybookError, a ValueError, when it is recorded here and not in the user's ledger.
         """
         session_id = safe_id(source.session_id)
         if any(open_.session_id == session_id for open_ in self.ledger.open_windows()):
             self.finish()
-        return take_in(self.ledger, source, window=window)
+        if self.users is None:
+            return take_in(self.ledger, source, window=window)
+        found = reader_for(source.path).scan(source.path, source.limit)
+        taken = take_in(self.ledger, source, window=window, found=found)
+        self.users.take(source, found, window=window, beside={row.name for row in self.ledger.rows()})
+        return taken
 
     def finish(self, *, retry: Retry = "due") -> None:
         """Finish what is pending, into `reflected`. A model is asked by `ask_model`, without the project's lock."""
         if not self.runner.backend.is_model:
             self.reflected += self.runner.finish_pending(retry=retry)
+        if self.users is not None:
+            judged = self.users.finish(retry)
+            self.reflected += judged
+            self._rendered = self._rendered and not judged
+            for text in self.users.notes:
+                self._note(text)
 
     def write(self) -> None:
         """Take in edits of playbook.json, write it, and render the text that the start hook prints.
@@ -125,11 +147,20 @@ def open_road(project: Project, *, wait: bool = True) -> Iterator[Road | None]:
         if not held:
             yield None
             return
-        with project.open_ledger() as ledger:
-            road = Road(project, ledger)
+        with project.open_ledger() as ledger, _users_beside(project) as users:
+            road = Road(project, ledger, users)
             # First of all, so that what a person wrote into playbook.json is known when it is cited.
             road.write()
             yield road
+
+
+def _users_beside(project: Project) -> AbstractContextManager[Users | None]:
+    # Most people have none, and this module is loaded at every session's end.
+    if not user_root().is_dir():
+        return nullcontext()
+    from reflector.hooks.users import users_beside
+
+    return users_beside(project)
 
 
 def drain(
@@ -145,7 +176,7 @@ def drain(
     Raises LedgerError (the delivery stays in the spool), PlaybookRefused, ConfigError.
     """
     done = Drained()
-    is_model = False
+    asking: list[Project] = []
     round_ = retry
     again = True
     while again:
@@ -153,12 +184,14 @@ def drain(
             if road is None:
                 # Whoever holds the lock looks into the spool once more after letting go of it.
                 return done if done.taken or done.empty or done.failed else None
-            is_model = road.runner.backend.is_model
             _drain_once(road, done, retry=round_, progress=progress)
+            asking = [project] if road.runner.backend.is_model else []
+            if road.users is not None and (waits := road.users.asks_model):
+                asking.append(waits)
         round_ = "due"
         again = bool(spool.pending_for(project.root))
-    if is_model:
-        asked = ask_model(project, retry=retry, wait=wait)
+    for one in asking:
+        asked = ask_model(one, retry=retry, wait=wait)
         done.reflected += asked.reflected
         done.notes += asked.notes
     return done

@@ -305,7 +305,7 @@ class _Reading:
         unknown = sorted(_show.repr(key) for key in entry if key not in _ENTRY_KEYS and key != "score")
         if unknown:
             self.notes.append(f"{where}: {', '.join(unknown[:5])} is not part of the form and is not kept")
-        if is_name(name) and is_below(name, self.first):
+        if isinstance(name, str) and is_name(name) and is_below(name, self.first):
             self.notes.append(f"{where}: names here have numbers from {self.first} up; it is given a new one")
             name = None
         if len(self.problems) == before and isinstance(text, str):

@@ -8,7 +8,7 @@ do not count one citation four times.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -58,23 +58,42 @@ class Taken:
     tally: Tally
 
 
-def take_in(ledger: Ledger, source: Source, *, window: WindowMode = "new") -> Taken:
+def take_in(
+    ledger: Ledger,
+    source: Source,
+    *,
+    window: WindowMode = "new",
+    found: Scan | None = None,
+    beside: Collection[str] | None = None,
+) -> Taken:
     """Record the source's window in the ledger, with what it cites.
+
+    `found` is what a scan of the source found, where somebody made it already. `beside` is for a playbook that was
+    told beside another one: the names that mean a bullet of the other, and None for a playbook that was told alone.
+    A window that says nothing of a playbook beside another is left out; its records stay new.
 
     Raises OSError for a file that cannot be read, UnknownTranscript for one that is no transcript, and
     LedgerError.
     """
     try:
-        return _take_in(ledger, source, window)
+        return _take_in(ledger, source, window, found, beside)
     except Conflict:
         # The same window is there under another path or trigger: taken in by another machine a moment ago, so
         # that its records are seen by now, or by an earlier intake of the whole transcript.
-        return _take_in(ledger, source, window, may_be_there=True)
+        return _take_in(ledger, source, window, found, beside, may_be_there=True)
 
 
-def _take_in(ledger: Ledger, source: Source, window: WindowMode, *, may_be_there: bool = False) -> Taken:
+def _take_in(
+    ledger: Ledger,
+    source: Source,
+    window: WindowMode,
+    found: Scan | None,
+    beside: Collection[str] | None,
+    *,
+    may_be_there: bool = False,
+) -> Taken:
     reader = reader_for(source.path)
-    found = reader.scan(source.path, source.limit)
+    found = found or reader.scan(source.path, source.limit)
     session_id = safe_id(source.session_id or found.session_id) or f"unknown-{found.sha256[:16]}"
     agent_id = safe_id(source.agent_id or found.agent_id)
     seen = ledger.seen(found.keys) if window == "new" else set()
@@ -84,8 +103,10 @@ def _take_in(ledger: Ledger, source: Source, window: WindowMode, *, may_be_there
     packed = pack_keys(keys)
     names = _cited_names(reader, source.path, found, frozenset(keys))
     rows = {row.name: row for row in ledger.rows()} if names else {}
-    split = _split(names, rows)
+    split = _split(names, {name: row for name, row in rows.items() if name not in (beside or ())})
     carried = [name for name in undecided(ledger, session_id, agent_id) if name not in names] if seen else []
+    if beside is not None and not (split["cited"] or split["retired"] or carried):
+        return Taken(session_id, None, None, 0, (), (), found.tally)
     event = NewEvent(
         ev.SESSION_RECORDED,
         identity(ev.SESSION_RECORDED, reader.agent, session_id, agent_id or "", window, _sha(packed)),

@@ -1,0 +1,122 @@
+"""The user's own playbook beside a project's: what a session cites of it counts in its own ledger.
+
+Invariant: a transcript goes into the user's ledger after it is in the project's and before its delivery is settled.
+Each ledger knows by itself which records it has, so after a crash in between the delivery is taken in again and adds
+what is missing, once. Locks are taken in one order, the project's and then the user's, the second for one step each
+time; nobody who holds the user's asks for a project's.
+
+A user's playbook that cannot be opened is told as an error of the delivery, which waits in the spool; what the
+project counts does not wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from reflector.config import ConfigError
+from reflector.curation.playbook_file import PlaybookRefused
+from reflector.hooks import spool
+from reflector.ledger.errors import LedgerError
+from reflector.project import Project
+from reflector.reflection.intake import Source, WindowMode, safe_id, take_in
+from reflector.reflection.runner import Reflected, Retry
+from reflector.transcripts.scan import Scan
+from reflector.user_folder import user_root
+
+if TYPE_CHECKING:
+    from reflector.hooks.drain import Road
+
+_TROUBLE = (LedgerError, ConfigError, OSError)
+
+
+class UsersPlaybookError(ValueError):
+    """The user's playbook did not take a transcript in; the text says why."""
+
+
+class Users:
+    """The user's playbook while a project's road is open. Its ledger is opened when it is first needed."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self._road: Road | None = None
+        self._closing = ExitStack()
+
+    @property
+    def asks_model(self) -> Project | None:
+        """The user's playbook where windows of it wait for a model."""
+        road = self._road
+        return road.project if road and road.runner.backend.is_model and road.ledger.open_windows() else None
+
+    def take(self, source: Source, found: Scan, *, window: WindowMode, beside: Collection[str]) -> None:
+        """Record what a transcript says of the user's bullets; `beside` are the project's names.
+
+        Raises UsersPlaybookError.
+        """
+        try:
+            with self._held() as road:
+                session_id = safe_id(source.session_id or found.session_id)
+                known = road.ledger.windows(session_id) if session_id else []
+                if not found.cited and not known:
+                    return
+                if any(one.state in {"pending", "answered", "failed"} for one in known):
+                    road.finish()
+                take_in(road.ledger, source, window=window, found=found, beside=beside)
+        except _TROUBLE as error:
+            raise UsersPlaybookError(f"the user's playbook took nothing in: {error}") from error
+
+    def finish(self, retry: Retry) -> list[Reflected]:
+        """Judge what waits, write playbook.json, and answer how it went."""
+        try:
+            with self._held() as road:
+                road.finish(retry=retry)
+                done, road.reflected = road.reflected, []
+                self._write(road)
+                return done
+        except _TROUBLE as error:
+            self._note(f"the user's playbook was not brought up to date: {error}")
+            return []
+
+    def close(self) -> None:
+        """Release the ledger."""
+        self._road = None
+        self._closing.close()
+
+    @contextmanager
+    def _held(self) -> Iterator[Road]:
+        project = self._road.project if self._road else Project.of_user()
+        with spool.held(project.make_state_dir(), "drain.lock", wait=True):
+            if self._road is None:
+                from reflector.hooks.drain import Road
+
+                self._road = Road(project, self._closing.enter_context(project.open_ledger()))
+                # So that what a person wrote into playbook.json is known when it is cited.
+                self._write(self._road)
+            yield self._road
+
+    def _write(self, road: Road) -> None:
+        try:
+            road.write()
+        except PlaybookRefused as error:  # the ledger knows what stood there before
+            self._note(str(error))
+        for text in road.notes:
+            self._note(text)
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+@contextmanager
+def users_beside(project: Project) -> Iterator[Users | None]:
+    """The user's playbook beside a project; None where there is none, and beside itself."""
+    claude = user_root() / ".claude"
+    if project.is_users or not ((claude / "reflector" / "ledger.db").exists() or (claude / "playbook.json").exists()):
+        yield None
+        return
+    users = Users()
+    try:
+        yield users
+    finally:
+        users.close()
