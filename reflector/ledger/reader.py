@@ -198,6 +198,16 @@ class Reader:
         return (row.position, row.state_hash) if row else None
 
     @contextmanager
+    def asking(self) -> Iterator[Statements]:
+        """Statements that all see one state of the ledger; they are for reading only."""
+        # PostgreSQL gives each statement its own state unless it is told; SQLite's transaction is one as it is.
+        level = {"isolation_level": "REPEATABLE READ"} if self.engine.dialect.name == "postgresql" else {}
+        with self._reading() as connection:
+            asked = connection.execution_options(**level) if level else connection
+            with asked.begin():
+                yield self._statements(asked)
+
+    @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:
         with translated(shown(self.engine.url)), self.engine.connect() as connection:
             yield connection

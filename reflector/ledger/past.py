@@ -1,0 +1,217 @@
+"""The playbook as it stood at a position of its ledger.
+
+Invariant: what is answered equals `fold(ledger.history(upto=position))`, under every policy; a test compares the
+two. Only the rare events (bullets, retractions, policies) are folded. The tags, which are most of a history, are
+counted as ranges of the index that orders them by bullet, from whichever end of the history is nearer: a
+question about yesterday does not grow with the years before it.
+
+A tag counts at a position when it stands behind its bullet's baseline and no retraction that stood then covers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Final
+
+from reflector.ledger import event as ev
+from reflector.ledger.reader import Reader
+from reflector.ledger.rows import BulletRow
+from reflector.ledger.statements import Statements
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.counting import Counting
+from reflector.playbook.fold import MAX_TAGS, Entry, Playbook, fold
+
+#: What the fold reads besides the tags and what binds them to their reflections.
+BULLET_TYPES: Final = (
+    ev.PLAYBOOK_IMPORTED,
+    ev.BULLET_ADDED,
+    ev.BULLET_REVISED,
+    ev.BULLET_MOVED,
+    ev.BULLET_REMOVED,
+    ev.BULLET_RECOUNTED,
+)
+_RARE: Final = (*BULLET_TYPES, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED)
+#: After one of these a tag that counted may count no more, or one that did not may count again.
+_UNSETTLING: Final = (ev.BULLET_RECOUNTED, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED)
+#: Up to so many retracted reflections their tags are looked up range by range; above, in one pass over all tags.
+_RANGES: Final = 32
+_MEMBERS: Final[dict[Counting, str]] = {
+    "as_applied": "count(*)",
+    "once_per_reflection": "count(DISTINCT reflection_id) + count(*) - count(reflection_id)",
+    "once_per_session": "count(DISTINCT session_id) + count(*) - count(session_id)",
+}
+#: One range of the index tag_count for each value of `active` and `tag`.
+_COUNT = (
+    "SELECT tag, {members} FROM tag WHERE playbook_id = ? AND name = ? AND active IN ({active}) AND tag IN (1, -1)"
+    " AND position > ? AND position <= ?{but} GROUP BY tag"
+)
+
+
+class Past:
+    """The playbook of a ledger after the event at `position`; 0 is the empty one before the first."""
+
+    def __init__(self, ledger: Reader, position: int) -> None:
+        self.ledger = ledger
+        self.position = position
+        self._book: Playbook = fold(ledger.events(types=_RARE, upto=position))
+        self._covered: dict[int, str] | None = None
+
+    @property
+    def counting(self) -> Counting:
+        """The policy that was in force."""
+        return self._book.adopted
+
+    @property
+    def entries(self) -> dict[str, Entry]:
+        """Every bullet by name in order of creation, tombstones included."""
+        return self._book.entries
+
+    @cached_property
+    def updated_at(self) -> str | None:
+        """When a bullet or a count had last changed."""
+        query = (
+            "SELECT recorded_at FROM event WHERE playbook_id = ? AND position = (SELECT max(position) FROM tag"
+            " WHERE playbook_id = ? AND position <= ? AND tag <> 0)"
+        )
+        with self.ledger.asking() as sql:
+            row = sql.run(query, self.ledger.playbook_id, self.position).fetchone()
+        times = [time for time in (row[0] if row else None, self._book.updated_at) if time is not None]
+        return max(times, default=None)
+
+    def rows(self) -> list[BulletRow]:
+        """Every bullet with its counters, in order of creation, tombstones included."""
+        with self.ledger.asking() as sql:
+            totals = self._totals(sql, self.entries, self.counting)
+        return [_row(entry, *totals[entry.name]) for entry in self.entries.values()]
+
+    def row(self, name: str) -> BulletRow | None:
+        """One bullet, a tombstone too; None for a name that had not been given."""
+        entry = self.entries.get(name)
+        return _row(entry, *self.counters([name])[name]) if entry is not None else None
+
+    def bullets(self) -> tuple[Bullet, ...]:
+        """The live bullets with their counters, in order of creation."""
+        return tuple(row.bullet for row in self.rows() if row.status == "live")
+
+    def counters(self, names: Iterable[str], counting: Counting | None = None) -> dict[str, tuple[int, int]]:
+        """(helpful, harmful) of these bullets, under the policy that was in force or another one."""
+        with self.ledger.asking() as sql:
+            return self._totals(sql, names, counting or self.counting)
+
+    def tags_of(self, name: str) -> list[tuple[int, bool]]:
+        """(position, whether it counted then) of every tag that a bullet had been given, in order."""
+        entry = self.entries.get(name)
+        after = entry.recounted_at if entry is not None else 0
+        query = "SELECT position FROM tag WHERE playbook_id = ? AND name = ? AND position <= ? ORDER BY position"
+        with self.ledger.asking() as sql:
+            rows = sql.run(query, name, self.position).fetchall()
+            covered = self._covered_in(sql)
+        return [(at, at > after and at not in covered) for (at,) in rows]
+
+    def covered(self) -> dict[int, str]:
+        """The id of a retraction that takes a tag out of the count, by the position of the tag."""
+        with self.ledger.asking() as sql:
+            return self._covered_in(sql)
+
+    def _covered_in(self, sql: Statements) -> dict[int, str]:
+        if self._covered is None:
+            by = self._book.retractions()
+            gone = {target: retraction for target, retraction in by.items() if not self._book.active(target)}
+            self._covered = _covered(sql, gone, self.position) if gone else {}
+        return self._covered
+
+    def _totals(self, sql: Statements, names: Iterable[str], counting: Counting) -> dict[str, tuple[int, int]]:
+        chosen = [self.entries[name] for name in names]
+        if counting == "as_applied" and self._is_settled(sql):
+            return {entry.name: _counted_back(sql, entry.name, self.position) for entry in chosen}
+        members = _MEMBERS[counting]
+        covered = self._covered_in(sql)
+        but, values = sql.among("position", covered) if covered else ("", None)
+        query = _COUNT.format(members=members, active="0, 1", but=f" AND NOT {but}" if but else "")
+        more = (values,) if but else ()
+        return {
+            entry.name: _sum(
+                entry.baseline, sql.run(query, entry.name, entry.recounted_at, self.position, *more).fetchall()
+            )
+            for entry in chosen
+        }
+
+    def _is_settled(self, sql: Statements) -> bool:
+        """True when the tags that count today counted then, as far as they were there, and counting on from today
+        backwards is the shorter way."""
+        if self.counting != "as_applied":
+            return False
+        (head,) = sql.run("SELECT position FROM playbook WHERE id = ?").fetchone()
+        if head - self.position > self.position:
+            return False
+        return sql.run(_UNSETTLED, self.position).fetchone() is None
+
+
+#: Without the plus the planner walks all events behind the position instead of the few of these types.
+_UNSETTLED: Final = (
+    f"SELECT 1 FROM event WHERE playbook_id = ? AND type <> '{ev.BULLET_TAGGED}' AND +position > ?"  # noqa: S608
+    f" AND type IN ({', '.join(repr(name) for name in _UNSETTLING)}) LIMIT 1"
+)
+_NO_END: Final = 2**53
+
+
+def _counted_back(sql: Statements, name: str, position: int) -> tuple[int, int]:
+    """A bullet's counters of today without the tags that came later: the size of the set that was there before."""
+    today = "SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?"
+    helpful, harmful = sql.run(today, name).fetchone()
+    query = _COUNT.format(members="count(*)", active="1", but="")
+    later = dict(sql.run(query, name, position, _NO_END).fetchall())
+    return helpful - later.get(1, 0), harmful - later.get(-1, 0)
+
+
+def _sum(baseline: tuple[int, int], counts: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    found = dict(counts)
+    return baseline[0] + found.get(1, 0), baseline[1] + found.get(-1, 0)
+
+
+def _row(entry: Entry, helpful: int, harmful: int) -> BulletRow:
+    return BulletRow(
+        entry.name,
+        entry.section,
+        entry.text,
+        entry.status,
+        entry.reason,
+        entry.removed_into,
+        entry.position,
+        helpful,
+        harmful,
+    )
+
+
+def _covered(sql: Statements, gone: dict[str, str], upto: int) -> dict[int, str]:
+    """The retraction by the position of each tag that these retracted events (id -> retraction) cover."""
+    among, ids = sql.among("event_id", gone)
+    fields = "SELECT type, position, event_id, reflection_id, target_id FROM event WHERE playbook_id = ?"
+    found = sql.run(f"{fields} AND {among}", ids).fetchall()
+    covered = {row[1]: gone[row[2]] for row in found if row[0] == ev.BULLET_TAGGED}
+    among, ids = sql.among("target_id", gone)
+    found += sql.run(f"{fields} AND {among} AND position <= ?", ids, upto).fetchall()
+    completed = {
+        reflection_id: (position, gone.get(event_id) or gone[target_id])
+        for type_, position, event_id, reflection_id, target_id in found
+        if type_ == ev.REFLECTION_COMPLETED and reflection_id
+    }
+    for position, reflection_id in _tags_of(sql, {id: at for id, (at, _) in completed.items()}, upto):
+        start, retraction = completed[reflection_id]
+        if start < position <= start + MAX_TAGS:
+            covered[position] = retraction
+    return covered
+
+
+def _tags_of(sql: Statements, completed: dict[str, int], upto: int) -> list[tuple[int, str]]:
+    """(position, reflection's id) of the tags of these reflections, by the position of their completion."""
+    if len(completed) > _RANGES:
+        among, ids = sql.among("reflection_id", completed)
+        query = f"SELECT position, reflection_id FROM tag WHERE playbook_id = ? AND position <= ? AND {among}"  # noqa: S608
+        return [(row[0], row[1]) for row in sql.run(query, upto, ids).fetchall()]
+    query = "SELECT position, reflection_id FROM tag WHERE playbook_id = ? AND position > ? AND position <= ?"
+    rows = []
+    for reflection_id, start in completed.items():
+        rows += sql.run(f"{query} AND reflection_id = ?", start, min(start + MAX_TAGS, upto), reflection_id).fetchall()
+    return [(row[0], row[1]) for row in rows]
