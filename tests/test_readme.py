@@ -46,13 +46,30 @@ def test_the_demo_shows_what_the_readme_shows(tmp_path: Path, capsys: pytest.Cap
     assert not demo.rstrip().splitlines()[-1].startswith("position")
 
 
-def test_the_settings_of_the_quick_start_are_json_with_events_that_old_clients_know() -> None:
+def test_the_install_command_of_the_readme_leads_to_hooks_and_its_counterpart_out_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reflector.hooks.install import EVENTS, handlers
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    assert run(re.findall(r"\$ reflector (install)\n", README)) == 0
+    settings = tmp_path / "home" / ".claude" / "settings.json"
+    assert [handler.event for handler in handlers(settings.read_text("utf-8"))] == list(EVENTS)
+    assert "`reflector uninstall`" in README
+    assert run(["uninstall"]) == 0
+    assert not settings.exists()
+
+
+def test_the_slash_commands_and_the_plugin_of_the_readme_are_there() -> None:
     import json
 
-    block = re.search(r"```json\n(.+?)```", README, re.DOTALL)
-    assert block is not None
-    events = set(json.loads(block[1])["hooks"])
-    assert events == {"SessionStart", "SubagentStart", "SubagentStop", "PreCompact", "Stop", "SessionEnd"}
+    marketplace = json.loads((ROOT / ".claude-plugin" / "marketplace.json").read_text("utf-8"))
+    (plugin,) = marketplace["plugins"]
+    assert f"claude plugin install {plugin['name']}@{marketplace['name']}" in README
+    shown = set(re.findall(r"`/(playbook[a-z-]*)", README))
+    assert shown == {path.stem for path in (ROOT / plugin["source"] / "commands").glob("*.md")}
 
 
 def test_every_setting_is_in_the_readme() -> None:
