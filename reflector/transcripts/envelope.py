@@ -38,6 +38,21 @@ METADATA = frozenset(
         "attribution-snapshot",
         "started",
         "result",
+        "session-owner",
+        "isolation-latch",
+        "history-suppression",
+        "memory-mode",
+        "dev-mods",
+        "derived-from",
+        "relocated",
+        "tools-used",
+        "atis-latch",
+        "cost-state",
+        # The request as it was sent: it repeats what the conversation says already.
+        "api-request",
+        "api-request-blob",
+        "api-request-resumed",
+        "api-request-shape",
     }
 )
 
