@@ -13,8 +13,9 @@ from typing import TypeVar
 
 from reflector.reflection.rules.episode import Episode, Finding
 from reflector.reflection.rules.outcomes import Outcome, read_result
-from reflector.reflection.rules.stances import Stance, content_words
+from reflector.reflection.rules.stances import Stance
 from reflector.reflection.rules.steps import Step, read_call
+from reflector.reflection.rules.topics import content_words
 from reflector.transcripts.message import ToolCall, ToolResult
 
 _KEPT = 128
@@ -79,7 +80,7 @@ class Chain:
 
     def give(self, finding: Finding, call_id: str) -> None:
         """Hands a result to all citations; after its topic one hears of red CI only, and not for long."""
-        words = content_words(finding.quote)
+        words = content_words(f"{finding.quote} {finding.signature}")
         for episode in self.episodes:
             if episode.watching:
                 late = finding.kind == "ci" and finding.sign < 0 and self.turn - episode.turn <= 3

@@ -10,8 +10,8 @@ import re
 
 from reflector.reflection.rules.chains import Chain
 from reflector.reflection.rules.episode import Finding
-from reflector.reflection.rules.stances import content_words
 from reflector.reflection.rules.table import found
+from reflector.reflection.rules.topics import content_words
 from reflector.reflection.rules.words_of_agents import RULES
 
 _RULES = {rule.id: rule for rule in RULES}
@@ -33,9 +33,12 @@ def comment(chain: Chain, text: str, *, thinking: bool) -> None:
 
 
 def _explain(chain: Chain, head: str) -> None:
-    if found(_RULES["expected-failure"], head) or found(_RULES["unrelated-failure"], head):
+    expected = found(_RULES["expected-failure"], head)
+    if expected or found(_RULES["unrelated-failure"], head):
         for finding in chain.uncommented:
             finding.excused = finding.sign < 0
+            if finding.excused and not expected:
+                finding.rule = "unrelated-failure"
     if found(_RULES["another-error"], head):
         for finding in chain.uncommented:
             finding.strength = 1 if finding.sign < 0 else finding.strength
@@ -75,5 +78,9 @@ def _tell(chain: Chain, head: str) -> None:
         drop = found(_RULES[rule], head)
         if drop:
             finding = Finding("agent", -1, 1, rule, head[drop.start() :][:200])
+            words = content_words(head)
+            named = {id(episode): episode.overlap_with_advice(words) for episode in chain.episodes}
             for episode in chain.listening:
-                episode.add(finding, own=episode.step_open)
+                most = max(named[id(other)] for other in chain.episodes if other.at == episode.at)
+                dropped = 0 < named[id(episode)] == most
+                episode.add(finding, own=episode.step_open, bearing="yes" if dropped else "no")

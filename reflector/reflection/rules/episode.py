@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from reflector.playbook.bullet import Bullet
-from reflector.reflection.rules.stances import Stance, content_words
+from reflector.reflection.rules.stances import Stance
 from reflector.reflection.rules.steps import CHECKS, Kind, Step, files_in
+from reflector.reflection.rules.topics import content_words
 
 Nature = Literal["change", "check", "act", "look", "tidy", "talk"]
+Aim = Literal["look", "check", "change", "tidy", ""]
 #: Whether a person's message is about the cited step. "hint": too little to condemn it, enough to doubt a green.
 Bearing = Literal["yes", "maybe", "hint", "no"]
 
@@ -30,14 +32,19 @@ _RUNS_CHECKS = re.compile(
     re.IGNORECASE,
 )
 _LOOKING = re.compile(
-    r"\b(?:read\w*|look\w*|search\w*|grep\w*|inspect\w*|explor\w+|understand\w*|examin\w+|investigat\w+|diagnos\w+|trace\w*|find\w*|check\w*|research\w*|survey\w*|measure\w*|compare\w*|gather\w*|consult\w*|root cause|logs?)\b",
+    r"\b(?:read\w*|look\w*|search\w*|grep\w*|inspect\w*|explor\w+|understand\w*|examin\w+|investigat\w+|diagnos\w+|trace\w*|find\w*|check\w*|research\w*|survey\w*|measure\w*|compare\w*|gather\w*|consult\w*|root cause|(?:the|in|from|server|error) logs?)\b",
     re.IGNORECASE,
 )
 _CHANGING = re.compile(
-    r"\b(?:implement\w*|fix(?:es|ing)?|add(?:ing|s)?|update\w*|refactor\w*|rewrit\w+|writ(?:e|ing)|create\w*|creating|replac\w+|renam\w+|remov\w+|mov(?:e|ing)|chang\w+|extract\w*|use|using|keep|store|wrap\w*|split\w*|make|making|apply\w*|migrat\w+|configur\w+|set(?:ting)? up|edit\w*|modif\w+)\b",
+    r"\b(?:implement\w*|fix(?:es|ing)?|add(?:ing|s)?|update\w*|refactor\w*|rewrit\w+|writ(?:e|ing)|create\w*|creating|replac\w+|renam\w+|remov\w+|mov(?:e|ing)|chang\w+|extract\w*|use|using|keep|store|wrap\w*|split\w*|make|making|apply\w*|migrat\w+|configur\w+|set(?:ting)? up|edit\w*|modif\w+|upgrad\w+|bump\w*|install\w*|pin(?:ning)?|deploy\w*|switch\w*|convert\w*|enable|disable|cache|hide|silence|retry|rename)\b",
     re.IGNORECASE,
 )
 
+#: Advice on how work is recorded or told: no test can speak about it.
+_TIDYING = re.compile(
+    r"(?:always |please )?(?:(?:make |do |use |write |create )?(?:a |one |an? \w+ |small |separate |atomic |short )*(?:commits?|branch(?:es)?|pull requests?|prs?|changelogs?|commit messages?|release notes|summar\w+)\b|commit\w*|squash\w*|summari[sz]e|(?:end|finish|close) with (?:a|the) (?:\w+ )?summary)",
+    re.IGNORECASE,
+)
 _PROSE = re.compile(r"\.(?:md|txt|rst|adoc)$")
 #: "before editing", "when a test fails": the occasion of a piece of advice, not what it asks for.
 _OCCASION = re.compile(
@@ -100,6 +107,7 @@ class Episode:
     own_calls  ids of those calls
     step_open  the step goes on until the agent speaks again after a call, or a person does
     declined   the agent named the advice to say that it does not apply
+    company    how many pieces of advice were cited in the same message
     stopped    a person interrupted or refused a call of the cited step
     watching   the topic has ended: only "still", reverts, red CI and reviews of the same files count
     """
@@ -121,6 +129,7 @@ class Episode:
     own_texts: list[str] = field(default_factory=list)
     declined: bool = False
     stopped: bool = False
+    company: int = 1
     own_commands: list[str] = field(default_factory=list)
     own_files: list[str] = field(default_factory=list)
     step_open: bool = True
@@ -161,8 +170,14 @@ class Episode:
     def nature(self) -> Nature:
         """What kind of step was cited: it decides which evidence can speak about it."""
         own = set(self.own)
+        if "look" in own and not own & CHECKS and aim_of(self.bullet.text) == "look":
+            return "look"  # what was changed in the same breath is another step
+        if aim_of(self.bullet.text) == "tidy" and "revert" not in own:
+            return "tidy"
         if "change" in own and not (own & CHECKS and _RUNS_CHECKS.match(self.bullet.text)):
             return "change"
+        if own & {"install", "ship"} and aim_of(self.bullet.text) == "change":
+            return "act"
         if own & CHECKS or "review" in own:
             return "check"
         if own & {"run", "install", "ship", "revert", "delegate"}:
@@ -211,14 +226,17 @@ class Episode:
         return sum(1 for file in self.files if file in words or not content_words(file.split(".")[0]).isdisjoint(words))
 
 
-def aim_of(advice: str) -> Literal["look", "check", "change", ""]:
+def aim_of(advice: str) -> Aim:
     """What a piece of advice asks for: the first verb outside its occasion."""
     core = _OCCASION.sub(" ", advice)
-    first: tuple[int, Literal["look", "check", "change", ""]] = (len(core) + 1, "")
-    for aim, expression in (("check", _CHECKING), ("look", _LOOKING), ("change", _CHANGING)):
+    if _TIDYING.match(core):
+        return "tidy"
+    first: tuple[int, Aim] = (len(core) + 1, "")
+    aims: tuple[tuple[Aim, re.Pattern[str]], ...] = (("check", _CHECKING), ("look", _LOOKING), ("change", _CHANGING))
+    for aim, expression in aims:
         match = expression.search(core)
         if match is not None and match.start() < first[0]:
-            first = (match.start(), aim)  # type: ignore[assignment]
+            first = (match.start(), aim)
     return first[1]
 
 
@@ -244,28 +262,49 @@ def bears(episode: Episode, stance: Stance, turn: int) -> Bearing:
     The first message after the topic's last turn may speak of "it"; a later one must name the advice.
     """
     broad = stance.deictic
+    remote = len(stance.about) >= 2 and not episode.overlap(stance.about)
     if episode.stopped and stance.objects and turn - episode.topic_turn <= 1:
         return "yes"  # the reason of the interrupt
     advice = episode.overlap_with_advice(stance.about)
+    if names_as_the_agents(episode, stance):
+        return "yes"
     if turn - episode.topic_turn > 1:
         return "yes" if advice >= 2 and (episode.nature in ("change", "act") or not stance.objects) else "no"
     if episode.nature == "check":
         named = stance.bearing == "symptom" and _ABOUT_CHECKS.search(stance.quote) is not None
-        return "yes" if advice >= 2 or named else "no" if stance.objects else "yes"
+        objection: Bearing = "hint" if advice else "no"
+        return "yes" if advice >= 2 or named or not stance.objects else objection
     if episode.nature == "tidy":
         return "yes" if advice >= 2 else "no"
     if episode.nature == "look":
-        return "yes" if advice >= 2 or (broad and not episode.changed_after) else "no"
+        praised = stance.bearing == "approves" and stance.rule != "thanks"
+        return "yes" if advice >= 2 or ((broad or praised) and not episode.changed_after) else "no"
     shared = episode.overlap(stance.about)
     points = stance.rule in _POINTING
     named = stance.words <= 60 and not stance.about.isdisjoint(episode.bullet_words | episode.files)
-    if broad or advice >= 2 or named or (points and shared) or not stance.objects:
+    if advice >= 2 or named or (points and shared) or not stance.objects:
         return "yes"
+    if broad:
+        return "maybe" if remote and not points else "yes"
     if advice or shared >= 2 or points or stance.words <= 8 or (stance.foreign and stance.words <= 40):
         return "maybe"
     if episode.nature == "change" and stance.bearing == "symptom" and _ABOUT_CHECKS.search(stance.quote):
         return "maybe"
     return "hint" if episode.nature == "change" and stance.strength == 3 else "no"
+
+
+_YOURS = re.compile(
+    r"\b(?:your|you(?:'ve| have)? (?:just )?(?:added|made|introduced|used|put in|wrote|built|did)(?: (?:a|an|the|this|that))?)((?: [\w.-]+){1,3})",
+    re.IGNORECASE,
+)
+
+
+def names_as_the_agents(episode: Episode, stance: Stance) -> bool:
+    """Whether a person objects to what they call the agent's: "since your cache", "you added an index"."""
+    if not stance.objects or episode.nature not in ("change", "act"):
+        return False
+    theirs = content_words(" ".join(match.group(1) for match in _YOURS.finditer(stance.quote)))
+    return not theirs.isdisjoint(episode.bullet_words)
 
 
 def failed_after_shipping(episode: Episode, stance: Stance, turn: int) -> bool:

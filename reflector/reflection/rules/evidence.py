@@ -16,10 +16,19 @@ from zlib import crc32
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.rules.chains import Chain, remember
 from reflector.reflection.rules.commentary import comment
-from reflector.reflection.rules.episode import Bearing, Episode, Finding, bears, failed_after_shipping, opened
+from reflector.reflection.rules.episode import (
+    Bearing,
+    Episode,
+    Finding,
+    bears,
+    failed_after_shipping,
+    names_as_the_agents,
+    opened,
+)
 from reflector.reflection.rules.outcomes import Outcome, read_result
-from reflector.reflection.rules.stances import Stance, content_words, read_reaction, read_stance
+from reflector.reflection.rules.stances import Stance, read_reaction, read_stance
 from reflector.reflection.rules.steps import CHECKS, Step, read_call
+from reflector.reflection.rules.topics import content_words
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 
@@ -30,9 +39,11 @@ _CHAINS_KEPT = 32
 _READ = 16 * 1024
 
 _REVIEW_FINDS = re.compile(
-    r"\b(?:critical|blocker|blocking|must[- ]fix|high[- ]severity|severity: ?high|is (?:wrong|incorrect|broken|buggy)|would (?:break|fail|crash)|regression|request(?:ed)? changes|not safe|do not merge|bugs? found|security (?:issue|hole)|P[01]\b|🔴|❌)",
-    re.IGNORECASE,
+    r"\b(?:critical|blocker|blocking|must[- ]fix|high[- ]severity|severity: ?high|is (?:wrong|incorrect|broken|buggy)|would (?:break|fail|crash)|regression|request(?:ed)? changes|not safe|do not merge|bugs? found|security (?:issue|hole)|P[01]\b|🔴|❌|^\s*(?:\d+[.)]|[-*#]+)\s*\W*(?:high|critical|major|blocker|bug)\b|can (?:lose|leak|corrupt|crash|break|deadlock|charge)\b)",
+    re.IGNORECASE | re.MULTILINE,
 )
+#: A question mark of a sentence, not that of `?page=2`.
+_ASKS = re.compile(r"\?(?=[\s*_)\"']|$)")
 _NOTICE = re.compile(r"<task-notification>|<bash-notification>|<background-task")
 _TASK_ID = re.compile(r"<(?:task-id|shell-id|task_id)>([^<]+)<")
 _BACKGROUND = re.compile(r"(?:running in (?:the )?background with ID: ?|task_id: ?|agentId: ?)([\w-]+)")
@@ -91,7 +102,7 @@ class EvidenceReader:
             if spoken or message.thinking:
                 comment(chain, spoken or message.thinking, thinking=not spoken)
         if spoken:
-            chain.asked = spoken.rstrip("*_` )").endswith("?") or "?" in spoken[-160:]
+            chain.asked = spoken.rstrip("*_` )").endswith("?") or _ASKS.search(spoken[-160:]) is not None
             for episode in chain.episodes:
                 if episode.turn == chain.turn and episode.at < chain.at:
                     episode.last_of_turn = False
@@ -99,11 +110,11 @@ class EvidenceReader:
             for episode in chain.episodes:
                 episode.step_open = episode.step_open and not episode.own
         for name in names:
-            self._open(chain, name, message)
+            self._open(chain, name, message, company=len(names))
         for call in message.calls:
             self._call(chain, call)
 
-    def _open(self, chain: Chain, name: str, message: Message) -> None:
+    def _open(self, chain: Chain, name: str, message: Message, *, company: int) -> None:
         mine = [episode for episode in chain.episodes if episode.name == name]
         if mine and mine[-1].turn == chain.turn and not mine[-1].watching and mine[-1].step_open:
             return
@@ -113,6 +124,7 @@ class EvidenceReader:
         chain.read_what_was_before()
         text = message.text if message.text.strip() else message.thinking
         episode = opened(name, self._bullets[name], turn=chain.turn, at=chain.at, text=text)
+        episode.company = company
         episode.errors_before = frozenset(chain.errors)
         episode.failed_before = frozenset(chain.failing)
         chain.episodes.append(episode)
@@ -128,8 +140,9 @@ class EvidenceReader:
         edit = _edit_of(call)
         undone = _edit_of(call, inverse=True)
         for episode in chain.episodes:
-            if step.kind == "revert" and not episode.step_open and episode.changed_after:
-                same = set(step.files) & episode.files
+            acted = episode.nature == "act" and not episode.watching and episode.turn == chain.turn
+            if step.kind == "revert" and not episode.step_open and (episode.changed_after or acted):
+                same = set(step.files) & episode.files or (acted and not episode.changed_after)
                 if same or (not step.files and not episode.watching):
                     episode.add(Finding("agent", -1, 3, "reverted", step.command, "revert", step.family))
             if undone and undone in episode.own_edits and episode.nature != "check":
@@ -290,7 +303,7 @@ class EvidenceReader:
         named = {id(episode): episode.overlap_with_advice(said.about) for episode in chain.episodes}
         for episode in chain.episodes:
             rivals = (named[id(other)] for other in chain.episodes if other.at == episode.at)
-            other = said.objects and not named[id(episode)] and max(rivals) >= 2
+            other = said.objects and not named[id(episode)] and max(rivals) >= 1
             self._hear(chain, episode, _part_for(episode, said), about_another=other)
 
     def _hear(self, chain: Chain, episode: Episode, stance: Stance, *, about_another: bool) -> None:
@@ -298,6 +311,9 @@ class EvidenceReader:
         sign = -1 if stance.objects else +1 if stance.bearing in ("approves", "builds_on") else 0
         finding = Finding("person", sign, stance.strength, stance.rule, stance.quote, stance=stance)
         if episode.watching:
+            if names_as_the_agents(episode, stance):
+                episode.add(finding)
+                return
             late = stance.objects and stance.strength == 3 and episode.nature in ("change", "act")
             named = episode.overlap_with_advice(stance.about)
             if late and named >= 2 and (stance.bearing == "symptom" or 2 * named >= len(episode.bullet_words)):
@@ -305,7 +321,7 @@ class EvidenceReader:
             elif failed_after_shipping(episode, stance, chain.turn):
                 episode.add(finding, bearing="maybe")
             return
-        bearing: Bearing = "no" if about_another else bears(episode, stance, chain.turn)
+        bearing: Bearing = "hint" if about_another else bears(episode, stance, chain.turn)
         if stance.bearing in ("approves", "builds_on", "corrects", "symptom", "mixed"):
             episode.add(finding, bearing=bearing)
         episode.watching = _ends_topic(episode, stance, bearing)
@@ -315,9 +331,13 @@ class EvidenceReader:
 
 def _part_for(episode: Episode, said: Stance) -> Stance:
     """Of a mixed message the part that names the advice, the whole where both or neither do."""
-    if said.bearing != "mixed":
+    if said.bearing != "mixed" and not said.good:
         return said
     praised, blamed = episode.overlap_with_advice(said.good), episode.overlap_with_advice(said.bad)
+    if said.bearing == "corrects":
+        if not praised or blamed:
+            return said
+        return replace(said, bearing="approves" if praised >= 2 else "mixed", about=said.good)
     if praised >= 2 and not blamed and said.rule.startswith("praises"):
         return replace(said, bearing="approves", about=said.good)
     if blamed and not praised and episode.nature in ("change", "act"):

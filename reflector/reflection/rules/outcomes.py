@@ -74,6 +74,8 @@ def _quiet(step: Step, text: str) -> Outcome:
     """An unflagged answer without any word of failure."""
     if "running in background" in text[:400] or "<status>running" in text[:200]:
         return _SILENT
+    if step.kind in ("lint", "types") and _FINDING.search(text):
+        return _SILENT  # a list of places is no clean bill, whatever the exit code
     if step.kind in ("lint", "types", "build"):
         return Outcome("passes", 2, _shown(text) or "no output", "", "no-complaint")
     if step.family == "ship:git push":
@@ -115,6 +117,7 @@ def _outcome(ending: Ending, rule: Rule, text: str, match: re.Match[str]) -> Out
     return Outcome(ending, rule.strength, line, signature(_first_error(text) or line), rule.id)
 
 
+_FINDING = re.compile(r"^\s*[\w./-]+\.\w{1,5}:\d+", re.MULTILINE)
 _ERROR_LINE = re.compile(
     r"^.*(?:\w*(?:Error|Exception)\b|error(?:\[\w+\]| TS\d+)?:|undefined:|--- FAIL|^FAILED |✕|✗|✘|panic:|fatal:|expected|cannot |Cannot |not found).*$",
     re.MULTILINE,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from reflector.reflection.rules.table import Rule, found
+from reflector.reflection.rules.topics import content_words
 from reflector.reflection.rules.words_of_agents import RULES as AGENT_RULES
 from reflector.reflection.rules.words_of_people import RULES
 
@@ -26,6 +27,7 @@ class Stance:
 
     deictic   the message points at the work without naming it: "this is wrong", or says too little to name it
     good, bad the words of the praising and of the objecting part of a mixed message
+    answers   the agent had asked before it
     more      a weak approval with more behind it that is not the next task
     foreign   not in English, so its words cannot meet those of English advice
     """
@@ -41,6 +43,7 @@ class Stance:
     good: frozenset[str] = frozenset()
     bad: frozenset[str] = frozenset()
     more: bool = False
+    answers: bool = False
 
     @property
     def objects(self) -> bool:
@@ -102,24 +105,23 @@ _HALF = re.compile(
     r"(?!why|how|what|if|is|are|does|make|please)[^.!?\n]{3,80}\b(?:is|are|works?|shows?|does|do|did|loads?|looks?|fits?)\b[^.!?\n]{0,60}(?:,| but| and) [^.!?,\n]{2,60} (?:isn'?t|aren'?t|doesn'?t|don'?t|didn'?t|is not|are not|does not|do not|did not|won'?t|not)[.! ]*$",
     re.IGNORECASE,
 )
+#: "the numbers are also wrong": another thing, which is named.
+_ALSO = re.compile(
+    r"(?:(?:ok|okay|and|so|btw|hey|oh|thanks)[,.!]* )*(?:also[,:]? (?:the|our|my|when|on|in)\b|(?:the|our|my|some|all) [\w-]+(?: [\w-]+){0,5} (?:is|are|was|were|does|do) also\b)",
+    re.IGNORECASE,
+)
+#: A change of plans: what was done is not wanted any more, whatever it was worth.
+_PLANS = re.compile(
+    r"\b(?:changed (?:my|our|their) minds?|plans? (?:have |has )?changed|after all\b|not (?:a )?priority|no longer (?:need|want|relevant)|(?:talked|spoke|discussed) (?:to|with|it with) (?:the |my |our )?\w+|(?:boss|team|client|pm|management|marketing|legal|product) (?:decided|cancell?ed|dropped|changed))",
+    re.IGNORECASE,
+)
 _NEW_REPORT = re.compile(
-    r"(?:help me|users? (?:report|say|complain|are)|we have an? (?:issue|bug|problem)|investigate|debug|diagnose|look (?:at|into) (?:issue|#|https?:)|fix (?:issue|#|https?:)|(?:a|another|new|next) (?:issue|bug|problem|task|question|thing)\b|bug report)",
+    r"(?:help me|users? (?:report|say|complain|are)|we have an? (?:issue|bug|problem)|investigate|debug|diagnose|look (?:at|into) (?:issue|#|https?:)|fix (?:issue|#|https?:)|(?:(?:ok|okay|and|so|now|thanks|thx|great|cool|good|fine|alright)\b[,.!:]* )*(?:next(?: up| thing| one)?[:,]|on to\b|moving on\b|(?:something|one thing|thing) (?:else|unrelated)|unrelated\b|separate(?:ly)?\b|different (?:topic|thing|question)|by the way[, ]+(?:i|we|the)\b(?! still))|(?:a|another|new|next) (?:issue|bug|problem|task|question|thing)\b|bug report)",
     re.IGNORECASE,
 )
 _DEICTIC = re.compile(
     r"\b(?:it|its|it'?s|this|that|that'?s|these|those|you|your|all|everything|still|again|now)\b", re.IGNORECASE
 )
-_WORD = re.compile(r"[A-Za-zÀ-ÿЀ-ӿ][\w.-]{2,}|[぀-ヿ㐀-鿿가-힯]{2}")
-_COMMON_WORDS = """
-    the and for with that this from have has had not you your are was were will would should could can but all any
-    into out our its it's they them then than there here what when where which who why how also just only now please
-    need want like make made use used using see get got let lets add added new one two some more most very much does
-    doesn did don isn aren still again about after before same other each every file files code change changes thing
-    things work works working run running test tests check fix fixed error errors issue problem wrong right good great
-    thanks thank yes okay sure look looks think know said asked claude agent user step steps time first last way really
-    actually instead because since while being been show shows showing shown say says sure maybe able there's that's
-    i'm you're we're don't doesn't isn't it'll i'll avoid always never prefer keep ensure rather without when before"""
-_COMMON = frozenset(_COMMON_WORDS.split())
 _HURRIED = re.compile(
     r"\b(that|there|here|what|who|it(?=s (?:not|still|too|just|now|gone|broken|wrong|way|so)\b))(s)\b"
     r"|\b((?:do|does|did|is|are|was|were|wo|ca|could|should|would|have|has|had)n)(t)\b|\b(you|they)(re)\b|\b(i|you|we)(ve)\b|\b(i)(m)\b",
@@ -139,25 +141,6 @@ _ASKING = re.compile(
 _REMARK = 700
 #: Characters of a message that are read at all.
 _READ = 16 * 1024
-
-
-def content_words(text: str) -> frozenset[str]:
-    """Lower-cased words of three letters or more without the commonest; pairs of characters in CJK."""
-    return frozenset(
-        _stem(word)
-        for word in (match.strip(".-_").lower() for match in _WORD.findall(text[:6000]))
-        if word not in _COMMON
-    )
-
-
-def _stem(word: str) -> str:
-    """Plural, -ing and -ed off, so that "buttons" meets "button"; names with dots or digits stay."""
-    if not word.isalpha() or len(word) < 5:
-        return word[:-1] if len(word) == 4 and word.isalpha() and word[-1] == "s" and word[-2] not in "sui" else word
-    for ending in ("ings", "ing", "ies", "ed", "es", "s"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word[: -len(ending)].rstrip("e") or word
-    return word.rstrip("e") if len(word) > 4 else word
 
 
 def read_stance(text: str, *, refused: bool = False, answers: bool = False) -> Stance:
@@ -193,6 +176,7 @@ def read_stance(text: str, *, refused: bool = False, answers: bool = False) -> S
         words=count,
         deictic=deictic or points or (foreign and count <= 8),
         foreign=foreign,
+        answers=answers,
     )
 
 
@@ -317,7 +301,9 @@ def _weighed(prose: str, hits: list[tuple[int, Rule]]) -> Stance:
     task = _TASK.match(prose) is not None
     if bad and task and (len(prose) > 200 or bad[1].strength < 3) and bad[1].id != "reports-error":
         bad = None  # a task says what it wants not to happen
-    if bad and _NEW_REPORT.match(prose):
+    if bad and bad[1].signal == "corrects" and _PLANS.search(prose):
+        bad = None
+    if bad and (_NEW_REPORT.match(prose) or (_ALSO.match(prose) and not _POINTS.match(prose))):
         bad = None
     if bad and bad[1].strength == 1 and not good:
         bad = bad if len(prose) < 200 else None
@@ -348,7 +334,8 @@ def _weighed(prose: str, hits: list[tuple[int, Rule]]) -> Stance:
             if _WISH.search(rest) and good[1].id == "good-idea":
                 return Stance("mixed", 2, _quote(prose), "good-idea+but")
             if _WISH.search(rest):
-                return Stance("corrects", 2, _quote(prose), f"{good[1].id}+but")
+                liked, blamed = content_words(prose[: turned.start()]), content_words(rest)
+                return Stance("corrects", 2, _quote(prose), f"{good[1].id}+but", good=liked, bad=blamed)
         return replace(_stance(prose, good), more=good[1].strength < 3 and more > 0)
     if bad:
         return _stance(prose, bad)

@@ -67,7 +67,7 @@ _FIRST = r"^(?:\S*/)?"
 COMMANDS: tuple[tuple[Kind, str], ...] = (
     (
         "revert",
-        r"git (?:-\S+ \S+ )?(?:checkout (?:\S+ )?-- |checkout \. *$|restore (?!--staged)|revert |reset --hard|stash drop)|hg revert|svn revert",
+        r"git (?:-\S+ \S+ )?(?:checkout (?:\S+ )?-- |checkout \. *$|checkout (?:[\w./-]+ )*[\w./-]*[a-z]\w*\.(?:[a-z]\w{0,3}|lock|json|toml|yaml|swift|scala|gradle)(?= |$)|restore (?!--staged)|revert |reset --hard|stash drop)|hg revert|svn revert",
     ),
     (
         "test",

@@ -7,24 +7,16 @@ objection, a person's approval, the agent's own revert, checks and commands, a f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from reflector.reflection.protocol import Verdict
 from reflector.reflection.rules.episode import Episode, Seen
-from reflector.reflection.rules.steps import CHECKS, files_in
+from reflector.reflection.rules.results import Judgement as Judgement
+from reflector.reflection.rules.results import failed, interrupted, is_deed, judge_results, left
 
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """`reason` is a sentence without quotes; `quote` is the decisive evidence, "" where there is none."""
-
-    tag: Verdict
-    reason: str
-    quote: str = ""
-    rule: str = ""
-
-
+_MERE_OK = re.compile(r"(?:ok|okay|k|y|alright|right|sure|correct)\b", re.IGNORECASE)
+#: What the agent does to its own step when it goes another way.
+_REPLACES = frozenset({"rewritten", "replaced", "edited-back", "reverted", "reverts", "abandons"})
 _NO_EVIDENCE = Judgement("neutral", "no evidence")
 
 
@@ -33,7 +25,7 @@ def judge(episode: Episode) -> Judgement:
     if episode.declined:
         return Judgement("neutral", "the agent named the advice to decline it")
     seen = list(episode.seen)
-    results = _results(episode, seen)
+    results = judge_results(episode, seen)
     persons = _persons(episode, seen)
     if persons is not None:
         return _with_agent(episode, seen, persons, results) or _with_results(episode, persons, results)
@@ -66,7 +58,7 @@ def judge(episode: Episode) -> Judgement:
         find is not None
         and not objected  # what was found led to something that a person did not want
         and (episode.nature in ("look", "check", "act") or episode.aims_at_check or episode.aims_at_look)
-        and not _interrupted(seen)
+        and not interrupted(seen)
     ):
         return Judgement("helpful", "the step found what it was for", find.finding.quote, "finds")
     if results is not None:
@@ -94,6 +86,9 @@ def _persons(episode: Episode, seen: Sequence[Seen]) -> Judgement | None:
         if overtaken:
             return _harm(objections[-1])
         kept = approvals[-1].finding.stance
+        between = seen[seen.index(objections[-1]) : seen.index(approvals[-1])]
+        if any(s.finding.rule in _REPLACES for s in between):
+            return _harm(objections[-1])
         symptom = objections[-1].finding.stance is not None and objections[-1].finding.stance.bearing == "symptom"
         if kept is None or kept.strength < 3 or not (symptom or kept.rule == "takes-back"):
             return _harm(objections[-1])  # what is approved now is what the objection made of it
@@ -136,9 +131,13 @@ def _approves(episode: Episode, seen: Seen) -> bool:
         return True
     if episode.stopped:
         return episode.overlap_with_advice(stance.about) >= 2  # it was not carried out
+    if stance.strength == 1 and not stance.answers and _MERE_OK.match(stance.quote):
+        return False  # "ok, now …" begins the next task
     if stance.strength == 1:
         return episode.nature == "talk" and episode.last_of_turn and stance.words <= 12
-    if stance.bearing == "builds_on" and stance.rule != "ship-it":
+    if stance.rule == "ship-it":
+        return False  # to have a change committed says that it may stay, not that the advice was good
+    if stance.bearing == "builds_on":
         return episode.nature == "talk" or episode.overlap_with_advice(stance.about) >= 2
     return True
 
@@ -172,10 +171,10 @@ def _with_agent(
     undone = _last(earlier, lambda s: s.finding.source == "agent" and s.finding.sign < 0 and s.finding.strength == 3)
     if undone is not None:
         return Judgement("harmful", "the agent took its own step back", undone.finding.quote, undone.finding.rule)
-    left = _left(earlier)
-    if left is not None and _is_deed(episode):
-        if seen[said[0]].finding.strength < 3 and left.finding.rule == "abandons":
-            return _failed("it failed and the agent went another way", left)
+    gone = left(earlier)
+    if gone is not None and is_deed(episode):
+        if seen[said[0]].finding.strength < 3 and gone.finding.rule == "abandons":
+            return failed("it failed and the agent went another way", gone)
         return Judgement(
             "neutral", "a person approved what the agent made after it failed", persons.quote, persons.rule
         )
@@ -189,174 +188,6 @@ def _with_agent(
             return Judgement("neutral", reason, reviewed.finding.quote, reviewed.finding.rule)
         return Judgement("harmful", reason, reviewed.finding.quote, reviewed.finding.rule)
     return None
-
-
-def _interrupted(seen: Sequence[Seen]) -> bool:
-    return any(s.finding.rule == "interrupted" for s in seen)
-
-
-# -- results ---------------------------------------------------------------------------------------
-
-
-def _results(episode: Episode, seen: Sequence[Seen]) -> Judgement | None:
-    """What checks and commands say about the step, None where none of them can speak about it."""
-    nature = episode.nature
-    if nature in ("tidy", "talk"):
-        return None
-    told = [
-        s for s in seen if s.finding.source == "result" and s.finding.rule != "review-finding" and _speaks(episode, s)
-    ]
-    if nature == "look":
-        told = [s for s in told if s.own and s.finding.sign < 0 and s.finding.strength >= 2]
-    if not told:
-        return None
-    unusable = next((s for s in told if s.own and _is_unusable(s)), None)
-    if unusable is not None:
-        if not _recovered(episode, told, unusable):
-            return _failed("the command the advice led to could not be run", unusable)
-        told = [s for s in told if s is not unusable]
-    open_failures, passes = _standing(told)
-    if passes and not open_failures:
-        best = max(passes, key=lambda s: (s.finding.strength, s.own))
-        failed_first = any(s.finding.sign < 0 and not s.finding.excused for s in told)
-        gone = any(s.finding.sign < 0 and s.finding.signature in episode.errors_before for s in told)
-        left = _left(seen[: seen.index(best)])
-        if left is not None and left.finding.rule == "abandons" and _is_deed(episode):
-            return _failed("it failed and the agent went another way", left)
-        if left is not None or best.finding.strength < 2:
-            return None
-        again = _repeated(episode, told)
-        if again is not None and again.own and _is_deed(episode) and _follows(seen, again, "replaced"):
-            return _failed("the same error came again and the agent replaced it", again)
-        reason = "a check passed after it" if not failed_first else "it failed first, then the same check passed"
-        if gone or (episode.errors_before and not failed_first):
-            reason = "the error from before is gone"
-        return Judgement("helpful", reason, best.finding.quote, best.finding.rule)
-    if open_failures and max((s.finding.strength for s in passes), default=0) >= 2:
-        worst = open_failures[-1]
-        return Judgement("neutral", "some checks passed and others failed", worst.finding.quote, worst.finding.rule)
-    if not open_failures:
-        return _expected(episode, told)
-    repeated = _repeated(episode, told)
-    if repeated is not None:
-        return _failed("the same error came again", repeated)
-    worst = max(open_failures, key=lambda s: (s.finding.strength, s.own))
-    if nature == "check" and worst.finding.kind in CHECKS:
-        return Judgement(
-            "neutral", "the check failed and nothing shows how it ended", worst.finding.quote, worst.finding.rule
-        )
-    if worst.finding.strength < 2:
-        return None
-    if (
-        nature == "change"
-        and worst.finding.kind == "test"
-        and episode.watching
-        and not episode.changed_later
-        and not _reacted(seen)
-    ):
-        return Judgement("neutral", "a test failed and the agent left it so", worst.finding.quote, worst.finding.rule)
-    if nature == "look" and not _interrupted(seen) and not any(s.finding.rule == "abandons" and s.own for s in seen):
-        return None
-    return _failed("it failed and was not made to work", worst)
-
-
-def _left(seen: Sequence[Seen]) -> Seen | None:
-    """The words with which the agent went another way after the step had failed, None where it stayed."""
-    failed = False
-    for s in seen:
-        failed = failed or (s.own and s.finding.source == "result" and s.finding.sign < 0 and not s.finding.excused)
-        if failed and s.finding.rule in ("abandons", "unavailable"):
-            return s
-    return None
-
-
-def _reacted(seen: Sequence[Seen]) -> bool:
-    return any(s.finding.source == "agent" and s.finding.rule != "finds" for s in seen)
-
-
-def _follows(seen: Sequence[Seen], before: Seen, rule: str) -> bool:
-    return any(s.finding.rule == rule for s in seen[seen.index(before) :])
-
-
-def _is_deed(episode: Episode) -> bool:
-    """Whether the step was to change or do something: of these a failure says that it was wrong."""
-    return episode.nature in ("change", "act") or (episode.nature == "check" and not episode.aims_at_check)
-
-
-def _failed(reason: str, seen: Seen) -> Judgement:
-    return Judgement("harmful", reason, seen.finding.quote, seen.finding.rule)
-
-
-def _speaks(episode: Episode, seen: Seen) -> bool:
-    """Whether a result can speak about the step: its own, or a check that comes after it."""
-    finding = seen.finding
-    if finding.sign < 0 and finding.strength < 2:
-        return False
-    named = set(files_in(f"{finding.quote} {finding.signature}"))
-    if finding.sign < 0 and finding.kind in ("types", "lint") and episode.nature == "change" and named:
-        return not named.isdisjoint(episode.files)  # what is red elsewhere and stays so was red before
-    if finding.kind in CHECKS and episode.documents and not seen.own:
-        return False
-    if finding.rule == "pushed" and (not seen.own or episode.nature == "change"):
-        return False  # what was pushed need not work
-    if seen.own:
-        return True
-    if finding.kind in CHECKS:
-        return True
-    retried = finding.sign > 0 and any(finding.command.split()[:2] == done.split()[:2] for done in episode.own_commands)
-    return retried or (finding.strength >= 2 and episode.nature == "change" and finding.kind in ("run", "ship"))
-
-
-def _is_unusable(seen: Seen) -> bool:
-    return seen.finding.rule == "unknown-command"
-
-
-def _recovered(episode: Episode, told: Sequence[Seen], failure: Seen) -> bool:
-    """A later success of the same family: the command was mistyped, the advice was not wrong.
-
-    Unless the advice names the very word that had to go.
-    """
-    at = told.index(failure)
-    later = [
-        s
-        for s in told[at + 1 :]
-        if s.finding.sign > 0
-        and (s.finding.family == failure.finding.family or s.finding.command in failure.finding.command)
-    ]
-    if not later:
-        return False
-    dropped = set(failure.finding.command.lower().split()) - set(later[0].finding.command.lower().split())
-    return not any(len(word) >= 3 and word in episode.bullet.text.lower().split() for word in dropped)
-
-
-def _standing(told: Sequence[Seen]) -> tuple[list[Seen], list[Seen]]:
-    """The last word of each family of commands: failures that stand, and passes that stand."""
-    last: dict[str, Seen] = {}
-    for s in told:
-        if s.finding.sign < 0 and s.finding.excused:
-            continue
-        last[s.finding.family] = s
-    failures = [s for s in last.values() if s.finding.sign < 0]
-    passes = [s for s in last.values() if s.finding.sign > 0]
-    return failures, passes
-
-
-def _expected(episode: Episode, told: Sequence[Seen]) -> Judgement | None:
-    """Only excused failures: a red phase that was wanted is a success of advice about checking."""
-    last = told[-1].finding
-    if episode.aims_at_check and last.rule != "unrelated-failure":
-        return Judgement("helpful", "it failed as expected", last.quote, last.rule)
-    return None
-
-
-def _repeated(episode: Episode, told: Sequence[Seen]) -> Seen | None:
-    """The last failure, when its error was there before or came twice."""
-    failures = [s for s in told if s.finding.sign < 0 and s.finding.signature and not s.finding.excused]
-    if not failures:
-        return None
-    last = failures[-1]
-    known = {s.finding.signature for s in failures[:-1]} | episode.errors_before
-    return last if last.finding.signature in known else None
 
 
 def _last(seen: Sequence[Seen], wanted: Callable[[Seen], bool]) -> Seen | None:

@@ -23,7 +23,7 @@ ENGLISH: tuple[Rule, ...] = (
         rf"\b(?:{_THING}(?:'s| is| are| has been)? (?:(?:all|now|finally|indeed|actually) )*"
         rf"(?:work(?:s|ed)|working|fixed|solved|resolved|passing|green)|{_THING}(?:'s| is| are| looks| feels) (?:(?:all|now|so|much|way|far) )*better|works(?: now| well| great| fine| perfectly"
         r"| like a charm|(?=[!.,;])|$)|(?:is|are|looks?) (?:right|fine|good|ok|okay|correct|gone|back|better) now|(?:working|fixed|solved) now|^(?:all )?(?:fixed|solved|resolved)\b|did the trick|(?:that|this|it) (?:fixed|solved|did) it|(?:ah+|oh+|yes|yep|yeah|ok)[,.! ]+(?:yes[,.! ]+)?that(?:'s| was) it"
-        r"|now (?:it )?works|(?:ran|runs|went|goes|passed|came) (?:through|thru)\b|(?:finally|now) works|up and running|no (?:more|longer any) (?:errors?|warnings?|failures?)|confirmed working|(?:it|that|this|everything|ci|(?:the )?(?:build|app|tests?)) (?:now |all )*(?:pass(?:es)?|compiles|builds|runs|loads|starts)(?: now| fine| again|(?=[.!,])|$)|(?:shows?|showing) up now|i (?:can )?see (?:it|them) now|got it working|all green|(?:ci|it|build) is green)(?!\w)",
+        r"|now (?:it )?works|(?:error|warning|exception|problem|issue|bug|crash|symptom|lag|flicker\w*|failure)s? (?:is|are|has|have)(?: now| all| finally| indeed)* (?:gone|disappeared|vanished|went away|resolved|solved|fixed)\b|(?:ran|runs|went|goes|passed|came) (?:through|thru)\b|(?:finally|now) works|up and running|no (?:more|longer any) (?:errors?|warnings?|failures?)|confirmed working|(?:it|that|this|everything|ci|(?:the )?(?:build|app|tests?)) (?:now |all )*(?:pass(?:es)?|compiles|builds|runs|loads|starts)(?: now| fine| again|(?=[.!,])|$)|(?:shows?|showing) up now|i (?:can )?see (?:it|them) now|got it working|all green|(?:ci|it|build) is green)(?!\w)",
         "ok, that is working now",
         "a workshop about offline uploads",
     ),
@@ -131,7 +131,7 @@ ENGLISH: tuple[Rule, ...] = (
         "approves",
         3,
         "takes an objection back",
-        r"(?:\b(?:never ?mind|false alarm|ignore (?:that|me|my last)|scratch that|my (?:bad|mistake|fault)|i was wrong|it was my (?:fault|mistake|cache|browser|config)\w*|(?:oh|ah|wait|sorry)[,.]? (?:wait[,.]? )?(?:it|that|this) (?:does|is there|was (?:just )?(?:me|my|the cache|cached)|actually (?:does|works)))\b)",
+        r"(?:\b(?:never ?mind|false alarm|ignore (?:that|me|my last (?:message|comment|question|one))(?= *(?:[.,!;:)]|$))|scratch that|my (?:bad|mistake|fault)|i was wrong|it was my (?:fault|mistake|cache|browser|config)\w*|(?:oh|ah|wait|sorry)[,.]? (?:wait[,.]? )?(?:it|that|this) (?:does|is there|was (?:just )?(?:me|my|the cache|cached)|actually (?:does|works)))\b)",
         "never mind, it was my cache",
         "the mind map has five nodes",
     ),
@@ -207,7 +207,7 @@ ENGLISH: tuple[Rule, ...] = (
         "corrects",
         2,
         "starts with a no",
-        r"(?:no|nope|nah|nooo+|not (?:quite|really|exactly|like that|there|yet)|negative|incorrect|wrong|false)\b(?! (?:problem|worries|rush|need to (?:worry|apolog)|idea|one|matter|longer|more))"
+        r"(?:(?:h+m+|m+m+|uh+|oh|ah|eh|er|well|ok|hey|sorry)[,.]* )*(?:no|nope|nah|nooo+|not (?:quite|really|exactly|like that|there|yet)|negative|incorrect|wrong|false)\b(?! (?:problem|worries|rush|need to (?:worry|apolog)|idea|one|matter|longer|more))"
         r"(?=\s*(?:[,.!:;…\-—]|$|\bthe\b|\bi\b|\bthat|\bthis|\bit|\bdon'?t|\byou|\bwe|\bnot\b|\bno\b|\buse\b|\bjust\b|\brevert|\bundo|\bput\b|\bkeep\b|\bleave\b|\bgo back\b))",
         "no, use the other table",
         "no problem, take your time",
@@ -316,7 +316,7 @@ ENGLISH: tuple[Rule, ...] = (
         "reports that the problem persists or is back",
         rf"\b(?:(?:just |exactly |same )?(?:like|as) before(?= *(?:tbh|though|too|again|now)? *(?:[.!,;]|$))|still (?:\w+ )?(?:{_NOT}|no\b|the same|fail\w*|get(?:ting|s)?|see(?:ing|s)?|show(?:s|ing)?|have|having|has|is|are|there|broken|wrong|an? (?:issue|error|problem)|missing|happen\w*|crash\w*|return\w*|error\w*|hang\w*|empty|red|says?|stuck|slow|doesn'?t|can'?t)|(?<!while )still (?!want|need|think|prefer|wonder|like|use|work|be\b|to\b|support|able|allow|possible|open|keep|on\b|in\b|at\b|a\b|the\b|with|and|for|as\b|if\b|image|good|fine|ok|valid|relevant|true|remember|learning)[a-z]+"
         r"|(?<!do the )(?<!apply the )(?<!use the )(?<!with the )(?<!want the )(?<!need the )(?<!make the )(?<!doing the )same (?:error|issue|problem|result|thing|behaviou?r|failure|bug|exception)|(?:not|isn'?t|wasn'?t) (?:fixed|solved|resolved|gone)|(?:problem|issue|bug|error) (?:persists|remains|is back|came back|again|still)"
-        r"|(?:error|fails?|failed|failing|broken|broke|crash\w*|happen\w*|wrong) again|(?:does ?n[o']?t|didn'?t|did not) (?:fix|help|solve|change anything)|no (?:change|difference|effect|luck)\b|keeps? (?:failing|crashing|happening|showing|getting|doing)|again the same|^same[.!]?$|nothing (?:changed|happens|happened|works))",
+        r"|(?:error|fails?|failed|failing|broken|broke|crash\w*|happen\w*|wrong) again|(?:does ?n[o']?t|didn'?t|did not) (?:fix|help|solve|change anything)|no (?:change|difference|effect|luck)\b|keeps? (?:failing|crashing|happening|showing|getting|doing)|again the same|(?:i|we|it|they|users?|customers?)(?: \w+){0,6} (?:got|gets?|see|saw|had|happen(?:ed|s)|received?)\b[^.!?\n]{1,40}\bagain(?= *(?:[.!,;]|$))|^same[.!]?$|nothing (?:changed|happens|happened|works))",
         "scrolling still does not work",
         "are there still open pull requests?",
     ),
@@ -327,7 +327,7 @@ ENGLISH: tuple[Rule, ...] = (
         "says that it does not work",
         r"\b(?:(?:it|this|that|which|everything) (?:used to (?:work|show|be|load|run)|(?:worked|was working|was fine|was ok) before|worked (?:yesterday|until|fine (?:before|yesterday)))|(?:does|do|did|is|are|was|has|have) ?(?:not|n[o']?t) (?:\w+ )?(?:work\w*|start\w*|load\w*|run\w*|show\w*|appear\w*|render\w*|respond\w*|compile|build|connect|update\w*|display\w*|visible|save\w*|open\w*|seem to|pass\w*|deploy\w*|available|there)"
         r"|(?:doesn'?t|don'?t|didn'?t|isn'?t|aren'?t|doesnt|dont|didnt|isnt|won'?t|can'?t|cannot) (?:\w+ )?(?:work\w*|start\w*|load\w*|run(?:ning)?\b|show\w*|appear\w*|render\w*|respond\w*|compile|build|connect|update\w*|display\w*|visible|open|save|pass|find|see (?:it|the|any|that|them|my)|click|scroll|deploy|seem to|be found)"
-        r"|not (?:working|showing|loading|rendering|visible|updating|appearing|responding|displayed|saved|starting|found|running|aligned|centered|rendered|updated)\b|stopped working|(?:is|are|was|got|looks?|it'?s|totally|now) (?:\w+ )?(?:broken|busted|messed up|blank|empty|crashing|failing|hanging|frozen|gone|missing|stuck)\b|there (?:are|is) (?:none|nothing)\b|(?:is|are|was|were)(?:n'?t| not) (?:being )?(?:\w+ing|displayed|rendered|updated|saved|loaded|shown|applied|triggered|called|fired|detected|recogni[sz]ed|sent|stored|hidden|closed|sorted)\b|(?:^(?=d[oi][ed])|\b(?:it|this|that|which|(?:the|my|your) (?!users?\b|person|customer|client|developer)[\w-]+(?: [\w-]+)?) )(?:does|did|do)(?:n'?t| not)\b|crash(?:es|ed) (?:with|when|on|after|at)\b|(?:throws|hangs|freezes) (?:an?|when|on|after|at|with)\b|(?:it|this|that) never (?:\w+s|gets?|did|does)\b|no longer (?:work|show|load|run|build|compile|display)\w*)",
+        r"|not (?:working|showing|loading|rendering|visible|updating|appearing|responding|displayed|saved|starting|found|running|aligned|centered|rendered|updated)\b|stopped working|(?<!error )(?<!errors )(?<!warning )(?<!warnings )(?<!exception )(?<!problem )(?<!issue )(?<!bug )(?<!crash )(?<!lag )(?:is|are|was|got|looks?|it'?s|totally|now) (?:\w+ )?(?:broken|busted|messed up|blank|empty|crashing|failing|hanging|frozen|gone|missing|stuck)\b|there (?:are|is) (?:none|nothing)\b|(?:is|are|was|were)(?:n'?t| not) (?:being )?(?:\w+ing|displayed|rendered|updated|saved|loaded|shown|applied|triggered|called|fired|detected|recogni[sz]ed|sent|stored|hidden|closed|sorted)\b|(?:^(?=d[oi][ed])|\b(?:it|this|that|which|(?:the|my|your) (?!users?\b|person|customer|client|developer)[\w-]+(?: [\w-]+)?) )(?:does|did|do)(?:n'?t| not)\b|crash(?:es|ed) (?:with|when|on|after|at)\b|(?:throws|hangs|freezes) (?:an?|when|on|after|at|with)\b|(?:it|this|that) never (?:\w+s|gets?|did|does)\b|no longer (?:work|show|load|run|build|compile|display)\w*)",
         "the popup isn't showing on mobile",
         "describe how the cache works",
     ),

@@ -135,8 +135,9 @@ def test_working_now_with_another_question_is_helpful() -> None:
     )
 
 
-def test_asking_to_commit_builds_on_the_change() -> None:
-    assert tag(CITED, edits(), says("Done."), person("commit and push")) == "helpful"
+def test_asking_to_commit_alone_is_no_praise() -> None:
+    assert tag(CITED, edits(), says("Done."), person("commit and push")) == "neutral"
+    assert tag(CITED, edits(), GREEN, says("Done."), person("commit and push")) == "helpful"
 
 
 def test_an_objection_beats_green_tests() -> None:
@@ -182,9 +183,9 @@ def test_a_problem_of_unclear_origin_takes_the_green_away_but_does_not_condemn()
     assert tag(CITED, edits(), says("Done."), report) == "neutral"
 
 
-def test_red_ci_right_after_the_push_overtakes_the_acceptance() -> None:
+def test_red_ci_right_after_the_push_speaks_against_the_change() -> None:
     shipped = [CITED, edits(), says("Done."), person("commit and push"), says("Pushed.")]
-    assert tag(shipped) == "helpful"
+    assert tag(shipped) == "neutral"
     assert tag(shipped, person("CI failed")) == "harmful"
 
 

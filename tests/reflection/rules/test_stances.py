@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reflector.reflection.rules.stances import content_words, read_reaction, read_stance
+from reflector.reflection.rules.stances import read_reaction, read_stance
+from reflector.reflection.rules.topics import content_words
 
 
 @pytest.mark.parametrize(
