@@ -1,0 +1,375 @@
+"""Sessions judged by a model on the whole road: real hooks and processes, and a stand-in for the API on loopback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.reflection.api import KEY, Api, answer, error, serving, sound
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+
+HELPFUL = answer(("pat-001", "helpful"))
+
+
+@pytest.fixture(scope="module")
+def listening() -> Iterator[Api]:
+    with serving() as api:
+        yield api
+
+
+@pytest.fixture
+def api(listening: Api) -> Api:
+    """An API that says of every session that pat-001 was helpful."""
+    listening.reset()
+    listening.else_ = sound(HELPFUL)
+    return listening
+
+
+@pytest.fixture
+def agent(tmp_path: Path, api: Api) -> Agent:
+    """A project whose user has chosen the model, and one session that cites pat-001 and has ended."""
+    agent = Agent.in_folder(tmp_path)
+    agent.environ = {"REFLECTOR_BACKEND": "anthropic", **api.environ()}
+    end(agent, Session("s-1").cites("pat-001"))
+    return agent
+
+
+def end(agent: Agent, session: Session, **fields: Any) -> None:
+    """Let a session end; its transcript stands beside the project."""
+    path = session.write(agent.project.parent / f"{session.id}.jsonl")
+    event = fields.pop("event", "SessionEnd")
+    key = "agent_transcript_path" if event == "SubagentStop" else "transcript_path"
+    agent.hook(event, **{"reason": "other", "session_id": session.id, key: str(path)} | fields)
+
+
+def data(event: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = event["data"]
+    return found
+
+
+def reasons(agent: Agent) -> list[str]:
+    """Why windows were skipped."""
+    return [data(event)["reason"] for event in agent.events("reflection.skipped")]
+
+
+def test_a_session_is_judged_by_the_model_and_what_it_took_is_recorded(agent: Agent, api: Api) -> None:
+    ran = agent.run("drain")
+    assert (ran.out, ran.err) == ("pat-001 helpful\n", "")
+    assert agent.counters()["pat-001"] == (1, 0)
+    (asked,) = api.asked
+    assert "As [pat-001] says, I change how the cart adds up its total." in asked.text
+    assert "[pat-001] helpful=0 harmful=0 :: Write the failing test first." in asked.text
+    (answered,) = agent.events("reflection.answered")
+    assert (data(answered)["backend"], data(answered)["model"]) == ("anthropic", "claude-sonnet-5-5")
+    assert data(answered)["answer"] == HELPFUL
+    meta = answered["meta"]
+    assert (meta["input_tokens"], meta["output_tokens"], meta["requests"]) == (1200, 80, 1)
+    assert float(meta["cost_usd"]) == pytest.approx(1200 * 2e-6 + 80 * 10e-6)
+    assert meta["milliseconds"] >= 0
+    assert agent.call("drain").out == ""
+    assert len(api.asked) == 1
+    assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
+
+
+def test_an_api_that_stays_down_is_one_recorded_failure_and_counts_once_when_it_is_back(agent: Agent, api: Api) -> None:
+    api.does = [error(500), error(500), error(500)]
+    ran = agent.run("drain")
+    assert "reflection failed, it will be tried again: transport: HTTP 500" in ran.err
+    assert len(api.asked) == 3
+    (failed,) = agent.events("reflection.failed")
+    assert (data(failed)["stage"], data(failed)["attempts"]) == ("transport", 3)
+    assert agent.counters()["pat-001"] == (0, 0)
+    assert agent.deliveries() == []
+    assert agent.json("failures")[0]["state"] == "failed"
+    agent.call("drain")
+    assert len(api.asked) == 4
+    assert agent.counters()["pat-001"] == (1, 0)
+    agent.call("drain")
+    agent.call("drain", "--retry-failed")
+    assert len(api.asked) == 4
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert agent.json("failures") == []
+
+
+def test_a_model_that_is_out_of_reach_is_not_tried_with_every_session(agent: Agent, api: Api) -> None:
+    for number in (2, 3):
+        end(agent, Session(f"s-{number}").cites("pat-001"))
+    api.else_ = error(401, "authentication_error")
+    assert "check the API key" in agent.call("drain").err
+    assert len(api.asked) == 1
+    api.else_ = sound(HELPFUL)
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (3, 0)
+
+
+@pytest.mark.parametrize(
+    "spawn", [pytest.param(True, id="started by the hook"), pytest.param(False, id="by hand", marks=pytest.mark.slow)]
+)
+def test_an_api_that_hangs_holds_neither_a_hook_nor_anybody_elses_command(agent: Agent, api: Api, spawn: bool) -> None:
+    api.else_ = replace(sound(HELPFUL), silent=True)
+    path = agent.project.parent / "s-1.jsonl"
+    begun = time.monotonic()
+    agent.hook("SessionEnd", spawn=spawn, session_id="s-1", transcript_path=str(path), reason="other")
+    assert time.monotonic() - begun < 3
+    drain = None if spawn else agent.start("drain")
+    api.wait_until_asked()
+    assert "pat-001" in agent.run("list").out
+    agent.call("add", "pat", "Read the log first.")
+    agent.call("status")
+    end(agent, Session("s-2").cites("pat-002"))
+    agent.call("drain")  # records the second session and leaves the model to the other drain
+    assert len(agent.events("session.recorded")) == 2
+    assert agent.deliveries() == []
+    # All this was done while the first drain still waited.
+    assert agent.events("reflection.failed") == agent.events("reflection.answered") == []
+    # The API wakes up: the drain that waited for it finishes both.
+    api.reset()
+    api.else_ = sound(HELPFUL)
+    if drain is not None:
+        _out, err = drain.communicate(timeout=60)
+        assert drain.returncode == 0, err
+    agent.wait_until(lambda: len(agent.events("reflection.completed")) == 2)
+    assert agent.call("verify").out == ""
+
+
+KILLED = """
+import os, signal
+from reflector.reflection import facts
+def die(*arguments):
+    os.kill(os.getpid(), signal.SIGKILL)
+facts.{step} = die
+from reflector.cli.app import run
+run(["drain"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "requests"), [("answered", 2), ("completed", 1)], ids=["before it is kept", "after it is kept"]
+)
+def test_a_drain_that_is_killed_asks_again_only_for_an_answer_that_was_not_kept(
+    agent: Agent, api: Api, step: str, requests: int
+) -> None:
+    code = KILLED.format(step=step)
+    killed = subprocess.run([sys.executable, "-c", code], env=agent.env(), cwd=agent.project, timeout=60, check=False)
+    assert killed.returncode == -9
+    assert len(api.asked) == 1
+    assert agent.counters()["pat-001"] == (0, 0)
+    assert agent.call("drain").out == "pat-001 helpful\n"
+    assert len(api.asked) == requests
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert len(agent.events("reflection.answered")) == len(agent.events("reflection.completed")) == 1
+
+
+def test_secrets_leave_neither_the_machine_nor_a_trace(agent: Agent, api: Api) -> None:
+    secrets = ["sk-ant-api03-" + "Zx9_" * 20, "ghp_" + "Zx9" * 12]
+    session = Session("s-2").user(f"use {secrets[0]}").cites("pat-001")
+    session.runs("cat .env", f"ANTHROPIC_API_KEY={secrets[0]}\nGH={secrets[1]}\nMODE=test")
+    end(agent, session)
+    api.else_ = sound(answer(("pat-001", "helpful"), analysis=f"It used {secrets[1]}."))
+    agent.call("drain")
+    sent = json.dumps([asked.body for asked in api.asked])
+    assert "MODE=test" in sent
+    kept = b"".join(path.read_bytes() for path in agent.claude.rglob("*") if path.is_file())
+    for secret in [*secrets, KEY]:
+        assert secret not in sent
+        assert secret.encode() not in kept
+
+
+# Who agrees to ask a model
+
+
+def own_file(agent: Agent, text: str) -> None:
+    (agent.claude / "reflector.toml").write_text(text)
+
+
+def users_file(agent: Agent, text: str) -> None:
+    path = agent.home / ".config" / "reflector" / "config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o600)
+
+
+def test_without_any_setting_no_model_is_asked(agent: Agent, api: Api) -> None:
+    del agent.environ["REFLECTOR_BACKEND"]
+    agent.call("drain")
+    assert api.asked == []
+    assert data(agent.events("reflection.answered")[0])["backend"] == "rules"
+
+
+def test_a_projects_own_file_does_not_spend_the_users_tokens(agent: Agent, api: Api) -> None:
+    del agent.environ["REFLECTOR_BACKEND"]
+    own_file(agent, 'backend = "anthropic"\n')
+    agent.call("drain")
+    assert api.asked == []
+    (reason,) = reasons(agent)
+    assert "only the project's own file asks for a model" in reason
+    users_file(agent, f'projects = ["{agent.project.parent}/*"]\n')
+    end(agent, Session("s-2").cites("pat-001"))
+    agent.call("drain")
+    assert len(api.asked) == 1
+
+
+def test_a_user_who_chose_the_model_need_not_list_a_project_whose_file_says_the_same(agent: Agent, api: Api) -> None:
+    del agent.environ["REFLECTOR_BACKEND"]
+    users_file(agent, 'backend = "anthropic"\n')
+    own_file(agent, 'backend = "anthropic"\n')
+    agent.call("drain")
+    assert len(api.asked) == 1
+
+
+def test_a_project_that_is_not_on_the_users_list_is_skipped(agent: Agent, api: Api) -> None:
+    users_file(agent, 'projects = ["~/work/*", "~nobody-of-that-name/x"]\n')
+    agent.call("drain")
+    assert api.asked == []
+    assert reasons(agent) == ["the project is not among `projects` in the user's configuration"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ('base_url = "http://127.0.0.1:1"', "may stand in the user's own file only"),
+        ('api_key = "k"', "may stand in the user's own file only"),
+        ('projects = ["*"]', "may stand in the user's own file only"),
+        ("monthly_tokens = 0", "may only be lowered"),
+        ("session_tokens = 99999999", "may only be lowered"),
+    ],
+)
+def test_a_projects_own_file_may_not_say_where_transcripts_go_and_at_what_expense(
+    agent: Agent, api: Api, setting: str, told: str
+) -> None:
+    own_file(agent, f'backend = "anthropic"\n{setting}\n')
+    assert told in agent.call("drain", code=None).err
+    assert api.asked == []
+    assert agent.deliveries() != []
+    own_file(agent, "session_tokens = 100000\n")
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
+
+
+def test_without_a_key_the_window_waits_and_says_what_is_missing(agent: Agent, api: Api) -> None:
+    key = agent.environ.pop("ANTHROPIC_API_KEY")
+    assert "set ANTHROPIC_API_KEY" in agent.call("drain").err
+    assert api.asked == []
+    users_file(agent, f'api_key = "{key}"\n')
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
+
+
+# Budgets
+
+
+@pytest.mark.parametrize("kind", ["session", "monthly"])
+def test_a_budget_ends_in_skips_that_say_so(agent: Agent, api: Api, kind: str) -> None:
+    agent.environ[f"REFLECTOR_{kind.upper()}_TOKENS"] = "50000"
+    api.does = [sound(HELPFUL, usage={"input_tokens": 45_000, "output_tokens": 500})]
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
+    # One more window of the same session, and one of another.
+    end(agent, Session("s-1").cites("pat-001").cites("pat-001"))
+    end(agent, Session("s-2").cites("pat-001"))
+    agent.call("drain")
+    said = f"the {kind} budget is spent: 45,500 of 50,000 tokens (setting {kind}_tokens)"
+    assert reasons(agent) == [said] * (1 if kind == "session" else 2)
+    assert len(api.asked) == (2 if kind == "session" else 1)
+
+
+def test_a_question_is_never_longer_than_the_budget_that_is_left(agent: Agent, api: Api) -> None:
+    agent.environ["REFLECTOR_SESSION_TOKENS"] = "12000"
+    session = Session("s-2").cites("pat-001")
+    for _ in range(200):
+        session.agent("words that say little " * 60)
+    end(agent, session)
+    agent.call("drain")
+    assert len(api.asked) == 2
+    assert all(len(asked.text) < 12_000 * 4 for asked in api.asked)
+    left_out = data(agent.events("reflection.answered")[-1])["left_out"]
+    assert left_out["turns"] > 100
+
+
+def test_windows_that_cite_nothing_are_judged_by_a_model_unless_that_is_off(agent: Agent, api: Api) -> None:
+    agent.call("drain")
+    end(agent, Session("s-2").user("Hello").agent("Good day."))
+    agent.call("drain")
+    assert len(api.asked) == 2
+    assert data(agent.events("reflection.answered")[-1])["mode"] == "content_based"
+    agent.environ["REFLECTOR_UNCITED"] = "false"
+    end(agent, Session("s-3").user("Hello").agent("Good day."))
+    agent.call("drain")
+    assert len(api.asked) == 2
+    assert reasons(agent) == ["the window cites nothing"]
+
+
+# Settings of the ACE tool
+
+
+@pytest.mark.parametrize(
+    ("setting", "event", "fields", "other"),
+    [
+        ("playbook_update_on_exit", "SessionEnd", {"reason": "prompt_input_exit"}, {"reason": "clear"}),
+        ("playbook_update_on_clear", "SessionEnd", {"reason": "clear"}, {"reason": "prompt_input_exit"}),
+        ("playbook_update_on_subagent_stop", "SubagentStop", {"agent_id": "a1"}, {"event": "SessionEnd"}),
+    ],
+)
+@pytest.mark.parametrize("backend", ["anthropic", "rules"])
+def test_what_the_ace_tool_was_told_not_to_reflect_on_is_skipped(
+    agent: Agent, tmp_path: Path, backend: str, setting: str, event: str, fields: dict[str, str], other: dict[str, str]
+) -> None:
+    folder = tmp_path / "client"
+    folder.mkdir()
+    (folder / "settings.json").write_text(json.dumps({setting: False, "model": "opus"}))
+    agent.environ |= {"CLAUDE_CONFIG_DIR": str(folder), "REFLECTOR_BACKEND": backend}
+    agent.call("drain")
+    before = agent.counters()["pat-001"][0]
+    end(agent, Session("s-2", agent_id=fields.get("agent_id")).cites("pat-001"), event=event, **fields)
+    end(agent, Session("s-3").cites("pat-001"), **other)
+    agent.call("drain")
+    assert reasons(agent) == [f"{setting} is false in the client's settings"]
+    assert agent.counters()["pat-001"] == (before + 1, 0)
+    (folder / "settings.json").write_text(json.dumps({setting: True}))
+    end(agent, Session("s-4", agent_id=fields.get("agent_id")).cites("pat-001"), event=event, **fields)
+    agent.call("drain")
+    assert len(reasons(agent)) == 1
+    assert len(agent.events("reflection.completed")) == 3
+
+
+# Fixtures
+
+
+def test_answers_that_were_recorded_from_a_model_give_the_same_tags_without_it(
+    agent: Agent, api: Api, tmp_path: Path
+) -> None:
+    end(agent, Session("s-2").cites("pat-002").cites("mis-001", "harmful"))
+    api.else_ = lambda asked: sound(
+        answer(("pat-002", "neutral"), ("mis-001", "harmful")) if "[mis-001] says" in asked.text else HELPFUL
+    )
+    agent.environ["REFLECTOR_BACKEND"] = "fixtures"
+    agent.environ["REFLECTOR_FIXTURES"] = str(tmp_path / "none.jsonl")
+    agent.call("drain", code=None)
+    fixtures = tmp_path / "answers.jsonl"
+    agent.call("reflect", "s-1", "s-2", "--backend", "anthropic", "--record", fixtures)
+    counted = agent.counters()
+    assert counted["pat-001"] == (1, 0)
+    assert counted["mis-001"] == (0, 1)
+    assert len(fixtures.read_text().splitlines()) == len(api.asked) == 2
+
+    replay = Agent.in_folder(tmp_path / "other")
+    replay.environ = {"REFLECTOR_BACKEND": "fixtures", "REFLECTOR_FIXTURES": str(fixtures)}
+    for name in ("s-1", "s-2"):
+        replay.hook("SessionEnd", session_id=name, transcript_path=str(tmp_path / f"{name}.jsonl"), reason="other")
+    replay.call("drain")
+    assert replay.counters() == counted
+    assert len(api.asked) == 2
+
+    def tagged(one: Agent) -> list[dict[str, Any]]:
+        return [data(event) for event in one.events("bullet.tagged")]
+
+    assert tagged(replay) == tagged(agent)
