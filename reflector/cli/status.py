@@ -43,7 +43,8 @@ def _facts(project: Project) -> dict[str, Any]:
         "backend": project.config.backend,
         "ledger": None,
         "bullets": 0,
-        "problems": _problems(project),
+        "user": _users(project),
+        "problems": _problems(project.playbook_json) + _problems_of_user(project),
         "windows": {},
         "spool": {
             "pending": counts.pending,
@@ -66,18 +67,44 @@ def _facts(project: Project) -> dict[str, Any]:
     return facts
 
 
-def _problems(project: Project) -> list[str]:
-    """What keeps playbook.json from being taken in."""
+def _problems_of_user(project: Project) -> list[str]:
+    from reflector.user_folder import user_root
+
+    return [] if project.is_users else _problems(user_root() / ".claude" / "playbook.json")
+
+
+def _problems(path: Path) -> list[str]:
+    """What keeps a playbook.json from being taken in."""
     from reflector.bounded_file import read_bounded
     from reflector.playbook.document import MAX_BYTES, load
 
     try:
-        raw = read_bounded(project.playbook_json, MAX_BYTES)
+        raw = read_bounded(path, MAX_BYTES)
     except FileNotFoundError:
         return []
     except OSError as error:
         return [os_error_words(error)]
-    return [f"{project.playbook_json}: {problem}" for problem in load(raw).problems]
+    return [f"{path}: {problem}" for problem in load(raw).problems]
+
+
+def _users(project: Project) -> dict[str, Any] | None:
+    """The user's own playbook beside this project's: how many bullets, and those that the project's names hide."""
+    from reflector.bounded_file import read_bounded
+    from reflector.playbook.document import MAX_BYTES, load
+    from reflector.playbook.names import USER_FIRST
+    from reflector.user_folder import user_root
+
+    if project.is_users:
+        return None
+    names: list[set[str]] = []
+    for path, first in ((user_root() / ".claude" / "playbook.json", USER_FIRST), (project.playbook_json, 0)):
+        try:
+            loaded = load(read_bounded(path, MAX_BYTES), first=first)
+        except OSError:  # missing; of other trouble `problems` tells
+            names.append(set())
+        else:
+            names.append({bullet.name for bullet in loaded.bullets} - loaded.named_here)
+    return {"bullets": len(names[0]), "hidden": sorted(names[0] & names[1])} if names[0] else None
 
 
 def _elsewhere() -> int:
@@ -134,6 +161,9 @@ def _tell(facts: dict[str, Any]) -> None:
         lines.append(("playbook", f"{facts['bullets']} bullets, counting {ledger['counting']}"))
         windows = ", ".join(f"{count} {state}" for state, count in sorted(facts["windows"].items()))
         lines.append(("windows", windows or "none"))
+    if user := facts["user"]:
+        hidden = f"; {', '.join(user['hidden'])} not told: the project's name means another" if user["hidden"] else ""
+        lines.append(("yours", f"{user['bullets']} bullets of your own beside it{hidden}"))
     lines.append(("spool", f"{spool['pending']} pending, {spool['waiting']} waiting for their session's end"))
     if spool["elsewhere"]:
         lines.append(("", f"{spool['elsewhere']} in your own state folder, of projects that could not be written"))
