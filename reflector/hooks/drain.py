@@ -269,7 +269,7 @@ def _take_delivery(road: Road, delivery: Delivery, done: Drained) -> None:
     try:
         taken = road.take(source)
     except (OSError, ValueError) as error:
-        if _says_nothing(delivery, source.path):
+        if _says_nothing(road, delivery, source.path):
             spool.settle(delivery)
             done.empty += 1
             return
@@ -285,16 +285,24 @@ def _take_delivery(road: Road, delivery: Delivery, done: Drained) -> None:
     spool.settle(delivery)
 
 
-def _says_nothing(delivery: Delivery, transcript: Path) -> bool:
+def _says_nothing(road: Road, delivery: Delivery, transcript: Path) -> bool:
     """True where there never was anything to take in, so that nothing is lost.
 
     An empty transcript says nothing. A missing one may have been lost or moved, so its delivery is kept with the
-    error; but the end of a client's own summariser run is reported with a transcript that never exists.
+    error. But two never exist: that of a client's own summariser run, and that of a session which was opened and
+    left without a word. Of the latter nothing but start and end is heard; a turn would have left its Stop.
     """
     try:
         return transcript.stat().st_size == 0 and not delivery.transcript_bytes
     except FileNotFoundError:
-        return delivery.event == "SubagentStop" and delivery.transcript_bytes is None
+        if delivery.transcript_bytes is not None:
+            return False
+        if delivery.event == "SubagentStop":
+            return True
+        session_id = safe_id(delivery.session_id)
+        if session_id is None or delivery.event != "SessionEnd":
+            return False
+        return not spool.has_stop(delivery) and not road.ledger.windows(session_id)
     except OSError:
         return False
 

@@ -185,6 +185,11 @@ def settle(delivery: Delivery) -> None:
             settle(stop)
 
 
+def has_stop(delivery: Delivery) -> bool:
+    """Whether a turn of a pending delivery's session ended, of which no window was taken in yet."""
+    return (delivery.path.parent / "waiting" / fast.file_name(delivery.session_id or "")).exists()
+
+
 def fail(delivery: Delivery, error: BaseException | str) -> Path:
     """Set a delivery aside with the reason it could not be taken in; returns where it lies now."""
     pulled = _pulled(delivery)

@@ -50,7 +50,8 @@ def hostile(agent: Agent, tmp_path: Path) -> Agent:
     missing = str(tmp_path / "gone \x1b[31m\u202e.jsonl")
     agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path), reason=HOSTILE)
     agent.hook("SessionEnd", session_id=f"s {HOSTILE}", transcript_path=str(other), prompt_id="p")
-    agent.hook("SessionEnd", session_id="s-3", transcript_path=missing, prompt_id="p")
+    for event in ("Stop", "SessionEnd"):
+        agent.hook(event, session_id="s-3", transcript_path=missing, prompt_id="p")
     told = agent.call("drain", code=1)
     assert "gone" in told.err
     assert not OBEYED.search(told.out + told.err)

@@ -252,10 +252,35 @@ def test_a_session_whose_transcript_is_missing_stays_with_its_error(agent: Agent
     kept = Session().cites("pat-001").write(tmp_path / "1.jsonl")
     agent.hook("SessionEnd", session_id="s-1", transcript_path=str(kept))
     kept.unlink()
-    agent.hook("SessionEnd", session_id="s-2", transcript_path=str(tmp_path / "2.jsonl"))
+    for event in ("Stop", "SessionEnd"):  # something was said, wherever it is
+        agent.hook(event, session_id="s-2", transcript_path=str(tmp_path / "2.jsonl"))
     told = agent.call("drain", code=1).err
     assert f"{kept}: No such file or directory; kept in the spool, try again with: reflector drain" in told
     assert len(agent.json("status", code=1)["spool"]["failed"]) == 2
+
+
+def _opened_and_left(agent: Agent, **more: str) -> None:
+    """What Claude Code 2.1.329 hands over when it is quit at once: a transcript that it never writes."""
+    path = agent.home / ".claude/projects/-home-ada-shop/d41aab57-908c-4dea-8826-6bc3d5f161e6.jsonl"
+    session = {"session_id": path.stem, "transcript_path": str(path), "cwd": str(agent.project)}
+    agent.hook("SessionStart", **session, source="startup", model="claude-sonnet-4-6")
+    agent.hook("SessionEnd", **session, reason="prompt_input_exit", **more)
+
+
+@pytest.mark.parametrize("more", [{}, {"prompt_id": "fc5ce539-3185-4901-b7ff-69dc5b042324"}])
+def test_a_session_that_was_opened_and_left_without_a_word_is_no_failure(agent: Agent, more: dict[str, str]) -> None:
+    _opened_and_left(agent, **more)
+    agent.call("drain")
+    assert agent.deliveries() == []
+    agent.call("status")
+
+
+def test_the_end_of_a_session_that_was_heard_of_needs_its_transcript(agent: Agent, tmp_path: Path) -> None:
+    said = Session("d41aab57-908c-4dea-8826-6bc3d5f161e6").cites("pat-001").write(tmp_path / "moved.jsonl")
+    agent.hook("PreCompact", session_id="d41aab57-908c-4dea-8826-6bc3d5f161e6", transcript_path=str(said))
+    agent.call("drain")
+    _opened_and_left(agent)
+    assert "No such file" in agent.call("drain", code=1).err
 
 
 def test_the_end_of_a_summariser_whose_transcript_never_exists_is_no_failure(agent: Agent, tmp_path: Path) -> None:

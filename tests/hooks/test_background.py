@@ -54,7 +54,10 @@ def test_it_takes_the_spool_in_without_the_command_line(project: Project, tmp_pa
 
 
 def test_a_delivery_that_cannot_be_taken_in_is_kept_and_the_exit_code_tells(project: Project, tmp_path: Path) -> None:
-    deliver(project, tmp_path / "missing.jsonl")
+    transcript = tmp_path / "missing.jsonl"
+    transcript.write_text(json.dumps(RECORD) + "\n")
+    deliver(project, transcript)
+    transcript.unlink()
     assert background(project) == (1, "")
     assert counts(project.spool).failed == 1
 
