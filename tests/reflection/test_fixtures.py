@@ -1,0 +1,175 @@
+"""Recorded answers: what a request's key depends on, and what a file of answers may look like."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.config import Config, ConfigError
+from reflector.playbook.bullet import Bullet
+from reflector.reflection.backends import backend_of
+from reflector.reflection.backends.anthropic.backend import AnthropicBackend
+from reflector.reflection.backends.fixtures import FixturesBackend, Recording, request_sha256
+from reflector.reflection.protocol import BackendError, Request
+from reflector.transcripts.message import Message, ToolCall, ToolResult
+from tests.reflection.api import Api, Hurried, answer, error, sound
+
+TURNS = (
+    Message(1, "u1", "user", "human", "", "t", "Fix it\r\nplease", ""),
+    Message(
+        2, "u2", "assistant", "model", "", "t", "As [pat-001] says.", "hm", (ToolCall("c", "Bash", {"command": "ls"}),)
+    ),
+    Message(3, "u3", "user", "tool", "", "t", "", "", (), (ToolResult("c", "a.py", False),)),
+)
+REQUEST = Request("s-1", (Bullet("pat-001", "pat", "Test first.", 3, 1),), ("pat-001",), lambda: TURNS)
+
+
+def said_of(*turns: Message) -> Request:
+    return replace(REQUEST, messages=lambda: turns)
+
+
+def test_a_key_knows_the_session_and_the_advice() -> None:
+    other = [
+        replace(REQUEST, cited=()),
+        replace(REQUEST, playbook=()),
+        replace(REQUEST, playbook=(Bullet("pat-001", "pat", "Test last.", 3, 1),)),
+        replace(REQUEST, playbook=(Bullet("pat-001", "mis", "Test first.", 3, 1),)),
+        said_of(*TURNS[:2]),
+        said_of(TURNS[1], TURNS[0], TURNS[2]),
+        said_of(TURNS[0]._replace(text="Mend it"), *TURNS[1:]),
+        said_of(*TURNS[:2], TURNS[2]._replace(results=(ToolResult("c", "a.py", True),))),
+        said_of(TURNS[0], TURNS[1]._replace(calls=(ToolCall("c", "Bash", {"command": "rm"}),)), TURNS[2]),
+    ]
+    keys = [request_sha256(request) for request in (REQUEST, *other)]
+    assert len(set(keys)) == len(keys)
+    assert request_sha256(REQUEST, 2) not in keys
+
+
+def test_a_key_knows_nothing_of_counters_ids_times_and_line_ends() -> None:
+    same = [
+        replace(REQUEST, session_id="s-2", allowance=5, plan={"parts": 2}),
+        replace(REQUEST, playbook=(Bullet("pat-001", "pat", "Test first.", 30, 10),)),
+        said_of(TURNS[0]._replace(text="Fix it\nplease", key=9, uuid="x", timestamp="z"), *TURNS[1:]),
+        said_of(TURNS[0], TURNS[1]._replace(thinking=""), TURNS[2]),
+    ]
+    assert {request_sha256(request) for request in same} == {request_sha256(REQUEST)}
+
+
+def test_a_key_is_the_same_on_every_machine() -> None:
+    # Changing it makes every recorded file worthless.
+    assert request_sha256(REQUEST) == "fa82cecb0583421f6e8c3cf4904be7d62e96f34c34b73b870cf6fbe1ac48532e"
+
+
+def written(path: Path, *lines: str, end: str = "\n") -> FixturesBackend:
+    path.write_bytes("".join(line + end for line in lines).encode())
+    return FixturesBackend(path)
+
+
+def line(completion: str, request: Request = REQUEST, part: int = 1, **more: int) -> str:
+    fixture = {"prompt_hash": request_sha256(request, part), "completion": completion, **more}
+    return json.dumps(fixture, ensure_ascii=False)
+
+
+def test_the_last_of_two_answers_to_one_question_counts(tmp_path: Path) -> None:
+    fixtures = written(tmp_path / "f.jsonl", line("first"), line("other", replace(REQUEST, cited=())), line("last"))
+    given = fixtures.answer(REQUEST)
+    assert given.text == "last"
+    assert given.prompt_sha256 == request_sha256(REQUEST)
+    assert given.model == f"fixtures:{request_sha256(REQUEST)[:12]}"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", "\n  \n"])
+def test_line_ends_and_blank_lines_do_not_matter(tmp_path: Path, end: str) -> None:
+    assert written(tmp_path / "f.jsonl", line("x"), line("Grüße"), end=end).answer(REQUEST).text == "Grüße"
+
+
+def test_a_byte_order_mark_is_no_part_of_a_line(tmp_path: Path) -> None:
+    assert written(tmp_path / "f.jsonl", "\ufeff" + line("x")).answer(REQUEST).text == "x"
+
+
+@given(st.text())
+def test_any_text_is_read_back(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    text = text.encode("utf-8", "replace").decode()
+    path = tmp_path_factory.mktemp("f") / "f.jsonl"
+    assert written(path, line(text), line("other", replace(REQUEST, cited=()))).answer(REQUEST).text == text
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *("{", "[]", "7", "null", '"x"', "{}", "[" * 99_999),
+        *('{"prompt_hash": "a"}', '{"prompt_hash": 1, "completion": "x"}', '{"prompt_hash": "a", "completion": null}'),
+    ],
+    ids=lambda bad: bad[:30],
+)
+def test_a_line_that_is_no_fixture_is_named(tmp_path: Path, bad: str) -> None:
+    fixtures = written(tmp_path / "f.jsonl", line("x"), "", bad)
+    with pytest.raises(BackendError, match=r"f\.jsonl, line 3: is no fixture") as failed:
+        fixtures.answer(REQUEST)
+    assert failed.value.stage == "fixtures"
+
+
+@pytest.mark.parametrize("what", ["missing", "a folder", "not UTF-8"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "f.jsonl"
+    if what == "a folder":
+        path.mkdir()
+    elif what == "not UTF-8":
+        path.write_bytes(b"\xff\n")
+    with pytest.raises(BackendError, match=r"the fixtures .*f\.jsonl cannot be read"):
+        FixturesBackend(path).answer(REQUEST)
+
+
+def test_a_question_without_an_answer_says_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(
+        BackendError, match=r"has no answer for this request \([0-9a-f]{12}…\); record one with --record"
+    ):
+        written(tmp_path / "f.jsonl").answer(REQUEST)
+
+
+def test_parts_are_read_by_their_number(tmp_path: Path) -> None:
+    fixtures = written(tmp_path / "f.jsonl", line("one", part=1, parts=2), line("two", part=2, parts=2))
+    assert [(fixtures.answer(REQUEST, part).text, fixtures.answer(REQUEST, part).parts) for part in (1, 2)] == [
+        ("one", 2),
+        ("two", 2),
+    ]
+
+
+@pytest.mark.parametrize("name", ["", "  ", "~nobody-of-that-name/f.jsonl"])
+def test_a_path_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="fixtures"):
+        backend_of(Config(backend="fixtures", fixtures=name))
+
+
+def test_a_relative_path_is_one_of_the_project(tmp_path: Path) -> None:
+    assert backend_of(Config(backend="fixtures", fixtures=" f.jsonl "), tmp_path) == FixturesBackend(
+        tmp_path / "f.jsonl"
+    )
+
+
+def test_a_models_answers_are_recorded_without_secrets_and_replayed_as_they_were_given(
+    api: Api, hurried: Hurried, tmp_path: Path
+) -> None:
+    secret = "ghp_" + "Ab3" * 12
+    api.does = [sound(answer(("pat-001", "helpful"), analysis=f"token={secret} \u2028 ok"))]
+    path = tmp_path / "f.jsonl"
+    path.write_text(line("an older answer") + "\n")
+    recording = Recording(AnthropicBackend(api.settings(), pacing=hurried.pacing), path)
+    assert (recording.name, recording.is_model) == ("anthropic", True)
+    given = recording.answer(REQUEST)
+    assert secret not in path.read_text() + given.text
+    assert FixturesBackend(path).answer(REQUEST).text == given.text
+    assert json.loads(given.text)["bullet_tags"][0]["tag"] == "helpful"
+
+
+def test_a_failure_is_not_recorded(api: Api, hurried: Hurried, tmp_path: Path) -> None:
+    api.else_ = error(401)
+    recording = Recording(AnthropicBackend(api.settings(), pacing=hurried.pacing), tmp_path / "f.jsonl")
+    with pytest.raises(BackendError):
+        recording.answer(REQUEST)
+    assert not (tmp_path / "f.jsonl").exists()
