@@ -14,7 +14,7 @@ from typing import Protocol
 
 from reflector.transcripts import citing, claude_code
 from reflector.transcripts.message import Message, Tally
-from reflector.transcripts.records import parse_line, read_lines
+from reflector.transcripts.records import LINE_LIMIT, parse_line, read_lines
 from reflector.transcripts.scan import Scan
 from reflector.transcripts.scan import scan as scan_claude_code
 from reflector.transcripts.source import UnknownTranscript, is_claude_code, open_file
@@ -98,11 +98,12 @@ def reader_for(path: str | PathLike[str]) -> Reader:
                     return reader
             if tally.lines >= _SNIFF_LINES:
                 break
-        # A document over many lines, or one line above the limit.
-        if (is_document or tally.oversized) and head.lstrip(b" \t\r\n\xef\xbb\xbf").startswith(b"{"):
+        # A document over many lines, or on one above the limit.
+        is_document = is_document or tally.oversized > 0 or tally.unfinished_bytes > LINE_LIMIT
+        if is_document and head.lstrip(b" \t\r\n\xef\xbb\xbf").startswith(b"{"):
             from reflector.transcripts.others import reader_of_document
 
-            file.seek(0)
+            file.raw.seek(0)
             if document := reader_of_document(file.raw, name):
                 return document
     raise UnknownTranscript(_refusal(name, head, tally))

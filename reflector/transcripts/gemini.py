@@ -30,6 +30,7 @@ _REFUSED = re.compile(
 )
 _EXIT = re.compile(r"^Exit Code: (\d{1,9})\s*$", re.MULTILINE)
 _EXIT_SPAN = 2000
+_FOOTER = re.compile(r"(?:\n(?:Exit Code|Signal|Background PIDs|Process Group PGID): [^\n]{0,200}){1,4}\s*\Z")
 
 
 class _Chat(Conversation):
@@ -121,6 +122,9 @@ def _result(call: dict[str, Any], uuid: str, place: Place) -> Message:
     is_shell = call.get("name") in ("run_shell_command", "shell")
     # Of a command the code stands behind its output, which may print the same words.
     codes = _EXIT.findall(text[-_EXIT_SPAN:]) if is_shell else []
+    if is_shell:
+        text = text[:-_EXIT_SPAN] + _FOOTER.sub("", text[-_EXIT_SPAN:])
+        text = text.removeprefix("Output: ")
     result = building.result(
         call.get("id"), text, is_error=call.get("status") != "success", exit_code=int(codes[-1]) if codes else None
     )

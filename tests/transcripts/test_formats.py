@@ -1,0 +1,283 @@
+"""What holds for the transcripts of every agent."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reflector.transcripts import bounds
+from reflector.transcripts.citations import citations_of
+from reflector.transcripts.formats import reader_for
+from reflector.transcripts.load import load_transcript
+from reflector.transcripts.message import Message
+from reflector.transcripts.others import FORMATS
+from reflector.transcripts.reading import DOCUMENT_LIMIT
+from reflector.transcripts.records import LINE_LIMIT
+from reflector.transcripts.source import UnknownTranscript, is_claude_code
+from tests.transcripts.agents import EVERY, SESSION, Session
+from tests.transcripts.records import assistant, line, user, write
+
+every_agent = pytest.mark.parametrize("begin", EVERY.values(), ids=EVERY.keys())
+
+
+def messages(path: Path, limit: int | None = None) -> list[Message]:
+    return list(reader_for(path).read_messages(path, limit=limit))
+
+
+def written(session: Session, folder: Path) -> Path:
+    return session.write(folder / session.file_name)
+
+
+def work(session: Session) -> Session:
+    session.cites("pat-001", None)
+    session.runs("pytest -q", "1 failed, 3 passed", 1)
+    session.model("I fix that.")
+    session.runs("pytest -q", "4 passed")
+    return session.person("Perfect, that works. Thanks!")
+
+
+@every_agent
+def test_what_people_the_model_and_tools_said_is_told_apart(begin: Callable[..., Session], tmp_path: Path) -> None:
+    session = work(begin())
+    found = [message for message in messages(written(session, tmp_path)) if message.origin != "injected"]
+    assert [message.text for message in found if message.origin == "human"] == [
+        "The total is wrong when a coupon is applied. Please fix it.",
+        "Perfect, that works. Thanks!",
+    ]
+    assert [message.text for message in found if message.origin == "model" and message.text] == [
+        "As [pat-001] says, I change how the cart adds up its total.",
+        "I fix that.",
+    ]
+    calls = [call for message in found for call in message.calls]
+    assert [(call.name, call.input["command"]) for call in calls] == [("Bash", "pytest -q")] * 2
+    results = [result for message in found for result in message.results]
+    assert [result.call_id for result in results] == [call.id for call in calls]
+    assert [result.is_error for result in results] == [True, False]
+    assert "1 failed" in results[0].text
+    assert "4 passed" in results[1].text
+    assert {message.role for message in found if message.results} == {"user"}
+    assert [name for message in found for name in citations_of(message)] == ["pat-001"]
+
+
+@every_agent
+def test_a_scan_sees_the_messages_that_are_read(begin: Callable[..., Session], tmp_path: Path) -> None:
+    path = written(work(begin()), tmp_path)
+    reader = reader_for(path)
+    found = reader.scan(path)
+    read = messages(path)
+    assert list(found.keys) == [message.key for message in read]
+    assert len(set(found.keys)) == len(found.keys)
+    (cited,) = reader.messages_at(path, found.cited)
+    assert citations_of(cited) == ["pat-001"]
+    assert (reader.agent, found.bytes) == (begin().agent, path.stat().st_size)
+    assert found.session_id.removeprefix("ses_") == SESSION
+    assert (found.first_uuid, found.last_uuid) == (read[0].uuid, read[-1].uuid)
+    assert "2026-0" in found.started_at <= found.ended_at
+    assert found.tally.unknown_types == {}
+
+
+@every_agent
+def test_a_file_that_grows_keeps_the_keys_it_had(begin: Callable[..., Session], tmp_path: Path) -> None:
+    session = begin().cites("pat-001")
+    path = written(session, tmp_path)
+    before = [message.key for message in messages(path)]
+    work(session).write(path)
+    after = [message.key for message in messages(path)]
+    assert after[: len(before)] == before
+    assert len(set(after)) == len(after) == len(before) + 8
+    assert [message.key for message in messages(path)] == after
+
+
+@every_agent
+def test_a_line_that_is_still_being_written_is_left(begin: Callable[..., Session], tmp_path: Path) -> None:
+    session = begin().cites("pat-001")
+    path = written(session, tmp_path)
+    whole = path.read_bytes()
+    if session.is_document:
+        path.write_bytes(whole[:-30])
+        with pytest.raises(UnknownTranscript, match=r"no whole JSON document.*try again later"):
+            reader_for(path)
+        return
+    full = [message.key for message in messages(path)]
+    path.write_bytes(whole[:-20])
+    found = reader_for(path).scan(path)
+    assert list(found.keys) == full[: len(found.keys)]
+    assert found.tally.unfinished_bytes > 0
+
+
+@every_agent
+def test_a_limit_cuts_lines_and_leaves_documents_whole(begin: Callable[..., Session], tmp_path: Path) -> None:
+    session = begin().cites("pat-001")
+    path = written(session, tmp_path)
+    limit, before = path.stat().st_size, len(messages(path))
+    session.person("One more thing.").write(path)
+    found = reader_for(path).scan(path, limit)
+    assert len(found.keys) == before + session.is_document
+    assert found.bytes == (path.stat().st_size if session.is_document else limit)
+
+
+@every_agent
+def test_neither_name_nor_place_of_a_file_decides(begin: Callable[..., Session], tmp_path: Path) -> None:
+    path = begin().cites("pat-001").write(tmp_path / ".claude" / "projects" / "x" / "rollout-1.txt")
+    assert reader_for(path).agent == begin().agent
+
+
+@every_agent
+def test_each_record_belongs_to_one_agent(begin: Callable[..., Session]) -> None:
+    session = work(begin())
+    records = [json.loads(session.content())] if session.is_document else session.records
+    for record in records:
+        assert not is_claude_code(record)
+        assert {format.agent for format in FORMATS if format.recognises(record)} <= {session.agent}
+    assert any(format.recognises(record) for record in records for format in FORMATS)
+
+
+def test_claude_codes_records_belong_to_no_other_agent() -> None:
+    for record in (user(1, "Hello."), assistant(2, "Hello.")):
+        assert not any(format.recognises(record) for format in FORMATS)
+
+
+@every_agent
+def test_the_classic_list_is_what_was_said(begin: Callable[..., Session], tmp_path: Path) -> None:
+    said = load_transcript(written(work(begin()), tmp_path))
+    assert [entry["role"] for entry in said] == ["user", "assistant", "assistant", "user"]
+    assert said[0]["content"].startswith("The total is wrong")
+
+
+@every_agent
+def test_texts_are_bounded_and_citations_behind_a_long_text_are_found(
+    begin: Callable[..., Session], tmp_path: Path
+) -> None:
+    session = begin()
+    session.person("word " * 100_000).model("word " * 100_000 + "as [pat-001] says")
+    session.runs("make", "x" * 1_000_000 + "\nerror: at the end", 2)
+    found = messages(written(session, tmp_path))
+    assert [name for message in found for name in citations_of(message)] == ["pat-001"]
+    slack = 64
+    for message in found:
+        assert len(message.text) <= (bounds.MODEL_TEXT if message.role == "assistant" else bounds.HUMAN_TEXT) + slack
+        for result in message.results:
+            assert len(result.text) <= bounds.RESULT_TEXT + slack
+            assert "error: at the end" in result.text
+
+
+def _anything() -> st.SearchStrategy[Any]:
+    leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
+    return st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner))
+
+
+@every_agent
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_no_value_at_any_place_of_a_record_is_an_error(
+    begin: Callable[..., Session], tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    session = work(begin())
+    document = json.loads(session.content()) if session.is_document else json.loads(json.dumps(session.records))
+    chooser = random.Random(data.draw(st.integers(0, 2**32)))
+    for _ in range(data.draw(st.integers(1, 6))):
+        _replace_one(document, chooser, data.draw(_anything()))
+    path = tmp_path_factory.mktemp("odd") / session.file_name
+    path.write_bytes(json.dumps(document).encode() if session.is_document else b"".join(map(line, document)))
+    try:
+        reader = reader_for(path)
+    except UnknownTranscript:
+        return
+    found = reader.scan(path)
+    assert list(found.keys) == [message.key for message in reader.read_messages(path)]
+    list(reader.messages_at(path, found.cited))
+
+
+def _replace_one(value: Any, chooser: random.Random, new: Any) -> None:
+    """Put `new` at some place of a JSON value, however deep."""
+    while True:
+        places = list(value) if isinstance(value, dict) else list(range(len(value)))
+        if not places:
+            return
+        place = chooser.choice(places)
+        if isinstance(value[place], (dict, list)) and value[place] and chooser.random() < 0.85:
+            value = value[place]
+            continue
+        value[place] = new
+        return
+
+
+@every_agent
+def test_lines_that_are_no_records_are_passed_over(begin: Callable[..., Session], tmp_path: Path) -> None:
+    session = begin().cites("pat-001")
+    if session.is_document:
+        return
+    path = written(session, tmp_path)
+    expected = [message.key for message in messages(path)]
+    odd = b'[1]\n"text"\n{broken\n\x00\xff\xfe\n' + b"[" * 50_000 + b"\n" + b'{"a":' * 50_000 + b"\n{}\n"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(odd + lines[0] + odd + b"".join(lines[1:]) + odd)
+    found = reader_for(path).scan(path)
+    assert list(found.keys) == expected
+    assert found.tally.malformed > 0
+
+
+# What no format recognises
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty"),
+        (b'{"timestamp":"t","type":"resp', "bytes of an unfinished line"),
+        (b"just words\n" * 10, "no line of its first 10 holds a JSON object; looked for .*Codex CLI.*Gemini CLI"),
+        (b'{"type":"mystery"}\n' * 3, "none of its first 3 records is one; looked for records of Claude Code, Codex"),
+        (b'{\n  "a": 1\n}\n', "not a transcript"),
+        (b"SQLite format 3\0" + bytes(200), "is a database; for OpenCode's, .*opencode export"),
+        (b"\x28\xb5\x2f\xfd" + bytes(200), "is compressed; .*zstd -d"),
+        (b"\x7fELF\x02\x01\n\x00" * 100, "not a transcript"),
+        (b"{" * 100_000 + b"\n", "no whole JSON document"),
+    ],
+)
+def test_what_is_no_transcript_is_refused_by_name(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(UnknownTranscript, match=said) as refused:
+        reader_for(path)
+    assert str(path) in str(refused.value)
+
+
+def test_a_folder_a_pipe_and_a_missing_file_are_no_transcripts(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UnknownTranscript, match="not a regular file"):
+        reader_for(tmp_path / "pipe")
+    with pytest.raises(IsADirectoryError):
+        reader_for(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        reader_for(tmp_path / "none.jsonl")
+
+
+def test_a_document_that_is_too_big_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "big.json"
+    with path.open("wb") as file:
+        file.write(b'{\n "messages": [\n')
+        file.truncate(DOCUMENT_LIMIT + 1)
+    with pytest.raises(UnknownTranscript, match="at most 128 MB are read"):
+        reader_for(path)
+
+
+def test_a_document_on_one_line_above_the_lines_limit_is_read(tmp_path: Path) -> None:
+    session = EVERY["opencode"]().cites("pat-001").runs("cat big", "x" * LINE_LIMIT)
+    path = tmp_path / "export.json"
+    path.write_bytes(json.dumps(json.loads(session.content())).encode())
+    assert path.stat().st_size > LINE_LIMIT
+    assert [name for message in messages(path) for name in citations_of(message)] == ["pat-001"]
+
+
+def test_claude_code_is_read_by_its_own_reader(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.jsonl", [user(1, "Fix it."), assistant(2, "As [pat-001] says.")])
+    assert reader_for(path).agent == "claude-code"
+    assert [message.text for message in messages(path)] == ["Fix it.", "As [pat-001] says."]
