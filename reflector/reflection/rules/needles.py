@@ -19,6 +19,7 @@ try:  # the standard library's own reader of patterns; without it every pattern 
 except ImportError:
     _op = _parser = None
 
+_GRAM = 4
 #: As many strings as a part of a pattern may stand for; one that stands for more may be anything.
 _MOST = 48
 #: Characters that a pattern regardless of case matches with others than those that `str.lower` makes equal.
@@ -35,53 +36,53 @@ _EMPTY: _Strings = frozenset({""})
 class Needles:
     """The strings of one pattern, one of which stands in every text that it matches; perhaps none are known."""
 
-    __slots__ = ("_ascii", "_fold", "_known", "_whole")
+    __slots__ = ("_fold", "_known", "_long", "_short")
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
         self._fold = bool(flags & re.IGNORECASE)
         found = _needed(pattern, flags, fold=self._fold)
         self._known = bool(found)
-        self._whole = _grouped(found or ())
-        #: Most texts are ASCII, and half of the strings are in other languages.
-        self._ascii = _grouped(string for string in found or () if string.isascii())
+        self._short = tuple(sorted(string for string in found or () if len(string) < _GRAM))
+        #: By their first letters, which are looked up in all that the text has.
+        self._long: dict[str, list[str]] = {}
+        for string in sorted(found or ()):
+            if len(string) >= _GRAM:
+                self._long.setdefault(string[:_GRAM], []).append(string)
 
     def missing(self, text: str) -> bool:
         """True where the pattern cannot match in `text`."""
         if not self._known:
             return False
-        plain = text.isascii()
         if self._fold:
-            if not plain and _is_odd(text):
+            if not text.isascii() and _is_odd(text):
                 return False
             text = _lower(text)
-        for start, strings in self._ascii if plain else self._whole:
-            if start in text:
-                if not strings:
-                    return False
-                for string in strings:
-                    if string in text:
-                        return False
-        return True
+        for string in self._short:
+            if string in text:
+                return False
+        grams = _grams(text)
+        if grams.isdisjoint(self._long):
+            return True
+        return not any(string in text for start, strings in self._long.items() if start in grams for string in strings)
 
 
-#: Many patterns are asked about the same text.
+#: A hundred patterns are asked about the same text, or about the same few clauses in turn.
 _lower = lru_cache(maxsize=32)(str.lower)
+
+
+@lru_cache(maxsize=32)
+def _grams(text: str) -> frozenset[str]:
+    """Each four letters that stand side by side.
+
+    To look all of a pattern's beginnings up in these takes 1 µs, to look for each of them in a text of a thousand
+    letters took 30 µs.
+    """
+    return frozenset([text[at : at + _GRAM] for at in range(len(text) - _GRAM + 1)])
 
 
 @lru_cache(maxsize=32)
 def _is_odd(text: str) -> bool:
     return _IS_ODD.search(text) is not None
-
-
-def _grouped(strings: Iterable[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """(how they begin, the strings) for those that begin alike, (the string, none) for each other one.
-
-    Less than half as many looks: "does not", "doesn't" and "doesnt" are all missing where "does" is.
-    """
-    groups: dict[str, list[str]] = {}
-    for string in sorted(strings):
-        groups.setdefault(string[:4], []).append(string)
-    return tuple((start, tuple(group)) if len(group) > 1 else (group[0], ()) for start, group in groups.items())
 
 
 def _needed(pattern: str, flags: int, *, fold: bool) -> _Strings | None:
