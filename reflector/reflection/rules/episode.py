@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from reflector.playbook.bullet import Bullet
@@ -226,6 +227,7 @@ class Episode:
         return sum(1 for file in self.files if file in words or not content_words(file.split(".")[0]).isdisjoint(words))
 
 
+@lru_cache(maxsize=512)
 def aim_of(advice: str) -> Aim:
     """What a piece of advice asks for: the first verb outside its occasion."""
     core = _OCCASION.sub(" ", advice)
