@@ -1,0 +1,49 @@
+"""Advice that proved itself in one project, given to every project of the user.
+
+Invariant: the text moves and the evidence stays. The new bullet starts without counts, since no session that it is
+told in has judged it yet; its event tells where it comes from and what was counted there. Promoting is safe to
+repeat: the user's bullet with this very text is taken for the one that an interrupted promotion added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reflector.curation.bullets import BulletRefused, add_bullet
+from reflector.ledger import event as ev
+from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.store import BulletRow, Ledger
+from reflector.playbook.names import USER_FIRST
+
+#: Why a promoted bullet was removed from its project.
+PROMOTED = "promoted"
+
+
+@dataclass(frozen=True, slots=True)
+class Promoted:
+    """The name in the user's playbook, and whether this promotion gave it out."""
+
+    name: str
+    added: bool
+
+
+def promote(row: BulletRow, project: Ledger, users: Ledger, *, home: str, keep: bool = False) -> Promoted:
+    """Add a project's bullet to the user's playbook and, unless `keep`, retire it in the project, into the new name.
+
+    `home` names the project in the origin of the new bullet. Both playbooks' locks must be held.
+    Raises BulletRefused for a bullet that was removed, LedgerError.
+    """
+    if row.status != "live":
+        into = f" into {row.removed_into}" if row.removed_into else ""
+        raise BulletRefused(f"{row.name} was removed ({row.reason}{into}); only a live bullet can be promoted")
+    same = next((one.name for one in users.rows() if one.status == "live" and one.text == row.text), None)
+    name = same
+    if name is None:
+        origin = f"promoted from {row.name} of {home} (helpful={row.helpful} harmful={row.harmful})"
+        name = add_bullet(users, row.section, row.text, origin=origin, first=USER_FIRST).name
+    if not keep:
+        data = {"name": row.name, "reason": PROMOTED, "into": name}
+        project.append(
+            [NewEvent(ev.BULLET_REMOVED, identity(ev.BULLET_REMOVED, row.name, PROMOTED), data, actor="human")]
+        )
+    return Promoted(name, same is None)
