@@ -26,7 +26,7 @@ sys.exit(f"imported: {found}" if found else code)
 
 def rows(quick: bool) -> list[Row]:
     """Help, version, and questions to a small ledger whose schema is current."""
-    pairs = 7 if quick else 25
+    pairs = 5 if quick else 25
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         project = folder / "project"

@@ -61,9 +61,9 @@ def rows(quick: bool, *, big: bool = False) -> list[Row]:
         folder = Path(name)
         session = folder / "50.jsonl"
         write_transcript(session, 50 * _MB)
-        found = [*_citations(session, 7 if quick else 25), *_reading(session, 5 if quick else 11)]
+        found = [*_citations(session, 5 if quick else 25), *_reading(session, 3 if quick else 11)]
         ends = _Ends(folder)
-        found += ends.rows([1, 50] if quick else [1, 50, 500], 5 if quick else 11)
+        found += ends.rows([1, 50] if quick else [1, 50, 500], 3 if quick else 11)
         if big:
             session.unlink()
             found += ends.history(20, 50)
@@ -120,7 +120,7 @@ def _parsing(session: Path) -> Side:
 
 
 class _Ends:
-    """`reflector drain` of one SessionEnd, as a process, in a project that has a playbook and a ledger."""
+    """The drain that a hook starts, of one SessionEnd, in a project that has a playbook and a ledger."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -129,7 +129,7 @@ class _Ends:
             key: value for key, value in os.environ.items() if not key.startswith(("CLAUDE", "PYTHON", "REFLECTOR"))
         }
         self.environ = environ | {"HOME": str(folder), "PYTHONPATH": str(CHECKOUT), "REFLECTOR_NO_SPAWN": "1"}
-        self.drain = [sys.executable, "-m", "reflector", "--project"]
+        self.command = [sys.executable, "-m", "reflector", "--project"]
         #: Of the first playbook a made session cites nothing, of the second all that it cites.
         self.uncited, self.cited = self._template("uncited", 100), self._template("cited", 0)
 
@@ -140,7 +140,7 @@ class _Ends:
         names = [f"pat-{first + n:03d}" for n in range(100)]
         bullets = [Bullet(bullet, "pat", f"Prefer the plain way in case {bullet}", 3, 1) for bullet in names]
         (project / ".claude/playbook.json").write_bytes(dump(bullets, None))
-        self._run([*self.drain, str(project), "drain"])
+        self._run([*self.command, str(project), "drain"])
         return project
 
     def rows(self, sizes: list[int], pairs: int) -> list[Row]:
@@ -193,7 +193,7 @@ class _Ends:
 
     def _end(self, session: Path, template: Path | None = None) -> float:
         self._deliver(session, template or self.uncited)
-        took = timed(lambda: self._run([*self.drain, str(self.project), "drain"]))()
+        took = timed(lambda: self._run([*self.command, str(self.project), "drain", "--background"]))()
         assert not spool.pending_for(self.project)
         return took
 
