@@ -43,7 +43,7 @@ _CHANGING = re.compile(
 
 #: Advice on how work is recorded or told: no test can speak about it.
 _TIDYING = re.compile(
-    r"(?:always |please )?(?:(?:make |do |use |write |create )?(?:a |one |an? \w+ |small |separate |atomic |short )*(?:commits?|branch(?:es)?|pull requests?|prs?|changelogs?|commit messages?|release notes|summar\w+)\b|commit\w*|squash\w*|summari[sz]e|(?:end|finish|close) with (?:a|the) (?:\w+ )?summary)",
+    r"(?:always |please )?(?:(?:make |do |use |write |create )?(?:a |one |an? \w+ |small |separate |atomic |short )*(?:commits?|branch(?:es)?|pull requests?|prs?|changelogs?|commit messages?|release notes|summar\w+)\b|commit\w*|tag\b|tagging|squash\w*|summari[sz]e|(?:end|finish|close) with (?:a|the) (?:\w+ )?summary)",
     re.IGNORECASE,
 )
 _PROSE = re.compile(r"\.(?:md|txt|rst|adoc)$")
@@ -109,6 +109,7 @@ class Episode:
     step_open  the step goes on until the agent speaks again after a call, or a person does
     declined   the agent named the advice to say that it does not apply
     company    how many pieces of advice were cited in the same message
+    others     content words of those that are not this one
     stopped    a person interrupted or refused a call of the cited step
     watching   the topic has ended: only "still", reverts, red CI and reviews of the same files count
     """
@@ -131,6 +132,7 @@ class Episode:
     declined: bool = False
     stopped: bool = False
     company: int = 1
+    others: frozenset[str] = frozenset()
     own_commands: list[str] = field(default_factory=list)
     own_files: list[str] = field(default_factory=list)
     step_open: bool = True
@@ -177,7 +179,7 @@ class Episode:
             return "tidy"
         if "change" in own and not (own & CHECKS and _RUNS_CHECKS.match(self.bullet.text)):
             return "change"
-        if own & {"install", "ship"} and aim_of(self.bullet.text) == "change":
+        if own & {"install", "ship", "run"} and not self.own_verifies and aim_of(self.bullet.text) == "change":
             return "act"
         if own & CHECKS or "review" in own:
             return "check"
@@ -279,15 +281,16 @@ def bears(episode: Episode, stance: Stance, turn: int) -> Bearing:
     if episode.nature == "tidy":
         return "yes" if advice >= 2 else "no"
     if episode.nature == "look":
-        praised = stance.bearing == "approves" and stance.rule != "thanks"
-        return "yes" if advice >= 2 or ((broad or praised) and not episode.changed_after) else "no"
+        if stance.bearing == "approves" and stance.strength == 3 and _PRAISES_FIND.search(stance.quote):
+            return "yes"
+        return "yes" if advice >= 2 or (broad and not episode.changed_after) else "no"
     shared = episode.overlap(stance.about)
     points = stance.rule in _POINTING
     named = stance.words <= 60 and not stance.about.isdisjoint(episode.bullet_words | episode.files)
     if advice >= 2 or named or (points and shared) or not stance.objects:
         return "yes"
     if broad:
-        return "maybe" if remote and not points else "yes"
+        return "maybe" if remote and not points and not _PERSISTS.match(stance.quote) else "yes"
     if advice or shared >= 2 or points or stance.words <= 8 or (stance.foreign and stance.words <= 40):
         return "maybe"
     if episode.nature == "change" and stance.bearing == "symptom" and _ABOUT_CHECKS.search(stance.quote):
@@ -295,6 +298,14 @@ def bears(episode: Episode, stance: Stance, turn: int) -> Bearing:
     return "hint" if episode.nature == "change" and stance.strength == 3 else "no"
 
 
+_PRAISES_FIND = re.compile(
+    r"\b(?:good|great|nice|excellent|amazing) (?:catch|find|call|spot|thinking|detective)", re.IGNORECASE
+)
+#: "no difference", "still red": said of what was done last, whatever else is named.
+_PERSISTS = re.compile(
+    r"(?:(?:no|nope|nah|h+m+|ok|sorry|ugh|well|uh)[,.!]* )*(?:no (?:difference|change|effect|luck)|still\b|same\b|(?:it |that |this )?(?:did ?n[o']?t|does ?n[o']?t) (?:help|fix|change|work)|not fixed|nothing changed)",
+    re.IGNORECASE,
+)
 _YOURS = re.compile(
     r"\b(?:your|you(?:'ve| have)? (?:just )?(?:added|made|introduced|used|put in|wrote|built|did)(?: (?:a|an|the|this|that))?)((?: [\w.-]+){1,3})",
     re.IGNORECASE,

@@ -9,7 +9,7 @@ after it, because these tell a polite correction from the next task.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from zlib import crc32
 
@@ -110,11 +110,11 @@ class EvidenceReader:
             for episode in chain.episodes:
                 episode.step_open = episode.step_open and not episode.own
         for name in names:
-            self._open(chain, name, message, company=len(names))
+            self._open(chain, name, message, names)
         for call in message.calls:
             self._call(chain, call)
 
-    def _open(self, chain: Chain, name: str, message: Message, *, company: int) -> None:
+    def _open(self, chain: Chain, name: str, message: Message, company: Sequence[str]) -> None:
         mine = [episode for episode in chain.episodes if episode.name == name]
         if mine and mine[-1].turn == chain.turn and not mine[-1].watching and mine[-1].step_open:
             return
@@ -124,7 +124,8 @@ class EvidenceReader:
         chain.read_what_was_before()
         text = message.text if message.text.strip() else message.thinking
         episode = opened(name, self._bullets[name], turn=chain.turn, at=chain.at, text=text)
-        episode.company = company
+        episode.company = len(company)
+        episode.others = content_words(" ".join(self._bullets[other].text for other in company if other != name))
         episode.errors_before = frozenset(chain.errors)
         episode.failed_before = frozenset(chain.failing)
         chain.episodes.append(episode)
@@ -303,7 +304,7 @@ class EvidenceReader:
         named = {id(episode): episode.overlap_with_advice(said.about) for episode in chain.episodes}
         for episode in chain.episodes:
             rivals = (named[id(other)] for other in chain.episodes if other.at == episode.at)
-            other = said.objects and not named[id(episode)] and max(rivals) >= 1
+            other = said.objects and named[id(episode)] < max(rivals)
             self._hear(chain, episode, _part_for(episode, said), about_another=other)
 
     def _hear(self, chain: Chain, episode: Episode, stance: Stance, *, about_another: bool) -> None:

@@ -64,17 +64,23 @@ joined by a plus sign mean that both were found in one message.
    An interrupt without a reason says nothing; its sequel does. A refused call with its reason is an objection.
    An objection to something else does not refute advice about running checks. A problem of unclear origin, reported
    right after a change, takes a green away but does not condemn. What is approved after an objection is what the
-   objection made of it: harmful stays, unless the person took it back or had only reported a problem.
+   objection made of it: harmful stays, unless the person took it back or had only reported a problem that the agent then mended in place.
+   Of several pieces of advice cited in one message an objection meets the one it names best and takes the green of
+   the others away. Politeness ("thanks", "great, next …") praises a step only where its words or a green bear it out,
+   "ok" accepts only what was asked, and to have a change committed praises nothing. A change of plans blames nothing.
    A message that praises one part and blames another meets each bullet by the part that names it. Approval does
    not cover a call that was stopped, nor a way that the agent left after it failed. Work that the agent rewrites
    after a person's remark loses its green.
 4. **The agent.** A change that the agent takes back (`git restore`, the inverse edit, "let me revert") is
    harmful. A review that finds faults in it is harmful; faults that were found and then fixed are neutral.
-   A step that failed, after which the agent says that it goes another way, is harmful, and so is one whose error
+   A step that failed, after which the agent says that it goes another way, is harmful unless that way is a detail, and so is one whose error
    came again and whose text the agent then replaced. Advice that is named only to be declined is neutral.
 5. **Results.** The last run of each command decides: green is helpful, also after red; red for good is harmful
    for a change or an act, neutral for advice to run checks. The same error twice is harmful. Failures that the
    agent calls expected or older than the work are not counted, and an expected failure is what a red phase wants.
+   That a change compiles, builds or lints says little about advice on other matters. Of several pieces of advice
+   cited in one message the tests speak for those whose own words the commands, files or lines bear. Tests that are
+   red and name nothing of the step do not condemn it.
    A command that could not be run as written is harmful unless the same kind of command then works without a
    word that the advice named. `is_error` alone decides nothing: text is read, mechanics are skipped.
 6. **Finds.** A looking or checking step after which the agent names the cause is helpful.

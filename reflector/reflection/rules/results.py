@@ -121,7 +121,7 @@ def _untied(episode: Episode, told: Sequence[Seen], passes: Sequence[Seen], *, g
             " ".join([*episode.own_commands, *episode.files, *(f"{s.finding.command} {s.finding.quote}" for s in told)])
         )
         split = {part for word in words for part in content_words(re.sub(r"[^A-Za-z]+", " ", word))}
-        if episode.bullet_words.isdisjoint(words | split):
+        if (episode.bullet_words - episode.others).isdisjoint(words | split):
             return "checks passed and nothing ties them to this advice among others"
     return ""
 

@@ -310,7 +310,8 @@ def _weighed(prose: str, hits: list[tuple[int, Rule]]) -> Stance:
     if good and bad:
         turned = _ADVERSATIVE.search(prose, good[0])
         if good[1].id == "praises-part" and bad[0] > good[0]:
-            return _mixed(prose, f"{good[1].id}+{bad[1].id}", bad[0])
+            cut = turned.start() if turned and turned.start() < bad[0] else bad[0]
+            return _mixed(prose, f"{good[1].id}+{bad[1].id}", cut)
         if turned and _QUESTION.match(prose, turned.end()) and bad[0] > turned.start():
             return _stance(prose, good)
         if bad[0] < good[0] and bad[1].strength <= good[1].strength and good[1].signal == "approves":

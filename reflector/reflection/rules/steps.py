@@ -104,7 +104,7 @@ COMMANDS: tuple[tuple[Kind, str], ...] = (
     ),
     (
         "install",
-        rf"{_NPM} (?:i|install|add|ci|update|upgrade)\b|yarn$|pip3? install|uv (?:sync|add|pip|lock|tool)|poetry (?:install|add|lock|update)|pipenv|conda|cargo (?:add|install|update)|go (?:get|mod)|bundle(?: install| update|$)|gem install|apt(?:-get)?|brew|composer (?:install|require|update)|mix deps|dotnet (?:add|restore)|cabal update|flutter pub|pod install|asdf install|mise install|nvm|volta|rustup",
+        rf"{_NPM} (?:i|install|add|ci|update|upgrade|audit fix)\b|yarn$|pip3? install|uv (?:sync|add|pip|lock|tool)|poetry (?:install|add|lock|update)|pipenv|conda|cargo (?:add|install|update)|go (?:get|mod)|bundle(?: install| update|$)|gem install|apt(?:-get)?|brew|composer (?:install|require|update)|mix deps|dotnet (?:add|restore)|cabal update|flutter pub|pod install|asdf install|mise install|nvm|volta|rustup",
     ),
     (
         "ship",

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from reflector.reflection.rules.episode import Episode, Seen
 from reflector.reflection.rules.results import Judgement as Judgement
 from reflector.reflection.rules.results import failed, interrupted, is_deed, judge_results, left
+from reflector.reflection.rules.stances import Stance
+from reflector.reflection.rules.topics import content_words
 
 _MERE_OK = re.compile(r"(?:ok|okay|k|y|alright|right|sure|correct)\b", re.IGNORECASE)
 #: What the agent does to its own step when it goes another way.
@@ -135,11 +137,26 @@ def _approves(episode: Episode, seen: Seen) -> bool:
         return False  # "ok, now …" begins the next task
     if stance.strength == 1:
         return episode.nature == "talk" and episode.last_of_turn and stance.words <= 12
+    if stance.strength < 3 and stance.bearing == "approves" and not _supported(episode, stance):
+        return False
     if stance.rule == "ship-it":
         return False  # to have a change committed says that it may stay, not that the advice was good
     if stance.bearing == "builds_on":
         return episode.nature == "talk" or episode.overlap_with_advice(stance.about) >= 2
     return True
+
+
+def _supported(episode: Episode, stance: Stance) -> bool:
+    """Whether politeness may be read as praise of this step: "thanks", "great, next …" praise no step by name."""
+    praise = re.split(r"[.!;,\n]", stance.quote, maxsplit=1)[0]  # what follows may be the next task
+    if not content_words(praise).isdisjoint(episode.bullet_words):
+        return True
+    if episode.company > 1 or episode.nature in ("look", "tidy"):
+        return False
+    if episode.nature == "talk":
+        return stance.rule != "thanks" or stance.answers
+    green = any(s.finding.source == "result" and s.finding.sign > 0 and s.finding.strength >= 2 for s in episode.seen)
+    return green or (stance.words <= 12 and stance.rule not in ("thanks", "agent-glad"))
 
 
 def _with_results(episode: Episode, persons: Judgement, results: Judgement | None) -> Judgement:

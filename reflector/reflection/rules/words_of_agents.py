@@ -83,7 +83,7 @@ RULES: tuple[Rule, ...] = (
         "reverts",
         3,
         "the agent takes back what it did",
-        r"(?:\b(?:let me|i'?ll|i will|i need to|i should|i'm going to|going to|need to|i have to|must|better to|best to) (?:just |first |now |immediately |quickly )*(?:revert|undo|roll(?:ing)? back|back out|restore the (?:original|previous|old))\b|\b(?:reverted|reverting|undoing|rolled back|rolling back|backed out|backing out) (?:that|this|the|my|these|it|to)\b|そ?れ?を?(?:元に戻し|リバート)|回滚|撤销(?:刚才|之前|我的)|сделаю откат|откатываю|revierto|je reviens en arrière)",
+        r"(?:\b(?:let me|i'?ll|i will|i need to|i should|i'm going to|going to|need to|i have to|must|better to|best to) (?:just |first |now |immediately |quickly )*(?:revert|undo|roll(?:ing)? back|back out|restore the (?:original|previous|old))\b|\b(?:reverted|reverting|restoring|undoing|rolled back|rolling back|backed out|backing out) (?:that|this|the|my|these|it|to)\b|そ?れ?を?(?:元に戻し|リバート)|回滚|撤销(?:刚才|之前|我的)|сделаю откат|откатываю|revierto|je reviens en arrière)",
         "That made it worse. Let me revert this change.",
         "The revert button is disabled.",
     ),

@@ -32,7 +32,7 @@ ENGLISH: tuple[Rule, ...] = (
         "approves",
         3,
         "praises the result",
-        r"(?:👍|🎉|🙌|💯|🚀|❤|😍|🥳)|(?:nice|great|good|glad|cool|happy) (?:that (?:it|this|you|we|the)|to see|we)\b|(?:(?:oh|ah|ha|wow|ok|okay|yes|yeah|nice|cool|hey)[,.!]* )*\b(?:perfect(?:ly|o)?|excellent|awesome|amazing|brilliant|fantastic|wonderful|beautiful|flawless|stellar|superb"
+        r"(?:👍|🎉|🙌|💯|🚀|❤|😍|🥳)|(?:nice|great|good|glad|cool|happy|awesome|love|amazing) (?:that (?:it(?:'?s)?|this|you|we|the)|to see|we)\b|(?:(?:oh|ah|ha|wow|ok|okay|yes|yeah|nice|cool|hey)[,.!]* )*\b(?:perfect(?:ly|o)?|excellent|awesome|amazing|brilliant|fantastic|wonderful|beautiful|flawless|stellar|superb"
         r"|(?:great|good|nice|fine|solid|fantastic|excellent|incredible) (?:job|work|stuff|fix|one|catch|find|solution|call)"
         r"|well done|love (?:it|this|that|the)|exactly (?:right|what i (?:want|need|mean|had in mind)\w*)|spot on|nailed it"
         r"|you(?:'re| are) (?:a|the) (?:genius|best|legend)|(?:that|this)(?:'s| is) (?:really |very |so |just )*"
