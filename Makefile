@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint types bench wheel-check clean
+.PHONY: help demo test test-slow test-claude lint types bench wheel-check clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -19,10 +19,13 @@ demo: $(STAMP)   ## the whole road on bundled sessions; nothing to configure
 	@$(BIN)/reflector demo
 
 test: $(STAMP)   ## the whole suite, on SQLite and PostgreSQL
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not client"
 
 test-slow: $(STAMP) ## the fault campaigns: kill -9, full disks, long state machines
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest -n 2 -m "slow and not client"
+
+test-claude: $(STAMP) ## the real Claude Code against a stand-in API; installs it from the npm registry
+	$(BIN)/python -m tests.client -n 2
 
 lint: $(STAMP)   ## ruff, formatting and types
 	$(BIN)/ruff check .

@@ -1,0 +1,157 @@
+"""A client in a terminal: prompts, /clear, /compact, exits of each kind, and a kill in the middle of a turn."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+
+from tests.client.client import Client
+from tests.client.messages_api import calls, says, step, told
+from tests.client.test_printed import FIX, FIXED, ON, TAXED
+
+pytestmark = pytest.mark.usefixtures("terminal_is_there")
+
+READY = "❯"
+
+
+def _reasons(client: Client) -> list[str]:
+    return [payload["reason"] for payload in client.payloads("SessionEnd")]
+
+
+def test_a_session_in_a_terminal_ends_with_its_exit(client: Client) -> None:
+    client.api.when(FIX, *FIXED)
+    with client.terminal() as terminal:
+        terminal.see(READY)
+        terminal.type(FIX)
+        terminal.see("The total is right now.")
+        client.wait_for("Stop")
+        terminal.type("/exit")
+        terminal.see("ended with 0")
+    first, *_ = client.api.asked_about(FIX)
+    assert "[pat-001] helpful=0 harmful=0" in told(first)
+    assert _reasons(client) == ["prompt_input_exit"]
+    client.settle()
+    assert client.cited() == [("SessionEnd", "pat-001")]
+    assert client.agent.counters()["pat-001"] == (1, 0)
+    client.check()
+
+
+def test_what_is_cleared_is_a_session_that_ended_and_what_follows_another(client: Client) -> None:
+    client.api.when(FIX, *FIXED)
+    client.api.when(ON, *TAXED)
+    with client.terminal() as terminal:
+        terminal.see(READY)
+        terminal.type(FIX)
+        terminal.see("The total is right now.")
+        client.wait_for("Stop")
+        terminal.type("/clear")
+        client.wait_for("SessionStart", 2)
+        terminal.type(ON)
+        terminal.see("no mocks")
+        client.wait_for("Stop", 2)
+        terminal.press("C-d", "C-d")
+        terminal.see("ended with 0")
+    assert _reasons(client) == ["clear", "prompt_input_exit"]
+    cleared, ended = client.payloads("SessionEnd")
+    assert cleared["session_id"] != ended["session_id"]
+    first, *_ = client.api.asked_about(ON)
+    assert "[pat-001] helpful=" in told(first)
+    client.settle()
+    assert client.cited() == [("SessionEnd", "pat-001"), ("SessionEnd", "mis-001")]
+    client.check()
+
+
+@pytest.mark.parametrize("way", ["/exit", "keys", "window"])
+def test_a_session_that_is_left_without_a_word_is_none(client: Client, way: str) -> None:
+    with client.terminal() as terminal:
+        terminal.see(READY)
+        client.wait_for("SessionStart")
+        if way == "/exit":
+            terminal.type("/exit")
+            terminal.see("ended with 0")
+        elif way == "keys":
+            terminal.press("C-d", "C-d")
+            terminal.see("ended with 0")
+        else:
+            terminal.close()
+    client.wait_for("SessionEnd")
+    assert set(_reasons(client)) <= {"prompt_input_exit", "other"}  # other: also for keys that came very early
+    client.check()
+    assert client.agent.events("session.recorded") == []
+
+
+def test_what_is_cleared_at_once_is_no_session(client: Client) -> None:
+    with client.terminal() as terminal:
+        terminal.see(READY)
+        client.wait_for("SessionStart")
+        terminal.type("/clear")
+        client.wait_for("SessionStart", 2)
+        terminal.press("C-d", "C-d")
+        terminal.see("ended with 0")
+    assert _reasons(client) == ["clear", "prompt_input_exit"]
+    client.check()
+    assert client.cited() == []
+
+
+def test_a_session_that_is_compacted_twice_counts_each_citation_once(client: Client) -> None:
+    client.api.when(FIX, *FIXED)
+    client.api.when(ON, *TAXED)
+    client.api.when("create a detailed summary", step(says("<summary>[pat-001] and [pat-002] were cited.</summary>")))
+    with client.terminal() as terminal:
+        terminal.see(READY)
+        terminal.type(FIX)
+        terminal.see("The total is right now.")
+        client.wait_for("Stop")
+        terminal.type("/compact")
+        client.wait_for("SessionStart", 2)
+        terminal.see("ompacted")
+        terminal.type(ON)
+        terminal.see("no mocks")
+        client.wait_for("Stop", 2)
+        terminal.type("/compact")
+        client.wait_for("SessionStart", 3)
+        terminal.type("/exit")
+        terminal.see("ended with 0")
+    assert [payload["source"] for payload in client.payloads("SessionStart")] == ["startup", "compact", "compact"]
+    assert [payload["trigger"] for payload in client.payloads("PreCompact")] == ["manual", "manual"]
+    first, *_ = client.api.asked_about(ON)
+    assert "[pat-001] helpful=" in told(first)
+    client.settle()
+    assert client.cited() == [("PreCompact", "pat-001"), ("PreCompact", "mis-001")]
+    assert client.agent.counters()["pat-001"] == (1, 0)
+    client.check()
+
+
+def test_a_client_that_is_killed_is_taken_in_when_a_later_session_starts(client: Client) -> None:
+    """No SessionEnd comes, but the Stop of the turn before lies there: a start takes it in once it is old."""
+    client.api.when(FIX, *FIXED)
+    client.api.when(ON, step(says("As [mis-001] says, no mocks."), calls("Bash", command="sleep 100")))
+    with client.terminal() as terminal:
+        terminal.see(READY)
+        terminal.type(FIX)
+        terminal.see("The total is right now.")
+        (stop,) = client.wait_for("Stop")
+        terminal.type(ON)
+        terminal.see("sleep 100")
+        os.kill(terminal.client_pid(), signal.SIGKILL)
+        terminal.see("ended with 137")
+    assert _reasons(client) == []
+    client.settle()
+    assert client.cited() == []
+    (waiting,) = (client.agent.spool / "waiting").iterdir()
+    record = json.loads(waiting.read_bytes())
+    waiting.write_text(json.dumps(record | {"received_at_ns": record["received_at_ns"] - 2 * 3600 * 10**9}))
+    client.prints("Hello.")
+    client.settle()
+    assert ("Stop", "pat-001") in client.cited()
+    assert client.agent.counters()["pat-001"] == (1, 0)
+    assert stop["session_id"] in {window["session_id"] for window in client.agent.events("session.recorded")}
+    # What was said after that Stop is taken in when the session is resumed, or by an import.
+    client.api.when("Go on.", step(says("It is done.")))
+    client.prints("Go on.", "--resume", stop["session_id"])
+    client.settle()
+    assert sorted(client.cited()) == [("SessionEnd", "mis-001"), ("Stop", "pat-001")]
+    client.check()
