@@ -8,16 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from reflector.ledger import event as ev
 from reflector.ledger.event import Event, identity
+from reflector.ledger.past import Past
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.counting import Counting, member
 
 
 class UnknownBullet(LookupError):
     """No bullet of this name was ever in the ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The event because of which a tag is not in the count: a retraction, a recount, the tag that counts instead."""
+
+    position: int
+    event_id: str
+    recorded_at: str
+    actor: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Where to read on: positions of the window and of the judge's answer, and the transcript that the window is of."""
+
+    window: int | None
+    answer: int | None
+    transcript: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +51,8 @@ class Step:
     disposition counted, neutral, unknown_bullet, … as the event says; retracted, recounted or double for a
                 counted tag that is not in the count today; baseline for a start value
     helpful, harmful   the totals after this step
+    prompt_sha256, template_sha256   of what the judge was asked; None where nobody was asked with words
+    uncounted_by       None for a tag that counts and for one that never could
     """
 
     position: int
@@ -43,79 +67,97 @@ class Step:
     model: str | None
     helpful: int
     harmful: int
+    event_id: str
+    prompt_sha256: str | None
+    template_sha256: str | None
+    evidence: Evidence | None
+    uncounted_by: Cause | None
 
 
-def blame(ledger: Ledger, name: str) -> list[Step]:
-    """The steps of a bullet's counters, oldest first. Raises UnknownBullet, LedgerError."""
-    row = ledger.row(name)
+def blame(ledger: Ledger, name: str, past: Past | None = None) -> list[Step]:
+    """The steps of a bullet's counters, oldest first, as of now or of a moment. Raises UnknownBullet, LedgerError."""
+    row = ledger.row(name) if past is None else past.row(name)
     if row is None:
         raise UnknownBullet(name)
-    return _Blame(ledger, row, ledger.counting()).steps()
+    return _Blame(ledger, row, past).steps()
 
 
 class _Blame:
-    def __init__(self, ledger: Ledger, row: BulletRow, policy: Counting) -> None:
+    def __init__(self, ledger: Ledger, row: BulletRow, past: Past | None) -> None:
         self.ledger = ledger
         self.row = row
-        self.policy = policy
-        self.helpful: set[str] = set()
-        self.harmful: set[str] = set()
+        self.past = past
+        self.upto = None if past is None else past.position
+        self.policy: Counting = ledger.counting() if past is None else past.counting
+        # What counts, by its key under the policy, with the tag that was the first.
+        self.helpful: dict[str, Event] = {}
+        self.harmful: dict[str, Event] = {}
         self.baseline = (0, 0)
-        self.completed: dict[str, dict[str, Any]] = {}
+        self.recounts: list[Event] = []
+        self.judged: dict[str, _Judged] = {}
 
     def steps(self) -> list[Step]:
-        active = dict(self.ledger.tags_of(self.row.name))
-        recounts = self._recounts()
+        tags = self.ledger.tags_of(self.row.name) if self.past is None else self.past.tags_of(self.row.name)
+        active = dict(tags)
+        self.recounts = self._recounts()
         # All in one question; an import may hold as many bytes as the tags together and is read once.
         events = self.ledger.at([*active, self.row.position])
-        self.completed = self._completions(events)
-        events = sorted([*events, *recounts], key=lambda event: event.position)
-        last_recount = max((event.position for event in recounts), default=0)
-        steps = [self._step(event, active.get(event.position), last_recount) for event in events]
+        self.judged = _judged(self.ledger, events)
+        events = sorted([*events, *self.recounts], key=lambda event: event.position)
+        steps = [self._step(event, active.get(event.position)) for event in events]
         return [step for step in steps if step is not None]
 
     def _recounts(self) -> list[Event]:
-        recounts = self.ledger.events(types=[ev.BULLET_RECOUNTED], after=self.row.position)
+        recounts = self.ledger.events(types=[ev.BULLET_RECOUNTED], after=self.row.position, upto=self.upto)
         return [event for event in recounts if event.data and event.data.get("name") == self.row.name]
 
-    def _completions(self, tags: Iterable[Event]) -> dict[str, dict[str, Any]]:
-        """The data of the tags' completions, by the id of the reflection."""
-        ids = {identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "") for tag in tags}
-        return {
-            event.reflection_id or "": dict(event.data) for event in self.ledger.having(ids) if event.data is not None
-        }
-
-    def _step(self, event: Event, active: bool | None, last_recount: int) -> Step | None:
+    def _step(self, event: Event, active: bool | None) -> Step | None:
         if active is None:
             return self._baseline(event)
         data = event.data or {}
         tag, disposition = data.get("tag"), data.get("disposition", "malformed")
         counted = active
+        cause: Event | None = None
         if disposition == "counted":
             if not active:
-                disposition = self._why_not(event, last_recount)
+                disposition, cause = self._why_not(event)
             else:
                 members = self.helpful if tag == "helpful" else self.harmful
                 key = member(self.policy, event.event_id, event.reflection_id, event.session_id)
                 if key in members:
-                    counted, disposition = False, "double"
-                members.add(key)
-        completed = self.completed.get(event.reflection_id or "")
+                    counted, disposition, cause = False, "double", members[key]
+                members.setdefault(key, event)
+        judged = self.judged.get(event.reflection_id or "", _NOBODY)
         return self._made(
             event,
             tag=str(tag) if tag is not None else None,
             counted=counted,
             disposition=disposition,
-            rationale=_rationale(completed, data.get("index")),
-            backend=(completed or {}).get("backend", event.actor),
-            model=(completed or {}).get("model"),
+            rationale=_rationale(judged.completed, data.get("index")),
+            backend=judged.completed.get("backend", event.actor),
+            model=judged.completed.get("model"),
+            prompt_sha256=judged.prompt_sha256,
+            template_sha256=judged.template_sha256,
+            evidence=judged.evidence,
+            uncounted_by=_cause(cause),
         )
 
-    def _why_not(self, event: Event, last_recount: int) -> str:
-        """Why a tag that was given to be counted is not in the count today."""
-        if event.position < last_recount:
-            return "recounted"
-        return "unknown_bullet" if event.position < self.row.position else "retracted"
+    def _why_not(self, event: Event) -> tuple[str, Event | None]:
+        """Why a tag that was given to be counted is not in the count today, and by which event."""
+        recount = next((after for after in self.recounts if event.position < after.position), None)
+        if recount is not None:
+            return "recounted", recount
+        if event.position < self.row.position:
+            return "unknown_bullet", None
+        return "retracted", self._retractions.get(event.position)
+
+    @cached_property
+    def _retractions(self) -> dict[int, Event]:
+        """The retraction by the position of each tag that one covers."""
+        past = self.past or Past(self.ledger, self.ledger.head().position)
+        covered = past.covered()
+        events = {event.event_id: event for event in self.ledger.having(set(covered.values()))}
+        return {position: events[event_id] for position, event_id in covered.items()}
 
     def _baseline(self, event: Event) -> Step | None:
         values = next((item for item in _items(event) if item.get("name") == self.row.name), None)
@@ -136,6 +178,10 @@ class _Blame:
             rationale=f"{how} with {baseline[0]} helpful, {baseline[1]} harmful",
             backend=None,
             model=None,
+            prompt_sha256=None,
+            template_sha256=None,
+            evidence=None,
+            uncounted_by=None,
         )
 
     def _made(self, event: Event, **values: Any) -> Step:
@@ -146,8 +192,73 @@ class _Blame:
             reflection_id=event.reflection_id,
             helpful=self.baseline[0] + len(self.helpful),
             harmful=self.baseline[1] + len(self.harmful),
+            event_id=event.event_id,
             **values,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What is known of a reflection: the data of its completion, what was asked, and where it all stands."""
+
+    completed: dict[str, Any]
+    prompt_sha256: str | None = None
+    template_sha256: str | None = None
+    evidence: Evidence | None = None
+
+
+_NOBODY = _Judged({})
+
+
+def _judged(ledger: Ledger, tags: Iterable[Event]) -> dict[str, _Judged]:
+    """What is known of the tags' reflections, by their id."""
+    ids = {identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "") for tag in tags}
+    completions = ledger.having(ids)
+    windows = {event.target_id for event in completions if event.target_id}
+    answers = _answers(ledger, windows)
+    found = {}
+    for event in completions:
+        window, transcript, asked = answers.get(event.target_id or "", (None, None, []))
+        # A reading of an old answer by a newer parser has an id of its own: the judge's last answer before it counts.
+        before = [one for one in asked if one[0] < event.position and one[1] == event.actor]
+        position, _, prompt, template = before[-1] if before else (None, None, None, None)
+        evidence = Evidence(window, position, transcript)
+        found[event.reflection_id or ""] = _Judged(dict(event.data or {}), prompt, template, evidence)
+    return found
+
+
+_Asked = tuple[int, str, str | None, str | None]
+
+
+def _answers(ledger: Ledger, windows: set[str]) -> dict[str, tuple[int | None, str | None, list[_Asked]]]:
+    """(position, transcript's path, answers as position, actor, prompt, template) by the window's event id.
+
+    Without the answers themselves, which are most of the bytes.
+    """
+    with ledger.asking() as sql:
+        among, ids = sql.among("event_id", windows)
+        path = sql.text_at("data", "transcript", "path")
+        query = f"SELECT event_id, position, {path} FROM event WHERE playbook_id = ? AND {among}"  # noqa: S608
+        found: dict[str, tuple[int | None, str | None, list[_Asked]]] = {
+            event_id: (position, transcript, []) for event_id, position, transcript in sql.run(query, ids).fetchall()
+        }
+        among, ids = sql.among("target_id", windows)
+        prompt, template = sql.text_at("data", "prompt_sha256"), sql.text_at("data", "template_sha256")
+        query = (
+            f"SELECT target_id, position, actor, {prompt}, {template} FROM event WHERE playbook_id = ?"  # noqa: S608
+            f" AND {among} AND type = ? ORDER BY position"
+        )
+        for target, *answer in sql.run(query, ids, ev.REFLECTION_ANSWERED).fetchall():
+            if target in found:
+                found[target][2].append((answer[0], answer[1], answer[2], answer[3]))
+    return found
+
+
+def _cause(event: Event | None) -> Cause | None:
+    if event is None:
+        return None
+    reason = (event.data or {}).get("reason")
+    return Cause(event.position, event.event_id, event.recorded_at, event.actor, str(reason) if reason else None)
 
 
 def _items(event: Event) -> list[dict[str, Any]]:
@@ -155,7 +266,5 @@ def _items(event: Event) -> list[dict[str, Any]]:
     return list(data.get("bullets", ())) if event.type == ev.PLAYBOOK_IMPORTED else [data]
 
 
-def _rationale(completed: dict[str, Any] | None, index: object) -> str | None:
-    if completed is None:
-        return None
+def _rationale(completed: dict[str, Any], index: object) -> str | None:
     return next((r["rationale"] for r in completed.get("rationales", ()) if r.get("index") == index), None)

@@ -1,14 +1,15 @@
-"""What happened, told in one line an event, and all that is known of one session."""
+"""What happened, told in one line an event; which events are about a bullet, and which session is meant."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from reflector.ledger import event as ev
 from reflector.ledger.event import Event
-from reflector.ledger.store import BulletRow, Ledger, WindowRow
+from reflector.ledger.store import BulletRow, Ledger
+
+#: Sessions that are looked up to tell what a beginning could mean.
+_CANDIDATES = 6
 
 
 class UnknownSession(LookupError):
@@ -19,30 +20,33 @@ class UnknownSession(LookupError):
         self.candidates = candidates
 
 
-@dataclass(frozen=True, slots=True)
-class SessionStory:
-    """A session's windows with how far each came, and its events in order."""
-
-    session_id: str
-    windows: list[WindowRow]
-    events: list[Event]
-
-
-def session_story(ledger: Ledger, session_id: str) -> SessionStory:
-    """All that is known of a session, by its id or the unique beginning of one. Raises UnknownSession."""
-    session_id = session_named(ledger, session_id)
-    return SessionStory(session_id, ledger.windows(session_id), list(ledger.events(session_id=session_id)))
-
-
 def session_named(ledger: Ledger, session_id: str) -> str:
     """A session's whole id, from it or from the unique beginning of it. Raises UnknownSession."""
-    known = dict.fromkeys(window.session_id for window in ledger.windows() if window.session_id)
-    if session_id in known:
+    candidates = _sessions_like(ledger, session_id)
+    if session_id in candidates:
         return session_id
-    candidates = [name for name in known if name.startswith(session_id)]
     if len(candidates) != 1:
         raise UnknownSession(session_id, candidates)
     return candidates[0]
+
+
+def _sessions_like(ledger: Ledger, beginning: str) -> list[str]:
+    """The first sessions, by id, whose id begins so; itself first, if it is one."""
+    if not beginning or "\0" in beginning or not beginning.isprintable():
+        return []
+    query = "SELECT DISTINCT session_id FROM event WHERE playbook_id = ? AND "
+    with ledger.asking() as sql:
+        if sql.run(f"{query}session_id = ? LIMIT 1", beginning).fetchone():
+            return [beginning]
+        if sql.postgres:
+            # Its index is in the order of the database's language, in which a beginning is no range.
+            rows = sql.run(f"{query}starts_with(session_id, ?) ORDER BY 1 LIMIT ?", beginning, _CANDIDATES).fetchall()
+        else:
+            last = beginning + chr(0x10FFFF)
+            rows = sql.run(
+                f"{query}session_id >= ? AND session_id < ? ORDER BY 1 LIMIT ?", beginning, last, _CANDIDATES
+            ).fetchall()
+    return [row[0] for row in rows]
 
 
 def summary(event: Event) -> str:
@@ -161,14 +165,11 @@ def whole_event(event: Event) -> dict[str, Any]:
     }
 
 
-def about(ledger: Ledger, row: BulletRow) -> list[Event]:
+def about(ledger: Ledger, row: BulletRow, upto: int | None = None) -> list[Event]:
     """Every event that says something of one bullet: how it came, changed and went, and its tags."""
     changes = (ev.BULLET_REVISED, ev.BULLET_MOVED, ev.BULLET_REMOVED, ev.BULLET_RECOUNTED, ev.BULLET_ASSERTED)
-    positions = {row.position, *(position for position, _ in ledger.tags_of(row.name))}
-    positions.update(e.position for e in ledger.events(types=changes) if e.data and e.data.get("name") == row.name)
+    tags = (position for position, _ in ledger.tags_of(row.name))
+    positions = {row.position, *(position for position in tags if upto is None or position <= upto)}
+    changed = ledger.events(types=changes, after=row.position, upto=upto)
+    positions.update(e.position for e in changed if e.data and e.data.get("name") == row.name)
     return ledger.at(sorted(positions))
-
-
-def last_events(ledger: Ledger, count: int) -> Iterator[Event]:
-    """The newest events, oldest of them first."""
-    return ledger.events(after=max(0, ledger.head().position - count))

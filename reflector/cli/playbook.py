@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from reflector.cli import moments
 from reflector.cli.app import Place
 from reflector.cli.output import note, print_csv, print_json, print_json_lines, safe, short_id, short_time, table
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import best_first
+from reflector.playbook.document import dump
 from reflector.playbook.names import SECTIONS
+
+if TYPE_CHECKING:
+    from reflector.ledger.past import Past
 
 
 def _fields(row: BulletRow) -> dict[str, Any]:
@@ -31,14 +36,19 @@ def _fields(row: BulletRow) -> dict[str, Any]:
 
 @click.command("list")
 @click.option("--all", "everything", is_flag=True, help="Removed bullets too.")
+@moments.as_of
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @click.pass_obj
-def list_(place: Place, everything: bool, as_json: bool) -> None:
+def list_(place: Place, everything: bool, moment: str | None, as_json: bool) -> None:
     """List the playbook's bullets with their counters."""
     with place.reading() as ledger:
-        rows = [row for row in ledger.rows() if everything or row.status == "live"]
+        past = moments.past(ledger, moment)
+        rows = [row for row in (past or ledger).rows() if everything or row.status == "live"]
     if as_json:
         print_json([_fields(row) for row in rows])
+        return
+    if not rows and moment is not None:
+        note("The playbook was empty then.")
         return
     if not rows:
         note("The playbook is empty. Add advice with: reflector add pat 'Run the tests before you commit'")
@@ -52,16 +62,18 @@ def list_(place: Place, everything: bool, as_json: bool) -> None:
 
 @click.command()
 @click.argument("name")
+@moments.as_of
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @click.pass_obj
-def show(place: Place, name: str, as_json: bool) -> None:
+def show(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     """Show one bullet with its history."""
     from reflector.audit.history import about, summary
     from reflector.audit.history import as_json as event_json
 
     with place.reading() as ledger:
-        row = find_bullet(ledger, name)
-        events = about(ledger, row)
+        past = moments.past(ledger, moment)
+        row = find_bullet(ledger, name, past)
+        events = about(ledger, row, upto=past.position if past else None)
     if as_json:
         print_json({**_fields(row), "events": [event_json(event) for event in events]})
         return
@@ -74,14 +86,16 @@ def show(place: Place, name: str, as_json: bool) -> None:
     note(f"Why the counts are what they are: reflector blame {row.name}")
 
 
-def find_bullet(ledger: Ledger, name: str) -> BulletRow:
-    """The bullet of a name, or a usage error that suggests the nearest one."""
-    rows = {row.name: row for row in ledger.rows()}
-    if name in rows:
-        return rows[name]
+def find_bullet(ledger: Ledger, name: str, past: Past | None = None) -> BulletRow:
+    """The bullet of a name, now or then, or a usage error that suggests the nearest one."""
+    row = (past or ledger).row(name)
+    if row is not None:
+        return row
+    if past is not None and ledger.row(name) is not None:
+        raise click.UsageError(f"{name} was not there yet at position {past.position}. See 'reflector show {name}'.")
     from difflib import get_close_matches
 
-    near = get_close_matches(name, rows, n=1)
+    near = get_close_matches(name, [row.name for row in ledger.rows()], n=1)
     hint = f" Did you mean {near[0]}?" if near else " See 'reflector list --all'."
     raise click.UsageError(f"no bullet is or was called {safe(name)!r} in this ledger.{hint}")
 
@@ -137,42 +151,43 @@ def import_(place: Place, file: Path) -> None:
     show_default=True,
     help="How to write it.",
 )
+@moments.as_of
 @click.pass_obj
-def export(place: Place, form: str) -> None:
+def export(place: Place, form: str, moment: str | None) -> None:
     """Print the playbook as json, md or csv, or the events as ndjson.
 
-    json is playbook.json byte for byte; ndjson is the whole ledger, one event a line.
+    json is playbook.json byte for byte; ndjson is the whole ledger, one event a line. As of a moment, json is the
+    playbook.json of then, and ndjson ends there.
     """
     with place.reading() as ledger:
-        _EXPORTS[form](ledger)
+        _EXPORTS[form](ledger, moments.past(ledger, moment))
 
 
-def _export_json(ledger: Ledger) -> None:
-    from reflector.curation.playbook_file import render
+def _export_json(ledger: Ledger, past: Past | None) -> None:
+    then = past or ledger
+    updated_at = past.updated_at if past else ledger.updated_at()
+    sys.stdout.buffer.write(dump(then.bullets(), updated_at))
 
-    sys.stdout.buffer.write(render(ledger))
 
-
-def _export_markdown(ledger: Ledger) -> None:
+def _export_markdown(ledger: Ledger, past: Past | None) -> None:
     import json
 
-    from reflector.playbook.document import dump
     from reflector.reflection.classic import format_playbook
 
-    document = json.loads(dump(ledger.bullets(), None))
+    document = json.loads(dump((past or ledger).bullets(), None))
     click.echo(safe(format_playbook(document, template="{key_points}")))
 
 
-def _export_csv(ledger: Ledger) -> None:
+def _export_csv(ledger: Ledger, past: Past | None) -> None:
     columns = ("name", "section", "helpful", "harmful", "status", "text")
-    rows = ledger.rows()
+    rows = (past or ledger).rows()
     print_csv(columns, [(r.name, SECTIONS[r.section], r.helpful, r.harmful, r.status, r.text) for r in rows])
 
 
-def _export_ndjson(ledger: Ledger) -> None:
+def _export_ndjson(ledger: Ledger, past: Past | None) -> None:
     from reflector.audit.history import whole_event
 
-    print_json_lines(whole_event(event) for event in ledger.events())
+    print_json_lines(whole_event(event) for event in ledger.events(upto=past.position if past else None))
 
 
 _EXPORTS = {"json": _export_json, "md": _export_markdown, "csv": _export_csv, "ndjson": _export_ndjson}

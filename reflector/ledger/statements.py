@@ -60,6 +60,13 @@ class Statements:
             return f"{column} = ANY(?)", list(values)
         return f"{column} IN (SELECT value FROM json_each(?))", json.dumps(list(values))  # noqa: S608  the code's own name
 
+    def text_at(self, column: str, *path: str) -> str:
+        """The expression of what stands at a path of a JSON column: a text, a number as the engine gives it, a list
+        or an object as JSON text; NULL where nothing stands there."""
+        if self.postgres:
+            return f"({column}::json #>> '{{{','.join(path)}}}')"
+        return f"json_extract({column}, '$.{'.'.join(path)}')"
+
     def many(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
         """Execute for each row, with a `?` for each of its values."""
         if rows:

@@ -132,7 +132,7 @@ class Judge:
         """The judgement of a window where it costs nothing, else the estimated tokens of each call that it takes."""
         if events := self.recorded(case):
             texts = [event.data["answer"] for event in events if event.data is not None]
-            spent = sum((_spent(event.meta, _model_of(event), asked=False) for event in events), Spent())
+            spent = sum((spent_on(event.meta, _model_of(event), asked=False) for event in events), Spent())
             return self._read(case, texts, spent, [_model_of(event) for event in events])
         if self.backend is None:
             whose = f" of {self.recorded_of}" if self.recorded_of else ""
@@ -166,7 +166,7 @@ class Judge:
                 # The later parts are those of the whole that the first one was cut from.
                 request = replace(case.request, plan=answers[0].plan) if answers else case.request
                 answers.append(self.backend.answer(request, len(answers) + 1))
-                spent += _spent(answers[-1].meta, answers[-1].model, asked=True)
+                spent += spent_on(answers[-1].meta, answers[-1].model, asked=True)
         except Exception as error:  # noqa: BLE001  a backend's bug is a window that was not judged
             failure = _words(error)
             if isinstance(error, BackendError) and _is_for_all(error):
@@ -294,7 +294,7 @@ def _is_for_all(error: BackendError) -> bool:
     return error.attempts > 0 and error.stage in ("transport", "request") and not getattr(error, "too_long", False)
 
 
-def _spent(meta: Mapping[str, Any], model: str, *, asked: bool) -> Spent:
+def spent_on(meta: Mapping[str, Any], model: str, *, asked: bool) -> Spent:
     """What an answer took, as its meta tells."""
 
     def count(name: str) -> int:

@@ -32,7 +32,7 @@ def documented(command: str, part: str = "") -> Keys:
     assert section is not None, f"docs/json.md says nothing of {command}"
     text = section[1]
     if part:
-        text = text[text.index(f"`{part}`:\n") :]
+        text = text[re.search(rf"`{part}`[^|`]*:\n", text).start() :]  # type: ignore[union-attr]
     (table,) = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)[:1]
     rows = re.findall(r"^\| `(\w+)` \| ([a-z ]+?) \|", table, re.MULTILINE)
     return {key: tuple(t for name in types.split(" or ") for t in TYPES[name]) for key, types in rows}
@@ -67,12 +67,22 @@ def test_log_and_session(lived_in: Agent) -> None:
     for event in story["events"]:
         assert_is(documented("log"), event)
     assert [window["state"] for window in story["windows"]] == ["failed"]
+    (window,) = lived_in.json("session", "s-1")["windows"]
+    (reflection,) = window["reflections"]
+    assert_is(documented("session", "reflections"), reflection)
+    for tag in reflection["tags"]:
+        assert_is(documented("session", "tags"), tag)
+    assert [(tag["name"], tag["tag"], tag["counted"]) for tag in reflection["tags"]] == [("pat-002", "harmful", False)]
 
 
 def test_blame(lived_in: Agent) -> None:
     steps = [step for name in ("pat-001", "pat-002", "mis-001") for step in lived_in.json("blame", name)]
     for step in steps:
         assert_is(documented("blame"), step)
+        for part in ("evidence", "uncounted_by"):
+            if step[part] is not None:
+                assert_is(documented("blame", part), step[part])
+    assert any(step["evidence"] and step["uncounted_by"] for step in steps)
     assert {step["disposition"] for step in steps} == {"counted", "neutral", "baseline", "recounted"}
 
 

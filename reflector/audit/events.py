@@ -1,0 +1,126 @@
+"""Events chosen by what they are about, who wrote them and when.
+
+Invariant: an event is chosen by its facts alone, so the same filter chooses the same events of the same positions,
+whether they are asked for at once, the newest only, or as they come. Sessions, types and a bullet's tags are looked up
+by index; who wrote an event, and which sessions cite a bullet, takes a pass over the events in question.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from reflector.ledger import event as ev
+from reflector.ledger.event import Event
+from reflector.ledger.past import BULLET_TYPES
+from reflector.ledger.statements import Statements
+from reflector.ledger.store import Ledger
+
+_ABOUT_BULLETS: Final = (*BULLET_TYPES, ev.BULLET_ASSERTED, ev.SESSION_RECORDED)
+_NOT_A_TAG: Final = f"type <> '{ev.BULLET_TAGGED}'"
+_CITES: Final = ("cited", "carried", "retired", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which events: all that meet every condition. `after` and `upto` are positions, the first not included.
+
+    bullet   events that add, change, remove, cite or tag the bullet of this name
+    backend  events by this judge, or about what it was to judge
+    model    events of reflections that a model of this name, or one that begins so, answered
+    actor    events by this actor; `hook` means every hook
+    """
+
+    types: Collection[str] = ()
+    session_id: str | None = None
+    bullet: str | None = None
+    backend: str | None = None
+    model: str | None = None
+    actor: str | None = None
+    after: int = 0
+    upto: int | None = None
+
+    def between(self, after: int, upto: int) -> Filter:
+        """The same, of these positions."""
+        return replace(self, after=after, upto=upto)
+
+
+def select(ledger: Ledger, chosen: Filter, newest: int | None = None) -> list[Event]:
+    """The events of a filter in order: all, or the newest so many. Raises LedgerError."""
+    positions = _about(ledger, chosen.bullet) if chosen.bullet is not None else None
+    with ledger.asking() as sql:
+        found = _positions(sql, chosen, positions, newest)
+    return ledger.at(found)
+
+
+def _positions(sql: Statements, chosen: Filter, among: Collection[int] | None, newest: int | None) -> list[int]:
+    conditions, values = ["position > ?"], [chosen.after]  # type: list[str], list[object]
+    if chosen.upto is not None:
+        conditions.append("position <= ?")
+        values.append(chosen.upto)
+    if chosen.types:
+        conditions.append(f"type IN ({', '.join('?' * len(chosen.types))})")
+        values += chosen.types
+    if chosen.session_id is not None:
+        conditions.append("session_id = ?")
+        values.append(chosen.session_id)
+    if chosen.actor is not None:
+        conditions.append("(actor = ? OR substr(actor, 1, ?) = ?)")
+        values += [chosen.actor, len(chosen.actor) + 1, f"{chosen.actor}:"]
+    if chosen.backend is not None:
+        conditions.append(f"(actor = ? OR ({_NOT_A_TAG} AND {_holds(sql)}))")
+        values += [chosen.backend, f'"backend":{_quoted(chosen.backend)}']
+    if chosen.model is not None:
+        conditions.append(f"reflection_id IN ({_ANSWERED.format(holds=_holds(sql))})")
+        values += [sql.id, f'"model":{_quoted(chosen.model)[:-1]}']
+    if among is not None:
+        condition, value = sql.among("position", among)
+        conditions.append(condition)
+        values.append(value)
+    rare = bool(chosen.types) and ev.BULLET_TAGGED not in chosen.types
+    if rare:
+        conditions.append(_NOT_A_TAG)
+    # The plus keeps the planner from walking through all events because they are in order.
+    order = f"ORDER BY {'+' if rare and chosen.session_id is None else ''}position DESC"
+    limit = f" LIMIT {newest:d}" if newest is not None else ""
+    query = f"SELECT position FROM event WHERE playbook_id = ? AND {' AND '.join(conditions)} {order}{limit}"  # noqa: S608
+    return [row[0] for row in sql.run(query, *values).fetchall()]
+
+
+#: The data is canonical JSON, in which a quote inside of a text is escaped: what is found is a key with its value.
+_ANSWERED: Final = (
+    f"SELECT reflection_id FROM event WHERE playbook_id = ? AND {_NOT_A_TAG} AND {{holds}}"  # noqa: S608
+    f" AND type IN ('{ev.REFLECTION_ANSWERED}', '{ev.REFLECTION_COMPLETED}')"
+)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _holds(sql: Statements) -> str:
+    return "strpos(data, ?) > 0" if sql.postgres else "instr(data, ?) > 0"
+
+
+def _about(ledger: Ledger, name: str) -> list[int]:
+    """Positions of the events that are about a bullet."""
+    types = ", ".join(repr(type_) for type_ in _ABOUT_BULLETS)
+    with ledger.asking() as sql:
+        tags = sql.run("SELECT position FROM tag WHERE playbook_id = ? AND name = ?", name).fetchall()
+        query = (
+            f"SELECT position FROM event WHERE playbook_id = ? AND {_NOT_A_TAG} AND type IN ({types})"  # noqa: S608
+            f" AND (data IS NULL OR {_holds(sql)})"
+        )
+        doubtful = [row[0] for row in sql.run(query, f'"{name}"').fetchall()]
+    return [*(row[0] for row in tags), *(event.position for event in ledger.at(doubtful) if _mentions(event, name))]
+
+
+def _mentions(event: Event, name: str) -> bool:
+    data: Any = event.data or {}
+    if event.type == ev.SESSION_RECORDED:
+        return any(name in data.get(kind, ()) for kind in _CITES)
+    if event.type == ev.PLAYBOOK_IMPORTED:
+        return any(item.get("name") == name for item in data.get("bullets", ()))
+    return name in (data.get("name"), data.get("into"))

@@ -1,0 +1,126 @@
+"""Moments: how people name a point of a ledger's history.
+
+Invariant: a moment means one position, and the same one whenever it is asked for, except where it names the future
+or a session that goes on. A time is the end of what it names: a day all of it, a minute all of it. So a day or a time
+as `log` shows it includes the events that bear it.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from reflector.audit.history import UnknownSession, session_named
+from reflector.ledger.store import Ledger
+
+_TIME: Final = re.compile(
+    r"(?P<day>\d{4}-\d{2}-\d{2})"
+    r"(?:[T ](?P<minute>\d{2}:\d{2})(?P<second>:\d{2})?(?P<fraction>[.,]\d{1,6})?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?",
+    re.ASCII,
+)
+_LIKE_A_TIME: Final = re.compile(r"\d{4}-\d{1,2}(-|\Z)", re.ASCII)
+_INSTANT: Final = timedelta(microseconds=1)
+_WAYS: Final = "a moment is a position (42), a time (2026-11-21, 2026-11-21T09:14, 2026-11-21T09:14Z) or a session's id"
+
+
+class UnknownMoment(ValueError):
+    """A text that names no moment of the ledger; its own text says why and what would."""
+
+
+def position_of(ledger: Ledger, moment: str) -> int:
+    """The position of the last event that a moment includes; 0 before the first. Raises UnknownMoment.
+
+    A position; a time in ISO 8601, local where it says no zone; a session's id, or the beginning of one, which is
+    its last event so far.
+    """
+    text = moment.strip()
+    if text.isdecimal() and text.isascii():
+        return _position(ledger, text)
+    if _LIKE_A_TIME.match(text):
+        return ledger.position_at(end_of(text))
+    return _end_of_session(ledger, text)
+
+
+def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
+    """The positions of `A..B`; A left out is the beginning, B left out is now. Raises UnknownMoment."""
+    begin, dots, end = span.partition("..")
+    if not dots:
+        raise UnknownMoment(f"{span!r} is not A..B; {_WAYS}, and A..B is two of them, such as 2026-11-01..2026-11-21")
+    first = position_of(ledger, begin) if begin.strip() else 0
+    last = position_of(ledger, end) if end.strip() else ledger.head().position
+    return first, last
+
+
+def end_of(text: str) -> str:
+    """The last microsecond of a day, minute or second, in UTC as the ledger writes time. Raises UnknownMoment."""
+    return _written(_parsed(text)[1] - _INSTANT)
+
+
+def _written(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def position_before(ledger: Ledger, moment: str) -> int:
+    """The position of the last event in front of a moment: a day, a session or a position begins behind it.
+
+    Raises UnknownMoment.
+    """
+    text = moment.strip()
+    if _LIKE_A_TIME.match(text):
+        return ledger.position_at(_written(_parsed(text)[0] - _INSTANT))
+    position = position_of(ledger, text)
+    if text.isdecimal() and position == int(text[:18]):
+        return max(0, position - 1)
+    query = "SELECT min(position) FROM event WHERE playbook_id = ? AND session_id = ?"
+    session_id = session_named(ledger, text)
+    with ledger.asking() as sql:
+        (first,) = sql.run(query, session_id).fetchone()
+    return int(first) - 1
+
+
+def _parsed(text: str) -> tuple[datetime, datetime]:
+    """When a time begins, and when the one after it does, in UTC."""
+    found = _TIME.fullmatch(text.strip())
+    try:
+        if found is None:
+            raise ValueError("no ISO 8601")
+        begin = datetime.fromisoformat(text.strip().replace(",", "."))
+        unit = _unit(found)
+        end = begin + unit
+        # A day without a zone is the local one, which has 23 or 25 hours twice a year: each end by itself.
+        return begin.astimezone(UTC), end.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise UnknownMoment(f"{text!r} is not a time ({error}); {_WAYS}") from error
+
+
+def _unit(found: re.Match[str]) -> timedelta:
+    if found["fraction"]:
+        return timedelta(microseconds=10 ** (7 - len(found["fraction"])))
+    if found["second"]:
+        return timedelta(seconds=1)
+    return timedelta(minutes=1) if found["minute"] else timedelta(days=1)
+
+
+def _position(ledger: Ledger, text: str) -> int:
+    head = ledger.head().position
+    # Longer digits are no position of any ledger, and int() refuses thousands of them.
+    position = int(text) if len(text) < 19 else None
+    if position is not None and position <= head:
+        return position
+    try:
+        return _end_of_session(ledger, text)
+    except UnknownMoment:
+        raise UnknownMoment(f"position {text[:40]} is not in the ledger, which ends at {head}; {_WAYS}") from None
+
+
+def _end_of_session(ledger: Ledger, text: str) -> int:
+    try:
+        session_id = session_named(ledger, text)
+    except UnknownSession as error:
+        found = f"; it could be {', '.join(error.candidates[:5])}" if error.candidates else ""
+        raise UnknownMoment(f"no session {text!r:.80} is recorded{found}; {_WAYS}") from error
+    query = "SELECT max(position) FROM event WHERE playbook_id = ? AND session_id = ?"
+    with ledger.asking() as sql:
+        (position,) = sql.run(query, session_id).fetchone()
+    return int(position)

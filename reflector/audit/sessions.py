@@ -1,0 +1,168 @@
+"""All that is known of one session, window by window: how it came, what it cited, who judged it and what came of it.
+
+Invariant: everything is read from the session's own events, so a session told as of a moment is what it was then,
+and telling one does not depend on how many others there are. Only whether a tag counts is asked of the playbook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reflector.audit.history import session_named
+from reflector.ledger import event as ev
+from reflector.ledger.event import Event
+from reflector.ledger.past import Past
+from reflector.ledger.store import Ledger
+from reflector.reflection.judging import Spent, spent_on
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """A tag that was given, why, and whether it is in the count: None where it never could be."""
+
+    position: int
+    name: str
+    tag: str
+    disposition: str
+    counted: bool | None
+    rationale: str | None
+
+
+@dataclass(slots=True)
+class Reflection:
+    """What one judge said of a window; `completed` is None while nobody could read its answer."""
+
+    reflection_id: str
+    backend: str
+    model: str | None = None
+    mode: str | None = None
+    answers: int = 0
+    completed: int | None = None
+    analysis: str | None = None
+    spent: Spent = field(default_factory=Spent)
+    tags: list[Tagged] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Window:
+    """A delivery that was taken in, and what became of it.
+
+    state     pending, answered, completed, skipped, failed or given_up
+    gate      why it was not judged, None where nothing kept it from that
+    failures  what went wrong, oldest first
+    """
+
+    position: int
+    event_id: str
+    session_id: str | None
+    recorded_at: str
+    changed_at: str
+    data: Mapping[str, Any]
+    state: str = "pending"
+    attempts: int = 0
+    gate: str | None = None
+    failures: list[str] = field(default_factory=list)
+    reflections: list[Reflection] = field(default_factory=list)
+
+    def names(self, kind: str) -> list[str]:
+        """Names of bullets: `cited`, `carried`, `retired`, `unknown`."""
+        return list(self.data.get(kind, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStory:
+    """A session's windows, and its events in order."""
+
+    session_id: str
+    windows: list[Window]
+    events: list[Event]
+
+    @property
+    def spent(self) -> Spent:
+        """What all its answers took."""
+        return sum((r.spent for window in self.windows for r in window.reflections), Spent())
+
+
+def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> SessionStory:
+    """All that is known of a session, by its id or the unique beginning of one; as of now or of a moment.
+
+    Raises UnknownSession, LedgerError.
+    """
+    session_id = session_named(ledger, session_id)
+    events = list(ledger.events(session_id=session_id, upto=past.position if past else None))
+    counted = _counted(ledger, past, events)
+    windows: dict[str, Window] = {}
+    reflections: dict[str, Reflection] = {}
+    rationales: dict[str, dict[object, str]] = {}
+    for event in events:
+        data: Mapping[str, Any] = event.data or {}
+        if event.type == ev.SESSION_RECORDED:
+            at = event.recorded_at
+            windows[event.event_id] = Window(event.position, event.event_id, event.session_id, at, at, data)
+            continue
+        window = windows.get(event.target_id or "")
+        if event.type == ev.BULLET_TAGGED and event.reflection_id in reflections:
+            rationale = rationales.get(event.reflection_id, {}).get(data.get("index"))
+            reflections[event.reflection_id].tags.append(_tagged(event, data, counted, rationale))
+        elif window is not None:
+            _follow(window, event, data)
+            if event.type in (ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED) and event.reflection_id:
+                if event.reflection_id not in reflections:
+                    reflections[event.reflection_id] = Reflection(event.reflection_id, event.actor)
+                    window.reflections.append(reflections[event.reflection_id])
+                _judged(reflections[event.reflection_id], event, data)
+                rationales[event.reflection_id] = {r["index"]: r["rationale"] for r in data.get("rationales", ())}
+    return SessionStory(session_id, list(windows.values()), events)
+
+
+def _follow(window: Window, event: Event, data: Mapping[str, Any]) -> None:
+    """How far an event brings a window; the same steps as the table of windows takes."""
+    state = {
+        ev.REFLECTION_SKIPPED: "skipped",
+        ev.REFLECTION_ANSWERED: "answered",
+        ev.REFLECTION_COMPLETED: "completed",
+        ev.REFLECTION_FAILED: "given_up" if data.get("final") else "failed",
+    }.get(event.type)
+    if event.type == ev.REFLECTION_SKIPPED:
+        window.gate = str(data.get("reason") or "")
+    elif event.type == ev.REFLECTION_FAILED:
+        window.failures.append(f"{data.get('stage')}: {data.get('message')}")
+    if state is not None and window.state != "completed":
+        window.state, window.changed_at = state, event.recorded_at
+        window.attempts += event.type == ev.REFLECTION_FAILED
+
+
+def _judged(reflection: Reflection, event: Event, data: Mapping[str, Any]) -> None:
+    reflection.model = data.get("model") or reflection.model
+    if event.type == ev.REFLECTION_ANSWERED:
+        reflection.answers += 1
+        reflection.mode = data.get("mode")
+        reflection.spent += spent_on(event.meta, reflection.model or "", asked=False)
+    else:
+        reflection.completed = event.position
+        reflection.analysis = data.get("analysis")
+
+
+def _tagged(event: Event, data: Mapping[str, Any], counted: Mapping[int, bool], rationale: str | None) -> Tagged:
+    disposition = str(data.get("disposition", "malformed"))
+    name, tag = (str(data[key]) if data.get(key) is not None else "" for key in ("name", "tag"))
+    counts = counted.get(event.position, False) if disposition == "counted" else None
+    return Tagged(event.position, name, tag, disposition, counts, rationale)
+
+
+def _counted(ledger: Ledger, past: Past | None, events: Iterable[Event]) -> dict[int, bool]:
+    """Whether each tag is in the count, by position."""
+    positions = [event.position for event in events if event.type == ev.BULLET_TAGGED]
+    if past is not None:
+        covered, entries = past.covered(), past.entries
+        names = {e.position: str((e.data or {}).get("name")) for e in events if e.type == ev.BULLET_TAGGED}
+        return {
+            position: name in entries and position > entries[name].recounted_at and position not in covered
+            for position, name in names.items()
+        }
+    with ledger.asking() as sql:
+        among, values = sql.among("position", positions)
+        query = f"SELECT position, active FROM tag WHERE playbook_id = ? AND {among}"  # noqa: S608
+        return {position: bool(active) for position, active in sql.run(query, values).fetchall()}

@@ -1,0 +1,141 @@
+"""`reflector log`: what happened, chosen and followed."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from reflector.cli import moments
+from reflector.cli.app import Place
+from reflector.cli.audit import session_named
+from reflector.cli.output import note, print_json, print_json_lines, safe, short_id, short_time, table
+
+if TYPE_CHECKING:
+    from reflector.audit.events import Filter
+    from reflector.ledger.event import Event
+    from reflector.ledger.store import Ledger
+
+#: Seconds between two looks at a ledger that is followed.
+_PAUSE = 0.5
+
+
+@click.command()
+@click.option("-n", "--last", type=click.IntRange(min=1), default=50, show_default=True, help="How many, the newest.")
+@click.option("--all", "everything", is_flag=True, help="From the first event on.")
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only events of this type; repeatable.")
+@click.option("--session", "session_id", help="Only events of this session, by its id or the beginning of one.")
+@click.option("--bullet", metavar="NAME", help="Only events that add, change, cite or tag this bullet.")
+@click.option("--backend", help="Only events by this judge, or about what it was to judge.")
+@click.option("--model", help="Only events of reflections that this model answered, or one whose name begins so.")
+@click.option("--actor", help="Only events by this actor: human, ingest, import, a judge, hook for every hook.")
+@click.option("--since", metavar="MOMENT", help="Only events from this moment on: a time, a position, a session's id.")
+@click.option("--until", metavar="MOMENT", help="Only events up to this moment, all of it.")
+@moments.as_of
+@click.option("--event", "event_id", help="Only the event of this id.")
+@click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C; --json then is one event a line.")
+@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@click.pass_obj
+def log(
+    place: Place,
+    last: int,
+    everything: bool,
+    types: tuple[str, ...],
+    session_id: str | None,
+    bullet: str | None,
+    backend: str | None,
+    model: str | None,
+    actor: str | None,
+    since: str | None,
+    until: str | None,
+    moment: str | None,
+    event_id: str | None,
+    follow: bool,
+    as_json: bool,
+) -> None:
+    """List what happened, event by event.
+
+    Conditions add up: an event is listed when it meets all of them.
+    """
+    from reflector.audit.events import Filter, select
+    from reflector.audit.history import as_json as event_json
+
+    _check(types)
+    if follow and (until or moment or event_id):
+        raise click.UsageError("--follow goes on into the future; leave --until, --as-of and --event away")
+    if follow and not place.project().has_ledger():
+        raise click.UsageError("there is no ledger to follow yet; it begins with the first `reflector ingest` or hook")
+    with place.reading() as ledger:
+        if session_id is not None:
+            session_id = session_named(ledger, session_id)
+        ends = [at for at in (moments.position(ledger, text) for text in (until, moment)) if at is not None]
+        after = moments.position_before(ledger, since) if since is not None else 0
+        head = ledger.head().position
+        chosen = Filter(types, session_id, bullet, backend, model, actor, after, min([head, *ends]))
+        if event_id is not None:
+            found = ledger.event(event_id) if event_id.isascii() else None
+            events = [found] if found else []
+        else:
+            events = select(ledger, chosen, None if everything else last)
+        if follow:
+            _follow(ledger, chosen, events, head, as_json=as_json)
+            return
+    if as_json:
+        print_json([event_json(event) for event in events])
+        return
+    if not events:
+        note("No such events.")
+        return
+    rows = [
+        (e.position, short_time(e.recorded_at), e.type, e.actor, short_id(e.session_id), _summary(e)) for e in events
+    ]
+    table(("position", "recorded", "event", "actor", "session", "what"), rows, numbers=("position",))
+
+
+def _check(types: Iterable[str]) -> None:
+    from reflector.ledger.event import TYPES
+
+    for name in types:
+        if name not in TYPES:
+            raise click.UsageError(f"{name!r} is not an event type; the types are {', '.join(sorted(TYPES))}")
+
+
+def _follow(ledger: Ledger, chosen: Filter, events: list[Event], head: int, *, as_json: bool) -> None:
+    """Print events as they come; what a hook's drain appends is seen at the next look."""
+    from reflector.audit.events import select
+
+    try:
+        while True:
+            _print(events, as_json=as_json)
+            events = []
+            time.sleep(_PAUSE)
+            before, head = head, ledger.head().position
+            if head > before:
+                events = select(ledger, chosen.between(max(before, chosen.after), head))
+    except KeyboardInterrupt:
+        # Nothing was begun that could be left half done, so there is nothing to say.
+        raise click.exceptions.Exit(130) from None
+
+
+def _print(events: list[Event], *, as_json: bool) -> None:
+    from reflector.audit.history import as_json as event_json
+
+    if as_json:
+        print_json_lines(event_json(event) for event in events)
+    else:
+        room = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else None
+        for e in events:
+            start = f"{e.position:>8}  {short_time(e.recorded_at)}  {e.type:<20}  {e.actor:<16}"
+            line = safe(f"{start}  {short_id(e.session_id):<8}  {_summary(e)}".replace("\n", " "))
+            click.echo(line[:room])
+    sys.stdout.flush()
+
+
+def _summary(event: Event) -> str:
+    from reflector.audit.history import summary
+
+    return summary(event)

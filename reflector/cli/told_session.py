@@ -1,0 +1,117 @@
+"""How one session is told: the document for machines, pages for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from reflector.audit.history import as_json, summary
+from reflector.audit.sessions import Reflection, SessionStory, Window
+from reflector.cli.output import safe, short_time, table
+from reflector.reflection.judging import Spent
+
+
+def document(story: SessionStory) -> dict[str, Any]:
+    """The session as docs/json.md says."""
+    return {
+        "session_id": story.session_id,
+        "windows": [_window(window) for window in story.windows],
+        "events": [as_json(event) for event in story.events],
+        **_spent(story.spent),
+    }
+
+
+def _window(window: Window) -> dict[str, Any]:
+    transcript, taken = window.data.get("transcript", {}), window.data.get("window", {})
+    return {
+        "position": window.position,
+        "event_id": window.event_id,
+        "session_id": window.session_id,
+        "state": window.state,
+        "attempts": window.attempts,
+        "changed_at": window.changed_at,
+        "recorded_at": window.recorded_at,
+        "trigger": window.data.get("trigger"),
+        "reason": window.data.get("reason"),
+        "agent": window.data.get("agent"),
+        "agent_id": window.data.get("agent_id"),
+        "transcript": transcript.get("path"),
+        "bytes": transcript.get("bytes"),
+        "records": taken.get("records"),
+        **{kind: window.names(kind) for kind in ("cited", "carried", "retired", "unknown")},
+        "gate": window.gate,
+        "failures": window.failures,
+        "reflections": [_reflection(reflection) for reflection in window.reflections],
+    }
+
+
+def _reflection(reflection: Reflection) -> dict[str, Any]:
+    return {
+        "reflection_id": reflection.reflection_id,
+        "backend": reflection.backend,
+        "model": reflection.model,
+        "mode": reflection.mode,
+        "answers": reflection.answers,
+        "completed": reflection.completed,
+        "analysis": reflection.analysis,
+        **_spent(reflection.spent),
+        "tags": [
+            {
+                "position": tag.position,
+                "name": tag.name,
+                "tag": tag.tag,
+                "disposition": tag.disposition,
+                "counted": tag.counted,
+                "rationale": tag.rationale,
+            }
+            for tag in reflection.tags
+        ],
+    }
+
+
+def _spent(spent: Spent) -> dict[str, Any]:
+    return {"tokens": spent.tokens, "cost_usd": str(spent.cost), "unpriced": spent.unpriced}
+
+
+def tell(story: SessionStory) -> None:
+    """The session for a person."""
+    click.echo(f"session {safe(story.session_id)}")
+    states = [f"{window.state} (position {window.position})" for window in story.windows]
+    click.echo(f"{len(states)} window{'s' if len(states) != 1 else ''}: {', '.join(states)}")
+    if story.spent.tokens:
+        click.echo(f"{story.spent.tokens:,} tokens, {cost(story.spent)}")
+    for window in story.windows:
+        click.echo()
+        _tell(window)
+    click.echo()
+    rows = [(e.position, short_time(e.recorded_at), e.type, e.actor, summary(e)) for e in story.events]
+    table(("position", "recorded", "event", "actor", "what"), rows, numbers=("position",))
+
+
+def _tell(window: Window) -> None:
+    data = window.data
+    taken, transcript = data.get("window", {}), data.get("transcript", {})
+    why = f" ({data['reason']})" if data.get("reason") else ""
+    click.echo(safe(f"window {window.position}, {short_time(window.recorded_at)}, by {data.get('trigger')}{why}"))
+    facts = [("read", f"{taken.get('records')} records of {transcript.get('path')}")]
+    facts += [(kind, ", ".join(window.names(kind))) for kind in ("cited", "carried", "retired", "unknown")]
+    facts += [("not judged", window.gate or "")] if window.gate is not None else []
+    facts += [("failed", failure) for failure in window.failures]
+    for reflection in window.reflections:
+        by = " ".join(filter(None, (reflection.backend, reflection.model)))
+        spent = f", {reflection.spent.tokens:,} tokens, {cost(reflection.spent)}" if reflection.spent.tokens else ""
+        facts.append(("judged by", f"{by}{spent}"))
+        facts.append(("analysis", reflection.analysis or ""))
+        for tag in reflection.tags:
+            counts = "" if tag.counted else f" [not counted: {tag.disposition if tag.counted is None else 'taken out'}]"
+            facts.append(("tag", f"{tag.name} {tag.tag}{counts} {tag.rationale or ''}"))
+    for name, text in facts:
+        if text:
+            click.echo(safe(f"  {name:<10}  {' '.join(text.split())}".rstrip()))
+
+
+def cost(spent: Spent) -> str:
+    """What answers cost, as far as their models have a known price."""
+    unknown = f", {spent.unpriced} without a known price" if spent.unpriced else ""
+    return f"{spent.cost:.4f} USD{unknown}"
