@@ -53,8 +53,10 @@ def hook_command(python: str = sys.executable, script: str = fast.__file__) -> s
     """The command that the agent runs: its shell's words for the fastest start of the hook.
 
     Slashes also on Windows: the agent runs it by Git's bash, which takes a backslash for an escape. Raises
-    ValueError where a path cannot be written into a settings file.
+    ValueError where there is no path, or none that a settings file can hold.
     """
+    if not python:
+        raise ValueError("this Python does not know its own path; run reflector by the full path of its program")
     if sys.platform == "win32":
         python, script = Path(python).as_posix(), Path(script).as_posix()
     command = f"{shlex.join([python, '-I', '-S', script])} {_NEVER_A_VERDICT}"
@@ -67,8 +69,13 @@ def hook_command(python: str = sys.executable, script: str = fast.__file__) -> s
 
 def is_own(command: str) -> bool:
     """Whether a command is the hook and nothing else, of this or another environment, in any form of ours."""
+    # A backslash is an escape to one system's people and a separator to the other's.
+    return any(_is_the_hook(text) for text in dict.fromkeys((command, command.replace("\\", "/"))))
+
+
+def _is_the_hook(command: str) -> bool:
     try:
-        words = shlex.split(command.replace("\\", "/"))
+        words = shlex.split(command)
     except ValueError:
         return False
     for end in (["||", "exit", "0"], ["||", "true"], ["||", ":"]):

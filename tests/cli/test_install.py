@@ -379,6 +379,16 @@ def test_another_command_that_calls_us_is_told_and_the_same_one_is_not(agent: Ag
     assert list(warnings(agent)) == [f"reflector: {path} also runs {OLD}; one of both is enough"]
 
 
+def test_an_environment_that_a_cache_throws_away_is_told(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    passing = hook_command("/home/me/.cache/uv/archive-v0/x/bin/python")
+    monkeypatch.setattr("reflector.hooks.install.hook_command", lambda: passing)
+    assert [line for line in warnings(agent) if "a cache that is cleared" in line]
+
+
+def test_a_shared_settings_file_is_said_to_name_an_interpreter_of_ones_own(agent: Agent) -> None:
+    assert "names your own interpreter" in agent.call("install", "--project").err
+
+
 def test_a_command_around_ours_stays_and_is_told(agent: Agent) -> None:
     wrapped = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "cd /x && reflector hook"}]}]}}
     path = put(agent, json.dumps(wrapped).encode())

@@ -120,7 +120,8 @@ def test_an_older_installation_is_replaced(text: str, event: str, more: int) -> 
     assert sorted(handler.event for handler in handlers(installed)) == sorted(EVENTS)
     assert {handler.command for handler in handlers(installed)} == {COMMAND}
     assert handlers(uninstall(installed)) == []
-    assert install(old, COMMAND) == install(text, COMMAND)
+    assert json.dumps(json.loads(install(old, COMMAND))) == json.dumps(json.loads(install(text, COMMAND)))
+    assert differs_by_us(install(old, COMMAND), text)
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -170,6 +171,12 @@ def test_a_group_beside_others_on_one_line_stays_on_that_line() -> None:
     assert line.startswith('    "Stop": [{"hooks": []}, {"matcher": "x"}, {"hooks": [{"type": "command",')
 
 
+@pytest.mark.parametrize("name", ["tabs", "CRLF", "minified", "four spaces", "empty object and newline"])
+def test_what_replaces_an_older_installation_is_written_as_if_it_had_come_first(name: str) -> None:
+    text = SHAPES[name].decode()
+    assert install(install(text, OLD), COMMAND) == install(text, COMMAND)
+
+
 def test_a_hook_of_ours_is_replaced_where_a_person_put_it() -> None:
     handlers_there = [{"type": "command", "command": "reflector hook"}, {"type": "prompt"}]
     text = json.dumps({"hooks": {"SessionStart": [{"matcher": "startup", "hooks": handlers_there}]}})
@@ -197,6 +204,7 @@ OWN = [
     "reflector hook",
     "/home/me/.local/bin/reflector hook",
     "'/home/me/my tools/bin/reflector' hook",
+    r"/home/me/my\ tools/bin/reflector hook",
     r'"C:\Users\me\my tools\Scripts\reflector.exe" hook',
     r"C:\venv\Scripts\python.exe -I -S C:\venv\Lib\site-packages\reflector\hooks\fast.py",
     "python -m reflector hook",
@@ -254,5 +262,7 @@ def test_the_command_quotes_what_a_shell_would_take_apart() -> None:
 
 
 def test_a_path_that_no_settings_file_can_hold_is_refused() -> None:
+    with pytest.raises(ValueError, match="its own path"):
+        hook_command("")
     with pytest.raises(ValueError, match="UTF-8"):
         hook_command("/bad\udcff/python")
