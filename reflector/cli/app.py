@@ -40,10 +40,13 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "give-up": ("reflection", "give_up", "Stop trying to judge a session."),
     "reparse": ("reflection", "reparse", "Read recorded answers again with today's parser."),
     "status": ("status", "status", "Show what is there, what waits and what failed."),
+    "doctor": ("doctor", "doctor", "Look at everything between the agent and the playbook."),
     "list": ("playbook", "list_", "List the playbook's bullets with their counters."),
     "show": ("playbook", "show", "Show one bullet with its history."),
     "add": ("playbook", "add", "Add a bullet under the next free name."),
     "promote": ("promote", "promote", "Give a project's bullet to your own playbook."),
+    "proposals": ("proposals", "proposals", "List what the agent proposed; approve or reject it."),
+    "mcp": ("mcp", "mcp", "Serve the playbook to the agent as tools, over stdio."),
     "import": ("playbook", "import_", "Adopt a playbook.json with its counters as the baseline."),
     "export": ("playbook", "export", "Print the playbook as json, md or csv, or the events as ndjson."),
     "log": ("log", "log", "List what happened, event by event."),
@@ -183,10 +186,10 @@ def run(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        code = _known(error)
+        code = known_code(error)
         if code is None:
             raise
-        print(f"reflector: {_shown(_words(error))}", file=sys.stderr)
+        print(f"reflector: {_shown(words_of(error))}", file=sys.stderr)
         return code
 
 
@@ -199,7 +202,7 @@ class _ReaderGone(Exception):
     """A broken pipe, before click makes an exit code of its own from it."""
 
 
-def _known(error: Exception) -> int | None:
+def known_code(error: Exception) -> int | None:
     """The exit code of an error that a person can mend; None for a bug."""
     from reflector.config import ConfigError
     from reflector.curation.bullets import BulletRefused
@@ -214,7 +217,8 @@ def _known(error: Exception) -> int | None:
     return None
 
 
-def _words(error: Exception) -> str:
+def words_of(error: Exception) -> str:
+    """What a person is told of an error that `known_code` knows."""
     from reflector.cli.output import os_error_words
 
     return os_error_words(error) if isinstance(error, OSError) else str(error)

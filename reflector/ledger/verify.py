@@ -110,23 +110,32 @@ def _damage(engine: sa.Engine) -> list[Finding]:
     return found
 
 
+def wrong_triggers(ledger: Ledger) -> list[str]:
+    """The names of triggers that are missing, disabled or changed: a look at the schema, no event is read."""
+    with translated(shown(ledger.engine.url)), ledger.engine.connect() as connection:
+        return [name for name, _ in _wrong_triggers(connection)]
+
+
 def _triggers(connection: sa.Connection) -> Iterator[Finding]:
-    dialect = connection.dialect.name
-    standing = _standing_triggers(connection)
-    for name, path in trigger_files(dialect).items():
-        wanted = _wanted(path.read_text(encoding="utf-8"), dialect)
-        if name not in standing:
-            what = "is missing or disabled"
-        elif standing[name] != (wanted if wanted[1] is not None else (wanted[0], standing[name][1])):
-            what = "was changed"
-        else:
-            continue
+    for name, what in _wrong_triggers(connection):
         yield Finding(
             "trigger",
             None,
             f"the trigger {name} {what}, so the database itself no longer refuses changes",
             "find out who changed it, then run `reflector verify --mend-triggers`",
         )
+
+
+def _wrong_triggers(connection: sa.Connection) -> Iterator[tuple[str, str]]:
+    """(name, what is wrong with it)."""
+    dialect = connection.dialect.name
+    standing = _standing_triggers(connection)
+    for name, path in trigger_files(dialect).items():
+        wanted = _wanted(path.read_text(encoding="utf-8"), dialect)
+        if name not in standing:
+            yield name, "is missing or disabled"
+        elif standing[name] != (wanted if wanted[1] is not None else (wanted[0], standing[name][1])):
+            yield name, "was changed"
 
 
 def _standing_triggers(connection: sa.Connection) -> dict[str, tuple[str, str | None]]:

@@ -1,0 +1,281 @@
+"""What `reflector doctor` looks at: everything between the agent and the playbook, each with what mends it.
+
+Invariant: looking changes nothing and costs little: no file is made, no migration runs, no network is asked, no key is
+shown. A check that cannot be made is a finding, never an exception.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from reflector.config import Config
+from reflector.hooks import fast, spool
+from reflector.hooks.conflicts import disabled_by, plugins
+from reflector.hooks.install import EVENTS, Handler, handlers
+from reflector.hooks.json_text import MalformedJson
+from reflector.hooks.settings_file import SCOPES, SettingsRefused, read_text, settings_path
+from reflector.ledger.engines import SOUND_SQLITE, sqlite_module
+from reflector.ledger.errors import LedgerError
+from reflector.ledger.migration import HEAD_REVISION
+from reflector.ledger.store import Ledger
+from reflector.project import Project
+from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, find_template
+
+State = Literal["ok", "warning", "error"]
+_LITTLE_SPACE = 200 * 2**20
+_OLD_BACKLOG_SECONDS = 3600
+#: Hooks of a session that works: an installation that never fired at these does not reach the agent.
+_AT_EVERY_SESSION = ("SessionStart", "SessionEnd")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the doctor's report; `mend` is what to do, "" where all is well."""
+
+    name: str
+    state: State
+    text: str
+    mend: str = ""
+
+
+def examine(project: Project, environ: Mapping[str, str] | None = None) -> Iterator[Check]:
+    """Every check of a project, from the interpreter to the hooks."""
+    environ = os.environ if environ is None else environ
+    parts: tuple[Callable[[], Iterator[Check]], ...] = (
+        _software,
+        lambda: _files(project),
+        lambda: _ledger(project),
+        lambda: _spool(project),
+        lambda: _hooks(project, environ),
+        lambda: _backend(project.config, environ),
+        lambda: _prompts(project),
+    )
+    for part in parts:
+        try:
+            yield from part()
+        except OSError as error:
+            yield Check("files", "error", f"{error.filename or ''}: {error.strerror}", "check that it is yours to read")
+
+
+def _software() -> Iterator[Check]:
+    python = ".".join(map(str, sys.version_info[:3]))
+    yield Check("python", "ok", f"{python} ({sys.executable})")
+    module = sqlite_module()
+    version = ".".join(map(str, module.sqlite_version_info))
+    if module.sqlite_version_info < SOUND_SQLITE:
+        sound = ".".join(map(str, SOUND_SQLITE))
+        yield Check(
+            "sqlite",
+            "warning",
+            f"{version}: before {sound} a checkpoint that races a writer can lose a commit; reflector checkpoints "
+            "under its lock, other programs on the file do not",
+            "pip install pysqlite3, or use a newer Python",
+        )
+    else:
+        yield Check("sqlite", "ok", f"{version} ({'the interpreter' if module is sqlite3 else 'pysqlite3'})")
+
+
+def _files(project: Project) -> Iterator[Check]:
+    state = project.state_dir
+    yield Check("project", "ok", str(project.root))
+    if not state.exists():
+        yield Check("state", "ok", f"{state} is not there yet; the first hook or command makes it")
+        return
+    open_ = [path for path in (state, project.ledger_file, project.spool_dir) if _is_open(path)]
+    if open_:
+        names = " ".join(str(path) for path in open_)
+        yield Check("permissions", "warning", f"others may read {names}", f"chmod -R go= {state}")
+    else:
+        yield Check("permissions", "ok", f"{state} is yours alone")
+    free = shutil.disk_usage(state).free
+    text = f"{free / 2**30:.1f} GiB free"
+    if free < _LITTLE_SPACE:
+        yield Check("disk", "error", f"{text} for {state}", "make room: what cannot be written is not counted")
+    else:
+        yield Check("disk", "ok", text)
+
+
+def _is_open(path: Path) -> bool:
+    return os.name == "posix" and path.exists() and bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
+
+
+def _ledger(project: Project) -> Iterator[Check]:
+    if not project.has_ledger():
+        yield Check("ledger", "ok", "none yet; the first session makes it")
+        return
+    if (found := _revision(project)) is not None:
+        yield found
+        if found.state == "error":
+            return
+    try:
+        with project.open_ledger() as ledger:
+            yield from _open_ledger(ledger, project)
+    except LedgerError as error:
+        yield Check("ledger", "error", str(error), "reflector verify")
+
+
+def _revision(project: Project) -> Check | None:
+    """The schema's revision, read without a migration; None for a ledger on a server."""
+    if project.config.ledger_url:
+        return None
+    with sqlite3.connect(f"{project.ledger_file.as_uri()}?mode=ro", uri=True) as connection:
+        try:
+            revision = connection.execute("SELECT version_num FROM alembic_version").fetchone()[0]
+        except (sqlite3.Error, TypeError) as error:
+            what = f"{project.ledger_file} cannot be read as a ledger ({error})"
+            return Check("ledger", "error", what, "restore a backup; the spool keeps what comes meanwhile")
+    connection.close()
+    if revision == HEAD_REVISION:
+        return Check("schema", "ok", f"revision {revision}")
+    if str(revision) > HEAD_REVISION:
+        return Check("schema", "error", f"revision {revision} is newer than this reflector", "upgrade reflector")
+    return Check(
+        "schema", "warning", f"revision {revision} is older than {HEAD_REVISION}", "the next command upgrades it"
+    )
+
+
+def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
+    from reflector.ledger.verify import wrong_triggers
+
+    head = ledger.head()
+    yield Check("ledger", "ok", f"{head.position:,} events, head {head.chain[:20]}…")
+    if wrong := wrong_triggers(ledger):
+        names = ", ".join(wrong)
+        yield Check("triggers", "error", f"missing or changed: {names}", "reflector verify --mend-triggers")
+    else:
+        yield Check("triggers", "ok", "changes of history are refused by the database")
+    if ledger.engine.dialect.name == "sqlite":
+        with ledger.engine.connect() as connection:
+            mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
+        state: State = "ok" if mode == "wal" else "error"
+        yield Check("journal", state, f"mode {mode}", "" if state == "ok" else "put the ledger on a local disk")
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    if head.position and head.recorded_at[:19] > now:
+        yield Check(
+            "clock",
+            "warning",
+            f"the last event is from {head.recorded_at[:19]}, which is to come: the clock was set back",
+            "set the clock; positions, not times, order the events",
+        )
+    else:
+        yield Check("clock", "ok", f"{now} UTC")
+    yield from _windows(ledger, project)
+
+
+def _windows(ledger: Ledger, project: Project) -> Iterator[Check]:
+    windows = ledger.windows()
+    failed = [window for window in windows if window.state in ("failed", "given_up")]
+    waiting = [window for window in windows if window.state in ("pending", "answered")]
+    if failed:
+        yield Check("reflections", "warning", f"{len(failed)} failed", "reflector failures")
+    elif waiting:
+        yield Check("reflections", "warning", f"{len(waiting)} wait to be judged", "reflector drain")
+    else:
+        yield Check("reflections", "ok", f"{len(windows):,} session windows, none open")
+    if not ledger.bullets() and not project.is_users:
+        yield Check("playbook", "warning", "it is empty: nothing can be cited", 'reflector add pat "…"')
+    else:
+        yield Check("playbook", "ok", f"{len(ledger.bullets())} bullets")
+
+
+def _spool(project: Project) -> Iterator[Check]:
+    counts = spool.counts(project.spool_dir)
+    if counts.failed or counts.broken:
+        text = f"{counts.failed} deliveries failed, {counts.broken} could not be understood"
+        yield Check("spool", "warning", text, "reflector status")
+    elif counts.oldest_ns and time.time_ns() - counts.oldest_ns > _OLD_BACKLOG_SECONDS * 1_000_000_000:
+        yield Check("spool", "warning", f"{counts.pending} deliveries wait for over an hour", "reflector drain")
+    else:
+        yield Check("spool", "ok", f"{counts.pending} pending, {counts.waiting} sessions open")
+
+
+def _hooks(project: Project, environ: Mapping[str, str]) -> Iterator[Check]:
+    found: list[tuple[Path, Handler]] = []
+    for scope in SCOPES:
+        path = settings_path(scope, project.root, environ)
+        try:
+            found += [(path, handler) for handler in handlers(read_text(path) or "")]
+        except (SettingsRefused, MalformedJson) as error:
+            yield Check("hooks", "error", f"{path}: {error}", "mend the file; the agent cannot read it either")
+    copies = plugins(project.root, environ)
+    if not found and not copies:
+        yield Check("hooks", "error", "the agent does not call reflector", "reflector install")
+        return
+    for path in dict.fromkeys(path for path, _ in found):
+        events = [handler.event for where, handler in found if where == path]
+        missing = [event for event in EVENTS if event not in events]
+        if missing:
+            yield Check("hooks", "warning", f"{path}: nothing at {', '.join(missing)}", "reflector install")
+        else:
+            yield Check("hooks", "ok", f"{path}: {', '.join(dict.fromkeys(events))}")
+    for command in dict.fromkeys(handler.command for _, handler in found):
+        if (gone := _missing_program(command)) is not None:
+            yield Check("hooks", "error", f"{gone} is gone, so the hook does nothing", "reflector install")
+    for path in disabled_by(project.root, environ):
+        yield Check("hooks", "error", f"{path}: disableAllHooks is true", "take it out")
+    if len({path for path, _ in found}) + len(copies) > 1:
+        where = ", ".join([*(str(path) for path in dict.fromkeys(path for path, _ in found)), *copies])
+        yield Check(
+            "hooks", "warning", f"installed more than once ({where}); everything is counted once all the same", ""
+        )
+    yield from _fired(project)
+
+
+def _missing_program(command: str) -> str | None:
+    """The absolute path in a command that is not there any more."""
+    import shlex
+
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return None
+    return next((word for word in words if Path(word).is_absolute() and not Path(word).exists()), None)
+
+
+def _fired(project: Project) -> Iterator[Check]:
+    folder = Path(fast.state_folder(str(project.root))) / "fired"
+    for event in EVENTS:
+        try:
+            at = (folder / event).stat().st_mtime
+        except OSError:
+            state: State = "warning" if event in _AT_EVERY_SESSION else "ok"
+            mend = "start a session of the agent here, and end it" if state == "warning" else ""
+            yield Check(f"fired {event}", state, "never in this project", mend)
+            continue
+        yield Check(f"fired {event}", "ok", datetime.fromtimestamp(at).astimezone().isoformat(" ", "seconds"))
+
+
+def _backend(config: Config, environ: Mapping[str, str]) -> Iterator[Check]:
+    if config.backend == "anthropic":
+        from reflector.reflection.backends.anthropic.settings import model_settings
+
+        settings = model_settings(config, environ)
+        where = settings.base_url or "Anthropic's API"
+        if settings.key is None:
+            yield Check("backend", "error", f"anthropic, {settings.model}: no API key", "export ANTHROPIC_API_KEY=…")
+        else:
+            yield Check("backend", "ok", f"anthropic, {settings.model} at {where}, with a key")
+    elif config.backend == "fixtures" and not Path(config.fixtures).expanduser().is_file():
+        yield Check("backend", "error", f"fixtures: {config.fixtures or 'no file'} is not there", "set `fixtures`")
+    else:
+        yield Check("backend", "ok", config.backend)
+
+
+def _prompts(project: Project) -> Iterator[Check]:
+    for name in PLACEHOLDERS:
+        try:
+            template = find_template(name, project.root)
+        except TemplateError as error:
+            yield Check("prompt", "error", str(error), "mend the file or remove it")
+        else:
+            yield Check("prompt", "ok", f"{name}: {template.path}")

@@ -1,0 +1,139 @@
+"""The doctor: what is in order is said, and what is not is said with what mends it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.test_json import assert_is, documented
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    """A project at work: installed, with a session that was started, ended and judged."""
+    agent = Agent.in_folder(tmp_path)
+    agent.call("install")
+    path = Session("s-1").cites("pat-001").write(tmp_path / "s-1.jsonl")
+    agent.call("drain")
+    agent.hook("SessionStart")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
+    agent.call("drain")
+    return agent
+
+
+def found(agent: Agent, name: str, *, code: int | None = None) -> list[dict[str, Any]]:
+    return [check for check in agent.json("doctor", code=code) if check["name"] == name]
+
+
+def troubles(agent: Agent, *, code: int = 0) -> dict[str, str]:
+    return {check["name"]: check["mend"] for check in agent.json("doctor", code=code) if check["state"] != "ok"}
+
+
+def test_where_all_is_well_every_line_says_so(agent: Agent) -> None:
+    checks = agent.json("doctor")
+    for check in checks:
+        assert_is(documented("doctor"), check)
+    assert troubles(agent) == {}
+    assert {"python", "sqlite", "schema", "triggers", "journal", "clock", "disk", "hooks", "spool", "backend"} <= {
+        check["name"] for check in checks
+    }
+    told = agent.call("doctor").out
+    assert "error" not in told
+    assert "→" not in told
+
+
+def test_looking_changes_nothing(tmp_path: Path) -> None:
+    agent = Agent(tmp_path / "p", tmp_path / "h")
+    agent.project.mkdir()
+    agent.home.mkdir()
+    checks = agent.json("doctor", code=1)
+    assert [check["mend"] for check in checks if check["state"] == "error"] == ["reflector install"]
+    assert list(agent.project.iterdir()) == []
+
+
+def test_when_each_hook_ran_last_is_told(agent: Agent) -> None:
+    os.utime(agent.state / "fired" / "SessionEnd", (86400 * 365, 86400 * 365))
+    assert found(agent, "fired SessionEnd")[0]["text"].startswith("197")
+    (agent.state / "fired" / "SessionEnd").unlink()
+    assert "start a session" in troubles(agent)["fired SessionEnd"]
+    assert found(agent, "fired PreCompact")[0] == {
+        "name": "fired PreCompact",
+        "state": "ok",
+        "text": "never in this project",
+        "mend": "",
+    }
+
+
+def test_a_dropped_trigger_is_an_error(agent: Agent) -> None:
+    with sqlite3.connect(agent.ledger) as connection:
+        (name,) = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger' LIMIT 1").fetchone()
+        connection.execute(f"DROP TRIGGER {name}")
+    connection.close()
+    assert troubles(agent, code=1)["triggers"] == "reflector verify --mend-triggers"
+    assert name in found(agent, "triggers", code=1)[0]["text"]
+    agent.call("verify", "--mend-triggers", code=None)
+    assert troubles(agent) == {}
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"no database at all, but text that is long enough" * 9, b"SQLite format 3\0"]
+)
+def test_a_ledger_that_is_none_is_an_error_and_is_left_as_it_is(agent: Agent, content: bytes) -> None:
+    for path in agent.state.glob("ledger.db-*"):
+        path.unlink()
+    agent.ledger.write_bytes(content)
+    assert "restore a backup" in troubles(agent, code=1)["ledger"]
+    assert agent.ledger.read_bytes() == content
+
+
+def test_files_that_others_may_read_are_told(agent: Agent) -> None:
+    agent.state.chmod(0o755)
+    assert troubles(agent)["permissions"].startswith("chmod")
+
+
+def test_a_hook_whose_program_is_gone_is_an_error(agent: Agent) -> None:
+    settings = agent.home / ".claude" / "settings.json"
+    text = settings.read_text()
+    command = json.loads(text)["hooks"]["Stop"][0]["hooks"][0]["command"]
+    settings.write_text(text.replace(command.split()[0], "/gone/bin/python"))
+    assert troubles(agent, code=1)["hooks"] == "reflector install"
+
+
+def test_settings_that_cannot_be_read_are_an_error(agent: Agent) -> None:
+    (agent.claude / "settings.json").write_text('{"hooks": [')
+    assert "mend the file" in troubles(agent, code=1)["hooks"]
+
+
+def test_hooks_that_are_switched_off_or_doubled_are_told(agent: Agent) -> None:
+    agent.call("install", "--project")
+    assert "hooks" in troubles(agent)
+    (agent.claude / "settings.local.json").write_text('{"disableAllHooks": true}')
+    assert any("disableAllHooks" in check["text"] for check in found(agent, "hooks", code=1))
+
+
+def test_what_waits_and_what_failed_is_told(agent: Agent, tmp_path: Path) -> None:
+    agent.hook("SessionEnd", session_id="s-2", transcript_path=str(tmp_path))
+    agent.call("drain", code=1)
+    assert troubles(agent)["spool"] == "reflector status"
+
+
+def test_a_models_key_is_missed_and_never_shown(agent: Agent) -> None:
+    agent.environ |= {"REFLECTOR_BACKEND": "anthropic"}
+    assert "ANTHROPIC_API_KEY" in troubles(agent, code=1)["backend"]
+    agent.environ |= {"ANTHROPIC_API_KEY": "sk-ant-secret-of-mine"}
+    assert troubles(agent) == {}
+    assert "secret" not in agent.call("doctor").out + agent.call("doctor", "--json").out
+
+
+def test_a_prompt_of_ones_own_that_is_broken_is_an_error(agent: Agent) -> None:
+    own = agent.state / "prompts" / "reflector.txt"
+    own.parent.mkdir()
+    own.write_text("{nothing}")
+    assert "mend the file" in troubles(agent, code=1)["prompt"]
