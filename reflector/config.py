@@ -21,6 +21,7 @@ from reflector.bounded_file import read_bounded
 #: More than anybody writes by hand.
 _MOST_BYTES = 1 << 20
 BACKENDS = ("rules", "anthropic", "fixtures")
+PROPOSALS = ("ask", "accept")
 
 #: Where a setting can stand, from far to near: what is nearer wins.
 Layer = Literal["default", "user", "project", "environment", "flag"]
@@ -57,6 +58,7 @@ class Config:
     monthly_tokens        most tokens that all reflections of a calendar month (UTC) may take, 0 for no limit
     deadline_seconds      longest wait for an answer, retries included
     uncited               whether a model also judges windows that cite nothing
+    proposals             what becomes of a bullet that the agent proposes: `ask` waits for a person, `accept` adds it
     projects              folders (patterns such as `~/work/*`) where a model may be asked automatically, also when
                           only the project's own file asks for it, and where that file may name a ledger on a server;
                           empty: a model is asked wherever the user chose one
@@ -76,6 +78,7 @@ class Config:
     monthly_tokens: int = 5_000_000
     deadline_seconds: int = 110
     uncited: bool = True
+    proposals: str = "ask"
     projects: tuple[str, ...] = ()
     fixtures: str = ""
     layers: Mapping[str, Layer] = field(default_factory=dict, repr=False, compare=False)
@@ -221,6 +224,8 @@ def _check(key: str, value: Any, where: str) -> None:
         near = get_close_matches(value, BACKENDS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"the backends are {', '.join(BACKENDS)}"
         raise ConfigError(f"{where} is {value!r}, which is no backend; {hint}")
+    if key == "proposals" and value not in PROPOSALS:
+        raise ConfigError(f"{where} is {value!r}; proposals is one of {', '.join(PROPOSALS)}")
     if key in _LEAST and value < _LEAST[key]:
         raise ConfigError(f"{where} is {value}; it must be at least {_LEAST[key]}")
     if key == "playbook" and not (0 < len(value) <= 64 and value.replace("-", "").replace("_", "").isalnum()):

@@ -22,10 +22,18 @@ class BulletRefused(ValueError):
 
 
 def add_bullet(
-    ledger: Ledger, section: str, text: str, *, actor: str = "human", origin: str = "cli", first: int = 0
+    ledger: Ledger,
+    section: str,
+    text: str,
+    *,
+    actor: str = "human",
+    origin: str = "cli",
+    first: int = 0,
+    proposal: str | None = None,
 ) -> Bullet:
     """Add a bullet under the next free name of a section (a slug), with a number from `first` up.
 
+    `proposal` is the id of the event that proposed it.
     Raises BulletRefused, LedgerError.
     """
     if section not in SECTIONS:
@@ -40,14 +48,14 @@ def add_bullet(
             raise BulletRefused(f"{same.name} says exactly this already")
         bullet = Bullet(new_name(section, [row.name for row in rows], first), section, text)
         try:
-            (appended,) = ledger.append([add_event(bullet, origin=origin, actor=actor)])
+            (appended,) = ledger.append([add_event(bullet, origin=origin, actor=actor, proposal=proposal)])
         except Conflict:
             continue
         if appended.added:
             return bullet
 
 
-def add_event(bullet: Bullet, *, origin: str, actor: str) -> NewEvent:
+def add_event(bullet: Bullet, *, origin: str, actor: str, proposal: str | None = None) -> NewEvent:
     """The event that adds a bullet; its identity is the name, which is given out once."""
     return NewEvent(
         ev.BULLET_ADDED,
@@ -61,6 +69,7 @@ def add_event(bullet: Bullet, *, origin: str, actor: str) -> NewEvent:
             "origin": origin,
         },
         actor=actor,
+        target_id=proposal,
     )
 
 

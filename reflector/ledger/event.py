@@ -15,6 +15,7 @@ from typing import Any, Final
 SCHEMA_VERSION: Final = 1
 
 PLAYBOOK_IMPORTED: Final = "playbook.imported"
+BULLET_PROPOSED: Final = "bullet.proposed"
 BULLET_ADDED: Final = "bullet.added"
 BULLET_REVISED: Final = "bullet.revised"
 BULLET_MOVED: Final = "bullet.moved"
@@ -34,6 +35,7 @@ POLICY_ADOPTED: Final = "policy.adopted"
 TYPES: Final = frozenset(
     {
         PLAYBOOK_IMPORTED,
+        BULLET_PROPOSED,
         BULLET_ADDED,
         BULLET_REVISED,
         BULLET_MOVED,

@@ -15,7 +15,15 @@ from reflector.ledger.errors import LedgerError
 from reflector.playbook.fold import REDACTED
 
 #: All prose: nothing that the fold reads is lost with it.
-PROSE = frozenset({ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, ev.REFLECTION_SKIPPED, ev.EVIDENCE_RETRACTED})
+PROSE = frozenset(
+    {
+        ev.REFLECTION_ANSWERED,
+        ev.REFLECTION_COMPLETED,
+        ev.REFLECTION_SKIPPED,
+        ev.EVIDENCE_RETRACTED,
+        ev.BULLET_PROPOSED,
+    }
+)
 #: Prose beside facts.
 MIXED = frozenset({ev.PLAYBOOK_IMPORTED, ev.BULLET_ADDED, ev.BULLET_REVISED, ev.SESSION_RECORDED, ev.REFLECTION_FAILED})
 

@@ -1,0 +1,158 @@
+"""`reflector mcp`: the playbook as tools of the agent (Model Context Protocol, over stdio).
+
+Invariant: stdout carries the protocol and nothing else; the SDK keeps it to itself, and notes for people go to
+stderr. Every answer is bounded, and no tool changes the playbook where a person is to be asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from reflector import __version__
+from reflector.cli.app import Place
+from reflector.playbook.names import SECTIONS
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+Section = Literal["pat", "mis", "pref", "ctx", "oth"]
+#: What one answer holds at most: bullets, steps, and characters of a judge's reason.
+_MOST_BULLETS = 20
+_MOST_STEPS = 20
+_MOST_REASON = 300
+
+_INSTRUCTIONS = """\
+The playbook holds advice that was learned in earlier sessions, with how often it helped or harmed. What fits is told
+when a session starts; search_playbook finds the rest. When a bullet influences your reasoning, cite its name in your
+visible answer, in brackets: [pat-001]."""
+
+
+@click.command()
+@click.pass_obj
+def mcp(place: Place) -> None:
+    """Serve the playbook to the agent as tools, over stdio.
+
+    search_playbook, why, and propose_bullet, whose proposals wait for `reflector proposals` unless the setting
+    `proposals` is "accept". Needs the extra: pip install 'reflector[mcp]'.
+    """
+    try:
+        from mcp.server import MCPServer
+    except ImportError as error:
+        raise click.ClickException(
+            f"the package mcp, version 2, is needed for this ({error}); run: pip install 'reflector[mcp]'"
+        ) from error
+    place.project()  # a mistake in the settings is told now
+    server = MCPServer("reflector", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING")
+    add_tools(server, place)
+    server.run("stdio")
+
+
+def add_tools(server: MCPServer[Any], place: Place) -> None:
+    """Give a server the three tools."""
+    from mcp.types import ToolAnnotations
+
+    asks = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+
+    @server.tool(annotations=asks)
+    def search_playbook(query: str, section: Section | None = None) -> list[dict[str, Any]]:
+        """Find advice in the project's playbook and the user's own, the most fitting first; at most 20 bullets.
+
+        query: a few words; "" lists the best bullets. section: pat (patterns), mis (mistakes to avoid), pref (user
+        preferences), ctx (project context) or oth.
+        """
+        from reflector.playbook.search import search
+
+        with _told():
+            bullets = {}
+            for where in _places(place):
+                with where.reading() as ledger:
+                    # A name means one bullet; where both playbooks have it, the project's.
+                    bullets.update({b.name: b for b in ledger.bullets() if b.name not in bullets})
+        found = search((b for b in bullets.values() if section in (None, b.section)), query)
+        return [
+            {
+                "name": bullet.name,
+                "section": SECTIONS[bullet.section],
+                "text": bullet.text,
+                "helpful": bullet.helpful,
+                "harmful": bullet.harmful,
+            }
+            for bullet in found[:_MOST_BULLETS]
+        ]
+
+    @server.tool(annotations=asks)
+    def why(name: str) -> dict[str, Any]:
+        """Explain a bullet's counts: who judged it helpful or harmful in which session, and why; the last 20 steps.
+
+        name: such as pat-001.
+        """
+        from reflector.audit.blame import blame
+        from reflector.reflection.redaction import clean
+
+        with _told():
+            for where in _places(place):
+                with where.reading() as ledger:
+                    row = ledger.row(name)
+                    steps = blame(ledger, name) if row is not None else []
+                if row is not None:
+                    break
+            else:
+                raise click.UsageError(f"no bullet is or was called {clean(name, 64)!r}; search_playbook finds names")
+        last = [
+            {
+                "recorded_at": step.recorded_at,
+                "session_id": step.session_id,
+                "verdict": step.tag or step.disposition,
+                "counted": step.counted,
+                "why": clean(step.rationale or "", _MOST_REASON),
+                "helpful": step.helpful,
+                "harmful": step.harmful,
+            }
+            for step in steps[-_MOST_STEPS:]
+        ]
+        return {"bullet": row.bullet.line, "status": row.status, "earlier_steps": len(steps) - len(last), "steps": last}
+
+    @server.tool(annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True))
+    def propose_bullet(section: Section, text: str, reason: str) -> dict[str, Any]:
+        """Propose a piece of advice for the playbook; a person decides, unless it is set up otherwise.
+
+        section: pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth.
+        text: one sentence that helps in later sessions, without secrets. reason: what happened that taught it.
+        """
+        from reflector.curation.proposals import approve, propose
+
+        with _told(), place.road() as road:
+            proposal = propose(road.ledger, section, text, reason)
+            if proposal.state == "waiting" and road.project.config.proposals == "accept":
+                bullet = approve(road.ledger, proposal, actor="agent", first=road.project.first_number)
+                road.write()
+                return {"proposal": proposal.id[:8], "state": "approved", "name": bullet.name}
+        told = {"proposal": proposal.id[:8], "state": proposal.state, "name": proposal.name, "why": proposal.why}
+        return {key: value for key, value in told.items() if value is not None}
+
+
+def _places(place: Place) -> Iterator[Place]:
+    yield place
+    if not place.project().is_users:
+        yield Place(None, user=True)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Errors that the agent or its person can mend, in their own words."""
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    from reflector.cli.app import known_code, words_of
+
+    try:
+        yield
+    except click.ClickException as error:
+        raise ToolError(error.format_message()) from error
+    except Exception as error:
+        if known_code(error) is None:
+            raise
+        raise ToolError(words_of(error)) from error

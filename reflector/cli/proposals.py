@@ -1,0 +1,73 @@
+"""`reflector proposals`: what the agent proposed, and the decision of a person."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.output import note, print_json, safe, short_id, short_time, table
+
+
+@click.group(invoke_without_command=True)
+@click.option("--all", "everything", is_flag=True, help="Those that were decided too.")
+@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@click.pass_context
+def proposals(ctx: click.Context, everything: bool, as_json: bool) -> None:
+    """List what the agent proposed; approve or reject it.
+
+    A proposal is named by its id or the beginning of one.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from reflector.curation.proposals import proposals as of
+
+    place: Place = ctx.obj
+    with place.reading() as ledger:
+        found = [one for one in of(ledger) if everything or one.state == "waiting"]
+    if as_json:
+        print_json([asdict(one) for one in found])
+        return
+    if not found:
+        note("No proposal waits." if not everything else "Nothing was proposed.")
+        return
+    rows = [
+        (
+            short_id(one.id),
+            short_time(one.proposed_at),
+            one.name or one.state,
+            one.section,
+            f"{one.text} ({one.reason})",
+        )
+        for one in found
+    ]
+    table(("id", "proposed", "state", "section", "text"), rows, whole=True)
+
+
+@proposals.command()
+@click.argument("id")
+@click.pass_obj
+def approve(place: Place, id: str) -> None:
+    """Add a proposed bullet to the playbook."""
+    from reflector.curation.proposals import approve as run
+    from reflector.curation.proposals import find
+
+    with place.road() as road:
+        bullet = run(road.ledger, find(road.ledger, id), first=road.project.first_number)
+        road.write()
+    click.echo(safe(bullet.line))
+
+
+@proposals.command()
+@click.argument("id")
+@click.option("--why", required=True, help="The reason, which the agent is told when it proposes the same again.")
+@click.pass_obj
+def reject(place: Place, id: str, why: str) -> None:
+    """Decide against a proposed bullet."""
+    from reflector.curation.proposals import find
+    from reflector.curation.proposals import reject as run
+
+    with place.road() as road:
+        run(road.ledger, find(road.ledger, id), why)
+        road.write()

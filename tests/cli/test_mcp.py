@@ -1,0 +1,231 @@
+"""The agent's tools over stdio: the official client talks to a real process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.search import search
+from tests.cli.test_json import assert_is, documented
+from tests.road.agent import REFLECTOR, Agent
+from tests.road.sessions import Session
+
+ADVICE = {"section": "pat", "text": "Run the linter before the tests.", "reason": "the same error came up twice"}
+
+
+def talk(agent: Agent, conversation: Callable[[ClientSession], Awaitable[Any]], *arguments: str) -> Any:
+    """What came of a conversation with a server that was started for it."""
+
+    async def run() -> Any:
+        command = [*REFLECTOR, *arguments, "mcp"]
+        server = StdioServerParameters(command=command[0], args=command[1:], env=agent.env(), cwd=agent.project)
+        with open(agent.home / "stderr.txt", "w+") as stderr:
+            async with stdio_client(server, errlog=stderr) as (read, write), ClientSession(read, write) as session:
+                await session.initialize()
+                return await conversation(session)
+
+    return anyio.run(run)
+
+
+def ask(agent: Agent, tool: str, *arguments: str, **fields: Any) -> Any:
+    """A tool's answer. Fails where the tool does."""
+    result = call(agent, tool, *arguments, **fields)
+    assert not result.is_error, result.content
+    answer = result.structured_content
+    return answer["result"] if list(answer) == ["result"] else answer
+
+
+def call(agent: Agent, tool: str, *arguments: str, **fields: Any) -> Any:
+    return talk(agent, lambda session: session.call_tool(tool, fields), *arguments)
+
+
+def refused(agent: Agent, tool: str, **fields: Any) -> str:
+    result = call(agent, tool, **fields)
+    assert result.is_error
+    return str(result.content[0].text)
+
+
+def names(found: list[dict[str, Any]]) -> list[str]:
+    return [bullet["name"] for bullet in found]
+
+
+def test_three_tools_are_offered_and_those_that_only_read_say_so(agent: Agent) -> None:
+    listed = talk(agent, lambda session: session.list_tools()).tools
+    assert {tool.name: tool.annotations.read_only_hint for tool in listed} == {
+        "search_playbook": True,
+        "why": True,
+        "propose_bullet": False,
+    }
+    for tool in listed:
+        assert tool.description
+
+
+def test_a_search_finds_bullets_of_both_playbooks_by_their_words(agent: Agent) -> None:
+    agent.call("--user", "add", "pref", "Show a failing test before the fix.")
+    found = ask(agent, "search_playbook", query="failing test")
+    assert names(found) == ["pat-001", "pref-9001"]
+    assert found[0] == {
+        "name": "pat-001",
+        "section": "PATTERNS & APPROACHES",
+        "text": "Write the failing test first.",
+        "helpful": 0,
+        "harmful": 0,
+    }
+    assert names(ask(agent, "search_playbook", query="failing", section="pref")) == ["pref-9001"]
+    assert ask(agent, "search_playbook", query="zebra") == []
+    assert names(ask(agent, "search_playbook", query=""))[0] == "pat-002"
+
+
+def test_an_answer_is_bounded(agent: Agent) -> None:
+    bullets = [{"name": f"oth-{n:03d}", "text": f"advice {n}", "helpful": 0, "harmful": 0} for n in range(1, 100)]
+    agent.write_playbook({"OTHERS": bullets})
+    assert len(ask(agent, "search_playbook", query="advice")) == 20
+
+
+def test_why_tells_the_steps_of_a_count_in_either_playbook(agent: Agent, tmp_path: Path) -> None:
+    agent.call("--user", "add", "pref", "Be brief.")
+    agent.call("ingest", Session().cites("pat-001").cites("pref-9001", "harmful").write(tmp_path / "1.jsonl"))
+    for name, verdict, counts in (("pat-001", "helpful", (1, 0)), ("pref-9001", "harmful", (0, 1))):
+        answer = ask(agent, "why", name=name)
+        (step,) = answer["steps"]
+        assert answer["bullet"].startswith(f"[{name}] ")
+        assert (step["verdict"], step["helpful"], step["harmful"]) == (verdict, *counts)
+        assert step["why"]
+    assert "no bullet is or was called 'pat-777'" in refused(agent, "why", name="pat-777")
+
+
+def test_a_proposal_waits_until_a_person_approves_it(agent: Agent) -> None:
+    proposed = ask(agent, "propose_bullet", **ADVICE)
+    assert proposed["state"] == "waiting"
+    assert len(agent.json("list")) == 3
+    assert ADVICE["text"] not in agent.hook("SessionStart")
+    (waiting,) = agent.json("proposals")
+    assert_is(documented("proposals"), waiting)
+    assert waiting["id"].startswith(proposed["proposal"])
+    assert ADVICE["text"] in agent.call("proposals").out
+    approved = agent.call("proposals", "approve", waiting["id"][:4]).out
+    assert approved == f"[pat-003] helpful=0 harmful=0 :: {ADVICE['text']}\n"
+    assert ADVICE["text"] in agent.hook("SessionStart")
+    assert agent.json("proposals") == []
+    (decided,) = agent.json("proposals", "--all")
+    assert_is(documented("proposals"), decided)
+    assert (decided["state"], decided["name"]) == ("approved", "pat-003")
+    agent.call("verify")
+    agent.call("rebuild", "--check")
+
+
+def test_a_rejected_proposal_is_told_with_the_reason_when_it_is_made_again(agent: Agent) -> None:
+    proposed = ask(agent, "propose_bullet", **ADVICE)["proposal"]
+    agent.call("proposals", "reject", proposed, "--why", "It takes too long here.")
+    again = ask(agent, "propose_bullet", **{**ADVICE, "reason": "I still think so"})
+    assert (again["state"], again["why"]) == ("rejected", "It takes too long here.")
+    assert agent.json("proposals") == []
+    assert len(agent.events("bullet.proposed")) == 1
+    assert "was rejected already" in agent.call("proposals", "approve", proposed, code=1).err
+    agent.call("verify")
+    agent.call("rebuild", "--check")
+
+
+def test_the_same_proposal_twice_is_one(agent: Agent) -> None:
+    first, second = (ask(agent, "propose_bullet", **{**ADVICE, "reason": why}) for why in ("a", "b"))
+    assert first == second
+    assert [one["reason"] for one in agent.json("proposals")] == ["a"]
+
+
+def test_where_it_is_configured_a_proposal_is_added_at_once(agent: Agent) -> None:
+    agent.environ["REFLECTOR_PROPOSALS"] = "accept"
+    assert ask(agent, "propose_bullet", **ADVICE)["name"] == "pat-003"
+    assert ask(agent, "propose_bullet", "--user", **ADVICE)["name"] == "pat-9001"
+    assert agent.counters()["pat-003"] == (0, 0)
+    (added,) = agent.json("log", "--type", "bullet.added")
+    assert (added["actor"], added["data"]["origin"]) == ("agent", "proposal")
+    agent.environ["REFLECTOR_PROPOSALS"] = "yes"
+    assert "ask, accept" in agent.call("list", code=2).err
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({"text": "Keep functions small."}, "pat-002 says exactly this already"),
+        ({"text": " "}, "the text is empty"),
+        ({"text": "red \x1b[31m"}, "U+001B"),
+        ({"text": "Log in with ghp_" + "a1B2" * 9}, "looks like a secret"),
+        ({"section": "patterns"}, "section"),
+    ],
+)
+def test_a_proposal_that_cannot_be_a_bullet_is_refused_in_words(
+    agent: Agent, fields: dict[str, str], wanted: str
+) -> None:
+    assert wanted in refused(agent, "propose_bullet", **{**ADVICE, **fields})
+    assert agent.events("bullet.proposed") == []
+
+
+def test_nothing_but_the_protocol_is_on_stdout_whatever_is_on_stdin(agent: Agent) -> None:
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    }
+    wanted = {"jsonrpc": "2.0", "id": 2, "method": "tools/call"}
+    wanted["params"] = {"name": "search_playbook", "arguments": {"query": "test"}}
+    # A playbook that was edited by hand into something else gives a note for the person.
+    agent.call("drain")
+    agent.playbook.write_text("{")
+    lines = [hello, {"jsonrpc": "2.0", "method": "notifications/initialized"}, wanted]
+    with subprocess.Popen(
+        [*REFLECTOR, "mcp"],
+        cwd=agent.project,
+        env=agent.env(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdin.write("no json\n" + "".join(f"{json.dumps(line)}\n" for line in lines))
+        process.stdin.flush()
+        answers = []
+        while not any(answer.get("id") == 2 for answer in answers):
+            answers.append(json.loads(process.stdout.readline()))
+        process.stdin.close()
+        rest, err = process.stdout.read(), process.stderr.read()
+    assert process.returncode == 0
+    assert rest == ""
+    assert all(answer["jsonrpc"] == "2.0" for answer in answers)
+    assert "it was written anew from the ledger" in err
+
+
+def test_without_the_extra_the_way_to_it_is_told(agent: Agent) -> None:
+    code = "import sys; sys.modules['mcp'] = None; from reflector.cli.app import run; sys.exit(run(['mcp']))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=agent.project, env=agent.env(), capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "pip install 'reflector[mcp]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_search_puts_more_of_the_words_first_and_then_the_better_bullet() -> None:
+    bullets = [
+        Bullet("pat-001", "pat", "Run the tests.", 0, 3),
+        Bullet("pat-002", "pat", "Test with the linter.", 5, 0),
+        Bullet("pat-003", "pat", "Lint before you run a test.", 0, 0),
+        Bullet("pat-004", "pat", "Sleep.", 9, 0),
+    ]
+    assert [b.name for b in search(bullets, "RUN tests")] == ["pat-001", "pat-003"]
+    assert [b.name for b in search(bullets, "test")] == ["pat-002", "pat-003", "pat-001"]
+    assert next(b.name for b in search(bullets, "pat-004")) == "pat-004"
+    assert len(search(bullets, "  ")) == 4
