@@ -9,7 +9,7 @@ after it let go.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ from reflector.hooks import spool
 from reflector.hooks.fallback import fallback_state
 from reflector.hooks.injection import write_injection
 from reflector.hooks.spool import Delivery
-from reflector.ledger.store import Ledger
+from reflector.ledger.store import Ledger, WindowRow
 from reflector.project import Project
 from reflector.reflection.backends import backend_of
 from reflector.reflection.gate import Gate
@@ -215,13 +215,14 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True, runn
     """
     done = Drained()
     tried: set[str] = set()
-    while True:
+    left = True
+    while left:
         with spool.held(project.make_state_dir(), "model.lock", wait=wait) as held, project.open_ledger() as ledger:
             if not held:
-                return done
+                break
             runner = runner or runner_of(project, ledger)
             runner.ledger = ledger
-            open_ = [window for window in ledger.open_windows() if window.event_id not in tried]
+            open_ = _untried(ledger, tried)
             for window in open_:
                 tried.add(window.event_id)
                 if not runner.is_due(window, retry):
@@ -231,14 +232,19 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True, runn
                 if reflected.outcome == "failed" and reflected.detail.startswith(("transport:", "request:")):
                     tried.update(other.event_id for other in open_)
                     break
-        if not open_:
-            break
+        # Looked after letting go: whoever recorded a window before that has left it to this process.
+        with project.open_ledger() as ledger:
+            left = bool(_untried(ledger, tried))
     if done.reflected:
         with open_road(project) as road:
             assert road is not None  # it waited
             road.write()
             done.notes += road.notes
     return done
+
+
+def _untried(ledger: Ledger, tried: Collection[str]) -> list[WindowRow]:
+    return [window for window in ledger.open_windows() if window.event_id not in tried]
 
 
 def _drain_once(road: Road, done: Drained, *, retry: Retry, progress: Callable[[Delivery], None] | None) -> None:
