@@ -301,11 +301,12 @@ class EvidenceReader:
         chain.asked = False
 
     def _take(self, chain: Chain, said: Stance) -> None:
-        named = {id(episode): episode.overlap_with_advice(said.about) for episode in chain.episodes}
+        named = {id(episode): episode.overlap_with_advice(said.bad or said.about) for episode in chain.episodes}
         for episode in chain.episodes:
             rivals = (named[id(other)] for other in chain.episodes if other.at == episode.at)
-            other = said.objects and named[id(episode)] < max(rivals)
-            self._hear(chain, episode, _part_for(episode, said), about_another=other)
+            part = _part_for(episode, said)
+            other = part.objects and named[id(episode)] < max(rivals)
+            self._hear(chain, episode, part, about_another=other)
 
     def _hear(self, chain: Chain, episode: Episode, stance: Stance, *, about_another: bool) -> None:
         """One episode takes a person's message; of bullets cited together an objection meets the one it names."""

@@ -64,7 +64,8 @@ joined by a plus sign mean that both were found in one message.
    An interrupt without a reason says nothing; its sequel does. A refused call with its reason is an objection.
    An objection to something else does not refute advice about running checks. A problem of unclear origin, reported
    right after a change, takes a green away but does not condemn. What is approved after an objection is what the
-   objection made of it: harmful stays, unless the person took it back or had only reported a problem that the agent then mended in place.
+   objection made of it: harmful stays, unless the person took it back or had only reported a problem that the
+   agent then mended in place.
    Of several pieces of advice cited in one message an objection meets the one it names best and takes the green of
    the others away. Politeness ("thanks", "great, next …") praises a step only where its words or a green bear it out,
    "ok" accepts only what was asked, and to have a change committed praises nothing. A change of plans blames nothing.
@@ -73,8 +74,9 @@ joined by a plus sign mean that both were found in one message.
    after a person's remark loses its green.
 4. **The agent.** A change that the agent takes back (`git restore`, the inverse edit, "let me revert") is
    harmful. A review that finds faults in it is harmful; faults that were found and then fixed are neutral.
-   A step that failed, after which the agent says that it goes another way, is harmful unless that way is a detail, and so is one whose error
-   came again and whose text the agent then replaced. Advice that is named only to be declined is neutral.
+   A step that failed, after which the agent says that it goes another way, is harmful unless that way is a detail,
+   and so is one whose error came again and whose text the agent then replaced. Advice that is named only to be
+   declined is neutral.
 5. **Results.** The last run of each command decides: green is helpful, also after red; red for good is harmful
    for a change or an act, neutral for advice to run checks. The same error twice is harmful. Failures that the
    agent calls expected or older than the work are not counted, and an expected failure is what a red phase wants.

@@ -320,6 +320,9 @@ def _weighed(prose: str, hits: list[tuple[int, Rule]]) -> Stance:
             return _mixed(prose, f"{good[1].id}+{bad[1].id}", max(bad[0], turned.start()))
         if good[1].strength == 3 and bad[1].strength < 3:
             return _stance(prose, good)
+        if turned and bad[0] >= turned.start():
+            liked, blamed = content_words(prose[: turned.start()]), content_words(prose[turned.start() :])
+            return replace(_stance(prose, bad), good=liked, bad=blamed)
         return _stance(prose, bad)
     if good:
         turned = _ADVERSATIVE.search(prose, good[0])
