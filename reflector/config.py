@@ -7,10 +7,8 @@ where it stands, its value and the right one; nothing is coerced silently.
 from __future__ import annotations
 
 import os
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
@@ -178,6 +176,8 @@ def _read(path: Path) -> dict[str, Any]:
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read ({error}); mend or remove it") from error
+    import tomllib  # 4 ms, and most projects have no settings
+
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -187,7 +187,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _over(config: Config, values: Mapping[str, Any], layer: Layer, where: Callable[[str], str]) -> Config:
     for key, value in values.items():
         if key not in SETTINGS:
-            near = get_close_matches(key, SETTINGS, n=1)
+            near = _nearest(key, SETTINGS)
             hint = f"did you mean {near[0]!r}?" if near else f"the settings are {', '.join(SETTINGS)}"
             raise ConfigError(f"{where(key)} is not a setting; {hint}")
         wanted = type(SETTINGS[key].default)
@@ -200,6 +200,13 @@ def _over(config: Config, values: Mapping[str, Any], layer: Layer, where: Callab
         changes: dict[str, Any] = {key: value, "layers": {**config.layers, key: layer}}
         config = replace(config, **changes)
     return config
+
+
+def _nearest(word: str, known: Iterable[str]) -> list[str]:
+    """The known word that is most like this one, if any is."""
+    from difflib import get_close_matches
+
+    return get_close_matches(word, list(known), n=1)
 
 
 _KINDS: dict[type, str] = {
@@ -221,7 +228,7 @@ _LEAST = {
 
 def _check(key: str, value: Any, where: str) -> None:
     if key == "backend" and value not in BACKENDS:
-        near = get_close_matches(value, BACKENDS, n=1)
+        near = _nearest(value, BACKENDS)
         hint = f"did you mean {near[0]!r}?" if near else f"the backends are {', '.join(BACKENDS)}"
         raise ConfigError(f"{where} is {value!r}, which is no backend; {hint}")
     if key == "proposals" and value not in PROPOSALS:
