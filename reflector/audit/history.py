@@ -61,6 +61,10 @@ def _imported(data: Any) -> str:
     return f"{len(data.get('bullets', ()))} bullets from a file ({data.get('format')})"
 
 
+def _proposed(data: Any) -> str:
+    return f"in {data.get('section')}: {data.get('text')}"
+
+
 def _added(data: Any) -> str:
     return f"{data.get('name')} in {data.get('section')}: {data.get('text')}"
 
@@ -118,6 +122,7 @@ def _policy(data: Any) -> str:
 
 _TELLERS = {
     ev.PLAYBOOK_IMPORTED: _imported,
+    ev.BULLET_PROPOSED: _proposed,
     ev.BULLET_ADDED: _added,
     ev.BULLET_REVISED: _revised,
     ev.BULLET_MOVED: _moved,

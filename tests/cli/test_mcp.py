@@ -113,6 +113,7 @@ def test_a_proposal_waits_until_a_person_approves_it(agent: Agent) -> None:
     assert_is(documented("proposals"), waiting)
     assert waiting["id"].startswith(proposed["proposal"])
     assert ADVICE["text"] in agent.call("proposals").out
+    assert f"in pat: {ADVICE['text']}" in agent.call("log").out
     approved = agent.call("proposals", "approve", waiting["id"][:4]).out
     assert approved == f"[pat-003] helpful=0 harmful=0 :: {ADVICE['text']}\n"
     assert ADVICE["text"] in agent.hook("SessionStart")
