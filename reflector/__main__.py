@@ -23,7 +23,9 @@ def main() -> "NoReturn":
             from reflector.hooks import background
 
             _be_short_lived()
-            _end(background.run(project))
+            code = background.run(project)
+            if code is not None:
+                _end(code)
     from reflector.cli import main as cli_main
 
     _be_short_lived()

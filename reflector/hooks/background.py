@@ -13,8 +13,8 @@ from pathlib import Path
 from reflector.hooks.turn import load_in_turn
 
 
-def run(project: str) -> int:
-    """Drain a project, unless another drain is about to, and return the exit code."""
+def run(project: str) -> int | None:
+    """Drain a project, unless another drain is about to: the exit code, None where the command line has to tell."""
     if not load_in_turn(project, lambda: import_module("reflector.hooks.drain")):
         return 0
     from reflector.hooks.drain import drain
@@ -22,11 +22,9 @@ def run(project: str) -> int:
 
     root = Path(project).absolute()
     try:
-        if root.is_dir():
-            done = drain(Project.at(root), retry="due")
-            return 1 if done is not None and done.failed else 0
-    except Exception:  # noqa: BLE001  told by the command line
-        pass
-    from reflector.cli import main as cli_main
-
-    return cli_main()
+        done = drain(Project.at(root), retry="due") if root.is_dir() else None
+    except Exception:  # noqa: BLE001  the command line meets it again
+        return None
+    if done is None:
+        return 0 if root.is_dir() else None
+    return 1 if done.failed else 0
