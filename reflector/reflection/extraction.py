@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isinf
 from typing import Any, Literal, NoReturn
 
 Strategy = Literal["fence", "bare_fence", "braces", "whole", "repaired", "list", "none"]
@@ -93,6 +94,13 @@ def _integer(literal: str) -> int:
     return int(literal)
 
 
+def _float(literal: str) -> float:
+    value = float(literal)
+    if isinf(value):
+        raise ValueError(f"{literal} is beyond every number")
+    return value
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) == len(pairs):
@@ -105,7 +113,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return joined
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant, parse_int=_integer)
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_constant=_no_constant, parse_int=_integer, parse_float=_float
+)
 
 
 def _whole_object(text: str) -> dict[str, Any] | None:

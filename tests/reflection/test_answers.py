@@ -46,6 +46,7 @@ FENCE = "```"
         ("```json\n[1,2]\n```", None),
         ("```json\n42\n```", None),
         ('{"a": NaN}', None),
+        ('{"a": 1e999}', None),
         ('{"a": -Infinity}', None),
         ('{"analysis": "only analysis"}', {"analysis": "only analysis"}),
         ("", None),
