@@ -11,9 +11,11 @@ import codecs
 import os
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +27,9 @@ SCOPES: tuple[Scope, ...] = ("user", "project", "local")
 
 #: How often another program may change the file under our hands before we give up.
 _ATTEMPTS = 20
+_TEMPORARY = ".reflector-tmp"
+#: Seconds after which nobody is writing a temporary file any more.
+_LEFT_BEHIND = 60
 _BOM = codecs.BOM_UTF8
 
 
@@ -118,14 +123,13 @@ def uninstall_hooks(path: Path, *, dry_run: bool = False) -> Change:
         for _ in range(_ATTEMPTS):
             before = _read(path)
             after = _uninstalled(path, before)
-            if before == after:
-                return Change(path, before, after, _there(backup))
-            if not _replace(path, before, after, 0o600):
+            if before != after and not _replace(path, before, after, 0o600):
                 continue
             if after is not None and after == _read(backup):
                 backup.unlink()
-            if after is None and path.parent.name == ".claude" and not any(path.parent.iterdir()):
-                path.parent.rmdir()
+            if before is not None and after is None and path.parent.name == ".claude":
+                with suppress(OSError):  # something else is in it
+                    path.parent.rmdir()
             return Change(path, before, after, _there(backup))
     raise SettingsRefused(path, " is changed by another program all the time")
 
@@ -215,7 +219,7 @@ def _replace(path: Path, before: bytes | None, after: bytes | None, mode: int) -
 
 def _write(target: Path, data: bytes, like: os.stat_result | int, is_wanted: Callable[[], bool] = lambda: True) -> bool:
     """Write a file whole or not at all, with the mode and owner of another one, or with a mode of its own."""
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.reflector-tmp")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}{_TEMPORARY}")
     temporary.unlink(missing_ok=True)  # of a process that was killed and had our number
     fd = os.open(temporary, fast.NEW, like if isinstance(like, int) else 0o600)
     try:
@@ -243,6 +247,15 @@ def _liken(fd: int, path: Path, like: os.stat_result) -> None:
     path.chmod(stat.S_IMODE(like.st_mode))
 
 
+def _sweep(path: Path) -> None:
+    """Remove what commands left behind that were killed while they wrote."""
+    for target in {path, Path(os.path.realpath(path))}:
+        for left in target.parent.glob(f".{escape(target.name)}.*{_TEMPORARY}"):
+            with suppress(OSError):
+                if time.time() - left.lstat().st_mtime > _LEFT_BEHIND:
+                    left.unlink()
+
+
 @contextmanager
 def _held(path: Path) -> Iterator[None]:
     """Keep other commands of ours from the file meanwhile; leaves no lock file behind.
@@ -251,14 +264,20 @@ def _held(path: Path) -> Iterator[None]:
     has to do there.
     """
     if sys.platform == "win32":
+        _sweep(path)
         yield
         return
     import fcntl
 
-    fd = os.open(os.path.dirname(os.path.realpath(path)), os.O_RDONLY)  # noqa: PTH120 - Path.resolve fails on loops
+    try:
+        fd = os.open(os.path.dirname(os.path.realpath(path)), os.O_RDONLY)  # noqa: PTH120 - Path.resolve fails on loops
+    except FileNotFoundError:  # another command removed the folder, or a link leads nowhere
+        yield
+        return
     try:
         with suppress(OSError):
             fcntl.flock(fd, fcntl.LOCK_EX)
+        _sweep(path)
         yield
     finally:
         os.close(fd)

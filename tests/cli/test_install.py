@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -225,6 +226,13 @@ def test_a_backup_that_somebody_spoilt_is_left_alone(agent: Agent) -> None:
     assert backup_of(path).read_bytes() == b"{"
 
 
+def test_a_backup_of_what_is_there_again_is_removed(agent: Agent) -> None:
+    path = put(agent, b'{"model": "opus"}')
+    backup_of(path).write_bytes(b'{"model": "opus"}')  # an uninstallation was killed before its last step
+    agent.call("uninstall")
+    assert [file.name for file in path.parent.iterdir()] == ["settings.json"]
+
+
 def test_a_file_that_was_emptied_by_a_person_stays_a_file(agent: Agent) -> None:
     path = put(agent, b'{"model": "opus"}')
     agent.call("install")
@@ -238,6 +246,9 @@ def test_a_file_that_was_emptied_by_a_person_stays_a_file(agent: Agent) -> None:
 def test_nothing_to_uninstall_is_no_error_and_leaves_nothing(agent: Agent) -> None:
     assert "has no hook of ours" in agent.call("uninstall").out
     assert list(agent.home.iterdir()) == []
+    (agent.home / ".claude").mkdir()
+    agent.call("uninstall")
+    assert list(agent.home.iterdir()) == [agent.home / ".claude"]
     path = put(agent, SHAPES["hooks of every type"])
     assert "has no hook of ours" in agent.call("uninstall").out
     assert path.read_bytes() == SHAPES["hooks of every type"]
@@ -257,6 +268,14 @@ def test_a_symlink_stays_one_and_its_target_is_changed(agent: Agent, tmp_path: P
     assert [entry.name for entry in dotfiles.iterdir()] == ["claude.json"]
     agent.call("uninstall")
     assert seen(tmp_path) == before
+
+
+def test_a_link_into_a_folder_that_is_gone_is_an_error_that_names_it(agent: Agent, tmp_path: Path) -> None:
+    path = settings_of(agent)
+    path.parent.mkdir()
+    path.symlink_to(tmp_path / "gone" / "settings.json")
+    assert str(tmp_path / "gone") in agent.call("install", code=1).err
+    assert "has no hook of ours" in agent.call("uninstall").out
 
 
 def test_a_link_to_a_file_that_is_not_there_yet_is_followed(agent: Agent, tmp_path: Path) -> None:
@@ -312,6 +331,50 @@ def test_a_full_disk_leaves_the_old_file(agent: Agent) -> None:
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert seen(agent.home) == before
+
+
+def killed_at(agent: Agent, step: int, command: str) -> bool:
+    """Run a command that is killed at its n-th file to open, rename, remove or give a mode; whether it was."""
+    child = os.fork()
+    if child == 0:
+        left = step
+
+        def count(event: str, _: object) -> None:
+            nonlocal left
+            if event in ("open", "os.rename", "os.remove", "os.chmod", "os.mkdir"):
+                left -= 1
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(count)
+        try:
+            agent.call(command)
+        finally:
+            os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_killed_at_any_step_the_file_is_the_old_or_the_new_one_and_the_next_command_goes_on(
+    agent: Agent, command: str
+) -> None:
+    without = SHAPES["empty hooks between others"]
+    path = put(agent, without)
+    clean = seen(agent.home)
+    agent.call("install")
+    ends = {path.read_bytes(), without}
+    for step in range(1, 200):
+        agent.call("install" if command == "uninstall" else "uninstall")
+        killed = killed_at(agent, step, command)
+        assert path.read_bytes() in ends
+        if not killed:
+            break
+    assert 3 < step < 199
+    for left in path.parent.glob("*.reflector-tmp"):
+        os.utime(left, (0, 0))
+    agent.call("install")
+    agent.call("uninstall")
+    assert seen(agent.home) == clean
 
 
 def test_a_dry_run_shows_the_difference_and_changes_nothing(agent: Agent) -> None:
