@@ -175,7 +175,7 @@ ENGLISH: tuple[Rule, ...] = (
         "corrects",
         3,
         "calls the result wrong, bad or too much",
-        r"\b(?:(?:that|this|it|which|you|your [\w-]+|the [\w-]+(?: [\w-]+)?)(?:'s|'re| is| are| was| looks?| seems?| feels?)(?: \w+){0,2} "
+        r"\b(?:(?:that|this|it|which|you|your [\w-]+|the [\w-]+(?: [\w-]+)?|[\w-]+\.[\w.-]+)(?:'s|'re| is| are| was| looks?| seems?| feels?)(?: \w+){0,2} "
         r"(?:wrong|incorrect|bad|terrible|horrible|awful|stupid|ridiculous|ugly|nonsense|useless|overkill|over-?engineered|over-?complicated|confusing|misleading"
         r"|backwards|unacceptable|silly|a mess|worse|hallucinat\w+|lying|cheating|lazy|(?:way |far |much )?too (?:much|many|big|small|slow|long|short|complex|complicated|verbose|wide|narrow|dark|bright|large|close|high|low))"
         r"|(?:is|are|feels?|seems?|looks?)(?: like)? (?:a (?:lot|bit much)\b(?! (?:of|better|faster|nicer|cleaner|easier))|excessive|a no[- ]?go)|a no[- ]?go\b|completely (?:wrong|broken|off)|bullshit|wtf|what the (?:hell|fuck)|ffs|for fuck|fuck(?:ing|ed)?\b|shit(?:ty)?\b|dumb|stupid|jesus christ|garbage)\b",
