@@ -10,7 +10,7 @@ A tag counts at a position when it stands behind its bullet's baseline and no re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -36,6 +36,8 @@ _RARE: Final = (*BULLET_TYPES, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED)
 _UNSETTLING: Final = (ev.BULLET_RECOUNTED, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED)
 #: Up to so many retracted reflections their tags are looked up range by range; above, in one pass over all tags.
 _RANGES: Final = 32
+#: Up to so many bullets are counted one by one where a policy makes several tags one.
+_FEW: Final = 4
 _MEMBERS: Final[dict[Counting, str]] = {
     "as_applied": "count(*)",
     "once_per_reflection": "count(DISTINCT reflection_id) + count(*) - count(reflection_id)",
@@ -55,7 +57,14 @@ class Past:
         self.ledger = ledger
         self.position = position
         self._book: Playbook = fold(ledger.events(types=_RARE, upto=position))
-        self._covered: dict[int, str] | None = None
+        self._covered: dict[int, tuple[str, str]] | None = None
+        self._left_out: Mapping[str, Collection[int]] = {}
+
+    def excluding(self, tags: Mapping[str, Collection[int]]) -> Past:
+        """The same playbook as if these tags, positions by the bullet's name, had never been given."""
+        other = Past(self.ledger, self.position)
+        other._left_out = tags
+        return other
 
     @property
     def counting(self) -> Counting:
@@ -107,14 +116,16 @@ class Past:
         with self.ledger.asking() as sql:
             rows = sql.run(query, name, self.position).fetchall()
             covered = self._covered_in(sql)
-        return [(at, at > after and at not in covered) for (at,) in rows]
+        out = self._left_out.get(name, ())
+        return [(at, at > after and at not in covered and at not in out) for (at,) in rows]
 
     def covered(self) -> dict[int, str]:
         """The id of a retraction that takes a tag out of the count, by the position of the tag."""
         with self.ledger.asking() as sql:
-            return self._covered_in(sql)
+            return {position: retraction for position, (retraction, _) in self._covered_in(sql).items()}
 
-    def _covered_in(self, sql: Statements) -> dict[int, str]:
+    def _covered_in(self, sql: Statements) -> dict[int, tuple[str, str]]:
+        """(id of the retraction, bullet's name) by the position of each tag that is covered."""
         if self._covered is None:
             by = self._book.retractions()
             gone = {target: retraction for target, retraction in by.items() if not self._book.active(target)}
@@ -125,22 +136,42 @@ class Past:
         chosen = [self.entries[name] for name in names]
         if counting == "as_applied" and self._is_settled(sql):
             return {entry.name: _counted_back(sql, entry.name, self.position) for entry in chosen}
-        members = _MEMBERS[counting]
-        covered = self._covered_in(sql)
-        but, values = sql.among("position", covered) if covered else ("", None)
-        query = _COUNT.format(members=members, active="0, 1", but=f" AND NOT {but}" if but else "")
-        more = (values,) if but else ()
+        out: dict[str, set[int]] = {name: set(positions) for name, positions in self._left_out.items()}
+        for position, (_, name) in self._covered_in(sql).items():
+            out.setdefault(name, set()).add(position)
+        if counting != "as_applied" and len(chosen) > _FEW:
+            return self._counted_at_once(sql, chosen, counting, out)
+        return {entry.name: self._counted(sql, entry, counting, out.get(entry.name, ())) for entry in chosen}
+
+    def _counted_at_once(
+        self, sql: Statements, chosen: list[Entry], counting: Counting, out: Mapping[str, Collection[int]]
+    ) -> dict[str, tuple[int, int]]:
+        """The counters by one pass over the tags in their own order: sessions and reflections stand in no index, and
+        looking each up costs more than reading them all."""
+        column = "reflection_id" if counting == "once_per_reflection" else "session_id"
+        query = f"SELECT name, position, tag, {column} FROM tag WHERE playbook_id = ? AND tag <> 0 AND position <= ?"  # noqa: S608
+        after = {entry.name: entry.recounted_at for entry in chosen}
+        members: dict[tuple[str, int], set[object]] = {(entry.name, tag): set() for entry in chosen for tag in (1, -1)}
+        rows = sql.run(query, self.position)
+        while page := rows.fetchmany(10_000):
+            for name, position, tag, id in page:
+                if position > after.get(name, position) and position not in out.get(name, ()):
+                    members[name, tag].add(id or position)
         return {
-            entry.name: _sum(
-                entry.baseline, sql.run(query, entry.name, entry.recounted_at, self.position, *more).fetchall()
-            )
-            for entry in chosen
+            e.name: (e.baseline[0] + len(members[e.name, 1]), e.baseline[1] + len(members[e.name, -1])) for e in chosen
         }
+
+    def _counted(self, sql: Statements, entry: Entry, counting: Counting, out: Collection[int]) -> tuple[int, int]:
+        among, values = sql.among("position", out) if out else ("", None)
+        query = _COUNT.format(members=_MEMBERS[counting], active="0, 1", but=f" AND NOT {among}" if out else "")
+        more = (values,) if out else ()
+        found = dict(sql.run(query, entry.name, entry.recounted_at, self.position, *more).fetchall())
+        return entry.baseline[0] + found.get(1, 0), entry.baseline[1] + found.get(-1, 0)
 
     def _is_settled(self, sql: Statements) -> bool:
         """True when the tags that count today counted then, as far as they were there, and counting on from today
         backwards is the shorter way."""
-        if self.counting != "as_applied":
+        if self.counting != "as_applied" or self._left_out:
             return False
         (head,) = sql.run("SELECT position FROM playbook WHERE id = ?").fetchone()
         if head - self.position > self.position:
@@ -165,11 +196,6 @@ def _counted_back(sql: Statements, name: str, position: int) -> tuple[int, int]:
     return helpful - later.get(1, 0), harmful - later.get(-1, 0)
 
 
-def _sum(baseline: tuple[int, int], counts: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    found = dict(counts)
-    return baseline[0] + found.get(1, 0), baseline[1] + found.get(-1, 0)
-
-
 def _row(entry: Entry, helpful: int, harmful: int) -> BulletRow:
     return BulletRow(
         entry.name,
@@ -184,12 +210,15 @@ def _row(entry: Entry, helpful: int, harmful: int) -> BulletRow:
     )
 
 
-def _covered(sql: Statements, gone: dict[str, str], upto: int) -> dict[int, str]:
-    """The retraction by the position of each tag that these retracted events (id -> retraction) cover."""
+def _covered(sql: Statements, gone: dict[str, str], upto: int) -> dict[int, tuple[str, str]]:
+    """(retraction, bullet's name) by the position of each tag that these retracted events (id -> retraction) cover."""
     among, ids = sql.among("event_id", gone)
     fields = "SELECT type, position, event_id, reflection_id, target_id FROM event WHERE playbook_id = ?"
     found = sql.run(f"{fields} AND {among}", ids).fetchall()
-    covered = {row[1]: gone[row[2]] for row in found if row[0] == ev.BULLET_TAGGED}
+    own = {row[1]: gone[row[2]] for row in found if row[0] == ev.BULLET_TAGGED}
+    among, positions = sql.among("position", own)
+    query = f"SELECT position, name FROM tag WHERE playbook_id = ? AND {among}"  # noqa: S608
+    covered = {position: (own[position], name) for position, name in sql.run(query, positions).fetchall()}
     among, ids = sql.among("target_id", gone)
     found += sql.run(f"{fields} AND {among} AND position <= ?", ids, upto).fetchall()
     completed = {
@@ -197,21 +226,24 @@ def _covered(sql: Statements, gone: dict[str, str], upto: int) -> dict[int, str]
         for type_, position, event_id, reflection_id, target_id in found
         if type_ == ev.REFLECTION_COMPLETED and reflection_id
     }
-    for position, reflection_id in _tags_of(sql, {id: at for id, (at, _) in completed.items()}, upto):
+    for position, name, reflection_id in _tags_of(sql, {id: at for id, (at, _) in completed.items()}, upto):
         start, retraction = completed[reflection_id]
         if start < position <= start + MAX_TAGS:
-            covered[position] = retraction
+            covered[position] = (retraction, name)
     return covered
 
 
-def _tags_of(sql: Statements, completed: dict[str, int], upto: int) -> list[tuple[int, str]]:
-    """(position, reflection's id) of the tags of these reflections, by the position of their completion."""
+def _tags_of(sql: Statements, completed: dict[str, int], upto: int) -> list[tuple[int, str, str]]:
+    """(position, name, reflection's id) of the tags of these reflections, by the position of their completion."""
+    query = "SELECT position, name, reflection_id FROM tag WHERE playbook_id = ?"
     if len(completed) > _RANGES:
         among, ids = sql.among("reflection_id", completed)
-        query = f"SELECT position, reflection_id FROM tag WHERE playbook_id = ? AND position <= ? AND {among}"  # noqa: S608
-        return [(row[0], row[1]) for row in sql.run(query, upto, ids).fetchall()]
-    query = "SELECT position, reflection_id FROM tag WHERE playbook_id = ? AND position > ? AND position <= ?"
-    rows = []
-    for reflection_id, start in completed.items():
-        rows += sql.run(f"{query} AND reflection_id = ?", start, min(start + MAX_TAGS, upto), reflection_id).fetchall()
-    return [(row[0], row[1]) for row in rows]
+        rows = sql.run(f"{query} AND position <= ? AND {among}", upto, ids).fetchall()
+    else:
+        query = f"{query} AND position > ? AND position <= ? AND reflection_id = ?"
+        rows = [
+            row
+            for reflection_id, start in completed.items()
+            for row in sql.run(query, start, min(start + MAX_TAGS, upto), reflection_id).fetchall()
+        ]
+    return [(position, name, reflection_id) for position, name, reflection_id in rows]

@@ -86,12 +86,13 @@ def assert_is(past: Past, book: Playbook) -> None:
             assert (row.helpful, row.harmful) == book.counters(name)
 
 
-@pytest.mark.parametrize("ranges", [0, 32])
+@pytest.mark.parametrize("few", [0, 32])
 @settings(max_examples=60)
 @given(actions=st.lists(ACTIONS, max_size=14))
-def test_the_playbook_at_every_position_is_the_fold_up_to_it(ranges: int, actions: list[tuple[Any, ...]]) -> None:
+def test_the_playbook_at_every_position_is_the_fold_up_to_it(few: int, actions: list[tuple[Any, ...]]) -> None:
     with pytest.MonkeyPatch.context() as patch, Ledger.open("sqlite://") as ledger:
-        patch.setattr(past_module, "_RANGES", ranges)
+        patch.setattr(past_module, "_RANGES", few)
+        patch.setattr(past_module, "_FEW", few)
         lived(ledger, actions)
         for position in range(ledger.head().position + 1):
             assert_is(Past(ledger, position), fold(ledger.history(upto=position)))

@@ -1,0 +1,157 @@
+"""What changed between two moments, and when a bullet's counters crossed a line.
+
+Invariant: a difference is that of two playbooks, each the fold up to its position, so it is the same from whichever
+side it is looked at; and the tags that are told explain the counters' way from the one to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from reflector.ledger import event as ev
+from reflector.ledger.event import Event, identity
+from reflector.ledger.past import BULLET_TYPES, Past
+from reflector.ledger.rows import BulletRow
+from reflector.ledger.store import Ledger
+from reflector.playbook.condition import Condition
+from reflector.playbook.counting import Counting
+from reflector.playbook.fold import Playbook
+
+
+@dataclass(slots=True)
+class Moved:
+    """How many of a bullet's tags a session brought (or, below 0, how many went out of the count again)."""
+
+    session_id: str | None
+    helpful: int = 0
+    harmful: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A bullet in which two playbooks differ; `before` or `after` is None where it is not there.
+
+    sessions   whose tags came into the count or went out of it; under a policy that counts some tags once they may
+               be more than the counters moved
+    recounted  the baseline was set by hand in between
+    """
+
+    name: str
+    before: BulletRow | None
+    after: BulletRow | None
+    sessions: tuple[Moved, ...]
+    recounted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The bullets in which two playbooks differ, in order of creation, and the policies in force."""
+
+    first: int
+    last: int
+    counting: tuple[Counting, Counting]
+    bullets: tuple[Changed, ...]
+
+
+def difference(ledger: Ledger, first: int, last: int) -> Difference:
+    """What became of the playbook from one position to another, which may be an earlier one. Raises LedgerError."""
+    past, then = Past(ledger, first), Past(ledger, last)
+    before = {row.name: row for row in past.rows()}
+    after = {row.name: row for row in then.rows()}
+    moved = _moved(ledger, past, then)
+    found = []
+    for name in {**before, **after}:
+        old, new = before.get(name), after.get(name)
+        at = [entry.recounted_at for entry in (past.entries.get(name), then.entries.get(name)) if entry is not None]
+        recounted = len(at) == 2 and at[0] != at[1]
+        sessions = tuple(moved.get(name, {}).values())
+        if old != new or recounted:
+            found.append(Changed(name, old, new, sessions, recounted))
+    return Difference(first, last, (past.counting, then.counting), tuple(found))
+
+
+def _moved(ledger: Ledger, past: Past, then: Past) -> dict[str, dict[str | None, Moved]]:
+    """By bullet and session, the tags that count in one of the two playbooks only."""
+    low, high = sorted((past.position, then.position))
+    covered = set(past.covered()), set(then.covered())
+    gone = covered[0] ^ covered[1]
+    with ledger.asking() as sql:
+        fields = "SELECT position, name, tag, session_id FROM tag WHERE playbook_id = ? AND tag <> 0"
+        rows = sql.run(f"{fields} AND position > ? AND position <= ?", low, high).fetchall()
+        among, values = sql.among("position", [position for position in gone if position <= low])
+        rows += sql.run(f"{fields} AND {among}", values).fetchall()
+    found: dict[str, dict[str | None, Moved]] = {}
+    for position, name, tag, session_id in rows:
+        by = _counts(then, covered[1], name, position) - _counts(past, covered[0], name, position)
+        if by:
+            one = found.setdefault(name, {}).setdefault(session_id, Moved(session_id))
+            if tag > 0:
+                one.helpful += by
+            else:
+                one.harmful += by
+    return found
+
+
+def _counts(past: Past, covered: Collection[int], name: str, position: int) -> bool:
+    entry = past.entries.get(name)
+    return entry is not None and entry.recounted_at < position <= past.position and position not in covered
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """An event after which a condition holds that did not before, or the other way round."""
+
+    event: Event
+    holds: bool
+    before: tuple[int, int]
+    after: tuple[int, int]
+
+
+def crossings(ledger: Ledger, name: str, condition: Condition, upto: int) -> list[Crossing]:
+    """The events at which a bullet's counters crossed a line, oldest first; it had not been crossed before the first
+    event of the bullet. Raises LedgerError."""
+    found = []
+    held, before = False, (0, 0)
+    for event, counters in _trajectory(ledger, name, upto):
+        holds = condition.holds(*counters)
+        if holds != held:
+            found.append(Crossing(event, holds, before, counters))
+        held, before = holds, counters
+    return found
+
+
+def _trajectory(ledger: Ledger, name: str, upto: int) -> Iterator[tuple[Event, tuple[int, int]]]:
+    """A bullet's counters after each event that may move them: no event of other bullets is read."""
+    tags = ledger.at([position for position, _ in ledger.tags_of(name) if position <= upto])
+    completions = ledger.having({identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "") for tag in tags})
+    rare = ledger.events(types=(*BULLET_TYPES, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED), upto=upto)
+    book = Playbook()
+    steps = _Steps(book, name)
+    for event in sorted([*rare, *tags, *completions], key=lambda event: event.position):
+        if event.position > upto:
+            return
+        book.apply(event)
+        if event.type != ev.REFLECTION_COMPLETED and name in book.entries:
+            yield event, steps.after(event)
+
+
+@dataclass(slots=True)
+class _Steps:
+    """Counters from event to event: a tag that counts by itself adds one, whatever else happens is counted anew."""
+
+    book: Playbook
+    name: str
+    last: tuple[int, int] | None = field(default=None)
+
+    def after(self, event: Event) -> tuple[int, int]:
+        simple = self.book.adopted == "as_applied" and not self.book.retractions()
+        if self.last is not None and simple and event.type == ev.BULLET_TAGGED:
+            data: Mapping[str, object] = event.data or {}
+            if data.get("disposition") == "counted":
+                helpful, harmful = self.last
+                tag = data.get("tag")
+                self.last = (helpful + (tag == "helpful"), harmful + (tag == "harmful"))
+        else:
+            self.last = self.book.counters(self.name)
+        return self.last

@@ -1,0 +1,223 @@
+"""Offered, cited, judged: what becomes of each piece of advice; and what leads nowhere.
+
+Invariant: sessions are counted, not windows, so a session that is compacted five times offers a bullet once. A bullet
+is offered to a session when it was live at one of its windows; what is cited was live at its window. So neither rate
+is ever above 1.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reflector.ledger import event as ev
+from reflector.ledger.past import Past
+from reflector.ledger.rows import BulletRow, WindowRow
+from reflector.ledger.statements import Statements
+from reflector.ledger.store import Ledger
+
+_KINDS = ("cited", "retired", "unknown")
+#: A window: its position, whose it is, and the names that it cites by kind.
+_Window = tuple[int, str, dict[str, list[str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """How many sessions were offered a bullet, cited it, and were judged on it.
+
+    judged   of those that cited it: a verdict was given, neutral included
+    uncited  sessions with a verdict that did not cite it
+    """
+
+    name: str
+    status: str
+    offered: int
+    cited: int
+    judged: int
+    uncited: int
+    helpful: int
+    harmful: int
+
+    @property
+    def citation_rate(self) -> float | None:
+        """`cited` of `offered`; None where it was offered to nobody."""
+        return self.cited / self.offered if self.offered else None
+
+    @property
+    def judged_rate(self) -> float | None:
+        """`judged` of `cited`; None where nobody cited it."""
+        return self.judged / self.cited if self.cited else None
+
+
+@dataclass(slots=True)
+class UnknownName:
+    """A cited name that means no live bullet: `unknown`, or `retired` for a tombstone; positions of its windows."""
+
+    name: str
+    kind: str
+    sessions: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class StrayTags:
+    """Tags that could not count: `unknown_bullet`, `retired_bullet`, or `malformed` where no name was given."""
+
+    name: str
+    disposition: str
+    tags: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Orphans:
+    """What leads nowhere: citations and tags of no bullet, windows nobody judged, live bullets nobody ever cited."""
+
+    citations: tuple[UnknownName, ...]
+    tags: tuple[StrayTags, ...]
+    windows: tuple[WindowRow, ...]
+    skipped: int
+    bullets: tuple[BulletRow, ...]
+
+
+def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
+    """Each bullet's way from offered to judged, in order of creation, tombstones included. Raises LedgerError."""
+    then = past or Past(ledger, ledger.head().position)
+    sessions: dict[str, list[int]] = {}
+    citing: dict[str, set[str]] = {}
+    for position, session, names in _windows(ledger, then.position):
+        sessions.setdefault(session, []).append(position)
+        for name in names["cited"]:
+            citing.setdefault(name, set()).add(session)
+    once = [positions[0] for positions in sessions.values() if len(positions) == 1]
+    more = [positions for positions in sessions.values() if len(positions) > 1]
+    removed = _removed(ledger, then.position)
+    judging = _judged(ledger, then.position)
+    found = []
+    for row in then.rows():
+        cited = citing.get(row.name, set())
+        span = (row.position, removed.get(row.name, then.position + 1))
+        judged = judging.get(row.name, set())
+        found.append(
+            Cited(
+                name=row.name,
+                status=row.status,
+                offered=_offered(once, more, span),
+                cited=len(cited),
+                judged=len(cited & judged),
+                uncited=len(judged - cited),
+                helpful=row.helpful,
+                harmful=row.harmful,
+            )
+        )
+    return found
+
+
+def orphans(ledger: Ledger, past: Past | None = None) -> Orphans:
+    """What leads nowhere, as of now or of a moment. Raises LedgerError."""
+    then = past or Past(ledger, ledger.head().position)
+    names: dict[tuple[str, str], UnknownName] = {}
+    seen: set[tuple[str, str, str]] = set()
+    cited: set[str] = set()
+    for position, session, by_kind in _windows(ledger, then.position):
+        cited.update(by_kind["cited"])
+        for kind in ("retired", "unknown"):
+            for name in by_kind[kind]:
+                one = names.setdefault((kind, name), UnknownName(name, kind, 0, position, position))
+                one.last = position
+                one.sessions += (kind, name, session) not in seen
+                seen.add((kind, name, session))
+    windows = [window for window in ledger.windows() if window.position <= then.position]
+    live = (row for row in then.rows() if row.status == "live" and row.name not in cited)
+    return Orphans(
+        tuple(names.values()),
+        tuple(_strays(ledger, then)),
+        tuple(window for window in windows if window.state not in ("completed", "skipped")),
+        sum(window.state == "skipped" for window in windows),
+        tuple(live),
+    )
+
+
+def _windows(ledger: Ledger, upto: int) -> Iterator[_Window]:
+    """Every window with what it cites, oldest first; what a redaction kept of one included."""
+    erased: list[int] = []
+    with ledger.asking() as sql:
+        fields = ", ".join(sql.text_at("data", kind) for kind in _KINDS)
+        query = (
+            f"SELECT position, session_id, event_id, data IS NULL, {fields} FROM event WHERE playbook_id = ?"  # noqa: S608
+            f" AND type = '{ev.SESSION_RECORDED}' AND type <> '{ev.BULLET_TAGGED}' AND position <= ? ORDER BY position"
+        )
+        rows = sql.run(query, upto).fetchall()
+    erased = [row[0] for row in rows if row[3]]
+    kept: dict[int, Any] = {event.position: event.data or {} for event in ledger.at(erased)}
+    for position, session_id, event_id, is_erased, *texts in rows:
+        if is_erased:
+            names = {kind: list(kept[position].get(kind, ())) for kind in _KINDS}
+        else:
+            names = {k: json.loads(text) if text else [] for k, text in zip(_KINDS, texts, strict=True)}
+        yield position, session_id or event_id, names
+
+
+def _offered(once: Sequence[int], more: Sequence[Sequence[int]], span: tuple[int, int]) -> int:
+    """How many sessions have a window between two positions; `once` are those that have only one."""
+    first, last = span
+    alone = bisect_left(once, last) - bisect_right(once, first)
+    return alone + sum(bisect_right(positions, first) < bisect_left(positions, last) for positions in more)
+
+
+def _removed(ledger: Ledger, upto: int) -> dict[str, int]:
+    """When each bullet that was removed went."""
+    found: dict[str, int] = {}
+    for event in ledger.events(types=[ev.BULLET_REMOVED], upto=upto):
+        found.setdefault(str((event.data or {}).get("name")), event.position)
+    return found
+
+
+def _judged(ledger: Ledger, upto: int) -> dict[str, set[str]]:
+    """The sessions in which each bullet was given a tag, whatever became of it."""
+    query = "SELECT name, session_id FROM tag WHERE playbook_id = ? AND position <= ? AND session_id IS NOT NULL"
+    found: dict[str, set[str]] = {}
+    with ledger.asking() as sql:
+        rows = sql.run(query, upto)
+        while page := rows.fetchmany(10_000):
+            for name, session_id in page:
+                found.setdefault(name, set()).add(session_id)
+    return found
+
+
+def _strays(ledger: Ledger, then: Past) -> Iterator[StrayTags]:
+    removed = _removed(ledger, then.position)
+    with ledger.asking() as sql:
+        for name, *counts in _unknown(sql, then.entries, then.position):
+            yield StrayTags(name, "unknown_bullet" if name else "malformed", *counts)
+        for entry in then.entries.values():
+            early = _between(sql, entry.name, 0, entry.position - 1)
+            if early is not None:
+                yield StrayTags(entry.name, "unknown_bullet", *early)
+            if entry.name in removed:
+                late = _between(sql, entry.name, removed[entry.name], then.position)
+                if late is not None:
+                    yield StrayTags(entry.name, "retired_bullet", *late)
+
+
+def _unknown(sql: Statements, known: Collection[str], upto: int) -> list[tuple[str, int, int, int]]:
+    """(name, tags, first, last) of the names that no bullet has: over the index alone, in its order."""
+    query = (
+        "SELECT name, count(*), min(position), max(position) FROM tag WHERE playbook_id = ? AND position <= ?"
+        " GROUP BY name"
+    )
+    return [tuple(row) for row in sql.run(query, upto).fetchall() if row[0] not in known]
+
+
+def _between(sql: Statements, name: str, after: int, upto: int) -> tuple[int, int, int] | None:
+    query = (
+        "SELECT count(*), min(position), max(position) FROM tag WHERE playbook_id = ? AND name = ?"
+        " AND active IN (0, 1) AND tag IN (-1, 0, 1) AND position > ? AND position <= ?"
+    )
+    count, first, last = sql.run(query, name, after, upto).fetchone()
+    return (count, first, last) if count else None

@@ -1,0 +1,275 @@
+"""Double counts: what was counted more than once, why, and what each counting policy makes of it.
+
+Invariant: only tags that stand are looked at, and a double is told as a fact, not as an error: which of them count is
+what the policies differ in. A tag may be a double in several ways; each class tells all of its own.
+
+Windows share records only where whole transcripts were taken in or ledgers were merged: as long as the table of
+records holds as many keys as the windows brought, no two of them do, and no key is looked at.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Final
+
+from reflector.ledger import event as ev
+from reflector.ledger.past import Past
+from reflector.ledger.record_keys import unpack_keys
+from reflector.ledger.store import Ledger
+from reflector.playbook.counting import COUNTINGS, Counting
+
+CLASSES: Final = {
+    "D1": "the same tag twice in one reflection",
+    "D2": "helpful and harmful together in one reflection",
+    "D3": "the same list of tags applied twice",
+    "D4": "one session reflected on more than once",
+    "D5": "records of one transcript under two session ids",
+    "D6": "overlapping windows of one session",
+}
+_EXAMPLES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A bullet's tags that are one double."""
+
+    name: str
+    tag: str
+    positions: tuple[int, ...]
+    sessions: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Doubles:
+    """A class of doubles: how many tags are surplus by it, of how many bullets, and the first few."""
+
+    code: str
+    tags: int = 0
+    names: set[str] = field(default_factory=set)
+    examples: list[Example] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """What the class is."""
+        return CLASSES[self.code]
+
+    def add(self, name: str, tag: str, tags: Iterable[_Tag], surplus: int) -> None:
+        """Tell of tags, `surplus` of which are more than one."""
+        tags = sorted(tags)
+        self.tags += surplus
+        self.names.add(name)
+        if len(self.examples) < _EXAMPLES:
+            sessions = dict.fromkeys(session for _, _, session, _ in tags if session)
+            self.examples.append(Example(name, tag, tuple(tag[0] for tag in tags), tuple(sessions)))
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleCounts:
+    """The classes, and every bullet's (helpful, harmful) under each policy."""
+
+    counting: Counting
+    classes: tuple[Doubles, ...]
+    totals: Mapping[str, Mapping[Counting, tuple[int, int]]]
+
+
+#: (position, 1 or -1, session's id, reflection's id) of a tag that stands.
+_Tag = tuple[int, int, str | None, str | None]
+#: Reflections that are doubles of one another, both ways.
+_Twins = dict[str, set[str]]
+
+
+def double_counts(ledger: Ledger, name: str | None = None, past: Past | None = None) -> DoubleCounts:
+    """The doubles of a bullet, or of all, as of now or of a moment. Raises LedgerError.
+
+    Of one bullet, the tags of others are not read.
+    """
+    then = past or Past(ledger, ledger.head().position)
+    names = [name] if name is not None else list(then.entries)
+    completions = _completions(ledger, then.position)
+    by_list = _same_lists(ledger, then, completions)
+    other_session, same_session = _overlapping(ledger, then.position, completions)
+    across = (("D3", by_list), ("D5", other_session), ("D6", same_session))
+    classes = {code: Doubles(code) for code in CLASSES}
+    sessions = Counter(session for _, _, session in completions)
+    linked = other_session.keys() | same_session.keys()
+    for bullet, tags in _together(_standing(ledger, then, name), sessions, linked):
+        _within(classes, bullet, tags)
+        for code, twins in across:
+            _across(classes[code], bullet, tags, twins)
+    counters = {counting: then.counters(names, counting) for counting in COUNTINGS}
+    totals = {bullet: {counting: counters[counting][bullet] for counting in COUNTINGS} for bullet in names}
+    return DoubleCounts(then.counting, tuple(classes.values()), totals)
+
+
+def _standing(ledger: Ledger, then: Past, name: str | None) -> Iterator[tuple[str, _Tag]]:
+    """The tags that count under `as_applied`, with their bullet, in order."""
+    covered = then.covered()
+    after = {entry.name: entry.recounted_at for entry in then.entries.values()}
+    query = (
+        "SELECT name, position, tag, session_id, reflection_id FROM tag WHERE playbook_id = ? AND tag <> 0"
+        " AND position <= ?"
+    )
+    with ledger.asking() as sql:
+        if name is None:
+            rows = sql.run(query, then.position)
+        else:
+            rows = sql.run(f"{query} AND name = ? ORDER BY position", then.position, name)
+        while page := rows.fetchmany(10_000):
+            for bullet, *tag in page:
+                if tag[0] > after.get(bullet, then.position) and tag[0] not in covered:
+                    yield bullet, (tag[0], tag[1], tag[2], tag[3])
+
+
+def _together(
+    standing: Iterable[tuple[str, _Tag]], sessions: Mapping[str | None, int], linked: Collection[str]
+) -> Iterator[tuple[str, list[_Tag]]]:
+    """Tags of one bullet that may be doubles of one another: those of a reflection, and where a session has several
+    reflections or a reflection has a double, all of them. So a pass over the tags holds few of them at a time."""
+    kept: dict[str, list[_Tag]] = {}
+    current: dict[str, list[_Tag]] = {}
+    reflection: str | None = None
+    for name, tag in standing:
+        if sessions.get(tag[2], 0) > 1 or tag[3] in linked:
+            kept.setdefault(name, []).append(tag)
+            continue
+        if tag[3] != reflection:
+            yield from ((bullet, tags) for bullet, tags in current.items() if len(tags) > 1)
+            current, reflection = {}, tag[3]
+        current.setdefault(name, []).append(tag)
+    yield from ((bullet, tags) for bullet, tags in current.items() if len(tags) > 1)
+    yield from kept.items()
+
+
+def _within(classes: Mapping[str, Doubles], name: str, tags: Iterable[_Tag]) -> None:
+    """D1, D2 and D4, which a bullet's tags tell by themselves."""
+    reflections: dict[str, dict[int, list[_Tag]]] = {}
+    sessions: dict[tuple[str, int], dict[str, _Tag]] = {}
+    for tag in tags:
+        _, value, session, reflection = tag
+        if reflection is not None:
+            reflections.setdefault(reflection, {}).setdefault(value, []).append(tag)
+            if session is not None:
+                sessions.setdefault((session, value), {}).setdefault(reflection, tag)
+    for by_value in reflections.values():
+        for value, same in by_value.items():
+            if len(same) > 1:
+                classes["D1"].add(name, _word(value), same, len(same) - 1)
+        if len(by_value) > 1:
+            both = [tag for same in by_value.values() for tag in same]
+            classes["D2"].add(name, "both", both, min(map(len, by_value.values())))
+    for (_, value), firsts in sessions.items():
+        if len(firsts) > 1:
+            classes["D4"].add(name, _word(value), firsts.values(), len(firsts) - 1)
+
+
+def _across(found: Doubles, name: str, tags: Iterable[_Tag], twins: _Twins) -> None:
+    """Tags that the same bullet has from two reflections that are doubles of one another."""
+    if not twins:
+        return
+    given: dict[tuple[str, int], list[_Tag]] = {}
+    for tag in sorted(tags):
+        if tag[3] in twins:
+            given.setdefault((tag[3] or "", tag[1]), []).append(tag)
+    told: set[tuple[str, int]] = set()
+    for (reflection, value), same in given.items():
+        others = [other for other in twins[reflection] if (other, value) in told]
+        if others:
+            first = [tag for other in others for tag in given[other, value]]
+            found.add(name, _word(value), [*first, *same], len(same))
+        told.add((reflection, value))
+
+
+def _word(value: int) -> str:
+    return "helpful" if value > 0 else "harmful"
+
+
+#: (reflection's id, its window's event id, session's id) of a completion.
+_Completion = tuple[str, str, str | None]
+
+
+def _completions(ledger: Ledger, upto: int) -> list[_Completion]:
+    query = (
+        f"SELECT reflection_id, target_id, session_id FROM event WHERE playbook_id = ? AND position <= ?"  # noqa: S608
+        f" AND type = '{ev.REFLECTION_COMPLETED}' AND type <> '{ev.BULLET_TAGGED}'"
+    )
+    with ledger.asking() as sql:
+        return [(row[0], row[1], row[2]) for row in sql.run(query, upto).fetchall() if row[0] and row[1]]
+
+
+def _same_lists(ledger: Ledger, then: Past, completions: Iterable[_Completion]) -> _Twins:
+    """Reflections of one session that gave the same list of tags. Few sessions have two, and only theirs are read."""
+    sessions: dict[str, list[str]] = {}
+    for reflection, _, session in completions:
+        if session is not None:
+            sessions.setdefault(session, []).append(reflection)
+    twins: _Twins = {}
+    query = (
+        "SELECT tag.reflection_id, tag.name, tag.tag FROM event JOIN tag ON tag.playbook_id = event.playbook_id"
+        " AND tag.position = event.position WHERE event.playbook_id = ? AND event.session_id = ?"
+        " AND event.position <= ? ORDER BY tag.position"
+    )
+    with ledger.asking() as sql:
+        for session, reflections in sessions.items():
+            if len(reflections) < 2:
+                continue
+            lists: dict[str, list[tuple[str, int]]] = {reflection: [] for reflection in reflections}
+            for reflection, name, tag in sql.run(query, session, then.position).fetchall():
+                if reflection in lists:
+                    lists[reflection].append((name, tag))
+            for one, other in combinations(reflections, 2):
+                if lists[one] and lists[one] == lists[other]:
+                    _pair(twins, one, other)
+    return twins
+
+
+def _overlapping(ledger: Ledger, upto: int, completions: Iterable[_Completion]) -> tuple[_Twins, _Twins]:
+    """Reflections on windows that share records: of two sessions, and of one."""
+    twins: tuple[_Twins, _Twins] = ({}, {})
+    pairs = _shared(ledger, upto)
+    if not pairs:
+        return twins
+    reflections: dict[str, list[str]] = {}
+    for reflection, window, _ in completions:
+        reflections.setdefault(window, []).append(reflection)
+    for (one, one_session), (other, other_session) in pairs:
+        for a in reflections.get(one, ()):
+            for b in reflections.get(other, ()):
+                _pair(twins[one_session == other_session], a, b)
+    return twins
+
+
+#: (event id, session's id) of a window.
+_Window = tuple[str, str | None]
+
+
+def _shared(ledger: Ledger, upto: int) -> Counter[tuple[_Window, _Window]]:
+    """Pairs of windows with the number of records that they share."""
+    shared: Counter[tuple[_Window, _Window]] = Counter()
+    where = (
+        f"FROM event WHERE playbook_id = ? AND type = '{ev.SESSION_RECORDED}' AND type <> '{ev.BULLET_TAGGED}'"
+        " AND position <= ?"
+    )
+    with ledger.asking() as sql:
+        keys = sql.text_at("data", "window", "keys")
+        # Eight bytes a key, four characters for three bytes.
+        (brought,) = sql.run(f"SELECT sum(length({keys}) * 3 / 4 / 8) {where}", upto).fetchone()
+        (held,) = sql.run("SELECT count(*) FROM record WHERE playbook_id = ?").fetchone()
+        if (brought or 0) <= held:
+            return shared
+        first: dict[int, _Window] = {}
+        query = f"SELECT event_id, session_id, {keys} {where} ORDER BY position"
+        for event_id, session_id, packed in sql.run(query, upto).fetchall():
+            window = (event_id, session_id)
+            for key in set(unpack_keys(packed or "")):
+                earlier = first.setdefault(key, window)
+                if earlier != window:
+                    shared[earlier, window] += 1
+    return shared
+
+
+def _pair(twins: _Twins, one: str, other: str) -> None:
+    twins.setdefault(one, set()).add(other)
+    twins.setdefault(other, set()).add(one)

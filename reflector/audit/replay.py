@@ -1,0 +1,83 @@
+"""What the playbook would be under another policy or without some evidence.
+
+Invariant: nothing is written. What is answered equals the fold over the same events without the tags that are left
+out, under the policy that is asked for; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from reflector.ledger.past import Past
+from reflector.ledger.rows import BulletRow
+from reflector.ledger.store import Ledger
+from reflector.playbook.condition import Condition
+from reflector.playbook.counting import Counting
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A bullet as it is and as it would be; `pruned` says that it would be removed."""
+
+    row: BulletRow
+    helpful: int
+    harmful: int
+    pruned: bool
+
+    @property
+    def differs(self) -> bool:
+        """Whether it would be another than it is."""
+        return self.pruned or (self.helpful, self.harmful) != (self.row.helpful, self.row.harmful)
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The bullets, in order of creation, tombstones included; policies in force and asked for."""
+
+    position: int
+    counting: tuple[Counting, Counting]
+    left_out: int
+    bullets: tuple[Replayed, ...]
+
+
+def replay(
+    ledger: Ledger,
+    past: Past,
+    *,
+    counting: Counting | None = None,
+    sessions: Collection[str] = (),
+    backends: Collection[str] = (),
+    prune: Condition | None = None,
+) -> Replay:
+    """The playbook of a moment, as if these sessions or judges had given no tag, under another policy, and with the
+    live bullets pruned for which a condition holds. Raises LedgerError."""
+    out = _tags_of(ledger, past.position, sessions, backends)
+    asked = counting or past.counting
+    other = past.excluding(out) if out else past
+    counters = other.counters(other.entries, asked)
+    found = []
+    for row in past.rows():
+        helpful, harmful = counters[row.name]
+        pruned = prune is not None and row.status == "live" and prune.holds(helpful, harmful)
+        found.append(Replayed(row, helpful, harmful, pruned))
+    return Replay(past.position, (past.counting, asked), sum(map(len, out.values())), tuple(found))
+
+
+def _tags_of(ledger: Ledger, upto: int, sessions: Collection[str], backends: Collection[str]) -> dict[str, set[int]]:
+    """Positions of the tags that these sessions and judges gave, by the bullet's name."""
+    found: dict[str, set[int]] = {}
+    joined = (
+        "SELECT tag.position, tag.name FROM event JOIN tag ON tag.playbook_id = event.playbook_id"
+        " AND tag.position = event.position WHERE event.playbook_id = ? AND tag.tag <> 0 AND event.position <= ?"
+    )
+    with ledger.asking() as sql:
+        rows: list[tuple[int, str]] = []
+        for session_id in sessions:
+            rows += sql.run(f"{joined} AND event.session_id = ?", upto, session_id).fetchall()
+        if backends:
+            among, values = sql.among("event.actor", backends)
+            rows += sql.run(f"{joined} AND {among}", upto, values).fetchall()
+    for position, name in rows:
+        found.setdefault(name, set()).add(position)
+    return found
