@@ -52,6 +52,22 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "log": ("log", "log", "List what happened, event by event."),
     "blame": ("audit", "blame", "Explain each count of a bullet: session, verdict, reason, totals."),
     "session": ("audit", "session", "Tell all that is known of one session."),
+    "citations": ("findings", "citations", "Show how often each bullet was offered, cited and judged."),
+    "double-counts": (
+        "findings",
+        "double_counts",
+        "Explain what was counted more than once, and what each counting policy makes of it.",
+    ),
+    "orphans": (
+        "findings",
+        "orphans",
+        "List what leads nowhere: citations and tags of no bullet, windows nobody judged, bullets nobody cites.",
+    ),
+    "stats": ("findings", "stats", "Show tokens, cost and tags: by model, by prompt template, by day (UTC)."),
+    "diff": ("trials", "diff", "Show what became of the playbook between two moments."),
+    "bisect": ("trials", "bisect", "Find the events at which a bullet's counters crossed a line."),
+    "replay": ("trials", "replay", "Show the playbook under another policy or without some evidence; nothing is written."),
+    "policy": ("trials", "policy", "Show the counting policy in force, or put another one in force."),
     "rebuild": ("ledger", "rebuild", "Rebuild the playbook from the events."),
     "verify": ("ledger", "verify", "Prove that the ledger is what was appended; silent when it is."),
     "completion": ("completion", "completion", "Print the shell's completion script."),
@@ -178,7 +194,11 @@ def run(arguments: list[str] | None = None) -> int:
         error.show(told)
         print(_shown(told.getvalue().rstrip("\n")), file=sys.stderr)
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as stop:
+        if isinstance(stop.__cause__, EOFError):
+            # Click takes it for the end of a person's input; it is a module that was written to a full disk.
+            print(f"reflector: a part of the program cannot be read ({stop.__cause__}); reinstall it", file=sys.stderr)
+            return 1
         print("reflector: stopped; what was taken in stays, run the same command again", file=sys.stderr)
         return 130
     except (BrokenPipeError, _ReaderGone):

@@ -213,3 +213,12 @@ def test_the_console_script_and_the_module_are_the_same(agent: Agent) -> None:
         pytest.skip("the package is not installed with its script")
     done = subprocess.run([script, "--version"], env=agent.env(), capture_output=True, text=True)
     assert done.stdout == agent.run("--version").out
+
+
+def test_a_module_that_was_cut_off_is_no_interruption(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cut(_: str) -> None:
+        raise EOFError("marshal data too short")
+
+    monkeypatch.setattr("reflector.cli.app.import_module", cut)
+    told = agent.call("list", code=1).err
+    assert "a part of the program cannot be read (marshal data too short); reinstall it" in told
