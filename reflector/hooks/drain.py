@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector.curation.playbook_file import sync
-from reflector.hooks import spool
+from reflector.hooks import fast, spool
 from reflector.hooks.fallback import fallback_state
 from reflector.hooks.injection import write_injection
 from reflector.hooks.spool import Delivery
@@ -55,6 +55,8 @@ _MID_TURN = frozenset(
         "BeforeToolSelection",
         "BeforeTool",
         "AfterTool",
+        # Comes before every request to the model, whether it compresses or not.
+        "PreCompress",
     }
 )
 
@@ -324,8 +326,9 @@ def _claim_idle(road: Road) -> None:
 def source_of(delivery: Delivery) -> Source | None:
     """What a delivery asks to take in; None when it has no transcript or nothing ended.
 
-    What was said after a compaction or a stop is a later window's. After an end there is no later one, and the
-    client writes its transcript behind the hook's back, so it is read to where it ends by now.
+    What was said after a compaction is a later window's. After an end there is no later one, and the client writes
+    its transcript behind the hook's back, so it is read to where it ends by now. So it is after a stop, which is
+    taken in when its session seems to have ended: most of the turn may have been written after it.
     """
     if delivery.event in _MID_TURN:
         return None
@@ -334,7 +337,7 @@ def source_of(delivery: Delivery) -> Source | None:
         path = rollout_of(delivery.agent_id if delivery.event == "SubagentStop" else delivery.session_id)
     if path is None:
         return None
-    ended = delivery.event in {"SessionEnd", "SubagentStop"}
+    ended = delivery.event in {"SessionEnd", "SubagentStop", *fast.STOPS}
     return Source(
         path=path,
         trigger=delivery.event,

@@ -58,6 +58,20 @@ def test_a_session_that_only_ever_stopped_is_taken_in_when_it_was_long_silent(ag
     assert agent.deliveries() == []
 
 
+def test_a_turn_that_is_written_after_its_stop_is_taken_in_whole(agent: Agent, tmp_path: Path) -> None:
+    """Claude Code 2.1.197 had written 2,722 of a turn's 13,373 bytes when its Stop came."""
+    session = Session("s-1").user("The total is wrong. Please fix it.")
+    path = session.write(tmp_path / "t.jsonl")
+    agent.hook("Stop", session_id="s-1", transcript_path=str(path))
+    session.agent("As [pat-001] says, I change how it adds up.").user("Perfect, that works. Thanks!").write(path)
+    age(agent, HOUR)
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
+
+
 def test_a_session_that_is_resumed_after_its_end_counts_what_is_new(agent: Agent, tmp_path: Path) -> None:
     session, path = Session("s-1").cites("pat-001"), tmp_path / "t.jsonl"
     for name in ("mis-001", "pat-001"):
