@@ -61,8 +61,8 @@ class MessagesApi:
         self._scripts[cue] = steps
 
     def asked_about(self, cue: str) -> list[dict[str, Any]]:
-        """The requests whose newest cue is that one."""
-        return [body for body in self.asked if self._place(body)[0] == cue]
+        """The requests of a conversation whose newest cue is that one; a title is asked for without tools."""
+        return [body for body in self.asked if body.get("tools") and self._place(body)[0] == cue]
 
     def answer(self, body: dict[str, Any]) -> Step:
         """The step that a request asks for."""

@@ -111,3 +111,26 @@ def test_a_fork_that_is_taken_in_with_its_origin_counts_once(client: Client) -> 
     client.prints(ON, "--resume", first.session_id, "--fork-session")
     client.check()
     assert sorted(client.cited()) == [("SessionEnd", "mis-001"), ("SessionEnd", "pat-001")]
+
+
+def test_a_session_that_the_client_compacts_by_itself_counts_a_citation_once(client: Client) -> None:
+    """The stand-in says that the conversation fills the model's window."""
+    *before, last = FIXED
+    client.api.when(FIX, *before[:2], step(*before[2].blocks, tokens=199_000), last)
+    client.api.when("create a detailed summary", step(says("<summary>As [pat-002] says. Add the tax.</summary>")))
+    client.prints(FIX)
+    assert [payload["trigger"] for payload in client.payloads("PreCompact")] == ["auto"]
+    assert [payload["source"] for payload in client.payloads("SessionStart")] == ["startup", "compact"]
+    client.settle()
+    assert client.cited() == [("PreCompact", "pat-001")]
+    assert client.agent.counters()["pat-001"] == (1, 0)
+    client.check()
+
+
+def test_uninstalled_hooks_leave_the_settings_as_they_were(client: Client) -> None:
+    client.agent.run("uninstall")
+    client.api.when(FIX, *FIXED)
+    printed = client.prints(FIX)
+    assert len(printed.hooks) == len(client.payloads()) - 1  # the observer's, without SessionEnd's
+    assert "[pat-001]" not in told(client.api.asked_about(FIX)[0])
+    assert not client.agent.state.exists()
