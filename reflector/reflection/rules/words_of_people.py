@@ -208,7 +208,7 @@ ENGLISH: tuple[Rule, ...] = (
         2,
         "starts with a no",
         r"(?:(?:h+m+|m+m+|uh+|oh|ah|eh|er|well|ok|hey|sorry)[,.]* )*(?:no|nope|nah|nooo+|not (?:quite|really|exactly|like that|there|yet)|negative|incorrect|wrong|false)\b(?! (?:problem|worries|rush|need to (?:worry|apolog)|idea|one|matter|longer|more))"
-        r"(?=\s*(?:[,.!:;…\-—]|$|\bthe\b|\bi\b|\bthat|\bthis|\bit|\bdon'?t|\byou|\bwe|\bnot\b|\bno\b|\buse\b|\bjust\b|\brevert|\bundo|\bput\b|\bkeep\b|\bleave\b|\bgo back\b))",
+        r"(?=\s*(?:[,.!:;…\-—]|$|\bthe\b|\bi\b|\bthat|\bthis|\bit|\bdon'?t|\byou|\bwe|\bnot\b|\bno\b|\buse\b|\bjust\b|\brevert|\bundo|\bput\b|\bkeep\b|\bleave\b|\bgo back\b|\bdice\b))",
         "no, use the other table",
         "no problem, take your time",
         "start",
