@@ -26,6 +26,13 @@ QUESTIONS = [
     "export",
     "verify",
     "rebuild --check",
+    "citations",
+    "orphans",
+    "double-counts",
+    "stats",
+    "diff 0..",
+    "replay",
+    "policy",
 ]
 
 
@@ -72,6 +79,14 @@ def test_help_lists_the_commands_and_the_version_is_told(agent: Agent) -> None:
         (["log", "--type", "tagged"], "bullet.tagged"),
         (["log", "-n", "0"], "x>=1"),
         (["add", "patterns", "Be kind."], "'pat', 'mis', 'pref', 'ctx', 'oth'"),
+        (["list", "--as-of", "soon"], "2026-11-21T09:14"),
+        (["list", "--as-of", "99"], "ends at"),
+        (["list", "--as-of", "2026-13-01"], "not a time"),
+        (["diff", "1"], "A..B"),
+        (["bisect", "pat-001", "--when", "helpful >"], "harmful >= 3 and harmful > helpful"),
+        (["replay", "--prune", "__import__('os')"], "is not understood"),
+        (["replay", "--counting", "twice"], "once_per_session"),
+        (["log", "--follow", "--until", "1"], "--until"),
         (["verify", "--anchor", "7"], "POSITION:CHAIN"),
         (["export", "--format", "xml"], "ndjson"),
         (["completion", "tcsh"], "fish"),

@@ -86,6 +86,81 @@ def test_blame(lived_in: Agent) -> None:
     assert {step["disposition"] for step in steps} == {"counted", "neutral", "baseline", "recounted"}
 
 
+def test_citations_and_orphans(lived_in: Agent) -> None:
+    found = lived_in.json("citations")
+    for one in found:
+        assert_is(documented("citations"), one)
+    assert {one["name"]: (one["offered"], one["cited"], one["judged"]) for one in found} == {
+        "pat-001": (4, 3, 2),
+        "pat-002": (4, 1, 1),
+        "mis-001": (4, 0, 0),
+        "ctx-001": (1, 0, 0),
+    }
+    orphans = lived_in.json("orphans")
+    assert_is(documented("orphans"), orphans)
+    assert orphans["bullets"] == ["mis-001", "ctx-001"]
+    for window in orphans["windows"]:
+        assert_is(documented("orphans", "windows"), window)
+    assert [window["session_id"] for window in orphans["windows"]] == ["s-gone"]
+
+
+def test_double_counts(lived_in: Agent) -> None:
+    found = lived_in.json("double-counts")
+    assert_is(documented("double-counts"), found)
+    for one in found["classes"]:
+        assert_is(documented("double-counts", "classes"), one)
+    for one in found["totals"]:
+        assert_is(documented("double-counts", "totals"), one)
+        assert one["as_applied"] == {key: lived_in.json("show", one["name"])[key] for key in ("helpful", "harmful")}
+
+
+def test_stats(lived_in: Agent) -> None:
+    found = lived_in.json("stats")
+    assert_is(documented("stats"), found)
+    keys = documented("stats")
+    figures = {key: keys[key] for key in list(keys)[4:-3]}
+    for kind in ("model", "template", "day"):
+        assert found[f"by_{kind}"]
+        for group in found[f"by_{kind}"]:
+            assert_is({kind: (str,), **figures}, group)
+        for key in ("answers", "helpful", "harmful", "undecided"):
+            assert sum(group[key] for group in found[f"by_{kind}"]) == found[key]
+
+
+def test_diff_bisect_and_replay(lived_in: Agent) -> None:
+    found = lived_in.json("diff", "1..")
+    assert_is(documented("diff"), found)
+    for one in found["bullets"]:
+        assert_is(documented("diff", "bullets"), one)
+        for side in ("before", "after"):
+            if one[side] is not None:
+                assert_is(documented("diff", "after"), one[side])
+    assert {one["name"]: one["change"] for one in found["bullets"]} == {
+        "pat-001": "counted",
+        "pat-002": "counted",
+        "ctx-001": "added",
+    }
+    crossings = lived_in.json("bisect", "pat-001", "--when", "helpful > 0")
+    for one in crossings:
+        assert_is(documented("bisect"), one)
+        assert_is(documented("log"), one["event"])
+    assert [(one["holds"], one["event"]["session_id"]) for one in crossings] == [(True, "s-0")]
+    replayed = lived_in.json("replay", "--without-session", "s-0", "--prune", "harmful > helpful")
+    assert_is(documented("replay"), replayed)
+    for one in replayed["bullets"]:
+        assert_is(documented("replay", "bullets"), one)
+    assert [one["name"] for one in replayed["bullets"] if one["differs"]] == ["pat-001"]
+
+
+def test_policy(agent: Agent) -> None:
+    agent.call("policy", "adopt", "once_per_session", "--why", "one voice a session")
+    found = agent.json("policy")
+    assert_is(documented("policy"), found)
+    for one in found["adoptions"]:
+        assert_is(documented("policy", "adoptions"), one)
+    assert found["counting"] == "once_per_session"
+
+
 def test_status(lived_in: Agent) -> None:
     status = lived_in.json("status", code=1)
     assert_is(documented("status"), status)

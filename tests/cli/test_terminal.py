@@ -34,6 +34,14 @@ COMMANDS = (
     ["export", "--format", "csv"],
     ["verify"],
     ["compare", "--a", "rules", "--b", "recorded"],
+    ["citations"],
+    ["orphans"],
+    ["double-counts"],
+    ["stats"],
+    ["diff", "0.."],
+    ["bisect", "pat-001", "--when", "helpful > 0"],
+    ["replay", "--prune", "helpful > 0"],
+    ["policy"],
 )
 
 

@@ -1,0 +1,290 @@
+"""Questions about all of a ledger: citations, orphans, double-counts, stats."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reflector.cli import moments
+from reflector.cli.app import Place
+from reflector.cli.bars import bar, spark
+from reflector.cli.output import note, print_json, short_id, table
+
+if TYPE_CHECKING:
+    from reflector.audit.citations import Orphans
+    from reflector.audit.doubles import DoubleCounts
+    from reflector.audit.stats import Group, Stats
+
+#: Lines of a kind that a person is shown; a machine gets all.
+_MOST = 20
+
+
+@click.command()
+@click.option("--all", "everything", is_flag=True, help="Removed bullets too.")
+@moments.as_of
+@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@click.pass_obj
+def citations(place: Place, everything: bool, moment: str | None, as_json: bool) -> None:
+    """Show how often each bullet was offered, cited and judged.
+
+    In sessions: one that was compacted five times offers a bullet once. Offered means live at a window of the session.
+    """
+    from reflector.audit.citations import citations as ask
+
+    with place.reading() as ledger:
+        found = [one for one in ask(ledger, moments.past(ledger, moment)) if everything or one.status == "live"]
+    if as_json:
+        print_json(
+            [
+                {
+                    **asdict(one),
+                    "citation_rate": _rounded(one.citation_rate),
+                    "judged_rate": _rounded(one.judged_rate),
+                }
+                for one in found
+            ]
+        )
+        return
+    if not found:
+        note("The playbook is empty.")
+        return
+    rows = [
+        (
+            one.name,
+            one.offered,
+            one.cited,
+            _percent(one.citation_rate),
+            one.judged,
+            _percent(one.judged_rate),
+            one.helpful,
+            one.harmful,
+            _bar(one.cited, one.offered),
+        )
+        for one in sorted(found, key=lambda one: -one.cited)
+    ]
+    columns = ("name", "offered", "cited", "of offered", "judged", "of cited", "helpful", "harmful", "")
+    table(columns, rows, numbers=columns[1:-1])
+
+
+@click.command()
+@moments.as_of
+@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@click.pass_obj
+def orphans(place: Place, moment: str | None, as_json: bool) -> None:
+    """List citations, tags, windows and bullets that lead nowhere.
+
+    Cited names and tags of no live bullet, windows nobody judged, bullets nobody ever cited.
+    """
+    from reflector.audit.citations import orphans as ask
+
+    with place.reading() as ledger:
+        found = ask(ledger, moments.past(ledger, moment))
+    if as_json:
+        print_json(
+            {
+                "citations": [asdict(one) for one in found.citations],
+                "tags": [asdict(one) for one in found.tags],
+                "windows": [asdict(window) for window in found.windows],
+                "skipped": found.skipped,
+                "bullets": [row.name for row in found.bullets],
+            }
+        )
+    else:
+        _tell_orphans(found)
+
+
+def _tell_orphans(found: Orphans) -> None:
+    parts = (
+        (
+            "Cited, but no live bullet",
+            ("name", "why", "sessions", "first", "last"),
+            [(one.name, one.kind, one.sessions, one.first, one.last) for one in found.citations],
+        ),
+        (
+            "Tagged, but not counted",
+            ("name", "why", "tags", "first", "last"),
+            [(t.name, t.disposition.replace("_", " "), t.tags, t.first, t.last) for t in found.tags],
+        ),
+        (
+            "Windows nobody judged",
+            ("position", "session", "state", "attempts"),
+            [(window.position, short_id(window.session_id), window.state, window.attempts) for window in found.windows],
+        ),
+        ("Never cited", ("name", "text"), [(row.name, row.text) for row in found.bullets]),
+    )
+    told = False
+    for title, columns, rows in parts:
+        if rows:
+            click.echo(f"{chr(10) if told else ''}{title}: {len(rows)}")
+            numbers = [
+                name for name in columns if name in ("sessions", "tags", "first", "last", "position", "attempts")
+            ]
+            table(columns, rows[:_MOST], numbers=numbers)
+            told = True
+    if not told:
+        note("Nothing is orphaned.")
+    if found.skipped:
+        note(f"{found.skipped} windows were skipped, each with its reason: reflector log --type reflection.skipped")
+
+
+@click.command("double-counts")
+@click.argument("name", required=False)
+@moments.as_of
+@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@click.pass_obj
+def double_counts(place: Place, name: str | None, moment: str | None, as_json: bool) -> None:
+    """Explain what was counted more than once.
+
+    With every bullet's totals under each counting policy. NAME is a bullet; without one, all are looked at. D1 the
+    same tag twice in one reflection, D2 helpful and harmful together, D3 the same list of tags applied twice, D4 one
+    session reflected on more than once, D5 one transcript under two session ids, D6 overlapping windows.
+    """
+    from reflector.audit.doubles import double_counts as ask
+    from reflector.cli.playbook import find_bullet
+
+    with place.reading() as ledger:
+        past = moments.past(ledger, moment)
+        if name is not None:
+            find_bullet(ledger, name, past)
+        found = ask(ledger, name, past)
+    if not as_json:
+        _tell_doubles(found)
+        return
+    print_json(
+        {
+            "counting": found.counting,
+            "classes": [
+                {
+                    "code": one.code,
+                    "title": one.title,
+                    "tags": one.tags,
+                    "bullets": len(one.names),
+                    "examples": [
+                        {**asdict(e), "positions": list(e.positions), "sessions": list(e.sessions)}
+                        for e in one.examples
+                    ],
+                }
+                for one in found.classes
+            ],
+            "totals": [
+                {"name": name, **{policy: _pair(pair) for policy, pair in by_policy.items()}}
+                for name, by_policy in found.totals.items()
+            ],
+        }
+    )
+
+
+def _tell_doubles(found: DoubleCounts) -> None:
+    rows = [
+        (
+            one.code,
+            one.title,
+            one.tags,
+            len(one.names),
+            "; ".join(f"{e.name} {e.tag} at {', '.join(map(str, e.positions[:4]))}" for e in one.examples[:2]),
+        )
+        for one in found.classes
+    ]
+    table(("class", "what", "surplus", "bullets", "such as"), rows, numbers=("surplus", "bullets"))
+    differing = {name: totals for name, totals in found.totals.items() if len(set(totals.values())) > 1}
+    click.echo()
+    if not differing:
+        click.echo(f"All counting policies agree on {len(found.totals)} bullets.")
+        return
+    policies = list(next(iter(differing.values())))
+    lines = [(name, *("/".join(map(str, totals[p])) for p in policies)) for name, totals in differing.items()]
+    table(("name", *policies), lines[:_MOST], numbers=policies)
+    note(f"In force: {found.counting}. Another one on trial: reflector replay --counting {policies[-1]}")
+
+
+@click.command()
+@click.option("--days", type=click.IntRange(min=1), default=30, show_default=True, help="How many days, the newest.")
+@moments.as_of
+@click.option("--json", "as_json", is_flag=True, help="JSON for machines; with all days.")
+@click.pass_obj
+def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
+    """Show tokens, cost and tags: by model, by prompt template, by day (UTC)."""
+    from reflector.audit.stats import stats as ask
+
+    with place.reading() as ledger:
+        found = ask(ledger, moments.past(ledger, moment))
+    if as_json:
+        print_json(
+            {
+                "events": found.events,
+                "sessions": found.sessions,
+                "windows": found.windows,
+                "states": found.states,
+                **_figures(found.whole),
+                **{
+                    f"by_{kind}": [{kind: g.key, **_figures(g)} for g in groups]
+                    for kind, groups in found.groups.items()
+                },
+            }
+        )
+    else:
+        _tell_stats(found, days)
+
+
+def _tell_stats(found: Stats, days: int) -> None:
+    states = ", ".join(f"{count} {state}" for state, count in sorted(found.states.items()))
+    click.echo(f"{found.events:,} events, {found.sessions:,} sessions, {found.windows:,} windows ({states or 'none'})")
+    for kind, groups in found.groups.items():
+        shown = groups[-days:] if kind == "day" else groups
+        if not shown:
+            continue
+        most = max(group.helpful + group.harmful for group in shown)
+        columns = (kind, "answers", "tokens", "USD", "helpful", "harmful", "undecided", "helpful %", "")
+        rows = [
+            (
+                g.key,
+                g.answers,
+                f"{g.spent.tokens:,}",
+                f"{g.spent.cost:.4f}",
+                g.helpful,
+                g.harmful,
+                g.undecided,
+                _percent(g.helpful_rate),
+                _bar(g.helpful + g.harmful, most),
+            )
+            for g in shown
+        ]
+        click.echo()
+        table(columns, rows, numbers=columns[1:-1])
+        if kind == "day" and sys.stdout.isatty() and len(shown) > 1:
+            click.echo(f"\ntokens   {spark([g.spent.tokens for g in shown])}")
+            click.echo(f"helpful  {spark([g.helpful_rate for g in shown])}")
+
+
+def _figures(group: Group) -> dict[str, Any]:
+    return {
+        "answers": group.answers,
+        "reflections": group.reflections,
+        "tokens": group.spent.tokens,
+        "cost_usd": str(group.spent.cost),
+        "unpriced": group.spent.unpriced,
+        "helpful": group.helpful,
+        "harmful": group.harmful,
+        "undecided": group.undecided,
+        "helpful_rate": _rounded(group.helpful_rate),
+    }
+
+
+def _pair(pair: Sequence[int]) -> dict[str, int]:
+    return {"helpful": pair[0], "harmful": pair[1]}
+
+
+def _rounded(rate: float | None) -> float | None:
+    return None if rate is None else round(rate, 6)
+
+
+def _percent(rate: float | None) -> str:
+    return "" if rate is None else f"{rate:.0%}"
+
+
+def _bar(value: float, most: float) -> str:
+    return bar(value, most) if sys.stdout.isatty() else ""

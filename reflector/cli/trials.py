@@ -1,0 +1,308 @@
+"""Time and what-if: diff, bisect, replay, policy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reflector.cli import moments
+from reflector.cli.app import Place
+from reflector.cli.output import note, print_json, safe, short_id, short_time, table
+from reflector.playbook.counting import COUNTINGS, Counting
+from reflector.playbook.names import SECTIONS
+
+if TYPE_CHECKING:
+    from reflector.audit.changes import Changed, Crossing, Difference
+    from reflector.audit.replay import Replay
+    from reflector.ledger.rows import BulletRow
+    from reflector.playbook.condition import Condition
+
+
+@click.command()
+@click.argument("span", metavar="A..B")
+@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@click.pass_obj
+def diff(place: Place, span: str, as_json: bool) -> None:
+    """Show what became of the playbook between two moments.
+
+    A and B are positions, times or sessions' ids; A left out is the beginning, B left out is now. Bullets that were
+    added, revised, moved and removed, counters that moved, and by which sessions.
+    """
+    from reflector.audit.changes import difference
+
+    with place.reading() as ledger:
+        found = difference(ledger, *moments.span(ledger, span))
+    if as_json:
+        print_json(
+            {
+                "from": found.first,
+                "to": found.last,
+                "counting": {"before": found.counting[0], "after": found.counting[1]},
+                "bullets": [_changed(one) for one in found.bullets],
+            }
+        )
+    else:
+        _tell_difference(found)
+
+
+def _changed(one: Changed) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "change": _kind(one),
+        "before": _state(one.before),
+        "after": _state(one.after),
+        "recounted": one.recounted,
+        "sessions": [
+            {"session_id": moved.session_id, "helpful": moved.helpful, "harmful": moved.harmful}
+            for moved in one.sessions
+        ],
+    }
+
+
+def _state(row: BulletRow | None) -> dict[str, Any] | None:
+    if row is None:
+        return None
+    return {
+        "section": SECTIONS[row.section],
+        "text": row.text,
+        "helpful": row.helpful,
+        "harmful": row.harmful,
+        "status": row.status,
+        "reason": row.reason,
+        "removed_into": row.removed_into,
+    }
+
+
+def _kind(one: Changed) -> str:
+    """The most that happened to a bullet."""
+    before, after = one.before, one.after
+    live = [row is not None and row.status == "live" for row in (before, after)]
+    if live[0] != live[1]:
+        return "added" if live[1] else "removed"
+    if before is None or after is None:
+        return "came and went"
+    return "revised" if before.text != after.text else "moved" if before.section != after.section else "counted"
+
+
+def _tell_difference(found: Difference) -> None:
+    if found.counting[0] != found.counting[1]:
+        click.echo(f"counting: {found.counting[0]} → {found.counting[1]}")
+    if not found.bullets:
+        note(f"The playbooks of positions {found.first} and {found.last} are the same.")
+        return
+    for one in found.bullets:
+        before, after = one.before, one.after
+        totals = " → ".join(f"{row.helpful}/{row.harmful}" for row in (before, after) if row is not None)
+        recounted = ", set by hand" if one.recounted else ""
+        click.secho(f"{one.name}  {_kind(one)}  {totals}{recounted}", bold=True)
+        if before is None or after is None or before.text != after.text:
+            for sign, row in (("-", before), ("+", after)):
+                if row is not None:
+                    click.echo(safe(f"  {sign} {' '.join(row.text.split())}"))
+        if before is not None and after is not None and before.section != after.section:
+            click.echo(f"  from {SECTIONS[before.section]} to {SECTIONS[after.section]}")
+        if after is not None and after.status != "live":
+            into = f", into {after.removed_into}" if after.removed_into else ""
+            click.echo(safe(f"  removed: {after.reason}{into}"))
+        for moved in one.sessions:
+            click.echo(f"  {short_id(moved.session_id) or '(none)'}  {moved.helpful:+d}/{moved.harmful:+d}")
+
+
+def _condition(text: str) -> Condition:
+    from reflector.playbook.condition import BadCondition, condition
+
+    try:
+        return condition(text)
+    except BadCondition as error:
+        raise click.UsageError(str(error)) from error
+
+
+@click.command()
+@click.argument("name")
+@click.option("--when", "text", metavar="CONDITION", required=True, help="Such as 'harmful > helpful'.")
+@moments.as_of
+@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@click.pass_obj
+def bisect(place: Place, name: str, text: str, moment: str | None, as_json: bool) -> None:
+    """Find the events at which a bullet's counters crossed a line.
+
+    CONDITION compares helpful, harmful and numbers: < <= > >= == !=, and, or, not, brackets.
+    """
+    from reflector.audit.changes import crossings
+    from reflector.audit.history import summary
+    from reflector.cli.playbook import find_bullet
+
+    condition = _condition(text)
+    with place.reading() as ledger:
+        past = moments.past(ledger, moment)
+        row = find_bullet(ledger, name, past)
+        found = crossings(ledger, row.name, condition, past.position if past else ledger.head().position)
+    if as_json:
+        print_json([_crossing(one) for one in found])
+        return
+    if not found:
+        note(f"{name} stands at {row.helpful}/{row.harmful}; '{safe(text)}' never held.")
+        return
+    rows = [
+        (
+            one.event.position,
+            short_time(one.event.recorded_at),
+            short_id(one.event.session_id),
+            f"{_total(one.before)} → {_total(one.after)}",
+            "holds" if one.holds else "no more",
+            f"{one.event.type}: {summary(one.event)}",
+        )
+        for one in found
+    ]
+    table(("position", "recorded", "session", "total", safe(text), "what"), rows, numbers=("position",))
+
+
+def _crossing(one: Crossing) -> dict[str, Any]:
+    from reflector.audit.history import as_json
+
+    return {
+        "position": one.event.position,
+        "holds": one.holds,
+        "before": {"helpful": one.before[0], "harmful": one.before[1]},
+        "after": {"helpful": one.after[0], "harmful": one.after[1]},
+        "event": as_json(one.event),
+    }
+
+
+def _total(pair: tuple[int, int]) -> str:
+    return f"{pair[0]}/{pair[1]}"
+
+
+@click.command()
+@click.option("--counting", type=click.Choice(COUNTINGS), help="Count under this policy.")
+@click.option("--without-session", "sessions", multiple=True, metavar="ID", help="As if it had no tags; repeatable.")
+@click.option(
+    "--without-backend", "backends", multiple=True, metavar="NAME", help="As if it had not judged; repeatable."
+)
+@click.option("--prune", "text", metavar="CONDITION", help="As if bullets were removed for which this holds.")
+@moments.as_of
+@click.option("--all", "everything", is_flag=True, help="Bullets that stay as they are too.")
+@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@click.pass_obj
+def replay(
+    place: Place,
+    counting: Counting | None,
+    sessions: tuple[str, ...],
+    backends: tuple[str, ...],
+    text: str | None,
+    moment: str | None,
+    everything: bool,
+    as_json: bool,
+) -> None:
+    """Show the playbook under another policy or without some evidence.
+
+    Nothing is written. A policy that does well is put in force with `reflector policy adopt`; evidence is taken out
+    with `retract`. CONDITION is as in `bisect`, such as 'harmful >= 3 and harmful > helpful'.
+    """
+    from reflector.audit.replay import replay as ask
+    from reflector.cli.audit import session_named
+    from reflector.ledger.past import Past
+
+    prune = _condition(text) if text is not None else None
+    with place.reading() as ledger:
+        past = moments.past(ledger, moment) or Past(ledger, ledger.head().position)
+        ids = [session_named(ledger, given) for given in sessions]
+        found = ask(ledger, past, counting=counting, sessions=ids, backends=backends, prune=prune)
+    if as_json:
+        print_json(_replayed(found))
+    else:
+        _tell_replay(found, everything=everything)
+
+
+def _replayed(found: Replay) -> dict[str, Any]:
+    return {
+        "position": found.position,
+        "counting": {"before": found.counting[0], "after": found.counting[1]},
+        "left_out": found.left_out,
+        "bullets": [
+            {
+                "name": one.row.name,
+                "status": one.row.status,
+                "before": {"helpful": one.row.helpful, "harmful": one.row.harmful},
+                "after": {"helpful": one.helpful, "harmful": one.harmful},
+                "pruned": one.pruned,
+                "differs": one.differs,
+            }
+            for one in found.bullets
+        ],
+    }
+
+
+def _tell_replay(found: Replay, *, everything: bool) -> None:
+    shown = [one for one in found.bullets if one.row.status == "live" and (everything or one.differs)]
+    differing = sum(one.differs for one in shown)
+    if shown:
+        rows = [
+            (
+                one.row.name,
+                _total((one.row.helpful, one.row.harmful)),
+                _total((one.helpful, one.harmful)),
+                "removed" if one.pruned else "" if not one.differs else "counted otherwise",
+                one.row.text,
+            )
+            for one in shown
+        ]
+        table(("name", "is", "would be", "", "text"), rows, numbers=("is", "would be"))
+    live = sum(one.row.status == "live" for one in found.bullets)
+    out = f", {found.left_out} tags left out" if found.left_out else ""
+    note(f"{differing} of {live} bullets would differ (counting {found.counting[1]}{out}); nothing was written.")
+
+
+@click.group(invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@click.pass_context
+def policy(ctx: click.Context, as_json: bool) -> None:
+    """Show the counting policy in force, or put another one in force."""
+    if ctx.invoked_subcommand is not None:
+        return
+    from reflector.curation.policies import adoptions
+
+    place: Place = ctx.obj
+    with place.reading() as ledger:
+        counting, adopted = ledger.counting(), adoptions(ledger)
+    history = [(event, event.data or {}) for event in adopted]
+    if as_json:
+        told = [
+            {
+                "position": event.position,
+                "recorded_at": event.recorded_at,
+                "actor": event.actor,
+                "counting": data.get("counting"),
+                "reason": data.get("reason"),
+            }
+            for event, data in history
+        ]
+        print_json({"counting": counting, "policies": list(COUNTINGS), "adoptions": told})
+        return
+    click.echo(counting)
+    for event, data in history:
+        why = f": {data['reason']}" if data.get("reason") else ""
+        when = f"position {event.position}, {short_time(event.recorded_at)}, {event.actor}"
+        click.echo(safe(f"  {data.get('counting')} since {when}{why}"))
+
+
+@policy.command()
+@click.argument("name", type=click.Choice(COUNTINGS))
+@click.option("--why", help="The reason, for the ledger.")
+@click.pass_obj
+def adopt(place: Place, name: Counting, why: str | None) -> None:
+    """Put a counting policy in force; `reflector replay --counting NAME` shows what it would change.
+
+    as_applied: each tag counts. once_per_reflection: a bullet's equal tags of one reflection count once.
+    once_per_session: of one session.
+    """
+    from reflector.curation.policies import adopt as put_in_force
+
+    with place.road() as road:
+        appended = put_in_force(road.ledger, name, reason=why)
+        road.write()
+    if appended is None:
+        note(f"{name} is in force already.")
+    else:
+        click.echo(f"{name} since position {appended.position}")

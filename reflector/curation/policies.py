@@ -1,0 +1,28 @@
+"""The counting policy that is in force, and another one put in force.
+
+Invariant: an adoption's id comes from the policy and the adoption before it, so the same wish, expressed twice, is one
+event, and going back to an earlier policy is another.
+"""
+
+from __future__ import annotations
+
+from reflector.ledger import event as ev
+from reflector.ledger.event import Appended, Event, NewEvent, identity
+from reflector.ledger.store import Ledger
+from reflector.playbook.counting import Counting
+
+
+def adoptions(ledger: Ledger, upto: int | None = None) -> list[Event]:
+    """Every adoption of a policy, oldest first."""
+    return list(ledger.events(types=[ev.POLICY_ADOPTED], upto=upto))
+
+
+def adopt(ledger: Ledger, counting: Counting, *, reason: str | None = None, actor: str = "human") -> Appended | None:
+    """Put a counting policy in force: every counter is counted anew under it. None where it is in force already."""
+    if ledger.counting() == counting:
+        return None
+    before = adoptions(ledger)
+    data = {"policy": identity("policy", "counting", counting), "counting": counting, "reason": reason}
+    event_id = identity(ev.POLICY_ADOPTED, counting, before[-1].event_id if before else "")
+    (appended,) = ledger.append([NewEvent(ev.POLICY_ADOPTED, event_id, data, actor)])
+    return appended
