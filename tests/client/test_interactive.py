@@ -78,6 +78,8 @@ def test_a_session_that_is_left_without_a_word_is_none(client: Client, way: str)
         else:
             terminal.close()
     client.wait_for("SessionEnd")
+    # Nobody waits for the hooks of a closed terminal; this is the last that ours does before it starts the drain.
+    client.agent.wait_until((client.agent.state / "fired" / "SessionEnd").exists)
     assert set(_reasons(client)) <= {"prompt_input_exit", "other"}  # other: also for keys that came very early
     client.check()
     assert client.agent.events("bullet.tagged") == []
