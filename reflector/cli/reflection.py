@@ -71,13 +71,13 @@ def _windows(ledger: Ledger, sessions: tuple[str, ...]) -> list[WindowRow]:
 
 
 def _reflect(place: Place, project: Project, judge: Backend, windows: list[WindowRow], named: bool) -> None:
-    from reflector.hooks import spool
+    from reflector.hooks import locks
     from reflector.reflection.gate import Gate
     from reflector.reflection.runner import Runner
 
     rows: list[tuple[object, ...]] = []
     failed = False
-    with spool.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
+    with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
         gate = Gate(project.config, project.root)
         runner = Runner(ledger, judge, gate=gate, max_attempts=project.config.max_attempts)
         for window in windows:

@@ -49,6 +49,7 @@ def _facts(project: Project) -> dict[str, Any]:
         "spool": {
             "pending": counts.pending,
             "waiting": counts.waiting,
+            "silent": counts.silent,
             "failed": [
                 {"delivery": f.path.name, "error": f.error, "attempts": f.attempts}
                 for f in spool.failed(project.spool_dir)
@@ -164,7 +165,8 @@ def _tell(facts: dict[str, Any]) -> None:
     if user := facts["user"]:
         hidden = f"; {', '.join(user['hidden'])} not told: the project's name means another" if user["hidden"] else ""
         lines.append(("yours", f"{user['bullets']} bullets of your own beside it{hidden}"))
-    lines.append(("spool", f"{spool['pending']} pending, {spool['waiting']} waiting for their session's end"))
+    silent = f", {spool['silent']} ended without a word or a transcript" if spool["silent"] else ""
+    lines.append(("spool", f"{spool['pending']} pending, {spool['waiting']} waiting for their session's end{silent}"))
     if spool["elsewhere"]:
         lines.append(("", f"{spool['elsewhere']} in your own state folder, of projects that could not be written"))
     for name, value in lines:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector.curation.playbook_file import sync
-from reflector.hooks import fast, spool
+from reflector.hooks import fast, locks, spool
 from reflector.hooks.fallback import fallback_state
 from reflector.hooks.injection import write_injection
 from reflector.hooks.spool import Delivery
@@ -145,7 +145,7 @@ def open_road(project: Project, *, wait: bool = True) -> Iterator[Road | None]:
     Raises LedgerError, PlaybookRefused and ConfigError.
     """
     state = project.make_state_dir()
-    with spool.held(state, "drain.lock", wait=wait) as held:
+    with locks.held(state, "drain.lock", wait=wait) as held:
         if not held:
             yield None
             return
@@ -219,7 +219,7 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True, runn
     tried: set[str] = set()
     left = True
     while left:
-        with spool.held(project.make_state_dir(), "model.lock", wait=wait) as held, project.open_ledger() as ledger:
+        with locks.held(project.make_state_dir(), "model.lock", wait=wait) as held, project.open_ledger() as ledger:
             if not held:
                 break
             runner = runner or runner_of(project, ledger)
@@ -278,7 +278,10 @@ def _take_delivery(road: Road, delivery: Delivery, done: Drained) -> None:
         taken = road.take(source)
     except (OSError, ValueError) as error:
         if _says_nothing(road, delivery, source.path):
-            spool.settle(delivery)
+            if delivery.event == "SessionEnd" and not source.path.exists():
+                spool.keep_silent(delivery)
+            else:
+                spool.settle(delivery)
             done.empty += 1
             return
         # The path stands before it already.

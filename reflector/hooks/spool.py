@@ -14,17 +14,16 @@ The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled b
     spool/<name>.json       one delivery each, oldest first by name: `<time_ns>-<pid>-<n>`
     spool/waiting/          the newest Stop of each session; a stop is not an end
     spool/broken/           payloads that could not be understood, verbatim
+    spool/silent/           ends of sessions that never had a transcript: opened and left without a word
     spool/failed/           deliveries that could not be taken in; `<same name>.error` tells why, how often
 """
 
 from __future__ import annotations
 
 import json
-import os
-import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,8 @@ from reflector.hooks.fallback import fallback_state
 
 #: A temporary file of this age belongs to a hook that was killed; a hook lives for milliseconds.
 LEFT_BEHIND_SECONDS = 3600.0
+#: Ends of sessions without a word that are kept; more of them say nothing more.
+MOST_SILENT = 100
 #: What the hook adds around a payload is far below this.
 MAX_RECORD = fast.MAX_PAYLOAD + 64 * 1024
 
@@ -84,6 +85,7 @@ class Counts:
     waiting: int
     failed: int
     broken: int
+    silent: int
     oldest_ns: int | None
 
 
@@ -130,6 +132,7 @@ def counts(spool_dir: Path) -> Counts:
         waiting=len(_records(spool_dir / "waiting")),
         failed=len(_records(spool_dir / "failed")),
         broken=len(_records(spool_dir / "broken")),
+        silent=len(_records(spool_dir / "silent")),
         oldest_ns=next((int(name[:20]) for name in names if name[:20].isdecimal()), None),
     )
 
@@ -217,14 +220,29 @@ def _pulled(delivery: Delivery) -> Delivery | None:
     return claimed if claimed and claimed.received_at_ns == delivery.received_at_ns else None
 
 
+def keep_silent(delivery: Delivery) -> None:
+    """End a delivery that has nothing to take in, for all that can be seen; the newest are kept in `silent/`."""
+    pulled = _pulled(delivery)
+    if pulled is None:
+        return
+    folder = Path(fast.private_folder(str(pulled.path.parent / "silent")))
+    pulled.path.rename(folder / pulled.path.name)
+    _sync(folder, pulled.path.parent)
+    for old in _records(folder)[:-MOST_SILENT]:
+        old.unlink(missing_ok=True)
+
+
 def retry_failed(spool_dir: Path) -> int:
-    """Make every failed delivery pending again; returns how many. Their notes stay, to count the attempts."""
-    paths = _records(spool_dir / "failed")
-    for path in paths:
-        path.rename(spool_dir / path.name)
-    if paths:
-        _sync(spool_dir, spool_dir / "failed")
-    return len(paths)
+    """Make every failed or silent delivery pending again; returns how many. Notes stay, to count the attempts."""
+    moved = 0
+    for part in ("failed", "silent"):
+        paths = _records(spool_dir / part)
+        for path in paths:
+            path.rename(spool_dir / path.name)
+        if paths:
+            _sync(spool_dir, spool_dir / part)
+        moved += len(paths)
+    return moved
 
 
 def sweep(spool_dir: Path, *, now: float | None = None) -> tuple[int, int]:
@@ -254,57 +272,6 @@ def sweep(spool_dir: Path, *, now: float | None = None) -> tuple[int, int]:
     if recovered:
         fast.sync_folder(str(spool_dir))
     return recovered, removed
-
-
-@contextmanager
-def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
-    """Hold one of the project's locks; yields whether it is held.
-
-    Under `drain.lock` the spool is taken in and playbook.json is written, under `model.lock` a model is asked. Who
-    does not wait may leave at once when the lock is taken, provided that the holder looks for work once more after
-    it let go: a delivery is on disk before its drain asks for the lock.
-    """
-    state_dir.parent.mkdir(parents=True, exist_ok=True)
-    path = f"{fast.private_folder(str(state_dir))}/{name}"
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | fast.NO_FOLLOW, 0o600)
-    try:
-        held = _lock(fd, wait=wait)
-        try:
-            yield held
-        finally:
-            if held:
-                _unlock(fd)
-    finally:
-        os.close(fd)
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(fd: int, *, wait: bool) -> bool:
-        while True:
-            try:
-                msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-                return True
-            except OSError:
-                if not wait:
-                    return False
-                time.sleep(0.05)
-
-    def _unlock(fd: int) -> None:
-        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
-else:
-    import fcntl
-
-    def _lock(fd: int, *, wait: bool) -> bool:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            return False
-        return True
-
-    def _unlock(fd: int) -> None:
-        fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 def _records(folder: Path) -> list[Path]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from reflector.config import ConfigError
 from reflector.curation.playbook_file import PlaybookRefused
-from reflector.hooks import spool
+from reflector.hooks import locks
 from reflector.ledger.errors import LedgerError
 from reflector.project import Project
 from reflector.reflection.intake import Source, WindowMode, safe_id, take_in
@@ -86,7 +86,7 @@ class Users:
     @contextmanager
     def _held(self) -> Iterator[Road]:
         project = self._road.project if self._road else Project.of_user()
-        with spool.held(project.make_state_dir(), "drain.lock", wait=True):
+        with locks.held(project.make_state_dir(), "drain.lock", wait=True):
             if self._road is None:
                 from reflector.hooks.drain import Road
 

@@ -271,8 +271,17 @@ def _opened_and_left(agent: Agent, **more: str) -> None:
 def test_a_session_that_was_opened_and_left_without_a_word_is_no_failure(agent: Agent, more: dict[str, str]) -> None:
     _opened_and_left(agent, **more)
     agent.call("drain")
-    assert agent.deliveries() == []
-    agent.call("status")
+    assert "1 ended without a word or a transcript" in agent.call("status").out
+
+
+def test_a_session_that_seemed_to_be_without_a_word_is_taken_in_when_its_transcript_turns_up(agent: Agent) -> None:
+    _opened_and_left(agent)
+    agent.call("drain")
+    session = Session("d41aab57-908c-4dea-8826-6bc3d5f161e6").cites("pat-001")
+    session.write(agent.home / ".claude/projects/-home-ada-shop/d41aab57-908c-4dea-8826-6bc3d5f161e6.jsonl")
+    agent.call("drain", "--retry-failed")
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert agent.json("status")["spool"]["silent"] == 0
 
 
 def test_the_end_of_a_session_that_was_heard_of_needs_its_transcript(agent: Agent, tmp_path: Path) -> None:

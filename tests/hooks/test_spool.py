@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.hooks import spool
+from reflector.hooks import locks, spool
 from tests.hooks.conftest import Project, event, files
 
 
@@ -114,7 +114,7 @@ def test_a_waiting_stop_can_be_settled_or_failed(project: Project) -> None:
     first, second = spool.waiting(project.spool)
     spool.settle(first)
     spool.fail(second, "no")
-    assert spool.counts(project.spool) == spool.Counts(0, 0, 1, 0, None)
+    assert spool.counts(project.spool) == spool.Counts(0, 0, 1, 0, 0, None)
 
 
 def test_the_end_of_a_session_settles_its_older_stop_but_no_newer_or_other_one(project: Project) -> None:
@@ -129,14 +129,14 @@ def test_the_end_of_a_session_settles_its_older_stop_but_no_newer_or_other_one(p
 
 
 def test_the_counts_say_where_everything_lies(project: Project) -> None:
-    assert spool.counts(project.spool) == spool.Counts(0, 0, 0, 0, None)
+    assert spool.counts(project.spool) == spool.Counts(0, 0, 0, 0, 0, None)
     project.hook(event("SessionEnd"))
     project.hook(event("PreCompact"))
     project.hook(event("Stop"))
     project.hook(b"{")
     oldest, second = spool.pending(project.spool)
     spool.fail(second, "no")
-    assert spool.counts(project.spool) == spool.Counts(1, 1, 1, 1, int(oldest.path.name[:20]))
+    assert spool.counts(project.spool) == spool.Counts(1, 1, 1, 1, 0, int(oldest.path.name[:20]))
 
 
 def test_a_payload_from_a_file_takes_the_same_road(project: Project) -> None:
@@ -215,7 +215,7 @@ def test_a_spool_that_is_a_symlink_is_neither_read_nor_swept(project: Project) -
 
 
 def _hold(state: Path, held: multiprocessing.synchronize.Event, release: multiprocessing.synchronize.Event) -> None:
-    with spool.held(state, "drain.lock", wait=True) as got:
+    with locks.held(state, "drain.lock", wait=True) as got:
         assert got
         held.set()
         release.wait(30)
@@ -227,10 +227,10 @@ def test_one_process_drains_at_a_time(project: Project) -> None:
     other = context.Process(target=_hold, args=(project.state, held, release))
     other.start()
     assert held.wait(30)
-    with spool.held(project.state, "drain.lock", wait=False) as got:
+    with locks.held(project.state, "drain.lock", wait=False) as got:
         assert not got
     release.set()
-    with spool.held(project.state, "drain.lock", wait=True) as got:
+    with locks.held(project.state, "drain.lock", wait=True) as got:
         assert got
     other.join(30)
     assert other.exitcode == 0
@@ -244,7 +244,7 @@ def test_the_lock_of_a_killed_drain_is_free(project: Project) -> None:
     assert held.wait(30)
     other.kill()
     other.join(30)
-    with spool.held(project.state, "drain.lock", wait=False) as got:
+    with locks.held(project.state, "drain.lock", wait=False) as got:
         assert got
 
 
@@ -253,6 +253,6 @@ def test_the_lock_does_not_follow_a_symlink(project: Project) -> None:
     victim.write_text("mine")
     project.state.mkdir(parents=True)
     (project.state / "drain.lock").symlink_to(victim)
-    with pytest.raises(OSError, match=r"drain\.lock"), spool.held(project.state, "drain.lock", wait=False):
+    with pytest.raises(OSError, match=r"drain\.lock"), locks.held(project.state, "drain.lock", wait=False):
         pass
     assert victim.read_text() == "mine"

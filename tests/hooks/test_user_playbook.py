@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.hooks import fast, spool
+from reflector.hooks import fast, locks, spool
 from reflector.hooks.drain import drain, open_road
 from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
@@ -255,13 +255,13 @@ def test_the_users_lock_is_asked_for_while_the_projects_is_held_and_never_the_ot
         monkeypatch.setenv(name, value)
     path = Session().cites("pref-9001").write(tmp_path / "1.jsonl")
     asked: list[Path] = []
-    held = spool.held
+    held = locks.held
 
     def noted(state: Path, name: str, *, wait: bool) -> object:
         asked.append(state)
         return held(state, name, wait=wait)
 
-    monkeypatch.setattr(spool, "held", noted)
+    monkeypatch.setattr(locks, "held", noted)
     with open_road(Project.at(agent.project)) as road:
         assert road is not None
         road.take(Source(path, "SessionEnd"))
