@@ -16,6 +16,7 @@ from itertools import combinations
 from typing import Final
 
 from reflector.ledger import event as ev
+from reflector.ledger.event import identity
 from reflector.ledger.past import Past
 from reflector.ledger.record_keys import unpack_keys
 from reflector.ledger.store import Ledger
@@ -88,9 +89,9 @@ def double_counts(ledger: Ledger, name: str | None = None, past: Past | None = N
     """
     then = past or Past(ledger, ledger.head().position)
     names = [name] if name is not None else list(then.entries)
-    completions = _completions(ledger, then.position)
+    completions = _completions(ledger, then.position) if name is None else _completions_of(ledger, then, name)
     by_list = _same_lists(ledger, then, completions)
-    other_session, same_session = _overlapping(ledger, then.position, completions)
+    other_session, same_session = _overlapping(ledger, then.position, completions, of_all=name is None)
     across = (("D3", by_list), ("D5", other_session), ("D6", same_session))
     classes = {code: Doubles(code) for code in CLASSES}
     sessions = Counter(session for _, _, session in completions)
@@ -199,6 +200,13 @@ def _completions(ledger: Ledger, upto: int) -> list[_Completion]:
         return [(row[0], row[1], row[2]) for row in sql.run(query, upto).fetchall() if row[0] and row[1]]
 
 
+def _completions_of(ledger: Ledger, then: Past, name: str) -> list[_Completion]:
+    """The completions of the reflections that gave a bullet a tag: what is double has two of these."""
+    reflections = {tag[3] for _, tag in _standing(ledger, then, name) if tag[3] is not None}
+    found = ledger.having({identity(ev.REFLECTION_COMPLETED, reflection) for reflection in reflections})
+    return [(e.reflection_id, e.target_id, e.session_id) for e in found if e.reflection_id and e.target_id]
+
+
 def _same_lists(ledger: Ledger, then: Past, completions: Iterable[_Completion]) -> _Twins:
     """Reflections of one session that gave the same list of tags. Few sessions have two, and only theirs are read."""
     sessions: dict[str, list[str]] = {}
@@ -225,10 +233,12 @@ def _same_lists(ledger: Ledger, then: Past, completions: Iterable[_Completion]) 
     return twins
 
 
-def _overlapping(ledger: Ledger, upto: int, completions: Iterable[_Completion]) -> tuple[_Twins, _Twins]:
+def _overlapping(
+    ledger: Ledger, upto: int, completions: Iterable[_Completion], *, of_all: bool
+) -> tuple[_Twins, _Twins]:
     """Reflections on windows that share records: of two sessions, and of one."""
     twins: tuple[_Twins, _Twins] = ({}, {})
-    pairs = _shared(ledger, upto)
+    pairs = _shared(ledger, upto, None if of_all else {window for _, window, _ in completions})
     if not pairs:
         return twins
     reflections: dict[str, list[str]] = {}
@@ -245,23 +255,29 @@ def _overlapping(ledger: Ledger, upto: int, completions: Iterable[_Completion]) 
 _Window = tuple[str, str | None]
 
 
-def _shared(ledger: Ledger, upto: int) -> Counter[tuple[_Window, _Window]]:
-    """Pairs of windows with the number of records that they share."""
+def _shared(ledger: Ledger, upto: int, windows: Collection[str] | None) -> Counter[tuple[_Window, _Window]]:
+    """Pairs of windows, of these or of all, with the number of records that they share."""
     shared: Counter[tuple[_Window, _Window]] = Counter()
     where = (
         f"FROM event WHERE playbook_id = ? AND type = '{ev.SESSION_RECORDED}' AND type <> '{ev.BULLET_TAGGED}'"
         " AND position <= ?"
     )
+    values: list[object] = [upto]
     with ledger.asking() as sql:
         keys = sql.text_at("data", "window", "keys")
-        # Eight bytes a key, four characters for three bytes.
-        (brought,) = sql.run(f"SELECT sum(length({keys}) * 3 / 4 / 8) {where}", upto).fetchone()
-        (held,) = sql.run("SELECT count(*) FROM record WHERE playbook_id = ?").fetchone()
-        if (brought or 0) <= held:
-            return shared
+        if windows is None:
+            # Eight bytes a key, four characters for three bytes.
+            (brought,) = sql.run(f"SELECT sum(length({keys}) * 3 / 4 / 8) {where}", upto).fetchone()
+            (held,) = sql.run("SELECT count(*) FROM record WHERE playbook_id = ?").fetchone()
+            if (brought or 0) <= held:
+                return shared
+        else:
+            among, ids = sql.among("event_id", windows)
+            where = f"FROM event WHERE playbook_id = ? AND position <= ? AND {among}"
+            values.append(ids)
         first: dict[int, _Window] = {}
         query = f"SELECT event_id, session_id, {keys} {where} ORDER BY position"
-        for event_id, session_id, packed in sql.run(query, upto).fetchall():
+        for event_id, session_id, packed in sql.run(query, *values).fetchall():
             window = (event_id, session_id)
             for key in set(unpack_keys(packed or "")):
                 earlier = first.setdefault(key, window)

@@ -82,8 +82,9 @@ def _positions(sql: Statements, chosen: Filter, among: Collection[int] | None, n
     rare = bool(chosen.types) and ev.BULLET_TAGGED not in chosen.types
     if rare:
         conditions.append(_NOT_A_TAG)
-    # The plus keeps the planner from walking through all events because they are in order.
-    order = f"ORDER BY {'+' if rare and chosen.session_id is None else ''}position DESC"
+    # Of one type they are in order; of several, the plus keeps the planner from walking through all events for that.
+    several = rare and len(chosen.types) > 1 and chosen.session_id is None
+    order = f"ORDER BY {'+' if several else ''}position DESC"
     limit = f" LIMIT {newest:d}" if newest is not None else ""
     query = f"SELECT position FROM event WHERE playbook_id = ? AND {' AND '.join(conditions)} {order}{limit}"  # noqa: S608
     return [row[0] for row in sql.run(query, *values).fetchall()]

@@ -1,0 +1,115 @@
+"""Differences between moments, crossings of a line, and replays: each equals what the folds say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reflector.audit.changes import crossings, difference
+from reflector.audit.replay import replay
+from reflector.ledger import event as ev
+from reflector.ledger.past import Past
+from reflector.ledger.store import Ledger
+from reflector.playbook.condition import condition
+from reflector.playbook.counting import COUNTINGS
+from reflector.playbook.fold import fold
+from tests.ledger.events import added, changed, reflected, retracted, window
+from tests.ledger.test_past import ACTIONS, NAMES, lived
+
+HISTORIES = st.lists(ACTIONS, max_size=12)
+
+
+@settings(max_examples=60)
+@given(HISTORIES, st.randoms(use_true_random=False))
+def test_the_moved_tags_explain_the_way_from_one_playbook_to_another(actions: list[Any], random: Any) -> None:
+    with Ledger.open("sqlite://") as ledger:
+        lived(ledger, [action for action in actions if action[0] != "policy"])
+        head = ledger.head().position
+        first, last = random.randint(0, head), random.randint(0, head)
+        found = {one.name: one for one in difference(ledger, first, last).bullets}
+        before, after = fold(ledger.history(upto=first)), fold(ledger.history(upto=last))
+        for name in {*before.entries, *after.entries}:
+            one = found.get(name)
+            old, new = before.entries.get(name), after.entries.get(name)
+            start = before.counters(name) if old else (0, 0)
+            end = after.counters(name) if new else (0, 0)
+            if one is None:
+                assert (old, start) == (new, end)
+                continue
+            base = [entry.baseline if entry else (0, 0) for entry in (old, new)]
+            for index, verdict in enumerate(("helpful", "harmful")):
+                moved = sum(getattr(session, verdict) for session in one.sessions)
+                assert end[index] - start[index] == moved + base[1][index] - base[0][index]
+
+
+def test_a_difference_tells_what_happened_to_each_bullet() -> None:
+    with Ledger.open("sqlite://") as ledger:
+        first, second = window(1, "s1"), window(2, "s2")
+        ledger.append([added("pat-001"), added("pat-002"), added("mis-001")])
+        ledger.append([first, *reflected("r1", first, ("pat-001", "helpful"))])
+        start = ledger.head().position
+        ledger.append([second, *reflected("r2", second, ("pat-001", "harmful"))])
+        ledger.append([retracted(first)])
+        ledger.append([changed(ev.BULLET_REVISED, "pat-002", 1, text="Otherwise")])
+        ledger.append([changed(ev.BULLET_REMOVED, "mis-001", 1, reason="merged", into="pat-001"), added("ctx-001")])
+        found = {one.name: one for one in difference(ledger, start, ledger.head().position).bullets}
+        assert list(found) == ["pat-001", "pat-002", "mis-001", "ctx-001"]
+        moved = {one.session_id: (one.helpful, one.harmful) for one in found["pat-001"].sessions}
+        assert moved == {"s1": (-1, 0), "s2": (0, 1)}
+        assert found["ctx-001"].before is None
+        assert found["mis-001"].after is not None
+        assert found["mis-001"].after.removed_into == "pat-001"
+        assert difference(ledger, start, start).bullets == ()
+
+
+@settings(max_examples=60)
+@given(HISTORIES, st.sampled_from(["helpful > harmful", "harmful >= 2", "helpful == 0", "not (harmful == 1)"]))
+def test_a_crossing_is_where_the_fold_says_so(actions: list[Any], text: str) -> None:
+    line = condition(text)
+    with Ledger.open("sqlite://") as ledger:
+        lived(ledger, actions)
+        head = ledger.head().position
+        books = [fold(ledger.history(upto=position)) for position in range(head + 1)]
+        for name in NAMES:
+            found = {one.event.position: (one.holds, one.after) for one in crossings(ledger, name, line, head)}
+            held = False
+            for position, book in enumerate(books):
+                if name not in book.entries:
+                    continue
+                counters = book.counters(name)
+                holds = line.holds(*counters)
+                if holds != held:
+                    assert found.pop(position) == (holds, counters)
+                held = holds
+            assert found == {}
+
+
+@settings(max_examples=60)
+@given(
+    HISTORIES,
+    st.sampled_from([None, *COUNTINGS]),
+    st.lists(st.sampled_from(["s1", "s2"]), unique=True, max_size=2),
+    st.sampled_from([(), ("rules",), ("anthropic",)]),
+)
+def test_a_replay_is_the_fold_without_what_is_left_out(
+    actions: list[Any], counting: Any, sessions: list[str], backends: tuple[str, ...]
+) -> None:
+    with Ledger.open("sqlite://") as ledger:
+        lived(ledger, actions)
+        head = ledger.head().position
+        kept = [
+            event
+            for event in ledger.events()
+            if event.type != ev.BULLET_TAGGED or not (event.session_id in sessions or event.actor in backends)
+        ]
+        wanted = fold(kept, counting)
+        prune = condition("harmful > helpful")
+        found = replay(ledger, Past(ledger, head), counting=counting, sessions=sessions, backends=backends, prune=prune)
+        assert {one.row.name: (one.helpful, one.harmful) for one in found.bullets} == {
+            name: wanted.counters(name) for name in wanted.entries
+        }
+        for one in found.bullets:
+            assert one.pruned == (one.row.status == "live" and one.harmful > one.helpful)
+        assert ledger.head().position == head

@@ -1,0 +1,102 @@
+"""Double counts: each class by itself, every policy beside the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reflector.audit.doubles import CLASSES, double_counts
+from reflector.ledger import event as ev
+from reflector.ledger.event import NewEvent
+from reflector.ledger.past import Past
+from reflector.ledger.store import Ledger
+from tests.ledger.events import added, changed, reflected, retracted, window
+
+UP, DOWN = ("pat-001", "helpful"), ("pat-001", "harmful")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger.open_file(tmp_path / "ledger.db") as opened:
+        opened.append([added("pat-001"), added("mis-001")])
+        yield opened
+
+
+def told(ledger: Ledger, name: str | None = None, past: Past | None = None) -> dict[str, int]:
+    """Surplus tags by class, empty classes left out."""
+    return {one.code: one.tags for one in double_counts(ledger, name, past).classes if one.tags}
+
+
+def append(ledger: Ledger, recorded: NewEvent, *reflections: list[NewEvent]) -> None:
+    ledger.append([recorded, *(event for events in reflections for event in events)])
+
+
+def test_what_is_given_once_is_no_double(ledger: Ledger) -> None:
+    first, second = window(1, "s1", keys=[1]), window(2, "s2", keys=[2])
+    append(ledger, first, reflected("r1", first, UP, ("mis-001", "harmful")))
+    append(ledger, second, reflected("r2", second, UP))
+    assert told(ledger) == {}
+    assert [one.code for one in double_counts(ledger).classes] == list(CLASSES)
+
+
+def test_the_same_tag_twice_in_one_reflection_is_d1(ledger: Ledger) -> None:
+    first = window()
+    append(ledger, first, reflected("r1", first, UP, UP, UP))
+    assert told(ledger) == {"D1": 2}
+    (example,) = double_counts(ledger).classes[0].examples
+    assert (example.name, example.tag, len(example.positions), example.sessions) == ("pat-001", "helpful", 3, ("s1",))
+
+
+def test_helpful_and_harmful_in_one_reflection_is_d2(ledger: Ledger) -> None:
+    first = window()
+    append(ledger, first, reflected("r1", first, UP, DOWN, ("mis-001", "helpful")))
+    assert told(ledger) == {"D2": 1}
+
+
+def test_the_same_list_twice_is_d3_and_d4_another_list_d4_alone(ledger: Ledger) -> None:
+    first, second = window(1, "s1"), window(2, "s2")
+    append(ledger, first, reflected("r1", first, UP, ("mis-001", "harmful")))
+    append(ledger, first, reflected("r2", first, UP, ("mis-001", "harmful")))
+    assert told(ledger) == {"D3": 2, "D4": 2}
+    append(ledger, second, reflected("r3", second, UP), reflected("r4", second, UP, ("mis-001", "harmful")))
+    assert told(ledger) == {"D3": 2, "D4": 3}
+    assert told(ledger, "mis-001") == {"D3": 1, "D4": 1}
+
+
+def test_shared_records_are_d5_under_two_sessions_and_d6_under_one(ledger: Ledger) -> None:
+    windows = [window(1, "s1", keys=[1, 2]), window(2, "s2", keys=[2, 3]), window(3, "s2", keys=[3]), window(4, "s4")]
+    for number, one in enumerate(windows):
+        append(ledger, one, reflected(f"r{number}", one, UP, *[("mis-001", "helpful")] * (number == 0)))
+    found = {one.code: one for one in double_counts(ledger).classes}
+    assert {code: one.tags for code, one in found.items() if one.tags} == {"D3": 1, "D4": 1, "D5": 1, "D6": 1}
+    assert found["D5"].examples[0].sessions == ("s1", "s2")
+    assert found["D6"].names == {"pat-001"}
+    assert told(ledger, "pat-001") == {"D3": 1, "D4": 1, "D5": 1, "D6": 1}
+    assert told(ledger, "mis-001") == {}
+
+
+def test_a_retracted_or_recounted_tag_is_no_double_any_more(ledger: Ledger) -> None:
+    first = window()
+    tags = reflected("r1", first, UP, UP)
+    append(ledger, first, tags)
+    then = ledger.head().position
+    ledger.append([retracted(tags[2])])
+    assert told(ledger) == {}
+    assert told(ledger, past=Past(ledger, then)) == {"D1": 1}
+    ledger.append([retracted(retracted(tags[2]))])
+    assert told(ledger) == {"D1": 1}
+    ledger.append([changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=1, harmful=0)])
+    assert told(ledger) == {}
+
+
+def test_every_policys_total_stands_beside_the_others(ledger: Ledger) -> None:
+    first, second = window(1, "s1"), window(2, "s1")
+    append(ledger, first, reflected("r1", first, UP, UP))
+    append(ledger, second, reflected("r2", second, UP))
+    assert double_counts(ledger).totals["pat-001"] == {
+        "as_applied": (3, 0),
+        "once_per_reflection": (2, 0),
+        "once_per_session": (1, 0),
+    }

@@ -1,0 +1,114 @@
+"""A moment means one position: a position itself, the end of a time, the last event of a session."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reflector.audit.moments import UnknownMoment, end_of, position_before, position_of, span_of
+from reflector.ledger.store import Ledger
+from tests.ledger.events import added, reflected, window
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
+    """Three appends, a minute apart, a second in front of midnight UTC and after it."""
+    stamps = iter(["2026-11-20T23:58:59.500000Z", "2026-11-20T23:59:59.999999Z", "2026-11-21T00:00:59.000000Z"])
+    monkeypatch.setattr("reflector.ledger.store.utc_now", lambda: "2026-11-20T00:00:00.000000Z")
+    monkeypatch.setattr("reflector.ledger.store.later_than", lambda _: next(stamps))
+    first, second = window(1, "abcd-1"), window(2, "abcd-2")
+    with Ledger.open_file(tmp_path / "ledger.db") as opened:
+        opened.append([added()])
+        opened.append([first, *reflected("r1", first, ("pat-001", "helpful"))])
+        opened.append([second, *reflected("r2", second, ("pat-001", "harmful"))])
+        yield opened
+
+
+@pytest.fixture(params=["UTC0", "CET-1CEST"])
+def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("TZ", request.param)
+    time.tzset()
+    yield request.param
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("moment", "position"),
+    [
+        ("0", 0),
+        ("3", 3),
+        ("abcd-1", 4),
+        ("abcd-2", 7),
+        ("2026-11-20T23:58Z", 1),
+        ("2026-11-20 23:58:58Z", 0),
+        ("2026-11-20T23:59:59.9Z", 4),
+        ("2026-11-20T23:59:59.99999Z", 4),
+        ("2026-11-21T01:00:58+01:00", 4),
+        ("2026-11-21T01:00+01:00", 7),
+        ("2199-01-01", 7),
+        ("1999-01-01", 0),
+    ],
+)
+def test_a_moment_is_a_position(ledger: Ledger, moment: str, position: int) -> None:
+    assert position_of(ledger, moment) == position
+
+
+def test_a_day_without_a_zone_is_the_local_one_and_meant_to_its_end(ledger: Ledger, zone: str) -> None:
+    wanted = {"UTC0": "2026-11-20T23:59:59.999999Z", "CET-1CEST": "2026-11-20T22:59:59.999999Z"}
+    assert end_of("2026-11-20") == wanted[zone]
+    assert position_of(ledger, "2026-11-20") == {"UTC0": 4, "CET-1CEST": 0}[zone]
+
+
+def test_a_day_of_25_hours_is_as_long_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    time.tzset()
+    assert end_of("2026-10-25") == "2026-10-25T22:59:59.999999Z"
+    assert end_of("2026-10-24") == "2026-10-24T21:59:59.999999Z"
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("moment", "wanted"),
+    [
+        ("8", "ends at 7"),
+        ("9" * 40, "ends at 7"),
+        ("abcd", "abcd-1, abcd-2"),
+        ("zzz", "no session 'zzz'"),
+        ("2026-02-30", "not a time"),
+        ("2026-11-20T25:00", "not a time"),
+        ("2026-11-20T10:00:00.1234567Z", "not a time"),
+        ("9999-12-31", "not a time"),
+        ("", "no session"),
+        ("\x1b[31m", "no session"),
+    ],
+)
+def test_what_names_no_moment_is_told_with_what_would(ledger: Ledger, moment: str, wanted: str) -> None:
+    with pytest.raises(UnknownMoment, match="a moment is a position") as told:
+        position_of(ledger, moment)
+    assert wanted in str(told.value)
+
+
+def test_digits_that_are_no_position_may_begin_a_sessions_id(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reflector.ledger.store.later_than", lambda _: "2026-11-22T00:00:00.000000Z")
+    ledger.append([window(3, "12345678-aa")])
+    assert position_of(ledger, "12345678") == 8
+
+
+@pytest.mark.parametrize(
+    ("moment", "position"), [("0", 0), ("1", 0), ("3", 2), ("abcd-1", 1), ("abcd-2", 4), ("2026-11-21T00:00Z", 4)]
+)
+def test_what_is_in_front_of_a_moment(ledger: Ledger, moment: str, position: int) -> None:
+    assert position_before(ledger, moment) == position
+
+
+def test_a_span_may_leave_out_the_beginning_or_now(ledger: Ledger) -> None:
+    assert span_of(ledger, "2..abcd-1") == (2, 4)
+    assert span_of(ledger, "..") == (0, 7)
+    assert span_of(ledger, "abcd-2..") == (7, 7)
+    with pytest.raises(UnknownMoment, match=r"is not A\.\.B"):
+        span_of(ledger, "3")
