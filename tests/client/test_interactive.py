@@ -130,14 +130,17 @@ def test_a_session_that_is_compacted_twice_counts_each_citation_once(client: Cli
 def test_a_client_that_is_killed_is_taken_in_when_a_later_session_starts(client: Client) -> None:
     """No SessionEnd comes, but the Stop of the turn before lies there: a start takes it in once it is old."""
     client.api.when(FIX, *FIXED)
-    client.api.when(ON, step(says("As [mis-001] says, no mocks."), calls("Bash", command="sleep 100")))
+    # A command that takes its time; newer clients refuse a bare sleep.
+    client.api.when(
+        ON, step(says("As [mis-001] says, no mocks."), calls("Bash", command="timeout 30 tail -f Makefile"))
+    )
     with client.terminal() as terminal:
         terminal.see(READY)
         terminal.type(FIX)
         terminal.see("The total is right now.")
         (stop,) = client.wait_for("Stop")
         terminal.type(ON)
-        terminal.see("sleep 100")
+        terminal.see("tail -f")
         # Written a little later than shown: what was not written by then dies with the client.
         client.agent.wait_until(lambda: any("[mis-001]" in str(record) for record in client.records("assistant")))
         os.kill(terminal.client_pid(), signal.SIGKILL)
