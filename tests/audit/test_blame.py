@@ -14,6 +14,7 @@ from reflector.audit.blame import Step, UnknownBullet, blame
 from reflector.ledger import event as ev
 from reflector.ledger.errors import AlreadyRetracted
 from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.past import Past
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import COUNTINGS
 from tests.ledger.events import added, adopted, changed, imported, reflected, retracted, tagged, window
@@ -143,3 +144,52 @@ def test_the_last_total_is_the_counter_after_any_history(history: list[tuple]) -
 def test_a_tag_that_came_before_its_bullet_is_told_as_such(ledger: Ledger) -> None:
     ledger.append([window(), tagged("r1", 0, "pat-001", "helpful"), added()])
     assert told(blame(ledger, "pat-001")) == [("helpful", "unknown_bullet", 0, 0)]
+
+
+def test_what_took_a_tag_out_of_the_count_is_told_by_whom_and_why(ledger: Ledger) -> None:
+    first, second = window(1, "s1"), window(2, "s2")
+    ledger.append([added(), first, *reflected("r1", first, ("pat-001", "helpful"), ("pat-001", "helpful"))])
+    ledger.append([second, *reflected("r2", second, ("pat-001", "harmful"))])
+    ledger.append([retracted(second, "it was a rehearsal"), adopted("once_per_reflection")])
+    causes = [step.uncounted_by for step in blame(ledger, "pat-001")]
+    assert causes[0] is None
+    assert [(c.position, c.actor, c.reason) for c in causes if c] == [
+        (4, "rules", None),
+        (9, "human", "it was a rehearsal"),
+    ]
+    ledger.append([changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=5, harmful=0)])
+    *tags, baseline = blame(ledger, "pat-001")
+    assert {step.uncounted_by and step.uncounted_by.position for step in tags} == {baseline.position}
+
+
+def test_a_step_says_where_its_evidence_lies_and_what_was_asked(ledger: Ledger) -> None:
+    first = window()
+    asked = {
+        "backend": "anthropic",
+        "model": "m",
+        "prompt_sha256": "p" * 64,
+        "template_sha256": "t" * 64,
+        "answer": "x",
+    }
+    answer = NewEvent(
+        ev.REFLECTION_ANSWERED, identity("answer"), asked, "rules", reflection_id="r1", target_id=first.event_id
+    )
+    ledger.append([added(), first, answer, *reflected("r1", first, ("pat-001", "helpful"))])
+    (step,) = blame(ledger, "pat-001")
+    assert (step.prompt_sha256, step.template_sha256) == ("p" * 64, "t" * 64)
+    assert step.evidence is not None
+    assert (step.evidence.window, step.evidence.answer, step.evidence.transcript) == (2, 3, "/t.jsonl")
+
+
+def test_blame_of_a_moment_is_what_it_was_then(ledger: Ledger) -> None:
+    first = window()
+    ledger.append([added(), first, *reflected("r1", first, ("pat-001", "helpful"), ("pat-001", "harmful"))])
+    steps = [blame(ledger, "pat-001", Past(ledger, position)) for position in range(1, 6)]
+    ledger.append([retracted(first), changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=5, harmful=0)])
+    assert [blame(ledger, "pat-001", Past(ledger, position)) for position in range(1, 6)] == steps
+    assert told(blame(ledger, "pat-001", Past(ledger, 6))) == [
+        ("helpful", "retracted", 0, 0),
+        ("harmful", "retracted", 0, 0),
+    ]
+    with pytest.raises(UnknownBullet):
+        blame(ledger, "pat-001", Past(ledger, 0))

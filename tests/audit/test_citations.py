@@ -1,0 +1,100 @@
+"""Offered, cited, judged, in sessions; and what leads nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflector.audit.citations import Cited, citations, orphans
+from reflector.audit.stats import stats
+from reflector.ledger import event as ev
+from reflector.ledger.event import NewEvent
+from reflector.ledger.past import Past
+from reflector.ledger.store import Ledger
+from tests.ledger.events import about, added, changed, reflected, tagged, window
+
+
+def session(number: int, id: str | None, **names: Any) -> NewEvent:
+    plain = window(number, id)
+    return NewEvent(plain.type, plain.event_id, {**plain.data, **names}, "ingest", session_id=id)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger.open_file(tmp_path / "ledger.db") as opened:
+        yield opened
+
+
+def figures(ledger: Ledger, past: Past | None = None) -> dict[str, tuple[int, int, int, int]]:
+    return {one.name: (one.offered, one.cited, one.judged, one.uncited) for one in citations(ledger, past)}
+
+
+def test_sessions_are_counted_not_windows(ledger: Ledger) -> None:
+    windows = [session(number, "s1", cited=["pat-001"]) for number in range(3)]
+    ledger.append([added(), *windows, *reflected("r1", windows[0], ("pat-001", "neutral", "neutral"))])
+    assert figures(ledger) == {"pat-001": (1, 1, 1, 0)}
+
+
+def test_a_bullet_is_offered_while_it_is_live(ledger: Ledger) -> None:
+    ledger.append([session(1, "s1"), added(), session(2, "s2", cited=["pat-001"]), session(3, "s3")])
+    then = ledger.head().position
+    ledger.append([changed(ev.BULLET_REMOVED, "pat-001", 1, reason="deleted", into=None)])
+    ledger.append([session(4, "s4", retired=["pat-001"]), session(5, "s3"), session(6, "s1")])
+    assert figures(ledger) == {"pat-001": (2, 1, 0, 0)}
+    assert figures(ledger, Past(ledger, then)) == {"pat-001": (2, 1, 0, 0)}
+    assert figures(ledger, Past(ledger, 3)) == {"pat-001": (1, 1, 0, 0)}
+
+
+def test_a_verdict_without_a_citation_is_counted_apart(ledger: Ledger) -> None:
+    first = session(1, "s1")
+    ledger.append([added(), first, *reflected("r1", first, ("pat-001", "helpful"))])
+    (one,) = citations(ledger)
+    assert (one.cited, one.judged, one.uncited, one.helpful) == (0, 0, 1, 1)
+    assert (one.citation_rate, one.judged_rate) == (0.0, None)
+    assert Cited("pat-001", "live", 0, 0, 0, 0, 0, 0).citation_rate is None
+
+
+def test_a_redacted_session_still_cites(ledger: Ledger) -> None:
+    first = session(1, "s1", cited=["pat-001"])
+    ledger.append([added(), first])
+    ledger.redact(first.event_id, reason="a secret", actor="human")
+    assert figures(ledger) == {"pat-001": (1, 1, 0, 0)}
+
+
+def test_what_leads_nowhere_is_listed(ledger: Ledger) -> None:
+    first, second, third = (
+        session(1, "s1", cited=["pat-001"], unknown=["pat-099"]),
+        session(2, "s2", unknown=["pat-099"]),
+        session(3, "s3"),
+    )
+    ledger.append([added("pat-001"), added("mis-001"), added("ctx-001"), first, second, third])
+    strays = (("pat-098", "helpful", "unknown_bullet"), (None, "helpful", "malformed"))
+    ledger.append(reflected("r1", first, *strays))
+    ledger.append([changed(ev.BULLET_REMOVED, "mis-001", 1, reason="deleted", into=None)])
+    ledger.append([tagged("r2", 0, "mis-001", "helpful", "retired_bullet")])
+    ledger.append([about(ev.REFLECTION_SKIPPED, third, reason="the window cites nothing")])
+    found = orphans(ledger)
+    assert [(one.name, one.kind, one.sessions, one.first, one.last) for one in found.citations] == [
+        ("pat-099", "unknown", 2, 4, 5)
+    ]
+    assert {(one.name, one.disposition, one.tags) for one in found.tags} == {
+        ("pat-098", "unknown_bullet", 1),
+        ("", "malformed", 1),
+        ("mis-001", "retired_bullet", 1),
+    }
+    assert ([window.session_id for window in found.windows], found.skipped) == (["s2"], 1)
+    assert [row.name for row in found.bullets] == ["ctx-001"]
+
+
+def test_both_engines_answer_alike(open_ledger: Any) -> None:
+    ledger = open_ledger()
+    first = session(1, "s1", cited=["pat-001"], unknown=["pat-099"])
+    ledger.append([added(), first, *reflected("r1", first, ("pat-001", "helpful"), ("x", "helpful", "unknown_bullet"))])
+    assert figures(ledger) == {"pat-001": (1, 1, 1, 0)}
+    assert [one.name for one in orphans(ledger).tags] == ["x"]
+    found = stats(ledger)
+    assert (found.whole.helpful, found.whole.undecided, found.sessions, found.states) == (1, 1, 1, {"completed": 1})
+    assert [(group.key, group.helpful) for group in found.groups["model"]] == [("rules", 1)]
