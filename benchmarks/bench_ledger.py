@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
@@ -19,11 +19,14 @@ import sqlalchemy as sa
 from benchmarks import made
 from benchmarks.harness import Row, Side, paired_ratio, timed
 from reflector.audit.blame import blame
+from reflector.audit.changes import crossings, difference
 from reflector.curation.playbook_file import render
 from reflector.ledger import tables
+from reflector.ledger.past import Past
 from reflector.ledger.rows import event_of
 from reflector.ledger.store import Ledger
 from reflector.ledger.verify import verify
+from reflector.playbook.condition import condition
 from reflector.playbook.fold import fold
 
 #: Transactions a measured side makes at a time.
@@ -35,7 +38,7 @@ _LONGEST_WAIT = 0.1
 
 
 def rows(quick: bool, big: bool = False) -> list[Row]:
-    """Appends, many writers, rebuilds, verify, blame and refresh; ledgers of up to 10^5 events when quick, else
+    """Appends, many writers, rebuilds, verify, questions and refresh; ledgers of up to 10^5 events when quick, else
     10^6, 10^7 when big."""
     sizes = [10**4, 10**5] if quick else [10**4, 10**5, 10**6, 10**7] if big else [10**4, 10**5, 10**6]
     with tempfile.TemporaryDirectory() as folder:
@@ -293,6 +296,9 @@ def _questions(files: dict[int, Path]) -> list[Row]:
             found.append(Row(f"blame of a bullet, {size:,} events", *ratio, 20.0, note))
         growth = paired_ratio(_blame(small), _blame(large), 15)
         found.append(Row(f"blame at {larger:,} events", *growth, 1.5, f"floor: at {smaller:,} events"))
+        for what, ask in _GROWS_NOT.items():
+            ratio = paired_ratio(_asked(small, ask), _asked(large, ask), 15)
+            found.append(Row(f"{what} at {larger:,} events", *ratio, 1.5, f"floor: at {smaller:,} events"))
         refreshed = paired_ratio(_refresh(small, numbers), _refresh(large, numbers), 15)
         note = f"a session appended, playbook.json rendered; floor: at {smaller:,} events"
         found.append(Row(f"refresh at {larger:,} events", *refreshed, 1.3, note))
@@ -308,6 +314,22 @@ def _look_up(ledger: Ledger) -> None:
 
 def _blame(ledger: Ledger) -> Side:
     return timed(lambda: blame(ledger, made.MARKED))
+
+
+#: Questions whose time does not depend on how long the history is.
+_GROWS_NOT: dict[str, Callable[[Ledger], object]] = {
+    "playbook as of 1,000 events ago": lambda ledger: Past(ledger, ledger.head().position - 1000).rows(),
+    "diff of the last 1,000 events": lambda ledger: difference(
+        ledger, ledger.head().position - 1000, ledger.head().position
+    ),
+    "bisect of a bullet": lambda ledger: crossings(
+        ledger, made.MARKED, condition("helpful > 10"), ledger.head().position
+    ),
+}
+
+
+def _asked(ledger: Ledger, ask: Callable[[Ledger], object]) -> Side:
+    return timed(lambda: ask(ledger))
 
 
 def _refresh(ledger: Ledger, numbers: Iterator[int]) -> Side:
