@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.hooks import fast, locks, spool
+from reflector.hooks import fast, locks
 from reflector.hooks.drain import drain, open_road
 from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
