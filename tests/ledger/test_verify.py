@@ -358,6 +358,7 @@ def test_large_ledgers_are_read_in_batches(told: Ledger, monkeypatch: pytest.Mon
 def test_history_uses_every_type_of_event_that_ledgers_hold() -> None:
     first = window()
     more = [adopted("as_applied"), retracted(first), *reflected("r", first), changed(ev.BULLET_RECOUNTED, "pat-001")]
+    more.append(changed(ev.BULLET_PROPOSED, "pat-001", section="pat", text="Keep it short.", reason=None))
     used = {event.type for event in [*history(), *more]}
     assert ev.TYPES - used == {ev.REFLECTION_SKIPPED, ev.EVENT_REDACTED}
 
