@@ -60,6 +60,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "bisect": ("trials", "bisect", "Find the events at which a bullet's counters crossed a line."),
     "replay": ("trials", "replay", "Show the playbook under another policy or without some evidence."),
     "policy": ("trials", "policy", "Show the counting policy in force, or put another one in force."),
+    "retract": ("undo", "retract", "Take evidence out of the count, or put it back."),
     "rebuild": ("ledger", "rebuild", "Rebuild the playbook from the events."),
     "verify": ("ledger", "verify", "Prove that the ledger is what was appended; silent when it is."),
     "completion": ("completion", "completion", "Print the shell's completion script."),

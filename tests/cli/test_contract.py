@@ -92,6 +92,8 @@ def test_help_lists_the_commands_and_the_version_is_told(agent: Agent) -> None:
         (["completion", "tcsh"], "fish"),
         (["--project", "/no/such/folder", "list"], "--project"),
         (["ingest"], "FILE"),
+        (["retract", "nothing", "--why", "x"], "reflector log"),
+        (["retract", "s-1"], "--why"),
         (["import", "/no/such/file"], "/no/such/file"),
     ],
 )

@@ -1,0 +1,101 @@
+"""What a person names when something is to be taken out or erased: a session, a reflection or an event.
+
+Invariant: a name means one thing or is refused with what it could mean. An id that is written out beats one that only
+begins so; a whole number is a position, as `log` shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from reflector.audit.history import UnknownSession, session_named
+from reflector.ledger import event as ev
+from reflector.ledger.event import Event
+from reflector.ledger.store import Ledger
+
+Kind = Literal["session", "reflection", "event"]
+#: What a name could mean is told up to so many times.
+_CANDIDATES: Final = 6
+
+
+class UnknownTarget(LookupError):
+    """A text that names nothing, or several things; its own text says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What was named: its kind, its whole id, and its events in order (of a session: its windows)."""
+
+    kind: Kind
+    id: str
+    events: Sequence[Event]
+
+
+def target_named(ledger: Ledger, text: str) -> Target:
+    """The session, reflection or event of an id, of the unique beginning of one, or of a position.
+
+    A reflection is the event that completed it. Raises UnknownTarget, LedgerError.
+    """
+    text = text.strip()
+    if text.isascii() and text.isdecimal() and len(text) < 16 and (at := ledger.at([int(text)])):
+        return Target("event", at[0].event_id, at)
+    found = [*_sessions(ledger, text), *_reflections(ledger, text), *_events(ledger, text)]
+    exact = [one for one in found if one[1] == text]
+    chosen = exact or found
+    if not chosen:
+        raise UnknownTarget(
+            f"{text[:80]!r} is no session, reflection, event or position of this ledger, nor the beginning of one; "
+            "see `reflector log`"
+        )
+    if len(chosen) > 1:
+        told = ", ".join(f"{kind} {id}" for kind, id in chosen[:_CANDIDATES])
+        raise UnknownTarget(f"{text[:80]!r} could be {told}; write more of it")
+    return _target(ledger, *chosen[0])
+
+
+def _target(ledger: Ledger, kind: Kind, id: str) -> Target:
+    if kind == "session":
+        events = list(ledger.events(types=[ev.SESSION_RECORDED], session_id=id))
+        if not events:
+            raise UnknownTarget(f"session {id} has no window, so nothing of it counts; see `reflector session {id}`")
+        return Target(kind, id, events)
+    found = ledger.event(ev.identity(ev.REFLECTION_COMPLETED, id) if kind == "reflection" else id)
+    return Target(kind, id, [found] if found is not None else [])
+
+
+def _sessions(ledger: Ledger, beginning: str) -> list[tuple[Kind, str]]:
+    try:
+        return [("session", session_named(ledger, beginning))]
+    except UnknownSession as error:
+        return [("session", id) for id in error.candidates]
+
+
+def _reflections(ledger: Ledger, beginning: str) -> list[tuple[Kind, str]]:
+    if not _is_like_an_id(beginning):
+        return []
+    query = (
+        "SELECT reflection_id FROM event WHERE playbook_id = ? AND type <> 'bullet.tagged' AND type = ?"
+        " AND substr(reflection_id, 1, ?) = ? ORDER BY position LIMIT ?"
+    )
+    with ledger.asking() as sql:
+        rows = sql.run(query, ev.REFLECTION_COMPLETED, len(beginning), beginning, _CANDIDATES).fetchall()
+    return [("reflection", row[0]) for row in rows]
+
+
+def _events(ledger: Ledger, beginning: str) -> list[tuple[Kind, str]]:
+    if not _is_like_an_id(beginning):
+        return []
+    # Ids are hex digits, so this is a range of their index in the order of every language.
+    query = (
+        "SELECT event_id FROM event WHERE playbook_id = ? AND event_id >= ? AND event_id < ?"
+        " AND substr(event_id, 1, ?) = ? ORDER BY event_id LIMIT ?"
+    )
+    with ledger.asking() as sql:
+        rows = sql.run(query, beginning, f"{beginning}g", len(beginning), beginning, _CANDIDATES).fetchall()
+    return [("event", row[0]) for row in rows]
+
+
+def _is_like_an_id(text: str) -> bool:
+    return 0 < len(text) <= 64 and set(text) <= set("0123456789abcdef")

@@ -1,0 +1,136 @@
+"""Evidence taken out of the count, and put back.
+
+Invariant: nothing is subtracted. A retraction makes the set of counted tags smaller, and undoing it is a retraction of
+the retraction, which makes it what it was. An event is retracted at most once, so the retractions that follow from one
+are a line, and only its last one may be retracted next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from reflector.ledger import event as ev
+from reflector.ledger.errors import AlreadyRetracted, LedgerError
+from reflector.ledger.event import Appended, Event, NewEvent, identity
+from reflector.ledger.store import BulletRow, Ledger
+from reflector.reflection.redaction import quote
+
+#: What a count rests on: a window, the reflection on one, a single tag; and a retraction of these.
+RETRACTABLE: Final = frozenset({ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED, ev.EVIDENCE_RETRACTED})
+_MAX_REASON: Final = 500
+
+
+class RetractionRefused(LedgerError):
+    """Something that cannot be retracted, or whose retraction cannot be undone."""
+
+
+def retract(ledger: Ledger, targets: Sequence[Event], why: str, *, actor: str = "human") -> list[Appended]:
+    """Take the evidence of these events out of the count; those that are out already stay so.
+
+    The playbook's lock must be held. Raises AlreadyRetracted where all are out, RetractionRefused, LedgerError.
+    """
+    lines = [(target, _line(ledger, target)) for target in targets]
+    counting = [(target, line) for target, line in lines if len(line) % 2 == 0]
+    if not counting:
+        target, line = lines[0]
+        raise AlreadyRetracted(
+            f"{_told(target)} is out of the count since position {line[-1].position}{_reason(line[-1])}; "
+            f"put it back with `reflector retract {target.event_id[:12]} --undo --why …`"
+        )
+    return _append(ledger, counting, why, actor)
+
+
+def undo(ledger: Ledger, targets: Sequence[Event], why: str, *, actor: str = "human") -> list[Appended]:
+    """Put evidence back that was retracted; a retraction may be named instead of what it took out.
+
+    The playbook's lock must be held. Raises RetractionRefused where nothing of it is out, LedgerError.
+    """
+    lines = [(target, _line(ledger, target)) for target in targets]
+    out = [
+        (target, line) for target, line in lines if len(line) % 2 == (0 if target.type == ev.EVIDENCE_RETRACTED else 1)
+    ]
+    if not out:
+        target, line = lines[0]
+        since = f" since position {line[-1].position}{_reason(line[-1])}" if line else ""
+        what = "is undone" if target.type == ev.EVIDENCE_RETRACTED else "is not retracted"
+        raise RetractionRefused(f"{_told(target)} {what}{since}; there is nothing to undo. See `reflector log`")
+    return _append(ledger, out, why, actor)
+
+
+def moved(before: Sequence[BulletRow], after: Sequence[BulletRow]) -> list[tuple[BulletRow, BulletRow]]:
+    """The bullets whose counters differ, as they were and as they are."""
+    then = {row.name: row for row in before}
+    pairs = [(then[row.name], row) for row in after if row.name in then]
+    return [(old, new) for old, new in pairs if (old.helpful, old.harmful) != (new.helpful, new.harmful)]
+
+
+def _append(ledger: Ledger, lines: Sequence[tuple[Event, list[Event]]], why: str, actor: str) -> list[Appended]:
+    reason = quote(why, _MAX_REASON)
+    if not reason:
+        raise RetractionRefused("the reason is empty; say with --why why, for whoever reads the ledger later")
+    ends = [line[-1] if line else target for target, line in lines]
+    return ledger.append(
+        [
+            NewEvent(
+                ev.EVIDENCE_RETRACTED,
+                identity(ev.EVIDENCE_RETRACTED, end.event_id),
+                {"reason": reason},
+                actor,
+                target_id=end.event_id,
+            )
+            for end in ends
+        ]
+    )
+
+
+def _line(ledger: Ledger, target: Event) -> list[Event]:
+    """The retraction of an event, the retraction of that one, and so on. Raises RetractionRefused."""
+    _check(ledger, target)
+    line: list[Event] = []
+    end = target
+    while True:
+        found = [event for event in ledger.targeting(end.event_id) if event.type == ev.EVIDENCE_RETRACTED]
+        if not found:
+            return line
+        end = found[0]
+        line.append(end)
+
+
+def _check(ledger: Ledger, target: Event) -> None:
+    if target.type not in RETRACTABLE:
+        raise RetractionRefused(f"{_told(target)} is no evidence that counts; {_WAYS.get(target.type, _WAY)}")
+    below: Event | None = target
+    while below is not None and below.type == ev.EVIDENCE_RETRACTED:
+        below = ledger.event(below.target_id or "")
+    if below is not None and below.type == ev.BULLET_PROPOSED:
+        raise RetractionRefused(
+            f"{_told(target)} is the rejection of a proposal, which is final; add the bullet with `reflector add`"
+        )
+
+
+def _told(event: Event) -> str:
+    return f"the {event.type} at position {event.position}"
+
+
+def _reason(event: Event) -> str:
+    return f" ({event.data['reason']})" if event.data and event.data.get("reason") else ""
+
+
+_WAY: Final = "name a session, a reflection, a tag or a retraction"
+_REFLECTION: Final = "name its reflection, or the session"
+_BULLET: Final = "edit playbook.json to change or remove a bullet, or to set its counters"
+_WAYS: Final = {
+    ev.REFLECTION_ANSWERED: _REFLECTION,
+    ev.REFLECTION_FAILED: _REFLECTION,
+    ev.REFLECTION_SKIPPED: "it gave nothing a count",
+    ev.PLAYBOOK_IMPORTED: _BULLET,
+    ev.BULLET_ADDED: _BULLET,
+    ev.BULLET_REVISED: _BULLET,
+    ev.BULLET_MOVED: _BULLET,
+    ev.BULLET_REMOVED: "a removed bullet's name is never reused; add its text anew with `reflector add`",
+    ev.BULLET_RECOUNTED: _BULLET,
+    ev.BULLET_PROPOSED: "decide on it with `reflector proposals`",
+    ev.POLICY_ADOPTED: "go back with `reflector policy adopt`",
+    ev.EVENT_REDACTED: "what was erased is gone",
+}

@@ -1,0 +1,57 @@
+"""What a person takes back, from the command to playbook.json and what the agent is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+
+
+@pytest.fixture
+def judged(agent: Agent, tmp_path: Path) -> Agent:
+    """pat-001 was helpful once, pat-002 harmful once on top of its 3/1."""
+    agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "1.jsonl"))
+    agent.call("ingest", Session("s-2").cites("pat-002", "harmful").write(tmp_path / "2.jsonl"))
+    return agent
+
+
+def test_a_retracted_session_counts_no_more_in_playbook_json_and_its_undo_brings_it_back(judged: Agent) -> None:
+    before = judged.playbook.read_text()
+    told = judged.call("retract", "s-2", "--why", "a test session").out
+    assert [line.split()[:3] for line in told.splitlines()[1:]] == [
+        ["name", "before", "after"],
+        ["pat-002", "3/2", "3/1"],
+    ]
+    assert judged.counters()["pat-002"] == (3, 1)
+    (event,) = judged.events("evidence.retracted")
+    assert event["data"] == {"reason": "a test session"}
+    (step,) = [step for step in judged.json("blame", "pat-002") if step["tag"] == "harmful"]
+    assert (step["counted"], step["uncounted_by"]["reason"]) == (False, "a test session")
+    judged.call("retract", event["event_id"][:9], "--why", "it was none")
+    assert judged.counters()["pat-002"] == (3, 2)
+    assert judged.playbook.read_text().replace(last_updated(judged), "") == before.replace(last_updated(before), "")
+    judged.call("verify")
+
+
+def last_updated(of: Agent | str) -> str:
+    import json
+
+    return str(json.loads(of if isinstance(of, str) else of.playbook.read_text())["last_updated"])
+
+
+def test_what_was_retracted_or_not_is_told(judged: Agent) -> None:
+    judged.call("retract", "s-2", "--why", "a test session")
+    again = judged.call("retract", "s-2", "--why", "again", code=1)
+    assert "(a test session)" in again.err
+    assert "--undo" in again.err
+    assert "is not retracted" in judged.call("retract", "s-1", "--undo", "--why", "x", code=1).err
+    assert "could be session s-1, session s-2" in judged.call("retract", "s-", "--why", "x", code=2).err
+
+
+def test_a_tag_that_never_counted_moves_nothing(judged: Agent, tmp_path: Path) -> None:
+    judged.call("ingest", Session("n-1").cites("mis-001", None).write(tmp_path / "n.jsonl"))
+    ran = judged.call("retract", "n-1", "--why", "nothing came of it")
+    assert "No counter moved" in ran.err

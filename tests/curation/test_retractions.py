@@ -1,0 +1,178 @@
+"""Evidence goes out of the count and comes back; the history only grows."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.audit.targets import UnknownTarget, target_named
+from reflector.curation.retractions import RetractionRefused, moved, retract, undo
+from reflector.ledger import event as ev
+from reflector.ledger.errors import AlreadyRetracted, LedgerError
+from reflector.ledger.event import Event, NewEvent
+from reflector.ledger.store import Ledger
+from reflector.ledger.verify import verify
+from reflector.playbook.fold import fold
+from tests.ledger.events import about, added, adopted, imported, reflected, window
+
+FIRST, AGAIN, OTHER = window(1, "s1"), window(2, "s1"), window(3, "s2")
+
+
+def _history() -> list[NewEvent]:
+    return [
+        added("pat-001"),
+        added("mis-001", harmful=2),
+        FIRST,
+        *reflected("aa01", FIRST, ("pat-001", "helpful"), ("mis-001", "harmful")),
+        AGAIN,
+        *reflected("aa02", AGAIN, ("pat-001", "helpful")),
+        OTHER,
+        *reflected("bb01", OTHER, ("pat-001", "harmful")),
+    ]
+
+
+@pytest.fixture
+def told(ledger: Ledger) -> Ledger:
+    ledger.append(_history())
+    return ledger
+
+
+def _counters(ledger: Ledger) -> dict[str, tuple[int, int]]:
+    return {row.name: (row.helpful, row.harmful) for row in ledger.rows()}
+
+
+def _event(ledger: Ledger, event: NewEvent) -> Event:
+    found = ledger.event(event.event_id)
+    assert found is not None
+    return found
+
+
+def test_a_session_goes_out_of_the_count_with_all_its_windows_and_comes_back(told: Ledger) -> None:
+    target = target_named(told, "s1")
+    before = told.rows()
+    assert [one.added for one in retract(told, target.events, "a test session")] == [True, True]
+    assert _counters(told) == {"pat-001": (0, 1), "mis-001": (0, 2)}
+    assert [(old.name, old.helpful, new.helpful) for old, new in moved(before, told.rows())] == [
+        ("pat-001", 2, 0),
+        ("mis-001", 0, 0),
+    ]
+    undo(told, target.events, "it was none")
+    assert told.rows() == before
+    assert list(verify(told)) == []
+
+
+def test_a_reflection_and_a_single_tag_go_out_by_themselves(told: Ledger) -> None:
+    retract(told, target_named(told, "aa01").events, "misread")
+    assert _counters(told) == {"pat-001": (1, 1), "mis-001": (0, 2)}
+    tag = next(told.events(types=[ev.BULLET_TAGGED], after=8))
+    retract(told, [tag], "misread too")
+    assert _counters(told)["pat-001"][0] + _counters(told)["pat-001"][1] == 1
+    assert fold(told.events()).bullets() == told.bullets()
+
+
+def test_retracting_the_rest_of_a_session_leaves_out_what_is_out_already(told: Ledger) -> None:
+    retract(told, [_event(told, FIRST)], "the first half")
+    (one,) = retract(told, target_named(told, "s1").events, "the rest")
+    assert told.at([one.position])[0].target_id == AGAIN.event_id
+    with pytest.raises(AlreadyRetracted, match=r"out of the count since position 13 \(the first half\)"):
+        retract(told, target_named(told, "s1").events, "once more")
+
+
+def test_a_retraction_is_undone_by_its_own_name_and_can_be_taken_up_again(told: Ledger) -> None:
+    window_ = _event(told, FIRST)
+    (first,) = retract(told, [window_], "a")
+    retraction = told.at([first.position])[0]
+    whole = {"pat-001": (2, 1), "mis-001": (0, 3)}
+    without = {"pat-001": (1, 1), "mis-001": (0, 2)}
+    seen = []
+    for step in (retract, undo):
+        step(told, [retraction], "b")
+        seen.append(_counters(told))
+        with pytest.raises(LedgerError):
+            step(told, [retraction], "c")
+        retract(told, [window_], "d")
+        seen.append(_counters(told))
+    assert seen == [whole, without, whole, without]
+    assert list(verify(told)) == []
+
+
+def test_what_is_not_out_has_nothing_to_undo(told: Ledger) -> None:
+    with pytest.raises(RetractionRefused, match=r"session\.recorded at position 3 is not retracted"):
+        undo(told, [_event(told, FIRST)], "x")
+    assert told.head().position == len(_history())
+
+
+@pytest.mark.parametrize("type_", [ev.BULLET_ADDED, ev.POLICY_ADOPTED, ev.REFLECTION_FAILED, ev.PLAYBOOK_IMPORTED])
+def test_what_is_no_evidence_is_refused_with_another_way(told: Ledger, type_: str) -> None:
+    told.append([about(ev.REFLECTION_FAILED, OTHER, stage="x", message="y"), adopted("as_applied"), imported()])
+    target = next(told.events(types=[type_]))
+    with pytest.raises(RetractionRefused, match=f"the {type_} at position {target.position} is no evidence.*; ."):
+        retract(told, [target], "x")
+
+
+def test_the_rejection_of_a_proposal_is_final(told: Ledger) -> None:
+    from reflector.curation.proposals import find, propose, reject
+
+    one = propose(told, "pat", "Read the log first.", "it helped")
+    reject(told, find(told, one.id), "no")
+    (rejection,) = told.targeting(one.id)
+    for step in (retract, undo):
+        with pytest.raises(RetractionRefused, match="rejection of a proposal"):
+            step(told, [rejection], "x")
+    with pytest.raises(RetractionRefused, match="reflector proposals"):
+        retract(told, [_event_by_id(told, one.id)], "x")
+
+
+def _event_by_id(ledger: Ledger, id: str) -> Event:
+    found = ledger.event(id)
+    assert found is not None
+    return found
+
+
+def test_a_reason_is_wanted_and_keeps_no_secret(told: Ledger) -> None:
+    with pytest.raises(RetractionRefused, match="reason is empty"):
+        retract(told, [_event(told, FIRST)], "  ")
+    (one,) = retract(told, [_event(told, FIRST)], "key sk-ant-api03-" + "a" * 40)
+    assert "aaaaaaaa" not in str(told.at([one.position])[0].data)
+
+
+def test_a_name_means_one_thing_or_is_refused_with_what_it_could_mean(told: Ledger) -> None:
+    assert target_named(told, "4").events[0].position == 4
+    assert target_named(told, FIRST.event_id[:10]).events == [_event(told, FIRST)]
+    assert target_named(told, "aa01").kind == "reflection"
+    assert [event.position for event in target_named(told, "s1").events] == [3, 7]
+    for text, told_ in (("aa0", "reflection aa01, reflection aa02"), ("s", "session s1, session s2")):
+        with pytest.raises(UnknownTarget, match=told_):
+            target_named(told, text)
+    for text in ("", "99", "zz", "\0", "s1'--", "9" * 5000):
+        with pytest.raises(UnknownTarget, match="is no session"):
+            target_named(told, text)
+
+
+def test_an_id_that_is_written_out_beats_one_that_only_begins_so(told: Ledger) -> None:
+    longer = window(4, "s11")
+    told.append([longer])
+    assert target_named(told, "s1").id == "s1"
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 30)), max_size=12))
+def test_whatever_is_retracted_and_put_back_the_tables_are_the_fold(steps: list[tuple[bool, int]]) -> None:
+    with Ledger.open("sqlite://") as ledger:
+        ledger.append(_history())
+        whole = _counters(ledger)
+        for back, position in steps:
+            found = ledger.at([position])
+            try:
+                (undo if back else retract)(ledger, found, "x") if found else None
+            except LedgerError:
+                continue
+        assert fold(ledger.events()).bullets() == ledger.bullets()
+        assert all(up <= whole[name][0] and down <= whole[name][1] for name, (up, down) in _counters(ledger).items())
+        for event in list(ledger.events(types=[ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED])):
+            try:
+                undo(ledger, [event], "all back")
+            except RetractionRefused:
+                continue
+        assert _counters(ledger) == whole
+        assert list(verify(ledger)) == []
