@@ -1,4 +1,4 @@
-"""Commands that take something back or pin it: retract."""
+"""Commands that take something back: retract, redact."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import note, short_id, table
+from reflector.cli.output import note, safe, short_id, table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from reflector.audit.targets import Target
+    from reflector.curation.erasure import Erasure
+    from reflector.ledger.event import Event
     from reflector.ledger.store import Ledger
+
+#: Events and files that still hold an erased text are named up to so many.
+_NAMED = 12
 
 
 def named(ledger: Ledger, text: str) -> Target:
@@ -56,3 +63,66 @@ def retract(place: Place, what: str, why: str, undone: bool) -> None:
         (old.name, f"{old.helpful}/{old.harmful}", f"{new.helpful}/{new.harmful}", new.text) for old, new in changed
     ]
     table(("name", "before", "after", "text"), rows, numbers=("before", "after"))
+
+
+@click.command()
+@click.argument("what", metavar="REFLECTION|EVENT")
+@click.option("--why", required=True, help="The reason, for the ledger; without what is to be erased.")
+@click.option("--bullet", "bullets", multiple=True, metavar="NAME", help="Of an import, only this one; repeatable.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def redact(place: Place, what: str, why: str, bullets: tuple[str, ...], yes: bool) -> None:
+    """Erase an event's prose for ever; what was counted stays counted.
+
+    Named is an event by its id, the beginning of one, or the position that `reflector log` shows; a reflection means
+    its analysis. The chain still verifies, and exports and backups made later do not hold the text. Earlier ones do.
+    """
+    from reflector.curation.erasure import copies, echoes, erase, forget_copies, planned
+
+    with place.road() as road:
+        ledger = road.ledger
+        target = named(ledger, what)
+        if target.kind == "session":
+            raise click.UsageError(f"session {target.id} has many events; name one of `reflector log --session {what}`")
+        erasure = planned(ledger, target.events[0], bullets)
+        if erasure.earlier is None:
+            _ask(erasure, yes=yes)
+        appended = erase(ledger, erasure, why)
+        road.write()
+        removed = forget_copies(road.project.state_dir / "kept", erasure)
+        left = copies(road.project.root / ".claude", erasure)
+        others = echoes(ledger, erasure)
+    if not appended.added:
+        click.echo(f"position {erasure.event.position} was redacted at {appended.position}; its file was swept again")
+        return
+    click.echo(f"position {erasure.event.position} redacted at {appended.position}")
+    _tell_what_is_left(removed, left, others)
+
+
+def _ask(erasure: Erasure, *, yes: bool) -> None:
+    import sys
+
+    event = erasure.event
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError("what is erased cannot be brought back; say --yes where nobody can be asked")
+    for text in erasure.texts[:_NAMED]:
+        note(f"  {' '.join(text.split())[:200]}")
+    more = f" and {len(erasure.texts) - _NAMED} more" if len(erasure.texts) > _NAMED else ""
+    if not click.confirm(f"Erase this{more} from the {event.type} at position {event.position} for ever?", err=True):
+        raise click.exceptions.Exit(1)
+
+
+def _tell_what_is_left(removed: list[Path], left: list[Path], others: list[Event]) -> None:
+    for path in removed:
+        note(f"removed too: {path}")
+    for path in left[:_NAMED]:
+        note(f"it still stands in {path}")
+    for event in others[:_NAMED]:
+        note(
+            safe(
+                f"position {event.position} ({event.type}) still says the same or belongs to it; "
+                f"see `reflector log`, then `reflector redact {event.position} --why …`"
+            )
+        )

@@ -191,16 +191,25 @@ def migration_transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 
 def sweep(engine: sa.Engine) -> None:
-    """Rewrite a SQLite ledger's file, so that what was erased is in no free page and in no write-ahead log."""
+    """Rewrite a SQLite ledger's file, so that what was erased is in no free page and in no write-ahead log.
+
+    Raises LedgerLocked where another process goes on reading from an older state, which is kept for it as long.
+    """
     if engine.dialect.name != "sqlite":
         return
     with _file_lock(engine.url):
         connection = engine.raw_connection()
         try:
-            for statement in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
-                connection.cursor().execute(statement)
+            cursor = connection.cursor()
+            cursor.execute("VACUUM")
+            busy = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         finally:
             connection.close()
+    if busy:
+        raise LedgerLocked(
+            f"another process reads {engine.url.database} and keeps its old content there: what was erased is out of "
+            "the ledger, but not yet out of its file. End that process, then run the same command again"
+        )
 
 
 @contextmanager

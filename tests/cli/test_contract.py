@@ -94,6 +94,7 @@ def test_help_lists_the_commands_and_the_version_is_told(agent: Agent) -> None:
         (["ingest"], "FILE"),
         (["retract", "nothing", "--why", "x"], "reflector log"),
         (["retract", "s-1"], "--why"),
+        (["redact", "1", "--why", "x"], "--yes"),
         (["import", "/no/such/file"], "/no/such/file"),
     ],
 )

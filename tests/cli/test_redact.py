@@ -1,0 +1,144 @@
+"""A secret is erased by a command, wherever reflector wrote it down."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflector.curation.erasure import echoes, erase, planned
+from reflector.ledger import engines
+from reflector.ledger.errors import LedgerLocked
+from reflector.ledger.store import Ledger
+from tests.ledger.events import added
+from tests.road.agent import REFLECTOR, Agent
+from tests.road.sessions import Session
+
+SECRET = "the customer is Erika Mustermann of Köln"
+
+
+@pytest.fixture
+def told(agent: Agent, tmp_path: Path) -> Agent:
+    """A playbook with the secret in a bullet of its own, in an imported one and in a reflection."""
+    agent.playbook.write_text(agent.playbook.read_text().replace("Keep functions small.", f"Keep {SECRET} small."))
+    session = Session("s-1").cites("pat-001", None)
+    session.user(f"No, that is wrong, {SECRET}. Please revert it.").agent("You are right.")
+    agent.call("ingest", session.write(tmp_path / "1.jsonl"))
+    agent.call("add", "ctx", f"Remember that {SECRET}!")
+    return agent
+
+
+def holding(agent: Agent) -> list[str]:
+    """Every file of the project in which the secret stands."""
+    forms = [SECRET.encode(), SECRET.replace("ö", "\\u00f6").encode()]
+    files = [path for path in agent.project.rglob("*") if path.is_file()]
+    return sorted(path.name for path in files if any(form in path.read_bytes() for form in forms))
+
+
+def position(agent: Agent, type_: str) -> str:
+    return str(agent.events(type_)[-1]["position"])
+
+
+def _reader(path: Path) -> Any:
+    # Of the ledger's own SQLite: two copies of the library in one process do not see each other's locks.
+    return engines.sqlite_module().connect(path, isolation_level=None)
+
+
+def test_no_file_of_the_project_holds_the_text_when_all_that_was_named_is_redacted(told: Agent) -> None:
+    assert {"ledger.db", "playbook.json", "injection.txt"} <= set(holding(told))
+    assert any(name.startswith("playbook-") for name in holding(told))
+    counters = told.counters()
+    todo, done = [position(told, "bullet.added")], set[str]()
+    while todo:
+        at = todo.pop()
+        if at in done:
+            continue
+        done.add(at)
+        bullets = ["--bullet", "pat-002"] if at == "1" else []
+        ran = told.call("redact", at, *bullets, "--why", "names a customer", "--yes")
+        todo += [line.split()[1] for line in ran.err.splitlines() if line.startswith("position ")]
+        todo += [p for p in ("1", position(told, "reflection.completed")) if p not in done]
+    assert holding(told) == []
+    assert told.counters() == counters
+    assert "customer is" not in told.call("export", "--format", "ndjson").out
+    assert [b["text"] for b in told.json("list") if b["name"] in ("pat-002", "ctx-001")] == ["[redacted]"] * 2
+    assert told.call("verify").out == told.call("rebuild", "--check").out == ""
+    assert "Write the failing test first." in told.hook("SessionStart", source="startup")
+
+
+def test_a_file_in_which_it_still_stands_is_named(told: Agent) -> None:
+    told.call("redact", position(told, "bullet.added"), "--why", "names a customer", "--yes")
+    (told.claude / "notes.md").write_text(f"Remember that {SECRET}!")
+    with Ledger.open_file(told.ledger) as ledger:
+        assert ledger.bullets()[-1].text == "[redacted]"
+    told.call("add", "ctx", f"Remember that {SECRET}!")
+    ran = told.call("redact", position(told, "bullet.added"), "--why", "names a customer", "--yes")
+    assert "notes.md" in ran.err
+
+
+def test_the_answer_that_an_analysis_was_read_from_is_named(told: Agent) -> None:
+    at = position(told, "reflection.completed")
+    answer = position(told, "reflection.answered")
+    assert f"reflector redact {answer}" in told.call("redact", at, "--why", "a customer", "--yes").err
+    assert f"reflector redact {at}" not in told.call("redact", answer, "--why", "a customer", "--yes").err
+    (step,) = told.json("blame", "pat-001")
+    assert (step["harmful"], step["counted"]) == (1, True)
+
+
+def test_what_holds_no_prose_or_a_reason_that_repeats_it_is_refused(told: Agent) -> None:
+    tag, added_ = position(told, "bullet.tagged"), position(told, "bullet.added")
+    assert "holds no text of its own" in told.call("redact", tag, "--why", "x", "--yes", code=1).err
+    reason = f"it says: Remember that {SECRET}!"
+    assert "repeats the text" in told.call("redact", added_, "--why", reason, "--yes", code=1).err
+    assert "did not come with" in told.call("redact", "1", "--bullet", "oth-9", "--why", "x", "--yes", code=1).err
+    assert "only a playbook.imported" in told.call("redact", tag, "--bullet", "x", "--why", "x", "--yes", code=1).err
+    assert "many events" in told.call("redact", "s-1", "--why", "x", "--yes", code=2).err
+    assert told.events("event.redacted") == []
+
+
+@pytest.mark.parametrize(("answer", "erased"), [("n", False), ("y", True)])
+def test_on_a_terminal_it_asks_first(told: Agent, answer: str, erased: bool) -> None:
+    at = position(told, "bullet.added")
+    master, slave = pty.openpty()
+    command = [*REFLECTOR, "redact", at, "--why", "a customer"]
+    process = subprocess.Popen(
+        command, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=told.env(), cwd=told.project
+    )
+    os.close(slave)
+    os.write(master, f"{answer}\n".encode())
+    _, err = process.communicate(timeout=60)
+    os.close(master)
+    assert SECRET in err.decode()
+    assert (process.returncode, bool(told.events("event.redacted"))) == (0 if erased else 1, erased)
+
+
+def test_a_reader_that_keeps_the_old_content_in_the_file_is_told_of_and_a_second_call_sweeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "BUSY_TIMEOUT_MS", 100)
+    path = tmp_path / "ledger.db"
+    with Ledger.open_file(path) as ledger, closing(_reader(path)) as reader:
+        ledger.append([added("pat-001", SECRET)])
+        (event,) = ledger.events()
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM event").fetchone()
+        with pytest.raises(LedgerLocked, match="run the same command again"):
+            erase(ledger, planned(ledger, event), "a customer")
+        reader.execute("COMMIT")
+        again = planned(ledger, event)
+        assert (again.earlier, erase(ledger, again, "a customer").added) == (2, False)
+        assert not [p for p in tmp_path.iterdir() if p.is_file() and SECRET.encode() in p.read_bytes()]
+
+
+def test_events_that_say_the_very_same_are_found_however_it_is_quoted(tmp_path: Path) -> None:
+    text = 'He said "no\\yes"\nand left Köln'
+    with Ledger.open_file(tmp_path / "ledger.db") as ledger:
+        ledger.append([added("pat-001", text), added("pat-002", "Something else"), added("pat-003", f"So: {text}")])
+        (first, _, third) = ledger.events()
+        assert [event.position for event in echoes(ledger, planned(ledger, first))] == [3]
+        assert echoes(ledger, planned(ledger, third)) == []
