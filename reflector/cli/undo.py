@@ -1,4 +1,4 @@
-"""Commands that take something back: retract, redact."""
+"""Commands that take something back or pin it: retract, redact, assert."""
 
 from __future__ import annotations
 
@@ -126,3 +126,24 @@ def _tell_what_is_left(removed: list[Path], left: list[Path], others: list[Event
                 f"see `reflector log`, then `reflector redact {event.position} --why …`"
             )
         )
+
+
+@click.command("assert")
+@click.argument("name")
+@click.argument("counters", metavar="HELPFUL/HARMFUL")
+@click.pass_obj
+def assert_(place: Place, name: str, counters: str) -> None:
+    """Pin a bullet's counters where they stand, for `verify` to prove.
+
+    HELPFUL/HARMFUL is such as 7/2. Where others stand it is refused, and nothing is recorded.
+    """
+    from reflector.cli.playbook import find_bullet
+
+    helpful, slash, harmful = counters.partition("/")
+    if not slash or not all(part.isascii() and part.isdecimal() and len(part) < 16 for part in (helpful, harmful)):
+        raise click.UsageError(f"{safe(counters)!r} is not HELPFUL/HARMFUL, such as 7/2")
+    with place.road() as road:
+        find_bullet(road.ledger, name)
+        appended = road.ledger.assert_counters(name, int(helpful), int(harmful), actor="human")
+        road.write()
+    click.echo(f"{name} at {int(helpful)}/{int(harmful)}, pinned at position {appended.position}")

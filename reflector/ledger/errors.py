@@ -47,6 +47,10 @@ class AlreadyRetracted(LedgerError):
     """A target can be taken out of the count once; undoing that is a new event."""
 
 
+class NotSo(LedgerError):
+    """Counters were asserted that the ledger does not have; its text says what stands."""
+
+
 class LedgerLocked(LedgerError):
     """Another process held the ledger longer than the busy timeout."""
 

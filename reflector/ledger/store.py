@@ -20,8 +20,16 @@ from reflector.ledger import tables
 from reflector.ledger.admission import Prepared, new_bullets, prepare
 from reflector.ledger.canonical import MAX_INT, genesis, next_chain
 from reflector.ledger.engines import claim_file, open_engine, shown, sqlite_url, sweep, write_transaction
-from reflector.ledger.errors import Conflict, LedgerTooNew, LedgerUnavailable, NameTaken, NoSuchTarget, translated
-from reflector.ledger.event import EVENT_REDACTED, Appended, NewEvent, identity
+from reflector.ledger.errors import (
+    Conflict,
+    LedgerTooNew,
+    LedgerUnavailable,
+    NameTaken,
+    NoSuchTarget,
+    NotSo,
+    translated,
+)
+from reflector.ledger.event import BULLET_ASSERTED, EVENT_REDACTED, Appended, NewEvent, identity
 from reflector.ledger.migration import ensure_current
 from reflector.ledger.projection import CODE_VERSION, TABLES, Projector, projects
 from reflector.ledger.reader import Reader, history_page
@@ -206,6 +214,27 @@ class Ledger(Reader):
                 _rebuild(writing.sql)
         with translated(shown(self.engine.url)):
             sweep(self.engine)
+        return answer
+
+    def assert_counters(self, name: str, helpful: int, harmful: int, *, actor: str) -> Appended:
+        """Pin a bullet's counters at this position: `verify` proves from then on that the events gave these.
+
+        Compared and appended under one lock, so that no other append comes between. Raises NoSuchTarget for a name
+        that was never given, NotSo where others stand.
+        """
+        with self._writing() as writing:
+            query = "SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?"
+            row = writing.sql.run(query, name).fetchone()
+            if row is None:
+                raise NoSuchTarget(f"no bullet is or was called {name!r}; see `reflector list --all`")
+            if tuple(row) != (helpful, harmful):
+                raise NotSo(
+                    f"{name} stands at {row[0]}/{row[1]}, not at {helpful}/{harmful}; nothing was appended. "
+                    f"See why with `reflector blame {name}`"
+                )
+            data = {"name": name, "helpful": helpful, "harmful": harmful}
+            event_id = identity(BULLET_ASSERTED, name, writing.position)
+            (answer,) = self._append(writing, [prepare(NewEvent(BULLET_ASSERTED, event_id, data, actor))])
         return answer
 
     def rebuild(self) -> None:

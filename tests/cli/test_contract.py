@@ -95,6 +95,8 @@ def test_help_lists_the_commands_and_the_version_is_told(agent: Agent) -> None:
         (["retract", "nothing", "--why", "x"], "reflector log"),
         (["retract", "s-1"], "--why"),
         (["redact", "1", "--why", "x"], "--yes"),
+        (["assert", "pat-001", "7"], "such as 7/2"),
+        (["assert", "pat-01", "7/2"], "Did you mean pat-001?"),
         (["import", "/no/such/file"], "/no/such/file"),
     ],
 )

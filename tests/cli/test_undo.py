@@ -55,3 +55,14 @@ def test_a_tag_that_never_counted_moves_nothing(judged: Agent, tmp_path: Path) -
     judged.call("ingest", Session("n-1").cites("mis-001", None).write(tmp_path / "n.jsonl"))
     ran = judged.call("retract", "n-1", "--why", "nothing came of it")
     assert "No counter moved" in ran.err
+
+
+def test_counters_are_pinned_where_they_stand_and_nowhere_else(judged: Agent, tmp_path: Path) -> None:
+    assert "pat-002 stands at 3/2, not at 3/1" in judged.call("assert", "pat-002", "3/1", code=1).err
+    assert judged.events("bullet.asserted") == []
+    judged.call("assert", "pat-002", "3/2")
+    judged.call("retract", "s-2", "--why", "the balance of then stays true")
+    judged.call("ingest", Session("s-3").cites("pat-002").write(tmp_path / "3.jsonl"))
+    judged.call("assert", "pat-002", "4/1")
+    judged.call("verify")
+    assert [event["data"]["helpful"] for event in judged.events("bullet.asserted")] == [3, 4]

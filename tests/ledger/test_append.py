@@ -10,7 +10,7 @@ import pytest
 from reflector.ledger import event as ev
 from reflector.ledger import store
 from reflector.ledger.canonical import NotCanonical, genesis
-from reflector.ledger.errors import Conflict, LedgerError, NameTaken, NoSuchTarget
+from reflector.ledger.errors import Conflict, LedgerError, NameTaken, NoSuchTarget, NotSo
 from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.ledger.verify import verify
@@ -300,3 +300,15 @@ def test_an_event_id_is_the_same_in_every_process_and_for_no_other_parts() -> No
     assert identity("t", "a\\n", "b") != identity("t", "a\n", "b")
     assert identity("t", 1) == identity("t", "1")
     assert len(identity("t", "\ud800")) == 32
+
+
+def test_counters_are_asserted_only_where_they_stand(ledger: Ledger) -> None:
+    ledger.append([added("pat-001", helpful=7, harmful=2)])
+    with pytest.raises(NotSo, match="pat-001 stands at 7/2, not at 7/3"):
+        ledger.assert_counters("pat-001", 7, 3, actor="human")
+    with pytest.raises(NoSuchTarget, match="no bullet is or was called 'x'"):
+        ledger.assert_counters("x", 0, 0, actor="human")
+    assert ledger.head().position == 1
+    positions = [ledger.assert_counters("pat-001", 7, 2, actor="human").position for _ in range(2)]
+    assert positions == [2, 3]
+    assert list(verify(ledger)) == []
