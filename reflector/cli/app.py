@@ -65,6 +65,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "assert": ("undo", "assert_", "Pin a bullet's counters where they stand, for `verify` to prove."),
     "rebuild": ("ledger", "rebuild", "Rebuild the playbook from the events."),
     "verify": ("ledger", "verify", "Prove that the ledger is what was appended; silent when it is."),
+    "head": ("ledger", "head", "Print the head of the ledger, to publish where nobody can change it."),
     "completion": ("completion", "completion", "Print the shell's completion script."),
 }
 

@@ -1,17 +1,25 @@
-"""Commands on the ledger: rebuild, verify."""
+"""Commands on the ledger: rebuild, verify, head."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from reflector.cli import moments
 from reflector.cli.app import Place
 from reflector.cli.output import note, print_json, safe
 
 if TYPE_CHECKING:
+    from reflector.ledger.past import Past
+    from reflector.ledger.store import Head, Ledger
+    from reflector.ledger.verify import Anchor
     from reflector.project import Project
+
+#: Bytes of a file of heads: one an hour for ten years.
+_MOST_HEADS = 8 * 2**20
 
 
 @click.command()
@@ -56,7 +64,9 @@ def rebuild(place: Place, check: bool) -> None:
 
 @click.command()
 @click.option(
-    "--anchor", metavar="POSITION:CHAIN", help="A head that was published earlier; proves nothing was cut off."
+    "--anchor",
+    metavar="HEAD|FILE",
+    help="A head that was published earlier, or a file of such; proves nothing was cut off.",
 )
 @click.option("--head", "print_head", is_flag=True, help="Print the head, to publish as an anchor.")
 @click.option("--mend-triggers", is_flag=True, help="Create the append-only triggers again.")
@@ -68,36 +78,75 @@ def verify(place: Place, anchor: str | None, print_head: bool, mend_triggers: bo
     Checks the chain, the order, the triggers, SQLite's own integrity, and that every counter is what the events
     say. Exits 1 with one line a finding.
     """
+    from reflector.ledger.anchors import head_line
     from reflector.ledger.engines import write_transaction
     from reflector.ledger.migration import create_triggers
-    from reflector.ledger.verify import Anchor, verify
+    from reflector.ledger.verify import verify
 
-    published = None
-    if anchor is not None:
-        position, _, chain = anchor.partition(":")
-        if not position.isdecimal() or not chain:
-            raise click.UsageError(
-                f"--anchor takes POSITION:CHAIN as `reflector verify --head` prints it, not {anchor!r}"
-            )
-        published = Anchor(int(position), chain)
+    published = _anchors(anchor) if anchor is not None else ()
     project = place.project()
     _needs_ledger(project)
     with project.open_ledger() as ledger:
         if mend_triggers:
             with write_transaction(ledger.engine) as connection:
                 create_triggers(connection)
-        findings = list(verify(ledger, published))
+        findings = list(verify(ledger, *published))
         head = ledger.head()
     if as_json:
-        print_json({"head": f"{head.position}:{head.chain}", "findings": [asdict(f) for f in findings]})
+        print_json({"head": head_line(head.position, head.chain), "findings": [asdict(f) for f in findings]})
     else:
         for f in findings:
             where = f"position {f.position}" if f.position is not None else "ledger"
             click.echo(safe(f"{where}: {f.message} [{f.code}]; {f.remedy}"))
         if print_head:
-            click.echo(f"{head.position}:{head.chain}")
+            click.echo(head_line(head.position, head.chain))
     if findings:
         raise click.exceptions.Exit(1)
+
+
+def _anchors(given: str) -> tuple[Anchor, ...]:
+    """The anchors of a head, or of the file of a name."""
+    from reflector.bounded_file import read_bounded
+    from reflector.ledger.anchors import NoAnchor, anchors_in, is_head
+
+    try:
+        if is_head(given):
+            return anchors_in(given)
+        if not Path(given).exists():
+            raise NoAnchor("neither POSITION:CHAIN as `reflector head` prints it nor a file that is there")
+        return anchors_in(read_bounded(Path(given), _MOST_HEADS).decode("utf-8", "replace"))
+    except (NoAnchor, ValueError) as error:
+        raise click.UsageError(f"--anchor {given[:100]!r}: {error}") from error
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@moments.as_of
+@click.pass_obj
+def head(place: Place, moment: str | None, as_json: bool) -> None:
+    """Print the head of the ledger, to publish where nobody can change it.
+
+    POSITION:CHAIN covers every event up to it: `reflector verify --anchor` proves later that they are all still there.
+    """
+    from reflector.ledger.anchors import head_line
+
+    with place.reading() as ledger:
+        found = head_of(ledger, moments.past(ledger, moment))
+    line = head_line(found.position, found.chain)
+    if as_json:
+        print_json({"head": line, **asdict(found)})
+    else:
+        click.echo(line)
+
+
+def head_of(ledger: Ledger, past: Past | None) -> Head:
+    """The head of now or of then; a usage error before the first event, for an empty ledger may be gone tomorrow."""
+    from reflector.ledger.anchors import head_at
+
+    found = head_at(ledger, past.position) if past is not None else ledger.head()
+    if found.position == 0:
+        raise click.UsageError("there was no event yet, so there is nothing to prove; begin with `reflector ingest`")
+    return found
 
 
 def _needs_ledger(project: Project) -> None:

@@ -152,15 +152,36 @@ def import_(place: Place, file: Path) -> None:
     help="How to write it.",
 )
 @moments.as_of
+@click.option(
+    "--head",
+    "sidecar",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the head that the export belongs to into this file.",
+)
 @click.pass_obj
-def export(place: Place, form: str, moment: str | None) -> None:
+def export(place: Place, form: str, moment: str | None, sidecar: Path | None) -> None:
     """Print the playbook as json, md or csv, or the events as ndjson.
 
     json is playbook.json byte for byte; ndjson is the whole ledger, one event a line. As of a moment, json is the
-    playbook.json of then, and ndjson ends there.
+    playbook.json of then, and ndjson ends there. What is exported never holds the head; --head writes it beside.
     """
     with place.reading() as ledger:
-        _EXPORTS[form](ledger, moments.past(ledger, moment))
+        past = moments.past(ledger, moment)
+        if sidecar is not None:
+            past = _write_head(ledger, past, sidecar)
+        _EXPORTS[form](ledger, past)
+
+
+def _write_head(ledger: Ledger, past: Past | None, sidecar: Path) -> Past:
+    """Write the head of then or now; the playbook that it belongs to, whatever is appended meanwhile."""
+    from reflector.cli.ledger import head_of
+    from reflector.curation.playbook_file import replace_file
+    from reflector.ledger.anchors import head_line
+    from reflector.ledger.past import Past
+
+    head = head_of(ledger, past)
+    replace_file(sidecar, f"{head_line(head.position, head.chain)}\n".encode("ascii"))
+    return past or Past(ledger, head.position)
 
 
 def _export_json(ledger: Ledger, past: Past | None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -54,8 +54,9 @@ class Anchor:
     chain: str
 
 
-def verify(ledger: Ledger, anchor: Anchor | None = None) -> Iterator[Finding]:
-    """Every finding of a ledger: its file, triggers, chain and order, counters and other projections.
+def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
+    """Every finding of a ledger: its file, triggers, chain and order, counters and other projections, and each of the
+    anchors that is not in its history.
 
     SQLite checks its own file on a second connection meanwhile: that is a third of the work and needs no Python.
     """
@@ -70,7 +71,7 @@ def verify(ledger: Ledger, anchor: Anchor | None = None) -> Iterator[Finding]:
         with connection.begin():
             try:
                 yield from _triggers(connection)
-                yield from _events(connection, ledger, anchor)
+                yield from _events(connection, ledger, anchors)
             except Exception:
                 # Where the file is damaged, that is why the events could not be read.
                 yield from damage.result()
@@ -78,8 +79,8 @@ def verify(ledger: Ledger, anchor: Anchor | None = None) -> Iterator[Finding]:
             yield from damage.result()
 
 
-def _events(connection: sa.Connection, ledger: Ledger, anchor: Anchor | None) -> Iterator[Finding]:
-    walk = _Walk(connection, ledger, anchor)
+def _events(connection: sa.Connection, ledger: Ledger, anchors: Sequence[Anchor]) -> Iterator[Finding]:
+    walk = _Walk(connection, ledger, anchors)
     try:
         yield from walk.findings()
     except Exception as error:
@@ -167,10 +168,10 @@ def _squeezed(sql: str) -> str:
 class _Walk:
     """One pass over the events: chain, order and redactions checked, the playbook folded."""
 
-    def __init__(self, connection: sa.Connection, ledger: Ledger, anchor: Anchor | None) -> None:
+    def __init__(self, connection: sa.Connection, ledger: Ledger, anchors: Sequence[Anchor]) -> None:
         self.connection = connection
         self.id = ledger.playbook_id
-        self.anchor = anchor
+        self.anchors = anchors
         self.playbook = Playbook()
         self.windows: dict[str, tuple[str, int]] = {}
         self.keys: set[int] = set()
@@ -182,7 +183,8 @@ class _Walk:
         head = self.connection.execute(sa.select(table).where(table.c.id == self.id)).one()
         chain = genesis(head.name, head.origin)
         position, last = 0, ""
-        anchored = self.anchor is None or (self.anchor.position == 0 and self.anchor.chain == chain)
+        there = {Anchor(0, chain)}
+        wanted = {anchor.position for anchor in self.anchors}
         kept = self._kept()
         meta, meta_hash = "{}", digest("{}")
         for row in self._rows():
@@ -205,8 +207,8 @@ class _Walk:
             if row[5] < last:
                 yield Finding("order", position, f"recorded at {row[5]}, before its predecessor ({last})", _RESTORE)
             last = row[5]
-            if self.anchor is not None and position == self.anchor.position:
-                anchored = chain == self.anchor.chain
+            if position in wanted:
+                there.add(Anchor(position, chain))
             try:
                 self._fold(row, data, kept)
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -219,13 +221,10 @@ class _Walk:
             yield Finding("head", position, f"the events end at {position}, the head says {head.position}", _RESTORE)
         elif chain != head.chain or (position and last != head.recorded_at):
             yield Finding("head", position, "the head's chain or time is not the last event's", _RESTORE)
-        if not anchored and self.anchor is not None:
-            yield Finding(
-                "anchor",
-                self.anchor.position,
-                f"the published head {self.anchor.position} is not in this history, which ends at {position}",
-                _RESTORE,
-            )
+        for anchor in dict.fromkeys(self.anchors):
+            if anchor not in there:
+                what = f"the published head {anchor.position} is not in this history, which ends at {position}"
+                yield Finding("anchor", anchor.position, what, _RESTORE)
 
     def _rows(self) -> Iterator[tuple[Any, ...]]:
         query = f"SELECT {_COLUMNS} FROM event WHERE playbook_id = {self.id:d} ORDER BY position"  # noqa: S608

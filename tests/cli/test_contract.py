@@ -33,6 +33,8 @@ QUESTIONS = [
     "diff 0..",
     "replay",
     "policy",
+    "head",
+    "export --head heads.txt",
 ]
 
 
@@ -88,6 +90,7 @@ def test_help_lists_the_commands_and_the_version_is_told(agent: Agent) -> None:
         (["replay", "--counting", "twice"], "once_per_session"),
         (["log", "--follow", "--until", "1"], "--until"),
         (["verify", "--anchor", "7"], "POSITION:CHAIN"),
+        (["verify", "--anchor", "/etc/hostname"], "POSITION:CHAIN"),
         (["export", "--format", "xml"], "ndjson"),
         (["completion", "tcsh"], "fish"),
         (["--project", "/no/such/folder", "list"], "--project"),

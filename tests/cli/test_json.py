@@ -189,6 +189,12 @@ def test_verify(lived_in: Agent) -> None:
         assert_is(documented("verify", "findings"), finding)
 
 
+def test_head(lived_in: Agent) -> None:
+    head = lived_in.json("head")
+    assert_is(documented("head"), head)
+    assert head["head"] == lived_in.call("head").out.strip() == lived_in.json("verify")["head"]
+
+
 def test_exports(lived_in: Agent) -> None:
     assert lived_in.call("export").out.encode() == lived_in.playbook.read_bytes()
     events = [json.loads(line) for line in lived_in.call("export", "--format", "ndjson").out.splitlines()]

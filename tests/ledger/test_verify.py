@@ -24,8 +24,8 @@ def told(ledger: Ledger) -> Ledger:
     return ledger
 
 
-def _codes(ledger: Ledger, anchor: Anchor | None = None) -> set[tuple[str, int | None]]:
-    return {(finding.code, finding.position) for finding in verify(ledger, anchor)}
+def _codes(ledger: Ledger, *anchors: Anchor) -> set[tuple[str, int | None]]:
+    return {(finding.code, finding.position) for finding in verify(ledger, *anchors)}
 
 
 def _forge(ledger: Ledger, *statements: str) -> None:
@@ -123,8 +123,10 @@ def test_every_head_that_ever_was_is_an_anchor(told: Ledger) -> None:
     anchors = [Anchor(0, genesis(head.playbook, head.origin))]
     anchors += [Anchor(event.position, event.chain) for event in told.events()]
     assert [list(verify(told, anchor)) for anchor in anchors] == [[]] * len(anchors)
+    assert list(verify(told, *anchors)) == []
     for wrong in (Anchor(0, head.chain), Anchor(3, head.chain), Anchor(head.position + 1, head.chain)):
         assert _codes(told, wrong) == {("anchor", wrong.position)}
+        assert _codes(told, *anchors, wrong) == {("anchor", wrong.position)}
 
 
 def test_swapped_events_are_found(told: Ledger) -> None:
