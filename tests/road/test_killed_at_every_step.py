@@ -44,7 +44,7 @@ def prepared(folder: Path) -> Agent:
     "stride",
     [
         pytest.param(61, id="some steps"),
-        pytest.param(1, id="every step", marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
+        pytest.param(4, id="every fourth step", marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
     ],
 )
 def test_wherever_a_drain_is_killed_the_next_one_finishes_and_counts_each_citation_once(
