@@ -39,7 +39,7 @@ def rebuild(place: Place, check: bool) -> None:
 
     project = place.project()
     if check:
-        _needs_ledger(project)
+        needs_ledger(project)
         with project.open_ledger() as ledger:
             playbook = fold(ledger.history())
             wanted = dump(playbook.bullets(), playbook.updated_at).decode()
@@ -85,7 +85,7 @@ def verify(place: Place, anchor: str | None, print_head: bool, mend_triggers: bo
 
     published = _anchors(anchor) if anchor is not None else ()
     project = place.project()
-    _needs_ledger(project)
+    needs_ledger(project)
     with project.open_ledger() as ledger:
         if mend_triggers:
             with write_transaction(ledger.engine) as connection:
@@ -149,7 +149,7 @@ def head_of(ledger: Ledger, past: Past | None) -> Head:
     return found
 
 
-def _needs_ledger(project: Project) -> None:
+def needs_ledger(project: Project) -> None:
     """Proof about nothing would make a ledger to have something to prove."""
     if not project.has_ledger():
         raise click.UsageError(

@@ -87,6 +87,12 @@ def render(ledger: Ledger) -> bytes:
     return dump(ledger.bullets(), ledger.updated_at())
 
 
+def set_aside(project: Project) -> tuple[Path, str] | None:
+    """Keep a copy of playbook.json as it stands: where, and its digest; None where there is none. Raises OSError."""
+    raw = _read(project.playbook_json)
+    return None if raw is None else (_keep(project, raw), _digest(raw))
+
+
 def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes, path: Path | None = None) -> int:
     """Adopt a playbook file's bullets with their counters as the baseline; returns how many were new.
 

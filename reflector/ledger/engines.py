@@ -157,7 +157,7 @@ def _postgresql(url: sa.URL) -> sa.Engine:
 @contextmanager
 def write_transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
     """A connection inside a write transaction, the ledger's one lock held; commits when the body ends well."""
-    with _file_lock(engine.url), engine.connect() as connection:
+    with file_lock(engine.url), engine.connect() as connection:
         writing = connection.execution_options(reflector_write=True)
         with writing.begin():
             yield writing
@@ -173,7 +173,7 @@ def migration_transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
         with write_transaction(engine) as connection:
             yield connection
         return
-    with _file_lock(engine.url), engine.connect() as connection:
+    with file_lock(engine.url), engine.connect() as connection:
         pragma = connection.connection.cursor()
         pragma.execute("PRAGMA foreign_keys=OFF")  # does nothing once a transaction has begun
         try:
@@ -197,7 +197,7 @@ def sweep(engine: sa.Engine) -> None:
     """
     if engine.dialect.name != "sqlite":
         return
-    with _file_lock(engine.url):
+    with file_lock(engine.url):
         connection = engine.raw_connection()
         try:
             cursor = connection.cursor()
@@ -213,7 +213,8 @@ def sweep(engine: sa.Engine) -> None:
 
 
 @contextmanager
-def _file_lock(url: sa.URL) -> Iterator[None]:
+def file_lock(url: sa.URL) -> Iterator[None]:
+    """Hold the lock that every writer of a SQLite ledger queues for; nothing for other ledgers. Raises LedgerLocked."""
     handle = open_lock(url)
     if handle is None:
         yield

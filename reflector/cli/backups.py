@@ -1,0 +1,82 @@
+"""Commands that keep the ledger safe: backup, restore."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.output import note
+
+if TYPE_CHECKING:
+    from reflector.project import Project
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.pass_obj
+def backup(place: Place, file: Path) -> None:
+    """Copy the ledger into a new file, and verify the copy.
+
+    Nobody waits for it: it is one state of the ledger, whatever is appended meanwhile. FILE is readable by you alone
+    and never overwritten. The head that is printed proves the file later: `reflector verify --anchor`.
+    """
+    from reflector.cli.ledger import needs_ledger
+    from reflector.ledger.anchors import head_line
+    from reflector.ledger.backup import backup as copy
+
+    needs_ledger(place.project())
+    with place.reading() as ledger:
+        end = copy(ledger, file)
+    click.echo(head_line(end.position, end.chain))
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--force", is_flag=True, help="Also where the ledger has events that the backup lacks.")
+@click.pass_obj
+def restore(place: Place, file: Path, force: bool) -> None:
+    """Put a backup in the place of the ledger; what stood there is kept beside it.
+
+    FILE is verified first and never changed. playbook.json is written anew from it, and what stood there is kept too.
+    """
+    import sqlalchemy as sa
+
+    from reflector.curation.playbook_file import WRITTEN, set_aside
+    from reflector.hooks import locks
+    from reflector.ledger.anchors import head_line
+    from reflector.ledger.backup import ledger_file
+    from reflector.ledger.backup import restore as put
+    from reflector.ledger.engines import sqlite_url
+
+    project = place.project()
+    present = ledger_file(sa.make_url(project.config.ledger_url or sqlite_url(project.ledger_file)))
+    state = project.make_state_dir()
+    if present.exists() and present.stat().st_size:
+        _take_in(place, project)
+    with locks.held(state, "model.lock", wait=True), locks.held(state, "drain.lock", wait=True):
+        aside = set_aside(project)
+        written = (WRITTEN, aside[1]) if aside is not None else None
+        restored = put(file, present, project.config.playbook, force=force, written=written)
+    with place.road(project) as road:
+        road.write()
+    click.echo(head_line(restored.position, restored.chain))
+    if restored.kept is not None:
+        note(f"The ledger that stood there is kept as {restored.kept}")
+    if aside is not None:
+        note(f"playbook.json was written anew; what stood there is kept as {aside[0]}")
+    note("Sessions since that backup are taken in again by `reflector import-history`.")
+
+
+def _take_in(place: Place, project: Project) -> None:
+    """What a person wrote into playbook.json becomes events first, so that it is not lost unseen."""
+    from reflector.curation.playbook_file import PlaybookRefused
+    from reflector.ledger.errors import LedgerError
+
+    try:
+        with place.road(project):
+            pass
+    except (LedgerError, PlaybookRefused) as error:
+        note(f"reflector: {error}")
