@@ -31,7 +31,7 @@ from reflector.audit.comparison import (
     tally_of,
 )
 from reflector.audit.trial import Trial
-from reflector.cli.output import note, safe, short_id, table
+from reflector.cli.output import counted, note, safe, short_id, table
 from reflector.reflection.judging import Judge
 
 #: Reasons why windows could not be judged that a terminal is shown, each side's most frequent ones.
@@ -120,7 +120,7 @@ def show(trial: Trial, rulings: Sequence[Ruling], known: Labels | None) -> None:
 
     pairs = [pair for ruling in rulings for pair in ruling.pairs]
     compared = sum(ruling.is_compared for ruling in rulings)
-    click.echo(f"{_count(compared, 'window')} compared: a = {safe(trial.a.spec)}, b = {safe(trial.b.spec)}")
+    click.echo(f"{counted(compared, 'window')} compared: a = {safe(trial.a.spec)}, b = {safe(trial.b.spec)}")
     tallies = {side: tally_of(rulings, side) for side, _ in _sides(trial)}
     if pairs:
         _show_agreement(pairs, agreement_of(pairs), agreement_of(judged_by_both(pairs)))
@@ -137,13 +137,13 @@ def show(trial: Trial, rulings: Sequence[Ruling], known: Labels | None) -> None:
     for side, _ in _sides(trial):
         _tell_failures(side, tallies[side])
     if trial.passed_over:
-        note(f"{_count(trial.passed_over, 'window')} passed over: nothing there that both could judge is cited.")
+        note(f"{counted(trial.passed_over, 'window')} passed over: nothing there that both could judge is cited.")
     if trial.redacted:
-        note(f"{_count(trial.redacted, 'window')} passed over: redacted.")
+        note(f"{counted(trial.redacted, 'window')} passed over: redacted.")
 
 
 def _show_agreement(pairs: Sequence[Pair], every: Agreement, both: Agreement) -> None:
-    told = f"{_count(len(pairs), 'verdict pair')}: {_agreed(every)}"
+    told = f"{counted(len(pairs), 'verdict pair')}: {_agreed(every)}"
     if both.pairs != every.pairs:
         told += f"\n{both.pairs:,} of them judged by both: {_agreed(both)}"
     click.echo(f"{told}\n")
@@ -161,7 +161,9 @@ def _agreed(agreement: Agreement) -> str:
 
 
 def _show_scores(used: int, unused: int, a: Sequence[Score], b: Sequence[Score]) -> None:
-    click.echo(f"\n{_count(used, 'label')} of sessions that were compared" + (f", {unused:,} of others" * bool(unused)))
+    click.echo(
+        f"\n{counted(used, 'label')} of sessions that were compared" + (f", {unused:,} of others" * bool(unused))
+    )
     rows = [
         (side, score.tag, score.labelled, score.given, score.right, _share(score.precision), _share(score.recall))
         for side, found in (("a", a), ("b", b))
@@ -215,12 +217,8 @@ def _tell_failures(side: Side, tally: Tally) -> None:
     by_frequency = sorted(sessions.items(), key=lambda item: -len(item[1]))
     for reason, ids in by_frequency[:_REASONS]:
         named = ", ".join(list(dict.fromkeys(ids))[:3]) + (", …" if len(set(ids)) > 3 else "")
-        note(f"{side} could not judge {_count(len(ids), 'window')} ({named}): {reason}")
+        note(f"{side} could not judge {counted(len(ids), 'window')} ({named}): {reason}")
     if len(by_frequency) > _REASONS:
         note(f"{side} could not judge others for {len(by_frequency) - _REASONS} more reasons; see --json")
     if tally.strays:
-        note(f"{side} gave {_count(tally.strays, 'tag')} to bullets that the playbook has not; they are left out")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' if number != 1 else ''}"
+        note(f"{side} gave {counted(tally.strays, 'tag')} to bullets that the playbook has not; they are left out")

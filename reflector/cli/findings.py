@@ -12,7 +12,7 @@ import click
 from reflector.cli import moments
 from reflector.cli.app import Place
 from reflector.cli.bars import bar, spark
-from reflector.cli.output import note, print_json, short_id, table
+from reflector.cli.output import counted, note, print_json, short_id, table
 
 if TYPE_CHECKING:
     from reflector.audit.citations import Orphans
@@ -24,7 +24,7 @@ _MOST = 20
 
 
 @click.command()
-@click.option("--all", "everything", is_flag=True, help="Removed bullets too.")
+@click.option("--all", "everything", is_flag=True, help="Also removed bullets.")
 @moments.as_of
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @click.pass_obj
@@ -193,7 +193,7 @@ def _tell_doubles(found: DoubleCounts) -> None:
     differing = {name: totals for name, totals in found.totals.items() if len(set(totals.values())) > 1}
     click.echo()
     if not differing:
-        click.echo(f"All counting policies agree on {len(found.totals)} bullets.")
+        click.echo(f"All counting policies agree on {counted(len(found.totals), 'bullet')}.")
         return
     policies = list(next(iter(differing.values())))
     lines = [(name, *("/".join(map(str, totals[p])) for p in policies)) for name, totals in differing.items()]

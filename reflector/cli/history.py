@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import note, os_error_words, table
+from reflector.cli.output import counted, note, os_error_words, table
 from reflector.config import BACKENDS
 
 if TYPE_CHECKING:
@@ -25,7 +25,12 @@ Plan = list[tuple["Project", list["Found"]]]
 
 
 @click.command("import-history")
-@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), help="Only sessions that began on this day or later.")
+@click.option(
+    "--since",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="YYYY-MM-DD",
+    help="Only sessions that began on this day or later.",
+)
 @click.option("--all", "everything", is_flag=True, help="Of all projects that still exist, not of this one alone.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where the transcripts lie; default: the client's.")
 @click.option("--backend", type=click.Choice(BACKENDS), help="Who judges; default: the configured one.")
@@ -109,10 +114,10 @@ def _confirm(plan: Plan, *, yes: bool) -> None:
         return
     calls = sum(len(files) for _, files in asking)
     tokens = sum(min(one.bytes // 3, project.config.request_tokens) for project, files in asking for one in files)
-    question = f"A model is asked about up to {calls:,} sessions, at most about {tokens:,} tokens. Go on?"
+    told = f"a model is asked about up to {counted(calls, 'session')}, at most about {tokens:,} tokens"
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{question} Say so with --yes.")
-    click.confirm(question, abort=True)
+        raise click.UsageError(f"{told}; agree with --yes")
+    click.confirm(f"{told[0].upper()}{told[1:]}. Go on?", abort=True)
 
 
 def _take_all(project: Project, files: Sequence[Found]) -> list[str]:
@@ -142,5 +147,5 @@ def _take_all(project: Project, files: Sequence[Found]) -> list[str]:
                 road.write()
     if is_model:
         ask_model(project, retry="left")
-    note(f"{project.root.name}: {taken} of {len(files)} sessions had something new")
+    note(f"{project.root.name}: {taken} of {counted(len(files), 'file')} had something new")
     return failed

@@ -28,7 +28,9 @@ _PAUSE = 0.5
 @click.option("-n", "--last", type=click.IntRange(min=1), default=50, show_default=True, help="How many, the newest.")
 @click.option("--all", "everything", is_flag=True, help="From the first event on.")
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only events of this type; repeatable.")
-@click.option("--session", "session_id", help="Only events of this session, by its id or the beginning of one.")
+@click.option(
+    "--session", "session_id", metavar="ID", help="Only events of this session, by its id or the beginning of one."
+)
 @click.option("--bullet", metavar="NAME", help="Only events that add, change, cite or tag this bullet.")
 @click.option("--backend", help="Only events by this judge, or about what it was to judge.")
 @click.option("--model", help="Only events of reflections that this model answered, or one whose name begins so.")
@@ -36,7 +38,7 @@ _PAUSE = 0.5
 @click.option("--since", metavar="MOMENT", help="Only events from this moment on: a time, a position, a session's id.")
 @click.option("--until", metavar="MOMENT", help="Only events up to this moment, all of it.")
 @moments.as_of
-@click.option("--event", "event_id", help="Only the event of this id.")
+@click.option("--event", "event_id", metavar="ID", help="Only the event of this id.")
 @click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C; --json then is one event a line.")
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @click.pass_obj

@@ -178,3 +178,8 @@ def short_time(stamp: str) -> str:
 def short_id(value: str | None) -> str:
     """The beginning of a session's or event's id, enough to name it."""
     return (value or "")[:8]
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 bullet`, `2 bullets`."""
+    return f"{number:,} {noun}{'s' if number != 1 else ''}"

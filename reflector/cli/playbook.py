@@ -35,7 +35,7 @@ def _fields(row: BulletRow) -> dict[str, Any]:
 
 
 @click.command("list")
-@click.option("--all", "everything", is_flag=True, help="Removed bullets too.")
+@click.option("--all", "everything", is_flag=True, help="Also removed bullets.")
 @moments.as_of
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @click.pass_obj
@@ -95,7 +95,7 @@ def find_bullet(ledger: Ledger, name: str, past: Past | None = None) -> BulletRo
         raise click.UsageError(f"{name} was not there yet at position {past.position}. See 'reflector show {name}'.")
     from difflib import get_close_matches
 
-    near = get_close_matches(name, [row.name for row in ledger.rows()], n=1)
+    near = get_close_matches(name.lower(), [row.name for row in ledger.rows()], n=1)
     hint = f" Did you mean {near[0]}?" if near else " See 'reflector list --all'."
     raise click.UsageError(f"no bullet is or was called {safe(name)!r} in this ledger.{hint}")
 

@@ -11,7 +11,7 @@ from reflector.cli.output import note, print_json, safe, short_id, short_time, t
 
 
 @click.group(invoke_without_command=True)
-@click.option("--all", "everything", is_flag=True, help="Those that were decided too.")
+@click.option("--all", "everything", is_flag=True, help="Also those that were decided.")
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @click.pass_context
 def proposals(ctx: click.Context, everything: bool, as_json: bool) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("sessions", nargs=-1, metavar="SESSION…")
+@click.argument("sessions", nargs=-1, metavar="[SESSION…]")
 @click.option("--backend", type=click.Choice(BACKENDS), help="Who judges; default: the configured one.")
 @click.option("--model", help="The model that anthropic asks.")
 @click.option("--base-url", help="Where it is asked.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import os_error_words, print_json, safe
+from reflector.cli.output import counted, os_error_words, print_json, safe
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -158,13 +158,13 @@ def _tell(facts: dict[str, Any]) -> None:
         lines.append(("ledger", "none yet; it begins with the first session or `reflector add`"))
     elif ledger is not None:
         last = f", last at {ledger['last_event']}" if ledger["last_event"] else ""
-        lines.append(("ledger", f"{ledger['url']}, {ledger['events']} events{last}"))
-        lines.append(("playbook", f"{facts['bullets']} bullets, counting {ledger['counting']}"))
+        lines.append(("ledger", f"{ledger['url']}, {counted(ledger['events'], 'event')}{last}"))
+        lines.append(("playbook", f"{counted(facts['bullets'], 'bullet')}, counting {ledger['counting']}"))
         windows = ", ".join(f"{count} {state}" for state, count in sorted(facts["windows"].items()))
         lines.append(("windows", windows or "none"))
     if user := facts["user"]:
         hidden = f"; {', '.join(user['hidden'])} not told: the project's name means another" if user["hidden"] else ""
-        lines.append(("yours", f"{user['bullets']} bullets of your own beside it{hidden}"))
+        lines.append(("yours", f"{counted(user['bullets'], 'bullet')} of your own beside it{hidden}"))
     silent = f", {spool['silent']} ended without a word or a transcript" if spool["silent"] else ""
     lines.append(("spool", f"{spool['pending']} pending, {spool['waiting']} waiting for their session's end{silent}"))
     if spool["elsewhere"]:

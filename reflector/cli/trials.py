@@ -8,7 +8,7 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.output import note, print_json, safe, short_id, short_time, table
+from reflector.cli.output import counted, note, print_json, safe, short_id, short_time, table
 from reflector.playbook.counting import COUNTINGS, Counting
 from reflector.playbook.names import SECTIONS
 
@@ -182,7 +182,7 @@ def _total(pair: tuple[int, int]) -> str:
 )
 @click.option("--prune", "text", metavar="CONDITION", help="As if bullets were removed for which this holds.")
 @moments.as_of
-@click.option("--all", "everything", is_flag=True, help="Bullets that stay as they are too.")
+@click.option("--all", "everything", is_flag=True, help="Also bullets that stay as they are.")
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @click.pass_obj
 def replay(
@@ -250,8 +250,9 @@ def _tell_replay(found: Replay, *, everything: bool) -> None:
         ]
         table(("name", "is", "would be", "", "text"), rows, numbers=("is", "would be"))
     live = sum(one.row.status == "live" for one in found.bullets)
-    out = f", {found.left_out} tags left out" if found.left_out else ""
-    note(f"{differing} of {live} bullets would differ (counting {found.counting[1]}{out}); nothing was written.")
+    out = f", {counted(found.left_out, 'tag')} left out" if found.left_out else ""
+    how = f"counting {found.counting[1]}{out}"
+    note(f"{differing} of {counted(live, 'bullet')} would differ ({how}); nothing was written.")
 
 
 @click.group(invoke_without_command=True)
@@ -287,15 +288,15 @@ def policy(ctx: click.Context, as_json: bool) -> None:
         click.echo(safe(f"  {data.get('counting')} since {when}{why}"))
 
 
-@policy.command()
-@click.argument("name", type=click.Choice(COUNTINGS))
+@policy.command(short_help="Put a counting policy in force.")
+@click.argument("name", metavar="POLICY", type=click.Choice(COUNTINGS))
 @click.option("--why", help="The reason, for the ledger.")
 @click.pass_obj
 def adopt(place: Place, name: Counting, why: str | None) -> None:
     """Put a counting policy in force; `reflector replay --counting NAME` shows what it would change.
 
-    as_applied: each tag counts. once_per_reflection: a bullet's equal tags of one reflection count once.
-    once_per_session: of one session.
+    POLICY is as_applied: each tag counts; once_per_reflection: a bullet's equal tags of one reflection count
+    once; once_per_session: of one session.
     """
     from reflector.curation.policies import adopt as put_in_force
 

@@ -38,10 +38,10 @@ def sessions(agent: Agent) -> list[str]:
 
 def test_the_projects_own_sessions_are_taken_in_once_oldest_first(agent: Agent) -> None:
     told = agent.call("import-history")
-    assert "3 of 3 sessions had something new" in told.err
+    assert "3 of 3 files had something new" in told.err
     assert sessions(agent) == ["s-1", "s-2", "s-0"]
     assert agent.counters()["pat-001"] == (3, 0)
-    assert "0 of 3 sessions had something new" in agent.call("import-history").err
+    assert "0 of 3 files had something new" in agent.call("import-history").err
     assert agent.counters()["pat-001"] == (3, 0)
 
 
