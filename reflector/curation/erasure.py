@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from reflector.ledger import event as ev
+from reflector.ledger.canonical import sealed
 from reflector.ledger.engines import sweep
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.event import Appended, Event
@@ -115,6 +116,24 @@ def copies(folder: Path, erasure: Erasure) -> list[Path]:
     """Files below a folder, other than the ledger's own, in which a text that went still stands."""
     wanted = [form.encode() for text in erasure.texts if len(text) >= _SHORTEST for form in _spelt(text)]
     return [path for path in sorted(folder.rglob("*")) if wanted and _holds(path, wanted)]
+
+
+def brought_back(ledger: Ledger, upto: int, texts: Mapping[str, str]) -> set[str]:
+    """The bullets (text by name) that would be given the very text again that was erased up to a position.
+
+    Nobody keeps that text: put in its place, it gives the hash of the event that it was erased from.
+    """
+    found: set[str] = set()
+    for event in ledger.events(types=[ev.PLAYBOOK_IMPORTED, ev.BULLET_ADDED, ev.BULLET_REVISED], upto=upto):
+        items = (event.data or {}).get("bullets") if event.type == ev.PLAYBOOK_IMPORTED else [event.data or {}]
+        erased = [item["name"] for item in items or () if item.get("text") == REDACTED and item["name"] in texts]
+        if not erased:
+            continue
+        filled = [{**item, "text": texts[item["name"]]} if item["name"] in erased else item for item in items or ()]
+        data = {**(event.data or {}), "bullets": filled} if event.type == ev.PLAYBOOK_IMPORTED else filled[0]
+        if sealed(data)[1] == event.data_hash:
+            found.update(erased)
+    return found
 
 
 def _holds(path: Path, wanted: list[bytes]) -> bool:

@@ -20,13 +20,14 @@ from pathlib import Path
 
 from reflector.bounded_file import read_bounded
 from reflector.curation.bullets import add_event, is_taken, new_name
+from reflector.curation.erasure import brought_back
 from reflector.ledger import event as ev
 from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, Loaded, Problem, dump, load
 from reflector.playbook.edits import Added, Edit, Moved, Recounted, Removed, Revised, edits_between
-from reflector.playbook.fold import fold
+from reflector.playbook.fold import REDACTED, fold
 from reflector.project import Project
 
 WRITTEN = "playbook.json"
@@ -150,6 +151,11 @@ def _take_edits(ledger: Ledger, base_position: int, loaded: Loaded, digest: str,
     """Append what a person changed since the last write, on top of what the ledger counted meanwhile."""
     base = fold(ledger.history(upto=base_position)).bullets()
     edits = edits_between(base, loaded.bullets, loaded.named_here)
+    # An older export that came back (another branch checked out) holds texts that were erased since.
+    erased = {bullet.name for bullet in base if bullet.text == REDACTED}
+    texts = {edit.name: edit.text for edit in edits if isinstance(edit, Revised) and edit.name in erased}
+    back = brought_back(ledger, base_position, texts) if texts else set()
+    edits = [edit for edit in edits if not (isinstance(edit, Revised) and edit.name in back)]
     rows = ledger.rows()
     names = [row.name for row in rows]
     # A drain that was killed after it took the same edit in, and before it wrote the file, has added these.

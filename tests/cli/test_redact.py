@@ -142,3 +142,17 @@ def test_events_that_say_the_very_same_are_found_however_it_is_quoted(tmp_path: 
         (first, _, third) = ledger.events()
         assert [event.position for event in echoes(ledger, planned(ledger, first))] == [3]
         assert echoes(ledger, planned(ledger, third)) == []
+
+
+def test_an_older_playbook_json_that_comes_back_does_not_bring_the_text_back(told: Agent) -> None:
+    older = told.playbook.read_text()
+    told.call("redact", position(told, "bullet.added"), "--why", "a customer", "--yes")
+    told.call("redact", "1", "--bullet", "pat-002", "--why", "a customer", "--yes")
+    redacted = told.playbook.read_text()
+    told.playbook.write_text(older)
+    told.call("drain")
+    assert told.playbook.read_text() == redacted
+    assert told.events("bullet.revised") == []
+    told.playbook.write_text(older.replace(f"Keep {SECRET} small.", "Keep it small."))
+    told.call("drain")
+    assert [event["data"]["text"] for event in told.events("bullet.revised")] == ["Keep it small."]
