@@ -293,7 +293,7 @@ def policy(ctx: click.Context, as_json: bool) -> None:
 @click.option("--why", help="The reason, for the ledger.")
 @click.pass_obj
 def adopt(place: Place, name: Counting, why: str | None) -> None:
-    """Put a counting policy in force; `reflector replay --counting NAME` shows what it would change.
+    """Put a counting policy in force; `reflector replay --counting POLICY` shows what it would change.
 
     POLICY is as_applied: each tag counts; once_per_reflection: a bullet's equal tags of one reflection count
     once; once_per_session: of one session.
