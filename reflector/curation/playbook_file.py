@@ -22,6 +22,7 @@ from reflector.bounded_file import read_bounded
 from reflector.curation.bullets import add_event, is_taken, new_name
 from reflector.curation.erasure import brought_back
 from reflector.ledger import event as ev
+from reflector.ledger.engines import sync_folder
 from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
@@ -229,16 +230,12 @@ def replace_file(path: Path, content: bytes) -> None:
         with temporary.open("xb") as file:
             file.write(content)
             file.flush()
-            os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
+        temporary.chmod(mode)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 def _keep(project: Project, raw: bytes) -> Path:

@@ -350,12 +350,13 @@ def start_drain(project: str) -> None:
         return
     command = [sys.executable, "-I", "-m", "reflector", "--project", project, "drain", "--background"]
     try:
+        spawn = system.posix_spawn
         null = system.open("/dev/null", system.O_RDWR)
         # The agent waits for the end of every pipe it gave us, whoever holds it.
         system.closerange(null + 1 if null > 2 else 3, 256)
         streams = [(system.POSIX_SPAWN_DUP2, null, fd) for fd in (0, 1, 2)]
         system.chdir("/")
-        system.posix_spawn(sys.executable, command, system.environ, file_actions=streams, setsid=True)
+        spawn(sys.executable, command, system.environ, file_actions=streams, setsid=True)
     except (AttributeError, NotImplementedError):  # a system that cannot spawn into a new session
         reach_package()
         from reflector.hooks.detach import start_detached

@@ -21,7 +21,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from reflector.ledger.engines import claim_file, file_lock, shown, sqlite_module, sqlite_url
+from reflector.ledger.engines import claim_file, file_lock, shown, sqlite_module, sqlite_url, sync_folder
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable, translated
 from reflector.ledger.store import Ledger
 from reflector.ledger.verify import Anchor, Finding, verify
@@ -85,7 +85,7 @@ def backup(ledger: Ledger, to: Path) -> Anchor:
         _settle(staged)
         # Another file of this name may have come meanwhile: a link is refused then, a rename would replace it.
         os.link(staged, to)
-    _sync_folder(to.parent)
+    sync_folder(to.parent)
     return end
 
 
@@ -127,7 +127,7 @@ def restore(
                     source.backup(target)
             else:
                 staged.replace(present)
-    _sync_folder(present.parent)
+    sync_folder(present.parent)
     return Restored(end.position, end.chain, kept)
 
 
@@ -234,11 +234,3 @@ def _staged(folder: Path, name: str) -> Iterator[Path]:
     finally:
         for path in parts:
             path.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -285,3 +285,14 @@ def queue_for(handle: int, url: sa.URL) -> None:
             f"the ledger {database} is locked by another process for {BUSY_TIMEOUT_MS // 1000} s; "
             "see which one hangs, and try again"
         )
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, on systems that can sync folders."""
+    if os.name != "posix":
+        return
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

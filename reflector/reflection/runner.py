@@ -182,7 +182,8 @@ class Runner:
         return Reflected(window.event_id, "completed", ", ".join(counted))
 
     def _skipped(self, window: WindowRow, recorded: Event, reason: str) -> Reflected:
-        self.ledger.append([facts.skipped(window, recorded, self.backend.name, quote(reason, 500))])
+        if window.state != "skipped":  # one that was asked about by hand is skipped already, perhaps for another reason
+            self.ledger.append([facts.skipped(window, recorded, self.backend.name, quote(reason, 500))])
         return Reflected(window.event_id, "skipped", reason)
 
     def _failed(

@@ -142,3 +142,10 @@ def test_another_reading_takes_the_place_of_the_old_one(agent: Agent, monkeypatc
     agent.call("reparse")
     assert agent.counters()["pat-001"] == (1, 0)
     agent.call("rebuild", "--check")
+
+
+def test_a_session_that_was_skipped_stays_so_where_there_is_nothing_left_to_judge(agent: Agent, tmp_path: Path) -> None:
+    agent.call("ingest", Session("s-2").agent("I cite nothing.").write(tmp_path / "s-2.jsonl"))
+    agent.write_playbook({})
+    assert "skipped" in agent.call("reflect", "s-2").out
+    assert "skipped" in agent.call("reflect", "s-2").out
