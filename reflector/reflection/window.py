@@ -3,7 +3,7 @@
 Invariant: a citation that was decided is never judged again. A window may end before the evidence comes: a
 compaction cuts between an advice and the words of the user. So names that earlier windows of a session cited
 and left neutral are carried into the next one and judged with what is new; every other citation in the
-earlier records is read without its brackets.
+earlier records is read without its brackets, also in those that were taken in with a copy of the session.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def still_carried(ledger: Ledger, recorded: Event) -> list[str]:
 def window_messages(ledger: Ledger, recorded: Event, carried: Collection[str]) -> Iterator[Message]:
     """The messages of a recorded window, oldest first, from the file it was recorded from.
 
-    Where names are carried, the session's earlier records come too, citing nothing but these.
+    Where names are carried, the session's earlier records come too, citing nothing but these. What a fork of the
+    session took in first cites nothing at all, but it stands between: without it praise would meet older advice.
     Raises OSError and UnknownTranscript.
     """
     data = recorded.data or {}
@@ -65,8 +66,8 @@ def window_messages(ledger: Ledger, recorded: Event, carried: Collection[str]) -
     for message in reader_for(path).read_messages(path, limit=data["transcript"]["bytes"]):
         if message.key in own:
             yield message
-        elif message.key in earlier:
-            yield _citing_only(message, carried)
+        elif carried:
+            yield _citing_only(message, carried if message.key in earlier else ())
 
 
 def _earlier_keys(ledger: Ledger, recorded: Event) -> frozenset[int]:
