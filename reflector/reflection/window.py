@@ -55,8 +55,8 @@ def still_carried(ledger: Ledger, recorded: Event) -> list[str]:
 def window_messages(ledger: Ledger, recorded: Event, carried: Collection[str]) -> Iterator[Message]:
     """The messages of a recorded window, oldest first, from the file it was recorded from.
 
-    Where names are carried, the session's earlier records come too, citing nothing but these. What a fork of the
-    session took in first cites nothing at all, but it stands between: without it praise would meet older advice.
+    Where names are carried, the session's earlier records come too, citing nothing but these. What was taken in with a
+    fork of the session cites nothing at all, but it may be the evidence, and without it praise would meet older advice.
     Raises OSError and UnknownTranscript.
     """
     data = recorded.data or {}

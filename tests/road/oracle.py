@@ -1,8 +1,9 @@
 """What must come of a row of triggers, from the words of docs/design.md and nothing else.
 
 A window is the records that nobody has seen. A compaction ends it where the file ended when its hook ran; an end, a
-subagent's stop and a stop that nothing followed read to where the file ends by then. A verdict counts where the
-session that the citation was taken in with is the one that its evidence was taken in with.
+subagent's stop and a stop that nothing followed read to where the file ends by then. A citation waits for its evidence
+with the session that it was taken in with: a verdict counts once a window of that session was read from a file that
+shows it.
 """
 
 from __future__ import annotations
@@ -44,12 +45,13 @@ class Delivered:
 
 @dataclass(frozen=True)
 class Window:
-    """What one `session.recorded` must say."""
+    """What one `session.recorded` must say, and all that its file showed then."""
 
     session_id: str
     agent_id: str | None
     trigger: str
     records: tuple[str, ...]
+    shown: frozenset[str]
 
 
 @dataclass
@@ -122,13 +124,16 @@ class Oracle:
     def counts(self, judged: Callable[[str], bool], transcripts: list[Transcript]) -> dict[str, Counter[str]]:
         """Verdicts by bullet, of those that `judged` says."""
         counts: dict[str, Counter[str]] = {}
+        shown: dict[tuple[str, str | None], set[str]] = {}
+        for window in self.windows:
+            shown.setdefault((window.session_id, window.agent_id), set()).update(window.shown)
         lineages = {id(transcript.lineage): transcript.lineage for transcript in transcripts}
         for lineage in lineages.values():
             for advice in lineage.advice:
                 if not judged(advice.name):
                     continue
                 for record, verdict in advice.verdicts:
-                    if record in self.owner and self.owner[record] == self.owner[advice.cited_by]:
+                    if advice.cited_by in self.owner and record in shown[self.owner[advice.cited_by]]:
                         counts.setdefault(advice.name, Counter())[verdict] += 1
         return counts
 
@@ -163,5 +168,5 @@ class Oracle:
     def _record(self, session_id: str, agent_id: str | None, trigger: str, visible: list[str]) -> None:
         new = tuple(uuid for uuid in visible if uuid not in self.owner)
         if new:
-            self.windows.append(Window(session_id, agent_id, trigger, new))
+            self.windows.append(Window(session_id, agent_id, trigger, new, frozenset(visible)))
             self.owner.update(dict.fromkeys(new, (session_id, agent_id)))
