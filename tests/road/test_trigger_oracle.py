@@ -397,12 +397,16 @@ def test_what_is_said_of_advice_that_a_copy_took_in_is_not_said_of_older_advice(
     play(prepared, ([older, compacts, ("drain",), newer, *copied, said, compacts, ("drain",)], {0}), InProcess)
 
 
+#: REFLECTOR_TEST_ORACLE_ROWS=2000 plays the full number; CI plays fewer.
+_ROWS = int(os.environ.get("REFLECTOR_TEST_ORACLE_ROWS", "160"))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("quarter", range(4))
-def test_of_two_thousand_rows_of_triggers_each_verdict_counts_once(prepared: Path, quarter: int) -> None:
+def test_of_many_rows_of_triggers_each_verdict_counts_once(prepared: Path, quarter: int) -> None:
     @seed(quarter)
-    @settings(GENERATED, max_examples=500, database=None)
+    @settings(GENERATED, max_examples=_ROWS // 4, database=None)
     @given(sequence=sequences)
     def hold(sequence: tuple[list[Action], set[int]]) -> None:
         play(prepared, sequence, InProcess)
@@ -412,7 +416,7 @@ def test_of_two_thousand_rows_of_triggers_each_verdict_counts_once(prepared: Pat
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@settings(GENERATED, max_examples=15, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(GENERATED, max_examples=5, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(sequence=sequences)
 def test_with_real_hooks_and_drains_each_verdict_counts_once(
     prepared: Path, sequence: tuple[list[Action], set[int]]
