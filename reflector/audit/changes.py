@@ -76,13 +76,18 @@ def _moved(ledger: Ledger, past: Past, then: Past) -> dict[str, dict[str | None,
     low, high = sorted((past.position, then.position))
     covered = set(past.covered()), set(then.covered())
     gone = covered[0] ^ covered[1]
+    start = [{name: entry.recounted_at for name, entry in one.entries.items()} for one in (past, then)]
+    rebased = [name for name in {**start[0], **start[1]} if start[0].get(name) != start[1].get(name)]
     with ledger.asking() as sql:
         fields = "SELECT position, name, tag, session_id FROM tag WHERE playbook_id = ? AND tag <> 0"
         rows = sql.run(f"{fields} AND position > ? AND position <= ?", low, high).fetchall()
+        # Older ones too: a retraction takes them out of the count, and so does a new baseline.
         among, values = sql.among("position", [position for position in gone if position <= low])
         rows += sql.run(f"{fields} AND {among}", values).fetchall()
+        among, values = sql.among("name", rebased)
+        rows += sql.run(f"{fields} AND position <= ? AND {among}", low, values).fetchall()
     found: dict[str, dict[str | None, Moved]] = {}
-    for position, name, tag, session_id in rows:
+    for position, name, tag, session_id in sorted({tuple(row) for row in rows}):
         by = _counts(then, covered[1], name, position) - _counts(past, covered[0], name, position)
         if by:
             one = found.setdefault(name, {}).setdefault(session_id, Moved(session_id))
