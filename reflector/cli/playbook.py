@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from reflector.ledger.past import Past
 
 
-def _fields(row: BulletRow) -> dict[str, Any]:
+def bullet_fields(row: BulletRow) -> dict[str, Any]:
+    """A bullet as `list --json` has it."""
     return {
         "name": row.name,
         "section": SECTIONS[row.section],
@@ -45,7 +46,7 @@ def list_(place: Place, everything: bool, moment: str | None, as_json: bool) -> 
         past = moments.past(ledger, moment)
         rows = [row for row in (past or ledger).rows() if everything or row.status == "live"]
     if as_json:
-        print_json([_fields(row) for row in rows])
+        print_json([bullet_fields(row) for row in rows])
         return
     if not rows and moment is not None:
         note("The playbook was empty then.")
@@ -75,7 +76,7 @@ def show(place: Place, name: str, moment: str | None, as_json: bool) -> None:
         row = find_bullet(ledger, name, past)
         events = about(ledger, row, upto=past.position if past else None)
     if as_json:
-        print_json({**_fields(row), "events": [event_json(event) for event in events]})
+        print_json({**bullet_fields(row), "events": [event_json(event) for event in events]})
         return
     click.echo(safe(row.bullet.line))
     gone = f", removed ({row.reason}{', into ' + row.removed_into if row.removed_into else ''})"

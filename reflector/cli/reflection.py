@@ -80,13 +80,20 @@ def _reflect(place: Place, project: Project, judge: Backend, windows: list[Windo
     with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
         gate = Gate(project.config, project.root)
         runner = Runner(ledger, judge, gate=gate, max_attempts=project.config.max_attempts)
-        for window in windows:
+        # While this command waited for the lock, another process may have gone on with some of them.
+        chosen = {window.event_id for window in windows}
+        for window in ledger.windows():
+            if window.event_id not in chosen or window.state == "completed":
+                continue
             reflected = runner.finish(window, forced=named)
             failed = failed or reflected.outcome == "failed"
             rows.append((short_id(window.session_id), reflected.outcome, reflected.detail))
     with place.road(project) as road:
         road.write()
-    table(("session", "reflection", "what"), rows)
+    if rows:
+        table(("session", "reflection", "what"), rows)
+    else:
+        note("Another process judged it meanwhile.")
     if failed:
         raise click.exceptions.Exit(1)
 

@@ -61,17 +61,11 @@ def _changed(one: Changed) -> dict[str, Any]:
 
 
 def _state(row: BulletRow | None) -> dict[str, Any] | None:
+    from reflector.cli.playbook import bullet_fields
+
     if row is None:
         return None
-    return {
-        "section": SECTIONS[row.section],
-        "text": row.text,
-        "helpful": row.helpful,
-        "harmful": row.harmful,
-        "status": row.status,
-        "reason": row.reason,
-        "removed_into": row.removed_into,
-    }
+    return {key: value for key, value in bullet_fields(row).items() if key not in ("name", "position")}
 
 
 def _kind(one: Changed) -> str:

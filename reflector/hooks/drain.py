@@ -9,7 +9,7 @@ after it let go.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -209,7 +209,7 @@ def runner_of(project: Project, ledger: Ledger) -> Runner:
     )
 
 
-def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True, runner: Runner | None = None) -> Drained:
+def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> Drained:
     """Finish what is pending with a model, each window tried once, while others may use the project.
 
     Whoever finds another process at it leaves the windows to it. When the API cannot be reached or refuses us, the
@@ -219,21 +219,11 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True, runn
     tried: set[str] = set()
     left = True
     while left:
-        with locks.held(project.make_state_dir(), "model.lock", wait=wait) as held, project.open_ledger() as ledger:
+        with locks.held(project.make_state_dir(), "model.lock", wait=wait) as held:
             if not held:
                 break
-            runner = runner or runner_of(project, ledger)
-            runner.ledger = ledger
-            open_ = _untried(ledger, tried)
-            for window in open_:
-                tried.add(window.event_id)
-                if not runner.is_due(window, retry):
-                    continue
-                reflected = runner.finish(window)
-                done.reflected.append(reflected)
-                if reflected.outcome == "failed" and reflected.detail.startswith(("transport:", "request:")):
-                    tried.update(other.event_id for other in open_)
-                    break
+            with project.open_ledger() as ledger:
+                done.reflected += _ask_about(runner_of(project, ledger), _untried(ledger, tried), tried, retry)
         # Looked after letting go: whoever recorded a window before that has left it to this process.
         with project.open_ledger() as ledger:
             left = bool(_untried(ledger, tried))
@@ -243,6 +233,19 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True, runn
             road.write()
             done.notes += road.notes
     return done
+
+
+def _ask_about(runner: Runner, windows: Sequence[WindowRow], tried: set[str], retry: Retry) -> Iterator[Reflected]:
+    """Finish those that are due; all count as tried as soon as the API cannot be reached or refuses us."""
+    for window in windows:
+        tried.add(window.event_id)
+        if not runner.is_due(window, retry):
+            continue
+        reflected = runner.finish(window)
+        yield reflected
+        if reflected.outcome == "failed" and reflected.detail.startswith(("transport:", "request:")):
+            tried.update(other.event_id for other in windows)
+            return
 
 
 def _untried(ledger: Ledger, tried: Collection[str]) -> list[WindowRow]:

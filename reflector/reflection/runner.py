@@ -9,12 +9,11 @@ for the ledger only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from reflector.config import Config
@@ -87,9 +86,7 @@ class Runner:
             answers.append(asked)
         return self._complete(window, recorded, answers)
 
-    def request(
-        self, recorded: Event, *, allowance: int | None = None, plan: Mapping[str, int] = MappingProxyType({})
-    ) -> Request:
+    def request(self, recorded: Event) -> Request:
         """What a backend is asked about a recorded window. `recorded` must not be redacted."""
         data = recorded.data or {}
         live = {row.name: row for row in self.ledger.rows() if row.status == "live"}
@@ -99,8 +96,6 @@ class Runner:
             playbook=tuple(row.bullet for row in live.values()),
             cited=tuple(name for name in dict.fromkeys([*carried, *data["cited"]]) if name in live),
             messages=partial(window_messages, self.ledger, recorded, carried),
-            allowance=allowance,
-            plan=plan,
         )
 
     def _answers(self, window: WindowRow) -> tuple[int, list[Event]]:
@@ -140,7 +135,7 @@ class Runner:
             return self._skipped(window, recorded, gate)
         part = len(answers) + 1
         plan = (answers[0].data or {}).get("plan", {}) if answers else {}
-        request = self.request(recorded, allowance=gate.allowance, plan=plan)
+        request = replace(request, allowance=gate.allowance, plan=plan)
         try:
             answer = self.backend.answer(request, part)
         except (OSError, UnknownTranscript) as error:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Container, Iterable, Iterator
 from hashlib import sha256
@@ -36,7 +37,7 @@ DOCUMENT_LIMIT = 128 * 1024 * 1024
 _BUFFER = 1024 * 1024
 
 
-class Conversation:
+class Conversation(ABC):
     """One reading of one file: turns records into messages, and knows what earlier records said.
 
     session_id, agent_id, cwd, version   of the file, as far as its records told by now; "" otherwise
@@ -45,9 +46,9 @@ class Conversation:
     def __init__(self) -> None:
         self.session_id = self.agent_id = self.cwd = self.version = ""
 
+    @abstractmethod
     def messages(self, record: dict[str, Any], text: str, offset: int, tally: Tally) -> Iterable[Message]:
         """The messages of one record, its JSON text being `text`; types without meaning here go to `tally`."""
-        raise NotImplementedError
 
 
 class Format(NamedTuple):
