@@ -66,6 +66,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "rebuild": ("ledger", "rebuild", "Rebuild the playbook from the events."),
     "verify": ("ledger", "verify", "Prove that the ledger is what was appended; silent when it is."),
     "head": ("ledger", "head", "Print the head of the ledger, to publish where nobody can change it."),
+    "keygen": ("keys", "keygen", "Make a key to sign heads with, and print the public key that proves them."),
     "backup": ("backups", "backup", "Copy the ledger into a new file, and verify the copy."),
     "restore": ("backups", "restore", "Put a backup in the place of the ledger; what stood there is kept beside it."),
     "completion": ("completion", "completion", "Print the shell's completion script."),

@@ -15,11 +15,7 @@ from reflector.cli.output import note, print_json, safe
 if TYPE_CHECKING:
     from reflector.ledger.past import Past
     from reflector.ledger.store import Head, Ledger
-    from reflector.ledger.verify import Anchor
     from reflector.project import Project
-
-#: Bytes of a file of heads: one an hour for ten years.
-_MOST_HEADS = 8 * 2**20
 
 
 @click.command()
@@ -65,35 +61,50 @@ def rebuild(place: Place, check: bool) -> None:
 @click.command()
 @click.option(
     "--anchor",
-    metavar="HEAD|FILE",
-    help="A head that was published earlier, or a file of such; proves nothing was cut off.",
+    "anchors",
+    multiple=True,
+    metavar="HEAD|FILE|GIT-REF",
+    help="A head that was published earlier, or a file of such, also REV:PATH in git; proves nothing was cut off.",
 )
+@click.option("--key", "keys", multiple=True, metavar="KEY", help="Take anchors that this public key signed only.")
 @click.option("--head", "print_head", is_flag=True, help="Print the head, to publish as an anchor.")
 @click.option("--mend-triggers", is_flag=True, help="Create the append-only triggers again.")
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @click.pass_obj
-def verify(place: Place, anchor: str | None, print_head: bool, mend_triggers: bool, as_json: bool) -> None:
+def verify(
+    place: Place,
+    anchors: tuple[str, ...],
+    keys: tuple[str, ...],
+    print_head: bool,
+    mend_triggers: bool,
+    as_json: bool,
+) -> None:
     """Prove that the ledger is what was appended; silent when it is.
 
     Checks the chain, the order, the triggers, SQLite's own integrity, and that every counter is what the events
     say. Exits 1 with one line a finding.
     """
+    from reflector.cli.keys import published_in
     from reflector.ledger.anchors import head_line
     from reflector.ledger.engines import write_transaction
     from reflector.ledger.migration import create_triggers
     from reflector.ledger.verify import verify
 
-    published = _anchors(anchor) if anchor is not None else ()
     project = place.project()
+    if keys and not anchors:
+        raise click.UsageError("--key says who signed an anchor; name that with --anchor as well")
+    published = [published_in(anchor, keys, project) for anchor in anchors]
     needs_ledger(project)
     with project.open_ledger() as ledger:
         if mend_triggers:
             with write_transaction(ledger.engine) as connection:
                 create_triggers(connection)
-        findings = list(verify(ledger, *published))
+        findings = list(verify(ledger, *(anchor for one in published for anchor in one.anchors)))
         head = ledger.head()
     if as_json:
-        print_json({"head": head_line(head.position, head.chain), "findings": [asdict(f) for f in findings]})
+        proved = [{**asdict(anchor), "signed_by": [*one.signed_by]} for one in published for anchor in one.anchors]
+        found = [asdict(f) for f in findings]
+        print_json({"head": head_line(head.position, head.chain), "findings": found, "anchors": proved})
     else:
         for f in findings:
             where = f"position {f.position}" if f.position is not None else "ledger"
@@ -104,39 +115,34 @@ def verify(place: Place, anchor: str | None, print_head: bool, mend_triggers: bo
         raise click.exceptions.Exit(1)
 
 
-def _anchors(given: str) -> tuple[Anchor, ...]:
-    """The anchors of a head, or of the file of a name."""
-    from reflector.bounded_file import read_bounded
-    from reflector.ledger.anchors import NoAnchor, anchors_in, is_head
-
-    try:
-        if is_head(given):
-            return anchors_in(given)
-        if not Path(given).exists():
-            raise NoAnchor("neither POSITION:CHAIN as `reflector head` prints it nor a file that is there")
-        return anchors_in(read_bounded(Path(given), _MOST_HEADS).decode("utf-8", "replace"))
-    except (NoAnchor, ValueError) as error:
-        raise click.UsageError(f"--anchor {given[:100]!r}: {error}") from error
-
-
 @click.command()
+@click.option(
+    "--sign",
+    "key_files",
+    multiple=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Print a note that is signed with the private key in this file.",
+)
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @moments.as_of
 @click.pass_obj
-def head(place: Place, moment: str | None, as_json: bool) -> None:
+def head(place: Place, moment: str | None, key_files: tuple[Path, ...], as_json: bool) -> None:
     """Print the head of the ledger, to publish where nobody can change it.
 
     POSITION:CHAIN covers every event up to it: `reflector verify --anchor` proves later that they are all still there.
     """
-    from reflector.ledger.anchors import head_line
+    from reflector.cli.keys import private_key
+    from reflector.ledger.anchors import checkpoint, head_line
 
+    keys = [private_key(file) for file in key_files]
     with place.reading() as ledger:
         found = head_of(ledger, moments.past(ledger, moment))
     line = head_line(found.position, found.chain)
+    note = checkpoint(found.position, found.chain, keys) if keys else None
     if as_json:
-        print_json({"head": line, **asdict(found)})
+        print_json({"head": line, **asdict(found), "note": note})
     else:
-        click.echo(line)
+        click.echo(line if note is None else note, nl=note is None)
 
 
 def head_of(ledger: Ledger, past: Past | None) -> Head:

@@ -179,9 +179,12 @@ def test_status_where_nothing_is_has_the_same_keys(tmp_path: Path) -> None:
 
 
 def test_verify(lived_in: Agent) -> None:
-    sound = lived_in.json("verify")
+    sound = lived_in.json("verify", "--anchor", lived_in.call("head").out.strip())
     assert_is(documented("verify"), sound)
     assert sound["findings"] == []
+    for anchor in sound["anchors"]:
+        assert_is(documented("verify", "anchors"), anchor)
+    assert sound["anchors"]
     tamper(lived_in)
     findings = lived_in.json("verify", code=1)["findings"]
     assert findings

@@ -1,0 +1,101 @@
+"""Heads that were published in git: a file at a commit, branch or tag, as git itself has it.
+
+Invariant: nothing of what is asked for becomes an option or a shell's word, git is asked for one blob of bounded size
+and runs nothing else (no fetch, no filter, no replaced object), and it is given up after a bounded time.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Final
+
+#: Where a ref's heads are looked for when no path is named, from the project's folder.
+USUAL_PATHS: Final = (".claude/playbook.head.json", ".claude/playbook.head", ".claude/playbook.note", "heads.txt")
+
+_TIMEOUT_S: Final = 30
+_ENVIRONMENT: Final = {
+    "LC_ALL": "C",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    # A replaced object would be another history under the same name.
+    "GIT_NO_REPLACE_OBJECTS": "1",
+}
+
+
+class NotPublished(ValueError):
+    """A ref that names no file that git has; its own text says what is missing."""
+
+
+def published(project: Path, spec: str, limit: int) -> bytes:
+    """The content of `REV:PATH` in git's own syntax, or of a ref's file at one of `USUAL_PATHS`.
+
+    `limit` is in bytes. Raises NotPublished.
+    """
+    if not spec or spec.startswith("-") or not spec.isprintable():
+        raise NotPublished("no branch, tag or commit is called so")
+    inside = _ask(project, "rev-parse", "--is-inside-work-tree")
+    if inside is None:
+        raise NotPublished(f"it is no file, and {project} is in no git repository that could have such a ref")
+    found = _object(project, spec)
+    ref, colon, path = spec.partition(":")
+    if found is None and colon and not ref:
+        raise NotPublished(f"{path!r} is not in the index; name a commit that has it, as HEAD:PATH")
+    if found is None and colon and _object(project, ref) is not None:
+        raise NotPublished(f"{path!r} is not in {ref!r}; see `git ls-tree -r --name-only {ref}`")
+    if found is None:
+        raise NotPublished(f"it is neither a file nor a branch, tag or commit here ({ref!r}); see `git branch -a`")
+    if not colon and _ask(project, "cat-file", "-t", found) != b"blob":
+        at = (_object(project, f"{found}:./{usual}") for usual in USUAL_PATHS)
+        blob = next((one for one in at if one is not None), None)
+        if blob is None:
+            raise NotPublished(f"it has none of {', '.join(USUAL_PATHS)}; name the file as {spec}:PATH")
+        found = blob
+    return _blob(project, found, limit)
+
+
+def _object(project: Path, spec: str) -> str | None:
+    """The hash of what a spec names, None where it names nothing."""
+    answer = _ask(project, "rev-parse", "--verify", "--quiet", "--end-of-options", spec)
+    return answer.decode("ascii", "replace") if answer else None
+
+
+def _blob(project: Path, found: str, limit: int) -> bytes:
+    if _ask(project, "cat-file", "-t", found) != b"blob":
+        raise NotPublished("it is a folder, and a file is wanted")
+    size = int(_ask(project, "cat-file", "-s", found) or 0)
+    if size > limit:
+        raise NotPublished(f"it has {size:,} bytes, more than the {limit:,} that a file of heads may have")
+    content = _ask(project, "cat-file", "blob", found, strip=False)
+    if content is None:
+        raise NotPublished("git cannot read it; run `git fsck`")
+    return content
+
+
+def _ask(project: Path, *arguments: str, strip: bool = True) -> bytes | None:
+    """What git answers, None where it refuses. Raises NotPublished where it cannot be asked."""
+    try:
+        ended = subprocess.run(
+            ["git", "--no-pager", "-C", str(project), *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={**os.environ, **_ENVIRONMENT},
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise NotPublished("it is no file, and git, which could know such a ref, is not installed") from error
+    except subprocess.TimeoutExpired as error:
+        raise NotPublished(f"git did not answer within {_TIMEOUT_S} s; see whether its disk hangs") from error
+    except OSError as error:
+        raise NotPublished(f"git cannot be run ({error.strerror})") from error
+    if ended.returncode != 0:
+        if b"dubious ownership" in ended.stderr:
+            raise NotPublished(
+                f"git does not trust the repository of {project}, which is another user's; see git's "
+                "setting safe.directory"
+            )
+        return None
+    return ended.stdout.strip() if strip else ended.stdout
