@@ -35,10 +35,12 @@ def published(project: Path, spec: str, limit: int) -> bytes:
     `limit` is in bytes. Raises NotPublished.
     """
     if not spec or spec.startswith("-") or not spec.isprintable():
-        raise NotPublished("no branch, tag or commit is called so")
+        raise NotPublished("it is neither POSITION:CHAIN nor a file, and no branch, tag or commit is called so")
     inside = _ask(project, "rev-parse", "--is-inside-work-tree")
     if inside is None:
-        raise NotPublished(f"it is no file, and {project} is in no git repository that could have such a ref")
+        raise NotPublished(
+            f"it is neither POSITION:CHAIN nor a file, and {project} is in no git repository that could have such a ref"
+        )
     found = _object(project, spec)
     ref, colon, path = spec.partition(":")
     if found is None and colon and not ref:
@@ -46,7 +48,9 @@ def published(project: Path, spec: str, limit: int) -> bytes:
     if found is None and colon and _object(project, ref) is not None:
         raise NotPublished(f"{path!r} is not in {ref!r}; see `git ls-tree -r --name-only {ref}`")
     if found is None:
-        raise NotPublished(f"it is neither a file nor a branch, tag or commit here ({ref!r}); see `git branch -a`")
+        raise NotPublished(
+            f"it is neither POSITION:CHAIN nor a file, nor is {ref!r} a branch, tag or commit here; see `git branch -a`"
+        )
     if not colon and _ask(project, "cat-file", "-t", found) != b"blob":
         at = (_object(project, f"{found}:./{usual}") for usual in USUAL_PATHS)
         blob = next((one for one in at if one is not None), None)
@@ -86,7 +90,9 @@ def _ask(project: Path, *arguments: str, strip: bool = True) -> bytes | None:
             check=False,
         )
     except FileNotFoundError as error:
-        raise NotPublished("it is no file, and git, which could know such a ref, is not installed") from error
+        raise NotPublished(
+            "it is neither POSITION:CHAIN nor a file, and git, which could know such a ref, is not installed"
+        ) from error
     except subprocess.TimeoutExpired as error:
         raise NotPublished(f"git did not answer within {_TIMEOUT_S} s; see whether its disk hangs") from error
     except OSError as error:

@@ -69,11 +69,11 @@ def test_a_head_is_taken_from_git_and_proves_the_history(in_git: Agent, ref: str
 @pytest.mark.parametrize(
     ("ref", "told"),
     [
-        ("v9.9", "neither a file nor a branch"),
-        ("v9.9:x", "neither a file nor a branch"),
+        ("v9.9", "a branch, tag or commit here"),
+        ("v9.9:x", "a branch, tag or commit here"),
         ("v1.2:gone.txt", "'gone.txt' is not in 'v1.2'"),
         ("v1.2:docs", "a folder"),
-        ("docs", "neither a file nor a branch"),
+        ("docs", "a branch, tag or commit here"),
         ("v1.2:.claude/playbook.json", "--anchor"),
         ("", "no branch, tag or commit"),
         ("a\nb", "no branch, tag or commit"),
