@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 def rebuild(place: Place, check: bool) -> None:
     """Rebuild the playbook from the events.
 
-    Appends nothing and calls nobody; two rebuilds give the same playbook.json, byte for byte.
+    Appends nothing and calls nobody; two rebuilds give the same playbook.json, byte for byte. Readers see the old
+    playbook until the new one stands complete. One that was killed goes on where it stopped.
     """
     from difflib import unified_diff
 
@@ -53,8 +55,12 @@ def rebuild(place: Place, check: bool) -> None:
             note("There is drift. A file edited by hand is taken in by the next command; see also `reflector verify`.")
             raise click.exceptions.Exit(1)
         return
-    with place.road() as road:
-        road.ledger.rebuild()
+    with place.road(project) as road:
+        # The bar goes to stderr, as the difference goes to stdout.
+        with click.progressbar(
+            length=road.ledger.head().position, label="rebuilding", file=sys.stderr, hidden=not sys.stderr.isatty()
+        ) as bar:
+            road.ledger.rebuild(lambda reached, _: bar.update(reached - bar.pos))
         road.write()
 
 

@@ -31,7 +31,7 @@ _HOLDING_TEXT: Final = PROSE | MIXED
 #: Where prose stands in an event's data; the rest of what is erased with it (a model's name) is no secret.
 _PROSE_KEYS: Final = frozenset({"answer", "analysis", "rationale", "problems", "reason", "text", "message", "path"})
 #: A ledger's own files, which the ledger sweeps itself.
-_OWN: Final = frozenset({"ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db.lock"})
+_OWN: Final = frozenset({"ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db.lock", "ledger.db.rebuild"})
 
 
 class ErasureRefused(LedgerError):

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -205,11 +205,28 @@ def sweep(engine: sa.Engine) -> None:
             busy = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         finally:
             connection.close()
+        forget_staged(engine.url)
     if busy:
         raise LedgerLocked(
             f"another process reads {engine.url.database} and keeps its old content there: what was erased is out of "
             "the ledger, but not yet out of its file. End that process, then run the same command again"
         )
+
+
+def staging_file(url: sa.URL) -> Path | None:
+    """The file beside a SQLite ledger's in which a rebuild stages its rows; None for any other ledger."""
+    database = url.database or ":memory:"
+    plain = url.get_backend_name() == "sqlite" and database != ":memory:" and not database.startswith("file:")
+    return Path(f"{database}.rebuild") if plain else None
+
+
+def forget_staged(url: sa.URL) -> None:
+    """Remove what a rebuild staged beside a SQLite ledger, whose lock must be held."""
+    path = staging_file(url)
+    # The write-ahead log first: with a new file beside it, it would be taken for that one's.
+    for suffix in ("-wal", "-shm", "") if path is not None else ():
+        with suppress(OSError):  # Windows keeps a file that another rebuild has open
+            Path(f"{path}{suffix}").unlink()
 
 
 @contextmanager

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from reflector.ledger import tables
 from reflector.ledger.admission import Prepared, new_bullets, prepare
-from reflector.ledger.canonical import MAX_INT, genesis, next_chain
+from reflector.ledger.canonical import genesis, next_chain
 from reflector.ledger.engines import claim_file, open_engine, shown, sqlite_url, sweep, write_transaction
 from reflector.ledger.errors import (
     Conflict,
@@ -31,13 +31,20 @@ from reflector.ledger.errors import (
 )
 from reflector.ledger.event import BULLET_ASSERTED, EVENT_REDACTED, Appended, NewEvent, identity
 from reflector.ledger.migration import ensure_current
-from reflector.ledger.projection import CODE_VERSION, TABLES, Projector, projects
-from reflector.ledger.reader import Reader, history_page
+from reflector.ledger.projection import CODE_VERSION, TABLES, Projector
+from reflector.ledger.reader import Reader
+from reflector.ledger.rebuilding import (
+    Progress,
+    begin_tables,
+    clear_staged,
+    insert_checkpoint,
+    rebuild_beside,
+    rebuild_within,
+)
 from reflector.ledger.redaction import kept_facts
 from reflector.ledger.rows import BulletRow, Head, Projected, WindowRow
 from reflector.ledger.statements import Statements
 from reflector.ledger.writer import Writer, Writing
-from reflector.playbook.counting import DEFAULT
 
 __all__ = ["BulletRow", "Head", "Ledger", "WindowRow", "utc_now"]
 
@@ -57,10 +64,6 @@ _EVENT_COLUMNS = (
     "data_hash",
     "meta",
     "chain",
-)
-_INSERT_PROJECTION = (
-    "INSERT INTO projection (playbook_id, name, code_version, policy_id, position, state_hash)"
-    " VALUES (?, ?, ?, ?, ?, ?)"
 )
 
 
@@ -211,7 +214,8 @@ class Ledger(Reader):
             (answer,) = self._append(writing, [prepare(event)])
             if answer.added:
                 writing.sql.run("UPDATE event SET data = NULL WHERE playbook_id = ? AND event_id = ?", event_id)
-                _rebuild(writing.sql)
+                rebuild_within(writing.sql)
+                clear_staged(writing.sql)
         with translated(shown(self.engine.url)):
             sweep(self.engine)
         return answer
@@ -237,13 +241,17 @@ class Ledger(Reader):
             (answer,) = self._append(writing, [prepare(NewEvent(BULLET_ASSERTED, event_id, data, actor))])
         return answer
 
-    def rebuild(self) -> None:
-        """Empty the projected tables and fill them again from the events, in one transaction.
+    def rebuild(self, progress: Progress | None = None) -> None:
+        """Fill the projected tables again from the events, and put them in the place of the old ones at once.
 
-        Appends nothing and calls nobody; readers see the old rows until it commits.
+        Appends nothing and calls nobody; readers see the old rows until then. A rebuild that was killed goes on where
+        it stopped. `progress` is called with (position reached, head) from time to time. Raises LedgerError.
         """
-        with self._writing() as writing:
-            _rebuild(writing.sql)
+        with translated(shown(self.engine.url)):
+            beside = rebuild_beside(self.engine, self.playbook_id, progress)
+        if not beside:
+            with self._writing() as writing:
+                rebuild_within(writing.sql)
 
     def recount(self) -> None:
         """Rebuild every counter from the tag table: one GROUP BY over an index."""
@@ -254,24 +262,12 @@ class Ledger(Reader):
         """Remember that a named projection was written at a position, with this hash."""
         with self._writing() as writing:
             writing.sql.run("DELETE FROM projection WHERE playbook_id = ? AND name = ?", name)
-            writing.sql.run(_INSERT_PROJECTION, name, CODE_VERSION, "", position, state_hash)
+            insert_checkpoint(writing.sql, name, "", position, state_hash)
 
     @contextmanager
     def _writing(self, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
         with translated(shown(self.engine.url)), self._writer.transaction(event_ids) as writing:
             yield writing
-
-
-def _rebuild(sql: Statements) -> None:
-    for table in tables.REBUILDABLE:
-        sql.run(f"DELETE FROM {table.name} WHERE playbook_id = ?")  # noqa: S608
-    sql.run("DELETE FROM projection WHERE playbook_id = ? AND name = ?", TABLES)
-    _start_projection(sql)
-    projector = Projector(sql)
-    position = 0
-    while page := history_page(sql, position, MAX_INT, projects):
-        projector.project(page)
-        position = page[-1].position
 
 
 def _claim(engine: sa.Engine) -> None:
@@ -283,10 +279,6 @@ def _claim(engine: sa.Engine) -> None:
             raise LedgerUnavailable(
                 f"the ledger {path} cannot be made ({error.strerror}); check that its folder exists and is yours"
             ) from error
-
-
-def _start_projection(sql: Statements) -> None:
-    sql.run(_INSERT_PROJECTION, TABLES, CODE_VERSION, DEFAULT, 0, "")
 
 
 def _playbook(engine: sa.Engine, name: str) -> tuple[int, int | None]:
@@ -309,7 +301,7 @@ def _playbook(engine: sa.Engine, name: str) -> tuple[int, int | None]:
                 id=new_id, name=name, origin=origin, position=0, chain=genesis(name, origin), recorded_at=utc_now()
             )
         )
-        _start_projection(Statements(connection.connection.cursor(), connection.dialect.name, new_id))
+        begin_tables(Statements(connection.connection.cursor(), connection.dialect.name, new_id))
         return new_id, CODE_VERSION
 
 

@@ -1,0 +1,222 @@
+"""A rebuild beside the tables that are read: it goes on where it was killed, and is never seen half-way."""
+
+from __future__ import annotations
+
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from reflector.ledger import tables
+from reflector.ledger.engines import sqlite_url
+from reflector.ledger.event import NewEvent
+from reflector.ledger.rebuilding import Progress
+from reflector.ledger.store import Ledger
+from reflector.ledger.verify import verify
+from reflector.playbook.fold import fold
+from tests.conftest import OpenLedger
+
+from .events import added, adopted, reflected, retracted, window
+
+SECRET = "The password is swordfish"
+#: A page holds 2,000 events.
+PAGES = 3
+
+
+def lived(ledger: Ledger) -> None:
+    """Three pages of windows with two tags each, one window retracted."""
+    ledger.append([added("pat-001", text=SECRET), added("mis-001", helpful=2)])
+    for start in range(0, PAGES * 500, 500):
+        events: list[NewEvent] = []
+        for number in range(start, start + 500):
+            recorded = window(number, f"s{number % 50}", keys=[number])
+            events += [recorded, *reflected(f"r{number}", recorded, ("pat-001", "helpful"), ("mis-001", "harmful"))]
+        ledger.append(events)
+    ledger.append([retracted(window(3, "s3"))])
+
+
+def rows(ledger: Ledger) -> dict[str, list[tuple[object, ...]]]:
+    """All rows of the tables that a rebuild fills."""
+    with ledger.engine.connect() as connection:
+        return {
+            table.name: sorted(map(tuple, connection.execute(sa.select(table)).fetchall()), key=repr)
+            for table in (*tables.REBUILDABLE, tables.projection)
+        }
+
+
+class Stopped(Exception):
+    pass
+
+
+def stop_at(position: int) -> Progress:
+    def progress(reached: int, _: int) -> None:
+        if reached >= position:
+            raise Stopped
+
+    return progress
+
+
+def test_a_rebuild_that_was_stopped_goes_on_with_the_page_behind(ledger: Ledger) -> None:
+    lived(ledger)
+    before = rows(ledger)
+    with pytest.raises(Stopped):
+        ledger.rebuild(stop_at(4000))
+    assert rows(ledger) == before
+    reached: list[tuple[int, int]] = []
+    ledger.rebuild(lambda *at: reached.append(at))
+    assert reached[0][0] > 4000
+    assert reached[-1] == (ledger.head().position, ledger.head().position)
+    assert rows(ledger) == before
+    assert list(verify(ledger)) == []
+
+
+def test_what_is_appended_during_a_rebuild_is_in_the_new_rows_once(ledger: Ledger, open_ledger: OpenLedger) -> None:
+    lived(ledger)
+    other = open_ledger()
+    seen = []
+
+    def progress(reached: int, _: int) -> None:
+        number = 10_000 + reached
+        recorded = window(number, "late", keys=[number])
+        if reached < 5_000:
+            other.append([recorded, *reflected(f"r{number}", recorded, ("pat-001", "harmful"))])
+        if reached < 3_000:
+            other.append([adopted("once_per_session")])
+        seen.append({row.name for row in other.rows()})
+
+    ledger.rebuild(progress)
+    assert all(names == {"pat-001", "mis-001"} for names in seen)
+    book = fold(ledger.history())
+    assert {row.name: (row.helpful, row.harmful) for row in ledger.rows()} == {
+        name: book.counters(name) for name in book.entries
+    }
+    assert ledger.counting() == "once_per_session"
+    assert list(verify(ledger)) == []
+
+
+def test_a_text_erased_during_a_rebuild_is_in_none_of_the_rows(ledger: Ledger, open_ledger: OpenLedger) -> None:
+    lived(ledger)
+    other = open_ledger()
+    erased = []
+
+    def progress(*_: int) -> None:
+        if not erased:
+            erased.append(other.redact(added("pat-001").event_id, reason="a secret", actor="human"))
+
+    ledger.rebuild(progress)
+    assert erased
+    assert SECRET not in repr(rows(ledger))
+    assert list(verify(ledger)) == []
+
+
+def test_a_text_erased_after_a_stopped_rebuild_is_staged_no_more(ledger: Ledger) -> None:
+    lived(ledger)
+    with pytest.raises(Stopped):
+        ledger.rebuild(stop_at(2000))
+    assert SECRET in _staged(ledger)
+    ledger.redact(added("pat-001").event_id, reason="a secret", actor="human")
+    assert SECRET not in _staged(ledger)
+    ledger.rebuild()
+    assert SECRET not in repr(rows(ledger))
+
+
+def _staged(ledger: Ledger) -> str:
+    """Everything that a rebuild left beside the tables."""
+    if ledger.engine.dialect.name == "sqlite":
+        file = Path(str(ledger.engine.url.database))
+        return "".join(path.read_bytes().decode("latin-1") for path in file.parent.glob(f"{file.name}.rebuild*"))
+    with ledger.engine.connect() as connection:
+        found = connection.exec_driver_sql("SELECT table_schema FROM information_schema.tables").fetchall()
+        schemas = {row[0] for row in found if row[0].startswith("reflector_rebuild")}
+        return "".join(repr(connection.exec_driver_sql(f"SELECT * FROM {name}.bullet").fetchall()) for name in schemas)
+
+
+def test_rows_staged_from_another_history_are_not_used(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with Ledger.open_file(path) as ledger:
+        lived(ledger)
+        with pytest.raises(Stopped):
+            ledger.rebuild(stop_at(4000))
+    for suffix in ("", "-wal", "-shm", ".lock"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    with Ledger.open_file(path) as ledger:
+        ledger.append([added("ctx-001")])
+        ledger.rebuild()
+        assert [row.name for row in ledger.rows()] == ["ctx-001"]
+        assert list(verify(ledger)) == []
+
+
+def test_staged_rows_are_their_owners_and_go_with_the_rebuild(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with Ledger.open_file(path) as ledger:
+        lived(ledger)
+        with pytest.raises(Stopped):
+            ledger.rebuild(stop_at(2000))
+        staged = list(tmp_path.glob("ledger.db.rebuild*"))
+        assert staged
+        assert {stat.S_IMODE(file.stat().st_mode) for file in staged} == {0o600}
+        ledger.rebuild()
+        assert list(tmp_path.glob("ledger.db.rebuild*")) == []
+
+
+_REBUILD = """\
+import sys, time
+from reflector.ledger.store import Ledger
+
+def progress(reached, head):
+    print(reached, flush=True)
+    time.sleep(float(sys.argv[2]))
+
+with Ledger.open(sys.argv[1]) as ledger:
+    ledger.rebuild(progress)
+"""
+
+
+def _rebuilding(url: str, pause: float) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", _REBUILD, url, str(pause)], stdout=subprocess.PIPE, text=True)
+
+
+def test_a_killed_rebuild_goes_on_where_it_stopped(ledger: Ledger) -> None:
+    lived(ledger)
+    before = rows(ledger)
+    killed = _rebuilding(ledger.engine.url.render_as_string(hide_password=False), 60)
+    assert killed.stdout is not None
+    position = int(killed.stdout.readline())
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    assert rows(ledger) == before
+    reached: list[int] = []
+    ledger.rebuild(lambda at, _: reached.append(at))
+    assert reached[0] > position
+    assert rows(ledger) == before
+
+
+def test_two_rebuilds_at_once_share_the_pages(ledger: Ledger) -> None:
+    lived(ledger)
+    before = rows(ledger)
+    url = ledger.engine.url.render_as_string(hide_password=False)
+    both = [_rebuilding(url, 0.05) for _ in range(2)]
+    for process in both:
+        process.communicate()
+        assert process.returncode == 0
+    assert rows(ledger) == before
+    assert list(verify(ledger)) == []
+
+
+def test_a_ledger_in_memory_is_rebuilt_as_well() -> None:
+    with Ledger.open("sqlite://") as ledger:
+        ledger.append([added("pat-001", helpful=3)])
+        before = rows(ledger)
+        ledger.rebuild()
+        assert rows(ledger) == before
+
+
+def test_a_path_with_spaces_and_quotes_is_rebuilt_as_well(tmp_path: Path) -> None:
+    with Ledger.open(sqlite_url(tmp_path / 'it\'s a "ledger" 100%.db')) as ledger:
+        ledger.append([added("pat-001", helpful=3)])
+        ledger.rebuild()
+        assert list(verify(ledger)) == []
