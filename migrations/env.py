@@ -1,16 +1,21 @@
 """Run by Alembic, always on a connection that `reflector.ledger.migration` opened and locked.
 
-Triggers are re-created after every run, not in the revisions: a batch migration that recreates a
-table drops its triggers without a word, and an append-only ledger without triggers is just a table.
+Triggers and views are re-created after every run, not in the revisions: a batch migration that recreates a
+table drops its triggers without a word, and an append-only ledger without triggers is just a table. A view
+stands in the way of every change to the tables it reads.
 """
 
 from alembic import context
 
 from reflector.ledger.migration import create_triggers, drop_triggers
+from reflector.ledger.views import create_views, drop_views
 
 connection = context.config.attributes["connection"]
+drop_views(connection)
 drop_triggers(connection)
 context.configure(connection=connection, target_metadata=None, transactional_ddl=True)
 with context.begin_transaction():
     context.run_migrations()
 create_triggers(connection)
+if context.get_context().get_current_revision() == context.script.get_current_head():
+    create_views(connection)  # an older revision may lack what they read

@@ -74,7 +74,7 @@ def rebuild(place: Place, check: bool) -> None:
 )
 @click.option("--key", "keys", multiple=True, metavar="KEY", help="Take anchors that this public key signed only.")
 @click.option("--head", "print_head", is_flag=True, help="Print the head, to publish as an anchor.")
-@click.option("--mend-triggers", is_flag=True, help="Create the append-only triggers again.")
+@click.option("--mend-triggers", is_flag=True, help="Create the append-only triggers and the views again.")
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @click.pass_obj
 def verify(
@@ -87,14 +87,15 @@ def verify(
 ) -> None:
     """Prove that the ledger is what was appended; silent when it is.
 
-    Checks the chain, the order, the triggers, SQLite's own integrity, and that every counter is what the events
-    say. Exits 1 with one line a finding.
+    Checks the chain, the order, the triggers and views, SQLite's own integrity, and that every counter is what the
+    events say. Exits 1 with one line a finding.
     """
     from reflector.cli.keys import published_in
     from reflector.ledger.anchors import head_line
     from reflector.ledger.engines import write_transaction
     from reflector.ledger.migration import create_triggers
     from reflector.ledger.verify import verify
+    from reflector.ledger.views import create_views
 
     project = place.project()
     if keys and not anchors:
@@ -105,6 +106,7 @@ def verify(
         if mend_triggers:
             with write_transaction(ledger.engine) as connection:
                 create_triggers(connection)
+                create_views(connection)
         findings = list(verify(ledger, *(anchor for one in published for anchor in one.anchors)))
         head = ledger.head()
     if as_json:

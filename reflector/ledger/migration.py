@@ -1,7 +1,7 @@
 """Bringing a ledger's schema to this code's revision, on first use and after an upgrade.
 
 Invariant: a ledger that is current is found current without importing Alembic, one that is newer than the
-code is refused untouched, and whatever a migration did, every trigger stands afterwards.
+code is refused untouched, and whatever a migration did, every trigger and every view stands afterwards.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import sqlalchemy as sa
 from reflector.ledger.engines import migration_transaction, shown
 from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew
 from reflector.ledger.tables import metadata
+from reflector.ledger.views import refuse_taken_names
 from reflector.resources import resource_dir
 
 #: The newest revision under migrations/versions; a test holds the two equal.
-HEAD_REVISION = "0001"
+HEAD_REVISION = "0002"
 _SQL = "SELECT version_num FROM alembic_version"
 
 
@@ -35,6 +36,7 @@ def ensure_current(engine: sa.Engine) -> None:
             # Two first uses at once would both create the tables; appends never take this lock.
             connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtext('reflector.migration'))")
         if not _is_current(connection):
+            refuse_taken_names(connection)
             upgrade(connection)
 
 

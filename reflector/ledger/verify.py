@@ -27,6 +27,7 @@ from reflector.ledger.record_keys import unpack_keys
 from reflector.ledger.redaction import PROSE
 from reflector.ledger.rows import Projected, tag_data
 from reflector.ledger.store import Ledger
+from reflector.ledger.views import wrong_views
 from reflector.playbook.fold import Playbook
 
 _BATCH = 1000
@@ -71,6 +72,7 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
         with connection.begin():
             try:
                 yield from _triggers(connection)
+                yield from _views(connection)
                 yield from _events(connection, ledger, anchors)
             except Exception:
                 # Where the file is damaged, that is why the events could not be read.
@@ -123,6 +125,16 @@ def _triggers(connection: sa.Connection) -> Iterator[Finding]:
             "trigger",
             None,
             f"the trigger {name} {what}, so the database itself no longer refuses changes",
+            "find out who changed it, then run `reflector verify --mend-triggers`",
+        )
+
+
+def _views(connection: sa.Connection) -> Iterator[Finding]:
+    for name, what in wrong_views(connection):
+        yield Finding(
+            "view",
+            None,
+            f"the view {name} {what}, so what SQL answers from it proves nothing",
             "find out who changed it, then run `reflector verify --mend-triggers`",
         )
 

@@ -16,6 +16,7 @@ from alembic.script import ScriptDirectory
 
 from reflector.ledger import migration, tables
 from reflector.ledger.engines import open_engine, sqlite_url, write_transaction
+from reflector.ledger.errors import LedgerCorrupt
 from reflector.ledger.migration import HEAD_REVISION, ensure_current, trigger_files, upgrade
 from reflector.ledger.store import Ledger
 from reflector.ledger.verify import verify
@@ -103,7 +104,8 @@ def test_keys_constraints_and_partial_indexes_are_the_declared_ones_too(ledger: 
         engine = open_engine(sqlite_url(tmp_path / "declared.db"))
         tables.metadata.create_all(engine)
         declared = described(sa.inspect(engine))
-        query = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND type <> 'trigger' AND name NOT LIKE {}"
+        query = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND type IN ('table', 'index')"
+        query += " AND name NOT LIKE {}"
         with engine.connect() as connection:
             made = {name: _words(text) for name, text in connection.exec_driver_sql(query.format("'sqlite_%'"))}
         engine.dispose()
@@ -135,13 +137,30 @@ def test_a_ledger_of_any_revision_is_upgraded_with_its_data_and_its_triggers(emp
     with Ledger.open(empty_url) as ledger:
         assert sql.rows(ledger, "SELECT version_num FROM alembic_version") == [(HEAD_REVISION,)]
         assert sql.rows(ledger, "SELECT event_id, data, chain FROM event") == before
-        assert [finding for finding in verify(ledger) if finding.code == "trigger"] == []
+        assert [finding for finding in verify(ledger) if finding.code in ("trigger", "view")] == []
         ledger.rebuild()
         ledger.append([added("oth-001")])
         assert [finding for finding in verify(ledger) if finding.code != "projection"] == []
         for statement in ("UPDATE event SET data = NULL", "DELETE FROM event"):
             with pytest.raises(sa.exc.DBAPIError, match="append-only"):
                 sql.run(ledger, statement)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("kind", ["TABLE", "VIEW"])
+def test_a_ledger_of_before_the_views_is_refused_untouched_where_a_name_is_taken(postgres: Postgres, kind: str) -> None:
+    with postgres.database(empty=True) as url:
+        engine = open_engine(url)
+        with write_transaction(engine) as connection:
+            if kind == "TABLE":
+                upgrade(connection, "0001")
+                _insert_history(connection)
+            connection.exec_driver_sql(f"CREATE {kind} tags {'(id INTEGER)' if kind == 'TABLE' else 'AS SELECT 1'}")
+        with pytest.raises(LedgerCorrupt, match=r"holds tags, and the ledger needs that name for a view; nothing"):
+            Ledger.open(url)
+        tables = sa.inspect(engine).get_table_names()
+        assert ("event" in tables) == (kind == "TABLE")
+        engine.dispose()
 
 
 def _insert_history(connection: sa.Connection) -> None:

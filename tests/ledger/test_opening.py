@@ -190,7 +190,7 @@ def test_a_ledger_lives_beside_other_tables_on_a_server(postgres: Postgres) -> N
 @pytest.mark.parametrize(
     ("revision", "error", "message"),
     [
-        ("9999", LedgerTooNew, "is at revision 9999, this reflector knows 0001; upgrade reflector"),
+        ("9999", LedgerTooNew, "is at revision 9999, this reflector knows 0002; upgrade reflector"),
         ("a1b2c3", LedgerCorrupt, "is at revision a1b2c3, which is none of reflector's"),
         ("", LedgerCorrupt, "which is none of reflector's"),
     ],

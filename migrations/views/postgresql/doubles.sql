@@ -1,0 +1,212 @@
+-- Surplus tags, as `reflector double-counts` tells them: one row for each class and each tag that is more than one.
+-- D5 and D6 read the records' keys out of the events, and only where a playbook's windows brought more keys than are
+-- different.
+CREATE VIEW doubles AS
+WITH
+standing AS MATERIALIZED (
+    SELECT
+        tag.playbook_id AS playbook_id,
+        tag.position AS position,
+        tag.name AS name,
+        tag.tag AS verdict,
+        tag.session_id AS session_id,
+        tag.reflection_id AS reflection_id
+    FROM tag
+    JOIN bullet ON bullet.playbook_id = tag.playbook_id AND bullet.name = tag.name
+    WHERE tag.active = 1 AND tag.tag <> 0 AND tag.reflection_id IS NOT NULL
+),
+completion AS MATERIALIZED (
+    SELECT playbook_id, reflection_id, session_id, target_id FROM event
+    WHERE type = 'reflection.completed' AND type <> 'bullet.tagged'
+        AND reflection_id IS NOT NULL AND target_id IS NOT NULL
+),
+several AS MATERIALIZED (
+    SELECT playbook_id, session_id FROM completion WHERE session_id IS NOT NULL
+    GROUP BY playbook_id, session_id HAVING count(reflection_id) > 1
+),
+within AS MATERIALIZED (
+    SELECT
+        playbook_id, position, name, verdict, session_id, reflection_id,
+        row_number() OVER (
+            PARTITION BY playbook_id, reflection_id, name, verdict ORDER BY position
+        ) AS nth,
+        min(position) OVER (PARTITION BY playbook_id, reflection_id, name, verdict) AS first,
+        min(verdict) OVER (PARTITION BY playbook_id, reflection_id, name) AS least,
+        max(verdict) OVER (PARTITION BY playbook_id, reflection_id, name) AS most
+    FROM standing
+),
+both_ways AS MATERIALIZED (
+    SELECT * FROM within WHERE least < most
+),
+again AS MATERIALIZED (
+    SELECT
+        standing.playbook_id AS playbook_id,
+        standing.name AS name,
+        standing.verdict AS verdict,
+        standing.session_id AS session_id,
+        standing.reflection_id AS reflection_id,
+        min(standing.position) AS position
+    FROM standing
+    JOIN several ON several.playbook_id = standing.playbook_id AND several.session_id = standing.session_id
+    GROUP BY standing.playbook_id, standing.name, standing.verdict, standing.session_id, standing.reflection_id
+),
+listed AS MATERIALIZED (
+    SELECT
+        completion.playbook_id AS playbook_id,
+        completion.session_id AS session_id,
+        completion.reflection_id AS reflection_id,
+        tag.name AS name,
+        tag.tag AS verdict,
+        row_number() OVER (
+            PARTITION BY completion.playbook_id, completion.reflection_id ORDER BY tag.position
+        ) AS nth,
+        count(tag.position) OVER (PARTITION BY completion.playbook_id, completion.reflection_id) AS number
+    FROM several
+    JOIN event ON event.playbook_id = several.playbook_id AND event.session_id = several.session_id
+    JOIN tag ON tag.playbook_id = event.playbook_id AND tag.position = event.position
+    JOIN completion ON completion.playbook_id = tag.playbook_id AND completion.reflection_id = tag.reflection_id
+        AND completion.session_id = several.session_id
+),
+packed AS MATERIALIZED (
+    SELECT
+        recorded.playbook_id AS playbook_id,
+        recorded.position AS position,
+        decode(coalesce(
+            replace(recorded.data, '\u0000', '\ufffd')::json #>> '{window,keys}',
+            (
+                SELECT replace(redaction.data, '\u0000', '\ufffd')::json #>> '{kept,window,keys}'
+                FROM event AS redaction
+                WHERE redaction.playbook_id = recorded.playbook_id AND redaction.target_id = recorded.event_id
+                    AND redaction.type = 'event.redacted'
+            ),
+            ''
+        ), 'base64') AS keys
+    FROM event AS recorded
+    WHERE recorded.type = 'session.recorded' AND recorded.type <> 'bullet.tagged'
+),
+overlapping AS MATERIALIZED (
+    SELECT packed.playbook_id AS playbook_id FROM packed
+    GROUP BY packed.playbook_id
+    HAVING sum(length(packed.keys) / 8)
+        > (SELECT count(record.key) FROM record WHERE record.playbook_id = packed.playbook_id)
+),
+taken AS MATERIALIZED (
+    SELECT DISTINCT
+        packed.playbook_id AS playbook_id,
+        packed.position AS position,
+        substring(packed.keys FROM place.n * 8 + 1 FOR 8) AS key
+    FROM overlapping
+    JOIN packed ON packed.playbook_id = overlapping.playbook_id
+    CROSS JOIN generate_series(0, length(packed.keys) / 8 - 1) AS place(n)
+),
+holder AS MATERIALIZED (
+    SELECT playbook_id, key, min(position) AS position FROM taken
+    GROUP BY playbook_id, key HAVING count(position) > 1
+),
+pair AS MATERIALIZED (
+    SELECT DISTINCT holder.playbook_id AS playbook_id, holder.position AS one, taken.position AS other
+    FROM holder
+    JOIN taken ON taken.playbook_id = holder.playbook_id AND taken.key = holder.key
+        AND taken.position > holder.position
+),
+sharing AS MATERIALIZED (
+    SELECT
+        pair.playbook_id AS playbook_id,
+        CASE
+            WHEN coalesce(earlier.session_id, '') = coalesce(later.session_id, '') THEN 'D6' ELSE 'D5'
+        END AS class,
+        one.reflection_id AS one,
+        other.reflection_id AS other
+    FROM pair
+    JOIN event AS earlier ON earlier.playbook_id = pair.playbook_id AND earlier.position = pair.one
+    JOIN event AS later ON later.playbook_id = pair.playbook_id AND later.position = pair.other
+    JOIN completion AS one ON one.playbook_id = pair.playbook_id AND one.target_id = earlier.event_id
+    JOIN completion AS other ON other.playbook_id = pair.playbook_id AND other.target_id = later.event_id
+),
+twin AS MATERIALIZED (
+    SELECT playbook_id, class, one, other FROM sharing
+    UNION
+    SELECT playbook_id, class, other, one FROM sharing
+    UNION
+    SELECT one.playbook_id, 'D3', one.reflection_id, other.reflection_id
+    FROM listed AS one
+    JOIN listed AS other ON other.playbook_id = one.playbook_id AND other.session_id = one.session_id
+        AND other.nth = one.nth AND other.name = one.name AND other.verdict = one.verdict
+        AND other.number = one.number AND other.reflection_id <> one.reflection_id
+    GROUP BY one.playbook_id, one.reflection_id, other.reflection_id, one.number
+    HAVING count(one.nth) = one.number
+),
+group_of AS MATERIALIZED (
+    SELECT
+        standing.playbook_id AS playbook_id,
+        standing.reflection_id AS reflection_id,
+        standing.name AS name,
+        standing.verdict AS verdict,
+        min(standing.position) AS first
+    FROM standing
+    JOIN (SELECT DISTINCT playbook_id, one FROM twin) AS known
+        ON known.playbook_id = standing.playbook_id AND known.one = standing.reflection_id
+    GROUP BY standing.playbook_id, standing.reflection_id, standing.name, standing.verdict
+),
+found AS (
+    SELECT
+        playbook_id, 'D1' AS class, name, CASE WHEN verdict > 0 THEN 'helpful' ELSE 'harmful' END AS tag,
+        position, first AS of_position, session_id, reflection_id
+    FROM within
+    WHERE nth > 1
+    UNION ALL
+    SELECT
+        up.playbook_id, 'D2', up.name, 'both',
+        CASE WHEN up.position > down.position THEN up.position ELSE down.position END,
+        CASE WHEN up.position > down.position THEN down.position ELSE up.position END,
+        CASE WHEN up.position > down.position THEN up.session_id ELSE down.session_id END,
+        up.reflection_id
+    FROM both_ways AS up
+    JOIN both_ways AS down ON down.playbook_id = up.playbook_id AND down.reflection_id = up.reflection_id
+        AND down.name = up.name AND down.nth = up.nth
+    WHERE up.verdict = 1 AND down.verdict = -1
+    UNION ALL
+    SELECT
+        twin.playbook_id, twin.class, standing.name,
+        CASE WHEN standing.verdict > 0 THEN 'helpful' ELSE 'harmful' END,
+        standing.position, min(before.first), standing.session_id, standing.reflection_id
+    FROM twin
+    JOIN group_of AS before ON before.playbook_id = twin.playbook_id AND before.reflection_id = twin.one
+    JOIN group_of AS after ON after.playbook_id = twin.playbook_id AND after.reflection_id = twin.other
+        AND after.name = before.name AND after.verdict = before.verdict AND after.first > before.first
+    JOIN standing ON standing.playbook_id = after.playbook_id AND standing.reflection_id = after.reflection_id
+        AND standing.name = after.name AND standing.verdict = after.verdict
+    GROUP BY
+        twin.playbook_id, twin.class, standing.name, standing.verdict, standing.position, standing.session_id,
+        standing.reflection_id
+    UNION ALL
+    SELECT
+        playbook_id, 'D4', name, CASE WHEN verdict > 0 THEN 'helpful' ELSE 'harmful' END, position, first, session_id,
+        reflection_id
+    FROM (
+        SELECT
+            playbook_id, name, verdict, session_id, reflection_id, position,
+            min(position) OVER (PARTITION BY playbook_id, name, verdict, session_id) AS first
+        FROM again
+    ) AS each_reflection
+    WHERE position > first
+)
+SELECT
+    playbook.name AS playbook,
+    found.class AS class,
+    CASE found.class
+        WHEN 'D1' THEN 'the same tag twice in one reflection'
+        WHEN 'D2' THEN 'helpful and harmful together in one reflection'
+        WHEN 'D3' THEN 'the same list of tags applied twice'
+        WHEN 'D4' THEN 'one session reflected on more than once'
+        WHEN 'D5' THEN 'records of one transcript under two session ids'
+        WHEN 'D6' THEN 'overlapping windows of one session'
+    END AS what,
+    found.name AS name,
+    found.tag AS tag,
+    found.position AS position,
+    found.of_position AS of_position,
+    found.session_id AS session_id,
+    found.reflection_id AS reflection_id
+FROM found
+JOIN playbook ON playbook.id = found.playbook_id

@@ -1,0 +1,103 @@
+"""The views that people ask with SQL: made by every migration, compared by `verify`.
+
+Invariant: the views of a ledger are this code's, word for word, and hold nothing themselves: what they say is what the
+tables and events say at that moment. Making them reads no event, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import sqlalchemy as sa
+
+from reflector.ledger.engines import shown
+from reflector.ledger.errors import LedgerCorrupt
+from reflector.resources import resource_dir
+
+#: In order of creation: the later ones read `repeated`, which nobody needs to ask.
+VIEWS = ("repeated", "bullets", "tags", "reflections", "sessions", "doubles")
+
+
+def view_sql(dialect: str, name: str) -> str:
+    """The statement that makes a view on an engine."""
+    text = (resource_dir("migrations") / "views" / dialect / f"{name}.sql").read_text(encoding="utf-8")
+    return text[text.index("CREATE VIEW") :].rstrip()
+
+
+def drop_views(connection: sa.Connection) -> None:
+    """Take the views down, for a view stands in the way of every change to what it reads."""
+    for name in reversed(VIEWS):
+        connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
+
+
+def create_views(connection: sa.Connection) -> None:
+    """Drop and create every view, so that the ones that stand are this code's."""
+    drop_views(connection)
+    # On the driver's cursor: percent signs that are no placeholders.
+    cursor = connection.connection.cursor()
+    for name in VIEWS:
+        cursor.execute(view_sql(connection.dialect.name, name))
+    cursor.close()
+
+
+def refuse_taken_names(connection: sa.Connection) -> None:
+    """Raise LedgerCorrupt where another program has a table or a view under a view's name: on PostgreSQL it may live
+    beside the ledger."""
+    inspector = sa.inspect(connection)
+    tables = set(inspector.get_table_names())
+    taken = tables & set(VIEWS)
+    if "event" not in tables:  # the views of a ledger are its own
+        taken |= set(inspector.get_view_names()) & set(VIEWS)
+    if taken:
+        raise LedgerCorrupt(
+            f"{shown(connection.engine.url)} holds {', '.join(sorted(taken))}, and the ledger needs that name "
+            "for a view; nothing was changed. Rename it, or name another database with REFLECTOR_LEDGER_URL"
+        )
+
+
+def wrong_views(connection: sa.Connection) -> Iterator[tuple[str, str]]:
+    """(name, what is wrong with it) of each view that is missing or another than this code's.
+
+    PostgreSQL keeps no text of a view: this code's is made as a temporary one, in a savepoint that is rolled back, and
+    the server's own description of the two is compared. Where it refuses that (a standby, a role that may only read),
+    a view that is there passes.
+    """
+    compare = _changed_on_server if connection.dialect.name == "postgresql" else _changed_in_file
+    for name in VIEWS:
+        what = compare(connection, name)
+        if what is not None:
+            yield name, what
+
+
+def _changed_in_file(connection: sa.Connection, name: str) -> str | None:
+    query = "SELECT sql FROM sqlite_master WHERE type = 'view' AND name = ?"
+    row = connection.exec_driver_sql(query, (name,)).first()
+    if row is None:
+        return "is missing"
+    return None if str(row[0]).split() == view_sql("sqlite", name).split() else "was changed"
+
+
+def _changed_on_server(connection: sa.Connection, name: str) -> str | None:
+    standing = _described(connection, "current_schema()", name)
+    if standing is None:
+        return "is missing"
+    copy = f"reflector_{name}"
+    savepoint = connection.begin_nested()
+    try:
+        wanted = view_sql("postgresql", name).replace(f"CREATE VIEW {name}", f"CREATE TEMPORARY VIEW {copy}", 1)
+        connection.exec_driver_sql(wanted.replace("%", "%%"))
+        anew = connection.exec_driver_sql(f"SELECT pg_get_viewdef('pg_temp.{copy}'::regclass)").scalar()
+    except sa.exc.DBAPIError:
+        return None
+    finally:
+        savepoint.rollback()
+    return None if standing == anew else "was changed"
+
+
+def _described(connection: sa.Connection, schema: str, name: str) -> str | None:
+    query = (
+        "SELECT pg_get_viewdef(oid) FROM pg_class"  # noqa: S608  names are the code's own
+        f" WHERE relkind = 'v' AND relname = '{name}' AND relnamespace = {schema}::regnamespace"
+    )
+    found: str | None = connection.exec_driver_sql(query).scalar()
+    return found
