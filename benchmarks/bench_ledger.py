@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -20,6 +21,9 @@ from benchmarks import made
 from benchmarks.harness import Row, Side, paired_ratio, timed
 from reflector.audit.blame import blame
 from reflector.audit.changes import crossings, difference
+from reflector.audit.citations import citations
+from reflector.audit.doubles import double_counts
+from reflector.audit.stats import stats
 from reflector.curation.playbook_file import render
 from reflector.ledger import tables
 from reflector.ledger.past import Past
@@ -52,6 +56,7 @@ def rows(quick: bool, big: bool = False) -> list[Row]:
             *_recount(files),
             *_folds(files),
             *_questions(files),
+            *_whole_ledger(files),
         ]
         print(f"made {sizes[-1]:,} events in {took:.0f} s,", end=" ", file=sys.stderr)
     return found
@@ -222,11 +227,16 @@ def _recount(files: dict[int, Path]) -> list[Row]:
         goal = 1.5 if size >= 10**5 else None
         note = f"floor: `cat` of the file, {path.stat().st_size // 2**20} MiB, warm"
         found.append(Row(f"rebuild of every counter, {size:,} events", *ratio, goal, note))
-    smaller, larger = sorted(times)[-2:]
-    scaled = times[smaller] * larger / smaller
-    note = f"floor: {larger // smaller} times the time at {smaller:,}"
-    found.append(Row(f"its growth to {larger:,} events", scaled, times[larger], times[larger] / scaled, 1.0, note))
+    found.append(_growth("rebuild of every counter", times, 1.0))
     return found
+
+
+def _growth(part: str, times: dict[int, float], goal: float | None) -> Row:
+    """How the time goes with the number of events: 1 where it is in proportion, less where it grows less."""
+    smaller, larger = sorted(times)[-2:]
+    slope = math.log(times[larger] / times[smaller]) / math.log(larger / smaller)
+    note = f"log-log slope; floor: the time at {smaller:,} events"
+    return Row(f"{part}, growth to {larger:,} events", times[smaller], times[larger], slope, goal, note)
 
 
 def _folds(files: dict[int, Path]) -> list[Row]:
@@ -303,6 +313,22 @@ def _questions(files: dict[int, Path]) -> list[Row]:
         note = f"a session appended, playbook.json rendered; floor: at {smaller:,} events"
         found.append(Row(f"refresh at {larger:,} events", *refreshed, 1.3, note))
     return found
+
+
+def _whole_ledger(files: dict[int, Path]) -> list[Row]:
+    """Questions that look at every session, at the two largest sizes: how they grow."""
+    asked: dict[str, Callable[[Ledger], object]] = {
+        "citations": citations,
+        "double-counts": double_counts,
+        "stats": stats,
+    }
+    times: dict[str, dict[int, float]] = {part: {} for part in asked}
+    for size in sorted(files)[-2:]:
+        with Ledger.open_file(files[size]) as ledger:
+            for part, ask in asked.items():
+                side = _asked(ledger, ask)
+                times[part][size] = statistics.median(side() for _ in range(3 if size < 10**7 else 1))
+    return [_growth(part, found, None) for part, found in times.items()]
 
 
 def _look_up(ledger: Ledger) -> None:

@@ -73,7 +73,8 @@ def stats(ledger: Ledger, past: Past | None = None) -> Stats:
         for group in (whole, *chosen):
             group.answers += is_answer
             group.reflections += not is_answer
-            group.spent += spent
+            if spent is not None:
+                group.spent += spent
     nobody = tuple(Group("") for _ in KINDS)
     for reflection_id, tag, number in _tags(ledger, upto):
         for group in (whole, *of_reflection.get(reflection_id or "", nobody)):
@@ -90,8 +91,8 @@ def stats(ledger: Ledger, past: Past | None = None) -> Stats:
     return Stats(upto, len(sessions), len(windows), states, whole, ordered)
 
 
-def _judged(ledger: Ledger, upto: int) -> Iterator[tuple[str, tuple[str, str, str], Spent, bool]]:
-    """(reflection's id, its keys by kind, what it took, whether it is an answer) of answers and completions.
+def _judged(ledger: Ledger, upto: int) -> Iterator[tuple[str, tuple[str, str, str], Spent | None, bool]]:
+    """(reflection's id, its keys by kind, what it took if known, whether it is an answer) of answers and completions.
 
     Without the answers themselves, which are most of the bytes.
     """
@@ -105,7 +106,7 @@ def _judged(ledger: Ledger, upto: int) -> Iterator[tuple[str, tuple[str, str, st
         rows = sql.run(query, upto).fetchall()
     for reflection, type_, recorded_at, actor, meta, of_model, of_template in sorted(rows, key=lambda row: row[2]):
         is_answer = type_ == ev.REFLECTION_ANSWERED
-        spent = spent_on(json.loads(meta), of_model or "", asked=False) if is_answer and meta != "{}" else Spent()
+        spent = spent_on(json.loads(meta), of_model or "", asked=False) if is_answer and meta != "{}" else None
         keys = (of_model or actor, (of_template or "none")[:12], recorded_at[:10])
         yield reflection or "", keys, spent, is_answer
 
