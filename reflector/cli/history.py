@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,13 +16,13 @@ from reflector.cli.output import counted, note, os_error_words, table
 from reflector.config import BACKENDS
 
 if TYPE_CHECKING:
+    from reflector.hooks.backfill import Plan
     from reflector.project import Project
+    from reflector.reflection.crew import Crew
     from reflector.transcripts.discovery import Found
 
-#: Files taken in before the project's lock is given to whoever waits for it.
-_CHUNK = 25
-
-Plan = list[tuple["Project", list["Found"]]]
+#: Below this many bytes processes take longer to start than they save.
+_MUCH = 24 * 2**20
 
 
 @click.command("import-history")
@@ -34,6 +35,12 @@ Plan = list[tuple["Project", list["Found"]]]
 @click.option("--all", "everything", is_flag=True, help="Of all projects that still exist, not of this one alone.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where the transcripts lie; default: the client's.")
 @click.option("--backend", type=click.Choice(BACKENDS), help="Who judges; default: the configured one.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes that read ahead; default: one a processor where there is much to read.",
+)
 @click.option("--dry-run", is_flag=True, help="Only show what would be taken in.")
 @click.option("--yes", is_flag=True, help="Do not ask before a model is asked.")
 @click.pass_obj
@@ -43,6 +50,7 @@ def import_history(
     everything: bool,
     folder: Path | None,
     backend: str | None,
+    jobs: int | None,
     dry_run: bool,
     yes: bool,
 ) -> None:
@@ -53,27 +61,46 @@ def import_history(
     """
     from reflector.transcripts.discovery import find_transcripts, transcripts_folder
 
-    folder = folder or transcripts_folder()
-    if not folder.is_dir():
-        raise click.ClickException(f"{folder} is no folder; name the one that holds the transcripts with --folder")
+    where = folder or transcripts_folder()
+    if not where.is_dir():
+        if folder is not None:
+            raise click.ClickException(f"{folder} is no folder; name the one that holds the transcripts with --folder")
+        note(f"Nothing to import: there is no {where}, where Claude Code keeps its sessions. Elsewhere: --folder")
+        return
     begin = since.strftime("%Y-%m-%d") if since else ""
-    found = [one for one in find_transcripts(folder) if one.started_at >= begin]
+    found = [one for one in find_transcripts(where) if one.started_at >= begin]
     plan = _plan(place, found, backend, everything=everything)
     if not plan:
-        note(f"No sessions of this project lie in {folder}." if not everything else f"No sessions lie in {folder}.")
+        note(f"Nothing to import: no sessions {'' if everything else 'of this project '}lie in {where}.")
         return
     _show(plan)
     if dry_run:
         return
-    _confirm(plan, yes=yes)
-    failed = [line for project, files in plan for line in _take_all(project, files)]
+    with _crew(plan, jobs) as crew:
+        _confirm(plan, crew, yes=yes)
+        failed = list(_take_all(plan, crew))
     for line in failed:
         note(f"reflector: {line}")
     if failed:
         raise click.exceptions.Exit(1)
 
 
-def _plan(place: Place, found: Sequence[Found], backend: str | None, *, everything: bool) -> Plan:
+@contextmanager
+def _crew(plan: Plan, jobs: int | None) -> Iterator[Crew | None]:
+    """Who reads ahead; nobody where there is little to read."""
+    from reflector.reflection.crew import Crew, crew_size
+
+    size = crew_size(jobs)
+    if not size or (jobs is None and sum(one.bytes for _, files in plan for one in files) < _MUCH):
+        yield None
+        return
+    with Crew(size) as crew:
+        yield crew
+
+
+def _plan(
+    place: Place, found: Sequence[Found], backend: str | None, *, everything: bool
+) -> list[tuple[Project, Sequence[Found]]]:
     """The projects with their transcripts, oldest first."""
     from reflector.project import Project, find_project
 
@@ -107,45 +134,47 @@ def _days(files: Sequence[Found]) -> tuple[str, str]:
     return files[0].started_at[:10], files[-1].started_at[:10]
 
 
-def _confirm(plan: Plan, *, yes: bool) -> None:
-    """Ask before money is spent: how often, and at most how much."""
+def _confirm(plan: Plan, crew: Crew | None, *, yes: bool) -> None:
+    """Ask before money is spent: how often, and at most how much. What is taken in already costs nothing."""
+    from reflector.hooks.backfill import news
+
     asking = [(project, files) for project, files in plan if project.config.backend == "anthropic"]
     if not asking or yes:
         return
-    calls = sum(len(files) for _, files in asking)
-    tokens = sum(min(one.bytes // 3, project.config.request_tokens) for project, files in asking for one in files)
-    told = f"a model is asked about up to {counted(calls, 'session')}, at most about {tokens:,} tokens"
+    sizes = [
+        min(new_bytes // 3, project.config.request_tokens)
+        for project, files in asking
+        for _, new_bytes in news(project, files, crew)
+    ]
+    if not sizes:
+        return
+    told = f"a model is asked about up to {counted(len(sizes), 'session')}, at most about {sum(sizes):,} tokens"
     if not sys.stdin.isatty():
         raise click.UsageError(f"{told}; agree with --yes")
     click.confirm(f"{told[0].upper()}{told[1:]}. Go on?", abort=True)
 
 
-def _take_all(project: Project, files: Sequence[Found]) -> list[str]:
-    """Take a project's transcripts in; the errors of those that could not be."""
-    from reflector.hooks.drain import ask_model, open_road
-    from reflector.reflection.intake import Source
+def _take_all(plan: Plan, crew: Crew | None) -> Iterator[str]:
+    """Take everything in; the errors of the files that could not be."""
+    from reflector.hooks.backfill import Backfill
 
-    failed: list[str] = []
-    taken = 0
-    is_model = False
-    with click.progressbar(
-        length=len(files), label=project.root.name, show_pos=True, file=sys.stderr, hidden=not sys.stderr.isatty()
-    ) as bar:
-        for start in range(0, len(files), _CHUNK):
-            with open_road(project) as road:
-                assert road is not None  # it waited
-                is_model = road.runner.backend.is_model
-                for one in files[start : start + _CHUNK]:
-                    try:
-                        taken += road.take(Source(one.path, "ingest", limit=one.bytes)).event_id is not None
-                        road.finish()
-                    except OSError as error:
-                        failed.append(os_error_words(error, one.path))
-                    except ValueError as error:
-                        failed.append(f"{one.path}: {error}")
-                    bar.update(1)
-                road.write()
-    if is_model:
-        ask_model(project, retry="left")
-    note(f"{project.root.name}: {taken} of {counted(len(files), 'file')} had something new")
-    return failed
+    files = {project.root: len(files) for project, files in plan}
+    with ExitStack() as bars:
+
+        def begin(project: Project, length: int) -> Callable[[], None]:
+            bar = bars.enter_context(
+                click.progressbar(
+                    length=length,
+                    label=project.root.name,
+                    show_pos=True,
+                    file=sys.stderr,
+                    hidden=not sys.stderr.isatty(),
+                )
+            )
+            return lambda: bar.update(1)
+
+        for project, done in Backfill(plan, crew).run(begin):
+            bars.close()  # its line ends before the next is written
+            note(f"{project.root.name}: {done.taken} of {counted(files[project.root], 'file')} had something new")
+            for path, error in done.failed:
+                yield os_error_words(error, path) if isinstance(error, OSError) else f"{path}: {error}"

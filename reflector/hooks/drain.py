@@ -32,6 +32,7 @@ from reflector.user_folder import user_root
 
 if TYPE_CHECKING:
     from reflector.hooks.users import Users
+    from reflector.transcripts.scan import Scan
 
 #: Events in the middle of a turn, should somebody register the hook for them: a window ends with none of these.
 _MID_TURN = frozenset(
@@ -88,8 +89,8 @@ class Road:
         self.reflected: list[Reflected] = []
         self.runner = runner_of(project, ledger)
 
-    def take(self, source: Source, *, window: WindowMode = "new") -> Taken:
-        """Record a window; its reflection follows with `finish`.
+    def take(self, source: Source, *, window: WindowMode = "new", found: Scan | None = None) -> Taken:
+        """Record a window; its reflection follows with `finish`. `found` is what a scan found, where there was one.
 
         An open window of the same session is finished first: what it leaves undecided is carried into this one.
         Raises UsersPlaybookError, a ValueError, when it is recorded here and not in the user's ledger.
@@ -98,8 +99,8 @@ class Road:
         if any(open_.session_id == session_id for open_ in self.ledger.open_windows()):
             self.finish()
         if self.users is None:
-            return take_in(self.ledger, source, window=window)
-        found = reader_for(source.path).scan(source.path, source.limit)
+            return take_in(self.ledger, source, window=window, found=found)
+        found = found or reader_for(source.path).scan(source.path, source.limit)
         taken = take_in(self.ledger, source, window=window, found=found)
         self.users.take(source, found, window=window, beside={row.name for row in self.ledger.rows()})
         return taken

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reflector.transcripts.message import Tally
-from reflector.transcripts.records import parse_line, read_lines
+from reflector.transcripts.records import parse_line, read_lines, record_key
 
 #: How far into a file its folder and its first time are looked for. A first prompt with images has megabytes.
 _HEAD_BYTES = 8 * 1024 * 1024
 _HEAD_LINES = 200
 #: Files beside the transcripts that are none.
 _OTHERS = frozenset({"journal.jsonl", "history.jsonl"})
+_SPOKEN = ("user", "assistant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +29,14 @@ class Found:
     cwd         the folder the agent worked in, "" where no record says
     started_at  the first time in the file, ISO 8601 as written, "" where there is none
     bytes       size of the file
+    key         of the first record with words, None where the head has none that is known by itself
     """
 
     path: Path
     cwd: str
     started_at: str
     bytes: int
+    key: int | None = None
 
 
 def transcripts_folder(environ: Mapping[str, str] | None = None) -> Path:
@@ -56,16 +59,18 @@ def find_transcripts(folder: Path) -> Iterator[Found]:
 
 def look_at(path: Path) -> Found:
     """What the head of one file tells. Raises OSError."""
-    cwd = started_at = ""
+    cwd = started_at = uuid = ""
     tally = Tally()
     with path.open("rb", buffering=256 * 1024) as file:
         for _, line in read_lines(file, _HEAD_BYTES, tally):
             for record, _ in parse_line(line, tally):
                 cwd = cwd or _text(record.get("cwd"))
                 started_at = started_at or _text(record.get("timestamp"))
-            if (cwd and started_at) or tally.lines >= _HEAD_LINES:
+                if record.get("type") in _SPOKEN:
+                    uuid = uuid or _text(record.get("uuid"))
+            if (cwd and started_at and uuid) or tally.lines >= _HEAD_LINES:
                 break
-    return Found(path, cwd, started_at, path.stat().st_size)
+    return Found(path, cwd, started_at, path.stat().st_size, record_key(uuid) if uuid else None)
 
 
 def _text(value: object) -> str:

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from tests.road.agent import Agent
+from reflector.hooks.backfill import Backfill
+from reflector.project import Project
+from reflector.reflection.crew import Crew
+from reflector.transcripts.discovery import find_transcripts
+from tests.road.agent import BULLETS, PATIENCE, Agent
 from tests.road.sessions import Session
 
 
@@ -82,7 +94,170 @@ def test_nobody_is_asked_for_money_without_a_yes(agent: Agent) -> None:
     assert not agent.ledger.exists()
 
 
-def test_where_nothing_lies_it_says_so(agent: Agent, tmp_path: Path) -> None:
+def test_a_folder_that_is_named_and_not_there_is_an_error(agent: Agent, tmp_path: Path) -> None:
     assert "is no folder" in agent.call("import-history", "--folder", str(tmp_path / "none"), code=1).err
+
+
+def test_nothing_to_import_is_no_error_and_says_where_it_looked(agent: Agent, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    assert "No sessions of this project" in agent.call("import-history", "--folder", str(tmp_path / "empty")).err
+    told = agent.call("import-history", "--folder", str(tmp_path / "empty")).err
+    assert told == f"Nothing to import: no sessions of this project lie in {tmp_path / 'empty'}.\n"
+    shutil.rmtree(agent.home / ".claude")
+    told = agent.call("import-history").err
+    assert told.startswith(f"Nothing to import: there is no {agent.home / '.claude' / 'projects'}, ")
+    assert not agent.ledger.exists()
+
+
+def test_only_what_is_new_is_asked_money_for(agent: Agent) -> None:
+    agent.call("import-history", "--since", "2026-01-02")
+    told = agent.call("import-history", "--backend", "anthropic", code=2).err
+    assert "up to 1 session," in told
+    agent.call("import-history")
+    told = agent.call("import-history", "--backend", "anthropic", "--jobs", "2").err
+    assert "0 of 3 files had something new" in told
+
+
+def ledger(agent: Agent) -> list[dict[str, Any]]:
+    """Every event, without what tells when it was recorded: times, and the hashes that cover them."""
+    events = agent.events()
+    for event in events:
+        if event["occurred_at"] == event["recorded_at"]:
+            del event["occurred_at"]
+        del event["recorded_at"], event["chain"]
+    return events
+
+
+def begin_again(agent: Agent) -> None:
+    """The project as it was before anything was taken in."""
+    shutil.rmtree(agent.claude)
+    agent.claude.mkdir()
+    agent.write_playbook(BULLETS)
+
+
+def make_history(agent: Agent) -> None:
+    """Sessions that cite and such that do not, a fork, a subagent, a growing one, one without a word, one broken."""
+    names = ("pat-001", "pat-002", "mis-001", "mis-999")
+    for number in range(28):
+        session = Session(f"s-{number}")
+        for at in range(number % 3):
+            session.cites(names[(number + at) % 4], ("helpful", "harmful", None)[(number + at) % 3])
+        session.user("Go on.").runs("make test", "1 failed, 3 passed")
+        put(agent, session, f"{number}", f"2026-01-{number + 1:02d}")
+    origin = Session("origin").cites("pat-001", None)
+    put(agent, origin, "origin", "2026-02-01")
+    put(agent, origin.fork("fork").user("Perfect, that works. Thanks!"), "fork", "2026-02-02")
+    put(agent, Session("origin", agent_id="a1").cites("pat-002"), "agent-a1", "2026-02-03")
+    put(agent, Session("origin").cites("pat-001", None).user("No, that is wrong, revert it."), "grown", "2026-02-04")
+    (folder(agent) / "bad.jsonl").write_text(json.dumps({"cwd": str(agent.project), "kind": "nobody's"}) + "\n")
+
+
+def folder(agent: Agent) -> Path:
+    return agent.home / ".claude" / "projects" / "x"
+
+
+def put(agent: Agent, session: Session, name: str, day: str) -> None:
+    for record in session.records:
+        record |= {"cwd": str(agent.project), "timestamp": day + record["timestamp"][10:]}
+    session.write(folder(agent) / f"{name}.jsonl")
+
+
+def test_many_processes_write_the_same_ledger_as_one(agent: Agent) -> None:
+    make_history(agent)
+    one = agent.call("import-history", "--jobs", "1", code=1)
+    alone = ledger(agent), agent.counters()
+    assert sum(event["type"] == "bullet.tagged" for event in alone[0]) > 20
+    begin_again(agent)
+    assert agent.call("import-history", "--jobs", "3", code=1) == one
+    assert (ledger(agent), agent.counters()) == alone
+
+
+def test_an_import_that_is_killed_goes_on_where_it_was(agent: Agent) -> None:
+    make_history(agent)
+    agent.call("import-history", "--jobs", "1", code=1)
+    alone = ledger(agent), agent.counters()
+    begin_again(agent)
+    for size in (3, 30, 60):
+        kill_when_written(agent, size)
+    agent.call("import-history", "--jobs", "2", code=1)
+    assert (ledger(agent), agent.counters()) == alone
+
+
+def kill_when_written(agent: Agent, size: int) -> None:
+    """Import, and kill the process that writes as soon as there are more than so many events."""
+    process = agent.start("import-history", "--jobs", "2")
+    agent.wait_until(lambda: process.poll() is not None or written(agent) > size)
+    process.kill()
+    process.communicate()
+
+
+def written(agent: Agent) -> int:
+    """How many events there are by now."""
+    if not agent.ledger.exists():
+        return 0
+    with closing(sqlite3.connect(f"file:{agent.ledger}?mode=ro", uri=True)) as connection:
+        try:
+            return int(connection.execute("SELECT count(*) FROM event").fetchone()[0])
+        except sqlite3.Error:  # it is being made
+            return 0
+
+
+def test_an_interrupt_ends_all_processes_at_once_and_keeps_what_is_in(agent: Agent) -> None:
+    make_history(agent)
+    process = agent.start("import-history", "--jobs", "2", start_new_session=True)
+    agent.wait_until(lambda: written(agent) > 3)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: all of them
+    err = process.communicate(timeout=PATIENCE)[1]
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert err.endswith("what was taken in stays, run the same command again\n")
+    agent.wait_until(lambda: not group(process.pid))
+    agent.call("import-history", code=1)
+    assert agent.call("verify").out == ""
+
+
+def group(leader: int) -> bool:
+    """Whether anybody of a process group is left."""
+    try:
+        os.killpg(leader, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def take_all(agent: Agent, crew: Crew | None, begin: Callable[[], None] = lambda: None) -> int:
+    """Take the history in as the command does; how many answers were there before their turn."""
+    files = sorted(find_transcripts(folder(agent)), key=lambda one: (one.started_at, str(one.path)))
+
+    def begun(_project: Project, _files: int) -> Callable[[], None]:
+        begin()
+        return lambda: None
+
+    with patch.dict(os.environ, agent.env(), clear=True):
+        ((_, done),) = Backfill([(Project.at(agent.project), files)], crew).run(begun)
+    return done.ahead
+
+
+def test_most_sessions_are_judged_before_their_turn(agent: Agent) -> None:
+    make_history(agent)
+    with Crew(2) as crew:
+        ahead = take_all(agent, crew)
+    judged = agent.events("reflection.completed")
+    assert len(judged) - 3 <= ahead < len(judged)  # a fork and a session that grew are not the whole of their file
+    begin_again(agent)
+    assert take_all(agent, None) == 0
+
+
+def test_a_playbook_that_changes_after_files_were_read_ahead_is_heeded(agent: Agent) -> None:
+    make_history(agent)
+
+    def change() -> None:
+        agent.playbook.write_text(agent.playbook.read_text().replace("Keep functions small.", "Say no to refactoring."))
+
+    take_all(agent, None, change)
+    alone = ledger(agent)
+    begin_again(agent)
+    with Crew(2) as crew:
+        assert take_all(agent, crew, change) > 0
+    kinds = {"session.recorded", "reflection.answered", "bullet.tagged"}
+    first, second = ([e["data"] for e in events if e["type"] in kinds] for events in (ledger(agent), alone))
+    assert first == second
