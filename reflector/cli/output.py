@@ -54,6 +54,14 @@ def print_json_lines(values: Iterable[Any]) -> None:
         click.echo(_UNSAFE.sub(lambda match: _escaped(match[0]), text).encode("utf-8", "replace"))
 
 
+def print_lines(lines: Iterable[str]) -> None:
+    """Lines that are JSON already, however many."""
+    out = sys.stdout.buffer
+    for line in lines:
+        out.write(_UNSAFE.sub(lambda match: _escaped(match[0]), line).encode("utf-8", "replace") + b"\n")
+    out.flush()
+
+
 def print_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Comma-separated values with a header (RFC 4180)."""
     buffer = io.StringIO()

@@ -1,4 +1,4 @@
-"""Commands on the playbook itself: list, show, add, import, export."""
+"""Commands on the playbook itself: list, show, add, export."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.output import note, print_csv, print_json, print_json_lines, safe, short_id, short_time, table
+from reflector.cli.output import note, print_csv, print_json, print_lines, safe, short_id, short_time, table
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import best_first
 from reflector.playbook.document import dump
@@ -118,31 +118,6 @@ def add(place: Place, section: str, text: str) -> None:
     click.echo(safe(bullet.line))
 
 
-@click.command("import")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.pass_obj
-def import_(place: Place, file: Path) -> None:
-    """Adopt a playbook.json with its counters as the baseline.
-
-    Understands every legacy form. A file with entries that cannot be taken in is refused as a whole, with each
-    entry named, and left alone. Safe to repeat.
-    """
-    from reflector.bounded_file import read_bounded
-    from reflector.curation.playbook_file import PlaybookRefused, import_bullets
-    from reflector.playbook.document import MAX_BYTES, load
-
-    with place.road() as road:
-        raw = read_bounded(file, MAX_BYTES)
-        loaded = load(raw, taken=[row.name for row in road.ledger.rows()], first=road.project.first_number)
-        if loaded.problems:
-            raise PlaybookRefused(file, loaded.problems)
-        count = import_bullets(road.ledger, road.project, loaded, raw, file)
-        road.write()
-    for text in loaded.notes:
-        note(text)
-    click.echo(f"{count} bullets imported" if count else "nothing new in this file")
-
-
 @click.command()
 @click.option(
     "--format",
@@ -163,8 +138,9 @@ def import_(place: Place, file: Path) -> None:
 def export(place: Place, form: str, moment: str | None, sidecar: Path | None) -> None:
     """Print the playbook as json, md or csv, or the events as ndjson.
 
-    json is playbook.json byte for byte; ndjson is the whole ledger, one event a line. As of a moment, json is the
-    playbook.json of then, and ndjson ends there. What is exported never holds the head; --head writes it beside.
+    json is playbook.json byte for byte; ndjson is the whole ledger, a header and one CloudEvent a line, which `import`
+    takes in elsewhere. As of a moment, json is the playbook.json of then, and ndjson ends there. --head writes the head
+    beside what is exported.
     """
     with place.reading() as ledger:
         past = moments.past(ledger, moment)
@@ -207,9 +183,9 @@ def _export_csv(ledger: Ledger, past: Past | None) -> None:
 
 
 def _export_ndjson(ledger: Ledger, past: Past | None) -> None:
-    from reflector.audit.history import whole_event
+    from reflector.ledger.transfer import exported
 
-    print_json_lines(whole_event(event) for event in ledger.events(upto=past.position if past else None))
+    print_lines(exported(ledger, past.position if past else None))
 
 
 _EXPORTS = {"json": _export_json, "md": _export_markdown, "csv": _export_csv, "ndjson": _export_ndjson}

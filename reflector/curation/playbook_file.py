@@ -95,6 +95,19 @@ def set_aside(project: Project) -> tuple[Path, str] | None:
     return None if raw is None else (_keep(project, raw), _digest(raw))
 
 
+def settle(ledger: Ledger, project: Project) -> Path | None:
+    """Hold playbook.json against a history that was put in place as a whole. Raises LedgerError, OSError.
+
+    A file of that history is one of ours, and what a person changed in it is taken in as ever. Any other is no edit of
+    it: it is kept aside, to be written anew by the next `sync`; where it is kept, None where nothing had to be.
+    """
+    raw = _read(project.playbook_json)
+    if raw is None or raw == render(ledger) or _exported_at(ledger, load(raw)) is not None:
+        return None
+    ledger.set_checkpoint(WRITTEN, ledger.head().position, _digest(raw))
+    return _keep(project, raw)
+
+
 def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes, path: Path | None = None) -> int:
     """Adopt a playbook file's bullets with their counters as the baseline; returns how many were new.
 

@@ -42,6 +42,17 @@ class Prepared(NamedTuple):
 
 def prepare(event: NewEvent) -> Prepared:
     """Check an event and write its canonical form. Raises LedgerError, or NotCanonical for its data or meta."""
+    check_fields(event)
+    facts = plain(event.data)
+    if event.type in _CHECKED:
+        check_facts(event, facts)
+    data, data_hash = sealed(facts)
+    meta, meta_hash = sealed(plain(event.meta)) if event.meta else _NO_META
+    return Prepared(event, facts, data, data_hash, meta, meta_hash)
+
+
+def check_fields(event: NewEvent) -> None:
+    """Check everything about an event but its data and meta. Raises LedgerError."""
     if event.type not in ev.TYPES:
         raise LedgerError(f"{event.type!r} is not an event type; the types are {', '.join(sorted(ev.TYPES))}")
     present = [
@@ -61,12 +72,6 @@ def prepare(event: NewEvent) -> Prepared:
     sound = len(fields) <= _MAX_FIELD and fields.isascii() and "\0" not in fields and "" not in present
     if not sound or fields.count("\n") != len(present) - 1:
         _refuse_fields(event)
-    facts = plain(event.data)
-    if event.type in _CHECKED:
-        _check(event, facts)
-    data, data_hash = sealed(facts)
-    meta, meta_hash = sealed(plain(event.meta)) if event.meta else _NO_META
-    return Prepared(event, facts, data, data_hash, meta, meta_hash)
 
 
 def _refuse_fields(event: NewEvent) -> None:
@@ -84,7 +89,8 @@ def _fault(value: str) -> str | None:
     return None
 
 
-def _check(event: NewEvent, facts: Mapping[str, Any]) -> None:
+def check_facts(event: NewEvent, facts: Mapping[str, Any]) -> None:
+    """Check that the tables can be written from an event's data, in its canonical form. Raises LedgerError."""
     if event.type in _TARGETED and event.target_id is None:
         raise LedgerError(f"{event.type}: target_id is missing; name the event that it is about")
     if event.type == ev.REFLECTION_COMPLETED:

@@ -1,0 +1,117 @@
+"""Commands that move what is known: import, copy."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.output import counted, note
+
+if TYPE_CHECKING:
+    from reflector.ledger.transfer import Progress
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--preserve", is_flag=True, help="FILE is a ledger, exported as ndjson: be that ledger, chain and all.")
+@click.pass_obj
+def import_(place: Place, file: Path, preserve: bool) -> None:
+    """Take in a playbook.json, or another machine's ledger.
+
+    A playbook.json is adopted with its counters as the baseline. Every legacy form is understood; a file with entries
+    that cannot be taken in is refused as a whole, with each entry named, and left alone. Safe to repeat.
+
+    With --preserve an empty ledger becomes the one that `reflector export --format ndjson` wrote: every line is proved
+    while it is read, and the first one that is wrong ends it with nothing taken in.
+    """
+    if preserve:
+        _preserve(place, file)
+    else:
+        _adopt(place, file)
+
+
+def _adopt(place: Place, file: Path) -> None:
+    from reflector.bounded_file import read_bounded
+    from reflector.curation.playbook_file import PlaybookRefused, import_bullets
+    from reflector.playbook.document import MAX_BYTES, load
+
+    with place.road() as road:
+        raw = read_bounded(file, MAX_BYTES)
+        loaded = load(raw, taken=[row.name for row in road.ledger.rows()], first=road.project.first_number)
+        if loaded.problems:
+            raise PlaybookRefused(file, loaded.problems)
+        count = import_bullets(road.ledger, road.project, loaded, raw, file)
+        road.write()
+    for text in loaded.notes:
+        note(text)
+    click.echo(f"{count} bullets imported" if count else "nothing new in this file")
+
+
+def _preserve(place: Place, file: Path) -> None:
+    from reflector.curation.playbook_file import settle
+    from reflector.hooks import locks
+    from reflector.ledger.anchors import head_line
+    from reflector.ledger.transfer import load
+
+    project = place.project()
+    state = project.make_state_dir()
+    with (
+        locks.held(state, "model.lock", wait=True),
+        locks.held(state, "drain.lock", wait=True),
+        project.open_ledger() as ledger,
+        _lines(file, "loading") as (lines, progress),
+    ):
+        end = load(ledger, lines, progress)
+        aside = settle(ledger, project)
+    with place.road(project) as road:
+        road.write()
+    click.echo(head_line(end.position, end.chain))
+    if aside is not None:
+        note(f"playbook.json was of another history and written anew; what stood there is kept as {aside}")
+
+
+@click.command()
+@click.option("--to", "url", metavar="URL", required=True, help="Where: sqlite:////path/to/ledger.db, postgresql://…")
+@click.pass_obj
+def copy(place: Place, url: str) -> None:
+    """Copy the ledger into an empty one, on either engine; the chain stays what it is.
+
+    Every event's hash is computed anew on the way, and the head that is printed is the same on both sides. A ledger
+    that has events is refused. The project goes on with the ledger it has until `ledger_url` names the other one.
+    """
+    from reflector.cli.ledger import needs_ledger
+    from reflector.ledger.anchors import head_line
+    from reflector.ledger.transfer import copy as run
+
+    needs_ledger(place.project())
+    with place.reading() as ledger, _bar("copying", ledger.head().position) as progress:
+        end = run(ledger, url, progress)
+    click.echo(head_line(end.position, end.chain))
+    note(f"{counted(end.position, 'event')} copied. To use that ledger, name it with `ledger_url`.")
+
+
+@contextmanager
+def _lines(file: Path, label: str) -> Iterator[tuple[Iterator[bytes], Progress]]:
+    """A file's lines, and a bar as long as its header says."""
+    from reflector.ledger.transfer import checked, lines_of
+
+    with file.open("rb") as opened:
+        header, _ = checked(lines_of(opened))
+        opened.seek(0)
+        with _bar(label, header.position) as progress:
+            yield lines_of(opened), progress
+
+
+@contextmanager
+def _bar(label: str, events: int) -> Iterator[Progress]:
+    """A bar on a terminal's stderr, so that a pipe gets the answer alone."""
+    with click.progressbar(
+        length=events, label=label, show_pos=True, file=sys.stderr, hidden=not sys.stderr.isatty()
+    ) as bar:
+        yield bar.update

@@ -1,0 +1,122 @@
+"""A ledger moved from the command line: to another folder, another engine, and back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Postgres
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+
+
+@pytest.fixture
+def told(agent: Agent, tmp_path: Path) -> Agent:
+    """A project with a session that counted, and an export of it beside."""
+    agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "1.jsonl"))
+    (tmp_path / "ledger.ndjson").write_text(agent.call("export", "--format", "ndjson").out)
+    return agent
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Agent:
+    """Another machine, without a playbook."""
+    other = Agent(tmp_path / "other" / "project", tmp_path / "other" / "home")
+    other.claude.mkdir(parents=True)
+    other.home.mkdir()
+    return other
+
+
+def test_a_ledger_is_the_same_one_on_another_machine(told: Agent, other: Agent, tmp_path: Path) -> None:
+    head = other.call("import", "--preserve", tmp_path / "ledger.ndjson").out
+    assert head == told.call("head").out == other.call("head").out
+    assert other.call("export", "--format", "ndjson").out == (tmp_path / "ledger.ndjson").read_text()
+    assert other.playbook.read_bytes() == told.playbook.read_bytes()
+    assert "helpful=1 " in other.hook("SessionStart", source="startup")
+    assert "nothing new" in other.call("ingest", tmp_path / "1.jsonl").out
+    assert other.call("verify", "--anchor", head.strip()).out == ""
+
+
+def test_an_older_file_of_that_history_is_no_edit_of_it(told: Agent, other: Agent, tmp_path: Path) -> None:
+    other.playbook.write_text(told.call("export", "--as-of", "1").out)
+    assert other.call("import", "--preserve", tmp_path / "ledger.ndjson").out == told.call("head").out
+    assert other.call("head").out == told.call("head").out
+    assert other.playbook.read_bytes() == told.playbook.read_bytes()
+
+
+def test_what_a_person_changed_in_a_file_of_that_history_is_taken_in(told: Agent, other: Agent, tmp_path: Path) -> None:
+    other.playbook.write_text(told.playbook.read_text().replace("Keep functions small.", "Keep them small."))
+    other.call("import", "--preserve", tmp_path / "ledger.ndjson")
+    assert [event["data"]["text"] for event in other.events("bullet.revised")] == ["Keep them small."]
+
+
+def test_a_file_of_another_history_is_kept_aside(told: Agent, other: Agent, tmp_path: Path) -> None:
+    other.write_playbook({"OTHERS": [{"name": "pat-001", "text": "Mine.", "helpful": 9, "harmful": 0}]})
+    mine = other.playbook.read_text()
+    ran = other.call("import", "--preserve", tmp_path / "ledger.ndjson")
+    assert other.call("head").out == ran.out == told.call("head").out
+    assert other.playbook.read_bytes() == told.playbook.read_bytes()
+    (kept,) = (other.state / "kept").iterdir()
+    assert kept.read_text() == mine
+    assert str(kept) in ran.err
+
+
+def test_a_wrong_file_is_refused_by_its_line_and_the_project_stays_empty(other: Agent, told: Agent) -> None:
+    lines = told.call("export", "--format", "ndjson").out.splitlines(keepends=True)
+    path = other.home / "wrong.ndjson"
+    path.write_text("".join([*lines[:2], lines[2].replace("pat-001", "pat-002"), *lines[3:]]))
+    ran = other.call("import", "--preserve", path, code=1)
+    assert ran.out == ""
+    assert "line 3: its data is not what was appended" in ran.err
+    assert "Traceback" not in ran.err
+    assert other.events() == []
+    other.call("import", "--preserve", told.playbook, code=1)
+    assert other.events() == []
+
+
+def test_a_ledger_that_is_in_use_is_not_replaced(told: Agent, tmp_path: Path) -> None:
+    head = told.call("head").out
+    assert "--merge" in told.call("import", "--preserve", tmp_path / "ledger.ndjson", code=1).err
+    assert told.call("head").out == head
+
+
+@pytest.mark.postgres
+def test_a_ledger_goes_to_a_server_and_back_with_its_chain(told: Agent, postgres: Postgres, tmp_path: Path) -> None:
+    export = told.call("export", "--format", "ndjson").out
+    with postgres.database(empty=True) as url:
+        assert told.call("copy", "--to", url).out == told.call("head").out
+        again = told.call("copy", "--to", url, code=1)
+        assert "events of the playbook 'default'" in again.err
+        told.environ["REFLECTOR_LEDGER_URL"] = url
+        assert told.call("export", "--format", "ndjson").out == export
+        told.call("ingest", Session("s-2").cites("pat-001").write(tmp_path / "2.jsonl"))
+        assert told.counters()["pat-001"] == (2, 0)
+        head = told.call("head").out
+        told.call("copy", "--to", f"sqlite:///{tmp_path / 'back.db'}")
+    told.environ["REFLECTOR_LEDGER_URL"] = f"sqlite:///{tmp_path / 'back.db'}"
+    assert told.call("head").out == head
+    assert told.call("verify").out == ""
+    assert (tmp_path / "back.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_password_is_never_shown(told: Agent) -> None:
+    for url in ("postgresql://me:s3cret@localhost:1/x", "postgresql://me:s3cret@localhost:1/x?password=s3cret"):
+        ran = told.call("copy", "--to", url, code=1)
+        assert "s3cret" not in ran.out + ran.err
+        assert "localhost" in ran.err
+    ran = told.call("copy", "--to", "mysql://me:s3cret@localhost/x", code=1)
+    assert "s3cret" not in ran.out + ran.err
+
+
+def test_where_there_is_no_ledger_nothing_is_copied(other: Agent, tmp_path: Path) -> None:
+    assert "no ledger" in other.call("copy", "--to", f"sqlite:///{tmp_path / 'x.db'}", code=2).err
+    assert not (tmp_path / "x.db").exists()
+
+
+def test_an_export_is_read_by_any_program_that_reads_json_lines(told: Agent) -> None:
+    header, *events = [json.loads(line) for line in told.call("export", "--format", "ndjson").out.splitlines()]
+    assert header["data"]["position"] == len(events) == events[-1]["position"]
+    assert header["data"]["chain"] == events[-1]["chain"] == told.call("head").out.strip().partition(":")[2]
+    assert header["data"]["origin"] == told.json("head")["origin"]
