@@ -255,9 +255,8 @@ def _overlapping(
 _Window = tuple[str, str | None]
 
 
-def _shared(ledger: Ledger, upto: int, windows: Collection[str] | None) -> Counter[tuple[_Window, _Window]]:
-    """Pairs of windows, of these or of all, with the number of records that they share."""
-    shared: Counter[tuple[_Window, _Window]] = Counter()
+def _shared(ledger: Ledger, upto: int, windows: Collection[str] | None) -> set[tuple[_Window, _Window]]:
+    """Pairs of windows, of these or of all, that share records."""
     where = (
         f"FROM event WHERE playbook_id = ? AND type = '{ev.SESSION_RECORDED}' AND type <> '{ev.BULLET_TAGGED}'"
         " AND position <= ?"
@@ -266,24 +265,27 @@ def _shared(ledger: Ledger, upto: int, windows: Collection[str] | None) -> Count
     with ledger.asking() as sql:
         keys = sql.text_at("data", "window", "keys")
         if windows is None:
-            # Eight bytes a key, four characters for three bytes.
-            (brought,) = sql.run(f"SELECT sum(length({keys}) * 3 / 4 / 8) {where}", upto).fetchone()
+            # Eight bytes a key, four characters for three bytes; of an erased window nobody knows without its redaction.
+            query = f"SELECT sum(length({keys}) * 3 / 4 / 8), count(*) - count(data) {where}"
+            brought, erased = sql.run(query, upto).fetchone()
             (held,) = sql.run("SELECT count(*) FROM record WHERE playbook_id = ?").fetchone()
-            if (brought or 0) <= held:
-                return shared
+            if not erased and (brought or 0) <= held:
+                return set()
         else:
             among, ids = sql.among("event_id", windows)
             where = f"FROM event WHERE playbook_id = ? AND position <= ? AND {among}"
             values.append(ids)
-        first: dict[int, _Window] = {}
         query = f"SELECT event_id, session_id, {keys} {where} ORDER BY position"
-        for event_id, session_id, packed in sql.run(query, *values).fetchall():
-            window = (event_id, session_id)
-            for key in set(unpack_keys(packed or "")):
-                earlier = first.setdefault(key, window)
-                if earlier != window:
-                    shared[earlier, window] += 1
-    return shared
+        rows = sql.run(query, *values).fetchall()
+    lost = [event_id for event_id, _, packed in rows if packed is None]
+    kept = {e.event_id: (e.data or {}).get("window", {}).get("keys") for e in ledger.having(lost)} if lost else {}
+    holders: dict[int, tuple[_Window, ...]] = {}
+    for event_id, session_id, packed in rows:
+        window = (event_id, session_id)
+        for key in set(unpack_keys(packed or kept.get(event_id) or "")):
+            holders[key] = (*holders.get(key, ()), window)
+    # Records come and go together: few sets of windows hold the same ones.
+    return {pair for together in set(holders.values()) for pair in combinations(together, 2)}
 
 
 def _pair(twins: _Twins, one: str, other: str) -> None:

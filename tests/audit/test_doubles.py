@@ -77,6 +77,17 @@ def test_shared_records_are_d5_under_two_sessions_and_d6_under_one(ledger: Ledge
     assert told(ledger, "mis-001") == {}
 
 
+def test_every_two_windows_that_share_records_are_told_whoever_had_them_first(ledger: Ledger) -> None:
+    windows = [window(number, f"s{number}", keys=[1]) for number in range(3)]
+    for number, one in enumerate(windows):
+        append(ledger, one, reflected(f"r{number}", one, UP if number else ("mis-001", "helpful")))
+    assert told(ledger) == told(ledger, "pat-001") == {"D5": 1}
+    ledger.redact(windows[0].event_id, reason="x", actor="human")
+    assert told(ledger) == {"D5": 1}
+    ledger.redact(windows[1].event_id, reason="x", actor="human")
+    assert told(ledger) == told(ledger, "pat-001") == {"D5": 1}
+
+
 def test_a_retracted_or_recounted_tag_is_no_double_any_more(ledger: Ledger) -> None:
     first = window()
     tags = reflected("r1", first, UP, UP)

@@ -99,13 +99,9 @@ taken AS MATERIALIZED (
     JOIN packed ON packed.playbook_id = overlapping.playbook_id
     CROSS JOIN generate_series(0, length(packed.keys) / 8 - 1) AS place(n)
 ),
-holder AS MATERIALIZED (
-    SELECT playbook_id, key, min(position) AS position FROM taken
-    GROUP BY playbook_id, key HAVING count(position) > 1
-),
 pair AS MATERIALIZED (
     SELECT DISTINCT holder.playbook_id AS playbook_id, holder.position AS one, taken.position AS other
-    FROM holder
+    FROM taken AS holder
     JOIN taken ON taken.playbook_id = holder.playbook_id AND taken.key = holder.key
         AND taken.position > holder.position
 ),

@@ -125,13 +125,9 @@ taken AS MATERIALIZED (
         ((high & ((1 << (4 - shift)) - 1)) << (28 + shift)) | (low >> (8 - shift)) AS low
     FROM half
 ),
-holder AS MATERIALIZED (
-    SELECT playbook_id, high, low, min(position) AS position FROM taken
-    GROUP BY playbook_id, high, low HAVING count(position) > 1
-),
 pair AS MATERIALIZED (
     SELECT DISTINCT holder.playbook_id AS playbook_id, holder.position AS one, taken.position AS other
-    FROM holder
+    FROM taken AS holder
     JOIN taken ON taken.playbook_id = holder.playbook_id AND taken.high = holder.high AND taken.low = holder.low
         AND taken.position > holder.position
 ),

@@ -1,0 +1,287 @@
+"""The views say what the commands say, after any history, on both engines and beside other playbooks."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from reflector.audit.blame import blame
+from reflector.audit.doubles import CLASSES, double_counts
+from reflector.audit.sessions import session_story
+from reflector.audit.stats import stats
+from reflector.cli.playbook import bullet_fields
+from reflector.ledger import event as ev
+from reflector.ledger.errors import AlreadyRetracted, LedgerError
+from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.store import Ledger
+from reflector.ledger.verify import verify
+from reflector.ledger.views import VIEWS, create_views
+from reflector.playbook.counting import COUNTINGS
+from tests.ledger import sql
+from tests.ledger.events import about, added, adopted, changed, imported, reflected, retracted, tagged, window
+
+NAMES = ("pat-001", "mis-001", "ctx-001", "gone-1")
+_KEYS = (0, 1, -1, 5, 2**62, -(2**63), 2**63 - 1)
+_STRAY = ((NAMES[0], "neutral", "neutral"), (NAMES[1], "Great", "unknown_tag"), (None, "helpful", "malformed"))
+#: What happens, as often as it is named: few sessions, records and lists of tags, or doubles would be rare.
+_DO = "window window window reflect reflect reflect reflect again again"
+_DO += " retract retract redact recount add remove policy skip"
+Action = tuple[str, Any, Any]
+
+
+def _history(seed: int) -> list[Action]:
+    """A history, the same for the same seed."""
+    chance = random.Random(seed)
+
+    def tag() -> tuple[str | None, str, str]:
+        if chance.random() < 0.15:
+            return chance.choice(_STRAY)
+        return chance.choice(NAMES[:2] * 3 + NAMES), chance.choice(["helpful", "helpful", "harmful"]), "counted"
+
+    def action(what: str) -> Action:
+        if what == "window":
+            return what, chance.choice(["s1", "s2", "s1", None]), chance.sample(_KEYS, chance.randint(0, 4))
+        if what == "reflect":
+            return what, chance.randrange(9), [tag() for _ in range(chance.randint(1, 5))]
+        choice = chance.choice(COUNTINGS if what == "policy" else ["ctx-001"] if what == "add" else NAMES[:3])
+        return (
+            what,
+            choice if what in ("policy", "add", "recount", "remove") else chance.randrange(60),
+            chance.randrange(9),
+        )
+
+    start = [action("window"), action("window"), action("reflect")]
+    return start + [action(chance.choice(_DO.split())) for _ in range(chance.randint(2, 20))]
+
+
+HISTORIES = st.integers(0, 2**32).map(_history)
+_PLAYBOOKS = count()
+
+
+def lived(ledger: Ledger, history: list[Action]) -> None:
+    """Append a history; what cannot be appended is left out."""
+    ledger.append([imported(("pat-001", 2, 1), ("mis-001", 0, 0))])
+    windows: list[NewEvent] = []
+    lists: list[list[Any]] = []
+    targets: list[NewEvent] = []
+    for number, (what, key, more) in enumerate(history):
+        events: list[NewEvent] = []
+        if what == "window":
+            windows.append(window(number, key, more))
+            events = windows[-1:]
+            targets += events
+        elif what in ("reflect", "again") and windows and (what == "reflect" or lists):
+            tags = more if what == "reflect" else lists[more % len(lists)]
+            lists.append(tags)
+            events = _judged(f"r{number}", windows[key % len(windows)], tags)
+            targets += events[2:]
+        elif what == "skip" and windows:
+            events = [about(ev.REFLECTION_SKIPPED, windows[key % len(windows)], number, reason="a gate")]
+        elif what == "retract" and targets:
+            events = [retracted(targets[key % len(targets)])]
+        elif what == "redact":
+            with suppress(LedgerError):
+                ledger.redact(windows[key % len(windows)].event_id, reason="x", actor="human")
+        elif what == "recount":
+            events = [changed(ev.BULLET_RECOUNTED, key, number, helpful=more, harmful=1)]
+        elif what == "remove":
+            events = [changed(ev.BULLET_REMOVED, key, number, reason="deleted", into=None)]
+        elif what == "add" and ledger.row(key) is None:
+            events = [added(key, f'About {key}: 50% "quoted"', helpful=more)]
+        elif what == "policy":
+            events = [adopted(key, number)]
+        try:
+            ledger.append(events)
+        except AlreadyRetracted:
+            continue
+        if what == "retract":
+            targets += events
+
+
+def _judged(reflection: str, target: NewEvent, tags: list[Any]) -> list[NewEvent]:
+    """Two answers that took tokens, and what was read from it, with a rationale for every other tag."""
+    answers = [
+        NewEvent(
+            ev.REFLECTION_ANSWERED,
+            identity(ev.REFLECTION_ANSWERED, reflection, iteration),
+            {"mode": "citation_guided", "backend": "rules", "model": "m-1", "answer": "…", "prompt_sha256": "a" * 64},
+            "rules",
+            session_id=target.session_id,
+            reflection_id=reflection,
+            target_id=target.event_id,
+            meta={"input_tokens": 100, "output_tokens": 7, "cache_read_tokens": 3, "cost_usd": "0.001500"},
+        )
+        for iteration in (1, 2)
+    ]
+    rationales = [{"index": index, "rationale": f'why "{index}" – \\n é'} for index in range(0, len(tags), 2)]
+    completed, *given = reflected(reflection, target, *tags)
+    data = {**completed.data, "rationales": rationales, "backend": "rules", "model": "m-1"}
+    return [*answers, replace(completed, data=data), *given]
+
+
+def view(ledger: Ledger, name: str, order: str = "position") -> list[dict[str, Any]]:
+    """The rows of a view that are of the ledger's playbook."""
+    with ledger.engine.connect() as connection:
+        query = f"SELECT * FROM {name} WHERE playbook = '{ledger.name}' ORDER BY {order}"
+        return [dict(row._mapping) for row in connection.exec_driver_sql(query)]
+
+
+def agree(ledger: Ledger) -> None:
+    """Every view against the command that says the same."""
+    bullets = view(ledger, "bullets", "ordinal")
+    assert [{key: row[key] for key in bullet_fields(ledger.rows()[0])} for row in bullets] == [
+        bullet_fields(row) for row in ledger.rows()
+    ]
+    assert {row["counting"] for row in bullets} == {ledger.counting()}
+    tags = view(ledger, "tags")
+    for bullet in bullets:
+        mine = [row for row in tags if row["name"] == bullet["name"]]
+        told = [step for step in blame(ledger, bullet["name"]) if step.disposition != "baseline"]
+        same = ("position", "recorded_at", "session_id", "reflection_id", "tag", "disposition", "rationale", "backend")
+        same += ("model", "event_id")
+        assert [{key: row[key] for key in same} for row in mine] == [
+            {key: getattr(step, key) for key in same} for step in told
+        ]
+        assert [bool(row["counts"]) for row in mine] == [step.counted for step in told]
+        for verdict in ("helpful", "harmful"):
+            counting = sum(row["counts"] for row in mine if row["tag"] == verdict)
+            assert bullet[verdict] == bullet[f"baseline_{verdict}"] + counting
+    assert not any(row["counts"] for row in tags if row["name"] not in {bullet["name"] for bullet in bullets})
+    _doubles_agree(ledger)
+    _sessions_agree(ledger, tags)
+
+
+def _doubles_agree(ledger: Ledger) -> None:
+    doubles = view(ledger, "doubles", "class, position")
+    found = double_counts(ledger)
+    assert dict.fromkeys(CLASSES, 0) | Counter(row["class"] for row in doubles) == {
+        one.code: one.tags for one in found.classes
+    }
+    for one in found.classes:
+        mine = [row for row in doubles if row["class"] == one.code]
+        assert {row["name"] for row in mine} == one.names
+        assert {row["what"] for row in mine} <= {one.title}
+        if len(one.examples) < 5:
+            shown = {(e.name, e.tag, position) for e in one.examples for position in e.positions}
+            assert {(row["name"], row["tag"], row[at]) for row in mine for at in ("position", "of_position")} <= shown
+    for name in {row["name"] for row in doubles}:
+        assert Counter(row["class"] for row in doubles if row["name"] == name) == Counter(
+            {one.code: one.tags for one in double_counts(ledger, name).classes if one.tags}
+        )
+    for row in doubles:
+        assert row["of_position"] < row["position"]
+
+
+def _sessions_agree(ledger: Ledger, tags: list[dict[str, Any]]) -> None:
+    sessions = view(ledger, "sessions")
+    reflections = view(ledger, "reflections", "completed_at, position")
+    figures = stats(ledger)
+    assert (len(sessions), sum(row["windows"] for row in sessions)) == (figures.sessions, figures.windows)
+    for rows in (sessions, reflections):
+        assert sum(row["tokens"] for row in rows) == figures.whole.spent.tokens
+        assert sum(row["answers"] for row in rows) == figures.whole.answers
+        assert sum(row["cost_usd"] or 0 for row in rows) == pytest.approx(float(figures.whole.spent.cost))
+        assert sum(row["tags"] for row in rows) == len(tags)
+        for verdict in ("helpful", "harmful"):
+            counting = sum(row["counts"] for row in tags if row["tag"] == verdict)
+            assert sum(row[verdict] for row in rows) == counting
+    for row in sessions:
+        if row["session_id"] is None:
+            continue
+        story = session_story(ledger, row["session_id"])
+        states = Counter(one.state for one in story.windows)
+        assert (row["windows"], row["judged"], row["skipped"]) == (
+            len(story.windows),
+            states["completed"],
+            states["skipped"],
+        )
+        assert row["tokens"] == story.spent.tokens
+        told = {one.reflection_id: one for window in story.windows for one in window.reflections}
+        mine = {one["reflection_id"]: one for one in reflections if one["session_id"] == row["session_id"]}
+        assert mine.keys() == told.keys()
+        for key, one in told.items():
+            for field in ("backend", "model", "mode", "answers", "analysis"):
+                assert mine[key][field] == getattr(one, field)
+            answered = [event.recorded_at for event in story.events if event.type == ev.REFLECTION_ANSWERED]
+            assert mine[key]["answered_at"] in answered
+            assert (mine[key]["position"], mine[key]["tags"]) == (one.completed, len(one.tags))
+
+
+@settings(max_examples=80)
+@given(HISTORIES)
+def test_views_and_commands_agree_after_any_history(history: list[Action]) -> None:
+    with Ledger.open("sqlite://") as ledger:
+        lived(ledger, history)
+        agree(ledger)
+
+
+def test_they_agree_beside_other_playbooks_on_each_engine(ledger_url: str) -> None:
+    # On a server a history takes long, too long to shrink within a test's time.
+    @settings(max_examples=12, phases=[phase for phase in Phase if phase is not Phase.shrink])
+    @given(HISTORIES)
+    def run(history: list[Action]) -> None:
+        with Ledger.open(ledger_url, f"playbook-{next(_PLAYBOOKS)}") as ledger:
+            lived(ledger, history)
+            agree(ledger)
+
+    run()
+
+
+def test_a_view_that_was_changed_or_dropped_is_found_and_made_again(ledger: Ledger) -> None:
+    def told() -> list[str]:
+        return [one.message.split(", so")[0] for one in verify(ledger) if "the view" in one.message]
+
+    lived(ledger, [("window", "s1", [1])])
+    assert told() == []
+    other = "SELECT name AS playbook, 7 AS helpful FROM playbook"
+    sql.run(ledger, "DROP VIEW tags", "DROP VIEW bullets", f"CREATE VIEW bullets AS {other}")
+    assert told() == ["the view bullets was changed", "the view tags is missing"]
+    with ledger.engine.begin() as connection:
+        create_views(connection)
+    assert told() == []
+    agree(ledger)
+
+
+def test_what_answers_hold_breaks_no_view(ledger: Ledger) -> None:
+    """A NUL is JSON and no text on PostgreSQL; numbers may be none; names, tags and lists may be anything."""
+    first = window(1, "s1")
+    odd = {"input_tokens": "many", "output_tokens": -3, "cost_usd": "1e9999", "cache_read_tokens": "1.500000"}
+    answer = replace(_judged("r1", first, [])[0], meta=odd)
+    completed = reflected("r1", first)[0]
+    data = {
+        "analysis": "a\0b \\u0000",
+        "rationales": [{"index": 0, "rationale": 'nul \0 "quoted"'}, {}, 5],
+        "model": ["m"],
+    }
+    tags = [
+        tagged("r1", index, name, tag, disposition)
+        for index, (name, tag, disposition) in enumerate(
+            [
+                ("pat\0", "x\0", "malformed"),
+                (["a"], {"b": 1}, "malformed"),
+                (None, None, "counted"),
+                ("pat-001", 1, "neutral"),
+            ]
+        )
+    ]
+    second = replace(window(2, "s2"), data={"agent": None, "window": {}, "cited": None, "transcript": 5})
+    nothing = replace(reflected("r2", second)[0], data={"rationales": None})
+    ledger.append([added(), first, answer, replace(completed, data=data), *tags, second, nothing])
+    rows = {name: view(ledger, name) for name in VIEWS[1:]}
+    assert {name: len(found) for name, found in rows.items()} == {
+        "bullets": 1,
+        "tags": 4,
+        "reflections": 2,
+        "sessions": 2,
+        "doubles": 0,
+    }
+    assert [row["disposition"] for row in rows["tags"]] == ["malformed", "malformed", "malformed", "neutral"]
+    assert "nul" in rows["tags"][0]["rationale"]
