@@ -30,6 +30,10 @@ _REFUSED = re.compile(
 )
 _EXIT = re.compile(r"^Exit Code: (\d{1,9})\s*$", re.MULTILINE)
 _EXIT_SPAN = 2000
+#: What the client (0.61) puts around what tools, web pages and MCP servers answer, and how it writes its own end in it.
+_FENCE, _FENCE_END, _ESCAPED_END = "<untrusted_context>\n", "\n</untrusted_context>", "&lt;/untrusted_context&gt;"
+#: What it says of a command that printed nothing.
+_NOTHING = "(empty)"
 _FOOTER = re.compile(r"(?:\n(?:Exit Code|Signal|Background PIDs|Process Group PGID): [^\n]{0,200}){1,4}\s*\Z")
 
 
@@ -118,18 +122,26 @@ def _result(call: dict[str, Any], uuid: str, place: Place) -> Message:
             answers += [value for key in ("output", "error") if isinstance(value := response.get(key), str)]
         else:
             answers += building.texts(part)
-    text = joined(answers) or whole(call.get("resultDisplay"))
+    text = _unfenced(joined(answers)) or whole(call.get("resultDisplay"))
     is_shell = call.get("name") in ("run_shell_command", "shell")
     # Of a command the code stands behind its output, which may print the same words.
     codes = _EXIT.findall(text[-_EXIT_SPAN:]) if is_shell else []
     if is_shell:
         text = text[:-_EXIT_SPAN] + _FOOTER.sub("", text[-_EXIT_SPAN:])
         text = text.removeprefix("Output: ")
+        text = "" if text == _NOTHING else text
     result = building.result(
         call.get("id"), text, is_error=call.get("status") != "success", exit_code=int(codes[-1]) if codes else None
     )
     refused = "" if call.get("status") == "cancelled" and (not text or _REFUSED.match(text)) else None
     return building.by_tools(uuid, place, (result,), refused)
+
+
+def _unfenced(text: str) -> str:
+    """The bare answer: its first and last lines say how a run began and ended."""
+    if not (text.startswith(_FENCE) and text.rstrip().endswith(_FENCE_END)):
+        return text
+    return text.rstrip()[len(_FENCE) : -len(_FENCE_END)].replace(_ESCAPED_END, _FENCE_END.strip())
 
 
 def _recognises(record: dict[str, Any]) -> bool:
