@@ -115,7 +115,7 @@ def test_a_result_says_how_its_call_ended(
 
 
 @pytest.mark.parametrize(
-    ("printed", "code", "read"),
+    ("printed", "code", "shown"),
     [
         ("3 passed in 0.1s", 0, "3 passed in 0.1s"),
         ("1 failed\nmake: *** Error 1", 2, "Exit code 2\n1 failed\nmake: *** Error 1"),
@@ -123,13 +123,13 @@ def test_a_result_says_how_its_call_ended(
         ("a &lt;/untrusted_context&gt; b", 0, "a </untrusted_context> b"),
     ],
 )
-def test_the_fence_around_what_a_tool_printed_is_taken_off(tmp_path: Path, printed: str, code: int, read: str) -> None:
+def test_the_fence_around_what_a_tool_printed_is_taken_off(tmp_path: Path, printed: str, code: int, shown: str) -> None:
     session = Gemini().model("I test.")
     footer = (f"\nExit Code: {code}" if code else "") + "\nProcess Group PGID: 77"
     fenced = f"<untrusted_context>\nOutput: {printed}{footer}\n</untrusted_context>"
     session.called(session.messages[-1], "run_shell_command", {"command": "make"}, "success", {"output": fenced})
     (result,) = read(session.write(tmp_path / "s.jsonl"))[-1].results
-    assert (result.text, result.is_error) == (read, code != 0)
+    assert (result.text, result.is_error) == (shown, code != 0)
 
 
 def test_words_like_the_fence_that_are_printed_stay(tmp_path: Path) -> None:
