@@ -6,108 +6,109 @@ every question as a rebuilt one would. Each difference is one sentence; nothing 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
 
 from reflector.ledger import tables
-from reflector.ledger.projection import TABLES
+from reflector.ledger.projection import CODE_VERSION, TABLES
 from reflector.playbook.fold import Entry, Playbook
 
 _FIELDS = ("section", "text", "status", "reason", "removed_into", "position", "recounted_at")
 _COUNTERS = ("baseline_helpful", "baseline_harmful", "helpful", "harmful")
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+#: A session window: (position, session id, state, attempts, when its state last changed).
+Window = tuple[int, str | None, str, int, str]
 
 
-def drift(
-    connection: sa.Connection,
-    playbook_id: int,
-    playbook: Playbook,
-    windows: Mapping[str, tuple[str, int]],
-    keys: set[int],
-) -> Iterator[str]:
-    """Differences between the tables and the fold of all events.
+@dataclass(slots=True)
+class Folded:
+    """What the events say, all of them read.
 
-    `windows` is (state, attempts) by the window's event id, `keys` those of every transcript record taken in.
+    ordinals  each bullet's place in the order of creation
+    windows   by the window's event id
+    keys      of every transcript record taken in
+    active    positions of the tags that the tag table counts, by name, in order: what is to be compared
     """
+
+    playbook: Playbook = field(default_factory=Playbook)
+    ordinals: dict[str, int] = field(default_factory=dict)
+    windows: dict[str, Window] = field(default_factory=dict)
+    keys: set[int] = field(default_factory=set)
+    active: dict[str, list[int]] = field(default_factory=dict)
+
+    def number(self, data: Mapping[str, Any], *, imported: bool) -> None:
+        """Give the bullets that an event brings their ordinals, before the event is folded."""
+        items = data.get("bullets", ()) if imported else [data] if "name" in data else []
+        first = 1 + max(self.ordinals.values(), default=0) if items else 0
+        for ordinal, item in enumerate(items, start=first):
+            self.ordinals.setdefault(item["name"], ordinal)
+
+
+def drift(connection: sa.Connection, playbook_id: int, folded: Folded) -> Iterator[str]:
+    """Differences between the tables and the fold of all events."""
+    playbook = folded.playbook
 
     def rows(table: sa.Table, *columns: str, order: str | None = None) -> list[tuple[Any, ...]]:
         chosen = [table.c[name] for name in columns]
         query = sa.select(*chosen).where(table.c.playbook_id == playbook_id)
         return [tuple(row) for row in connection.execute(query.order_by(table.c[order]) if order else query)]
 
-    stored = rows(tables.bullet, "name", *_FIELDS, *_COUNTERS, order="ordinal")
-    yield from _bullets({row[0]: row[1:] for row in stored}, playbook)
-    yield from _pairs(
-        "window", windows, {row[0]: row[1:] for row in rows(tables.session_window, "event_id", "state", "attempts")}
-    )
+    stored = rows(tables.bullet, "name", "ordinal", *_FIELDS, *_COUNTERS, order="ordinal")
+    yield from _bullets({row[0]: row[1:] for row in stored}, folded)
+    columns = ("event_id", "position", "session_id", "state", "attempts", "changed_at")
+    yield from _pairs("window", folded.windows, {row[0]: row[1:] for row in rows(tables.session_window, *columns)})
     taken_in = {row[0] for row in rows(tables.record, "key")}
-    if taken_in != keys:
-        yield f"{len(taken_in ^ keys)} transcript records are taken in by the table or by the events, not by both"
+    if taken_in != folded.keys:
+        yield f"{len(taken_in ^ folded.keys)} transcript records are known to the table or to the events, not to both"
     retractions = {by: (target, int(playbook.active(by))) for target, by in playbook.retractions().items()}
     yield from _pairs(
         "retraction",
         retractions,
         {row[0]: row[1:] for row in rows(tables.retraction, "event_id", "target_id", "active")},
     )
-    yield from _pairs("the number of counted tags of", _counted(playbook), _active(connection, playbook_id))
-    of_tables = tables.projection
-    found = connection.execute(
-        sa.select(of_tables.c.policy_id, of_tables.c.updated_at).where(
-            of_tables.c.playbook_id == playbook_id, of_tables.c.name == TABLES
-        )
-    ).one_or_none()
-    wanted = (playbook.adopted, playbook.updated_at)
-    if found is None or tuple(found) != wanted:
-        yield (
-            f"counting and time of the last change are {tuple(found) if found else None} in the table, "
-            f"{wanted} by the events"
-        )
+    for name in sorted(playbook.tagged_names() | folded.active.keys()):
+        counted = [tag[0] for tag in playbook.counted(name)]
+        if counted != folded.active.get(name, []):
+            unlike = sorted(set(counted) ^ set(folded.active.get(name, [])))
+            yield f"of {name}, the tags at {str(unlike[:10])[1:-1]} count in the table or by the events, not in both"
+    yield from _checkpoints(
+        rows(tables.projection, "name", "code_version", "policy_id", "position", "state_hash", "updated_at"), playbook
+    )
 
 
-def _bullets(stored: dict[str, tuple[Any, ...]], playbook: Playbook) -> Iterator[str]:
-    folded = {entry.name: _row(entry, playbook) for entry in playbook.entries.values()}
-    for name in _both(folded, stored):
-        if name not in stored or name not in folded:
+def _checkpoints(stored: list[tuple[Any, ...]], playbook: Playbook) -> Iterator[str]:
+    of = {row[0]: row[1:] for row in stored}
+    wanted = (CODE_VERSION, playbook.adopted, 0, "", playbook.updated_at)
+    found = of.pop(TABLES, None)
+    if found != wanted:
+        yield f"version, counting, and time of the last change are {found} in the table, {wanted} by the events"
+    for name, (version, policy, position, state_hash, updated_at) in of.items():
+        # What was written into a file and when is no event; but it is no more than that.
+        there = 0 <= position <= playbook.position and _HASH.fullmatch(state_hash) is not None
+        if not there or not 0 < version <= CODE_VERSION or (policy, updated_at) != ("", None):
+            yield f"the checkpoint {name!r} is none that is ever written: {of[name]}"
+
+
+def _bullets(stored: dict[str, tuple[Any, ...]], folded: Folded) -> Iterator[str]:
+    made = {entry.name: _row(entry, folded) for entry in folded.playbook.entries.values()}
+    for name in _both(made, stored):
+        if name not in stored or name not in made:
             yield f"{name} is missing in {'the table' if name not in stored else 'the events'}"
             continue
-        for field, wanted, got in zip(_FIELDS + _COUNTERS, folded[name], stored[name], strict=True):
+        for column, wanted, got in zip(("ordinal", *_FIELDS, *_COUNTERS), made[name], stored[name], strict=True):
             if wanted != got:
-                yield f"{name}: {field} is {str(got)[:60]!r} in the table, {str(wanted)[:60]!r} by the events"
-    if list(stored) != list(folded) and stored.keys() == folded.keys():
-        yield "the bullets do not stand in the order of their events"
+                yield f"{name}: {column} is {str(got)[:60]!r} in the table, {str(wanted)[:60]!r} by the events"
 
 
-def _row(entry: Entry, playbook: Playbook) -> tuple[Any, ...]:
-    return (*(getattr(entry, field) for field in _FIELDS), *entry.baseline, *playbook.counters(entry.name))
-
-
-def _counted(playbook: Playbook) -> dict[str, tuple[int, int]]:
-    """(helpful, harmful) tags that count, by the name they were given to; no policy makes two of them one."""
-    counted: dict[str, tuple[int, int]] = {}
-    for name in playbook.tagged_names():
-        tags = playbook.counted(name)
-        helpful = sum(tag[2] == "helpful" for tag in tags)
-        if tags:
-            counted[name] = (helpful, len(tags) - helpful)
-    return counted
-
-
-def _active(connection: sa.Connection, playbook_id: int) -> dict[str, tuple[int, int]]:
-    tag = tables.tag
-    query = (
-        sa.select(tag.c.name, tag.c.active, tag.c.tag, sa.func.count())
-        .where(tag.c.playbook_id == playbook_id)
-        # In the order of the index tag_count, so that it streams; inactive rows fall out below.
-        .group_by(tag.c.name, tag.c.active, tag.c.tag)
-    )
-    active: dict[str, tuple[int, int]] = {}
-    for name, counts, value, number in connection.execute(query):
-        if not counts:
-            continue
-        helpful, harmful = active.get(name, (0, 0))
-        active[name] = (helpful + number, harmful) if value > 0 else (helpful, harmful + number)
-    return active
+def _row(entry: Entry, folded: Folded) -> tuple[Any, ...]:
+    values = (getattr(entry, column) for column in _FIELDS)
+    counters = folded.playbook.counters(entry.name)
+    return (folded.ordinals.get(entry.name), *values, *entry.baseline, *counters)
 
 
 def _pairs(what: str, folded: Mapping[str, tuple[Any, ...]], stored: Mapping[str, tuple[Any, ...]]) -> Iterator[str]:

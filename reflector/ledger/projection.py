@@ -105,7 +105,7 @@ class Projector:
         judged = verdict(data)
         waiting = self._waiting
         if judged is None:
-            row = (event.position, _storable(data.get("name")), 0, 0, event.session_id, event.reflection_id)
+            row = (event.position, storable(data.get("name")), 0, 0, event.session_id, event.reflection_id)
             waiting.tags.append(row)
             return False
         active = 0 if self._has_retractions() and self._is_covered(event) else 1
@@ -361,7 +361,7 @@ def projects(type_: str) -> bool:
     return reads(type_) or type_ in {ev.SESSION_RECORDED, ev.REFLECTION_FAILED}
 
 
-def _storable(name: object) -> str:
+def storable(name: object) -> str:
     """The name of a tag that never counts, as every engine can store it."""
     return name.replace("\0", "") if isinstance(name, str) else ""
 

@@ -100,7 +100,8 @@ def _refused(ledger: Ledger, statement: str) -> None:
     with pytest.raises(DBAPIError):
         sql.run(ledger, statement)
     assert sql.content(ledger) == before
-    assert list(verify(ledger)) == []
+    # What is announced to be erased and was not is a finding of its own.
+    assert [finding for finding in verify(ledger) if finding.code != "redaction"] == []
 
 
 @pytest.mark.parametrize("statement", ON_BOTH)

@@ -234,7 +234,8 @@ def test_a_migration_that_makes_the_event_table_anew_keeps_its_rows_and_its_trig
         patched.setattr(migration, "resource_dir", lambda _: folder)
         patched.setattr(migration, "HEAD_REVISION", "9998")
         with Ledger.open(ledger.engine.url.render_as_string(hide_password=False)) as upgraded:
-            assert list(verify(upgraded)) == []
+            # PostgreSQL's schema is compared with the code's own tables, which the dropped index is one of.
+            assert [finding for finding in verify(upgraded) if finding.code != "schema"] == []
             assert sql.content(upgraded) == before
             upgraded.append([added("oth-001")])
             assert sql.rows(upgraded, "SELECT version_num FROM alembic_version") == [("9998",)]
