@@ -28,6 +28,9 @@ _UNSAFE = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\uf
 _LAST = 24
 _LEAST = 6
 
+#: Rows of CSV that are written at once; memory does not grow with their number.
+_PAGE = 1000
+
 #: What ends or overwrites a line besides a line feed.
 _BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
@@ -67,7 +70,12 @@ def print_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")
     writer.writerow(columns)
-    writer.writerows([["" if cell is None else _cell(cell) for cell in row] for row in rows])
+    for number, row in enumerate(rows, 1):
+        writer.writerow(["" if cell is None else _cell(cell) for cell in row])
+        if number % _PAGE == 0:
+            click.echo(buffer.getvalue().encode("utf-8", "replace"), nl=False)
+            buffer.seek(0)
+            buffer.truncate()
     click.echo(buffer.getvalue().encode("utf-8", "replace"), nl=False)
 
 

@@ -10,7 +10,7 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.output import note, print_csv, print_json, print_lines, safe, short_id, short_time, table
+from reflector.cli.output import counted, note, print_csv, print_json, print_lines, safe, short_id, short_time, table
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import best_first
 from reflector.playbook.document import dump
@@ -122,7 +122,7 @@ def add(place: Place, section: str, text: str) -> None:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["json", "md", "csv", "ndjson"]),
+    type=click.Choice(["json", "md", "csv", "ndjson", "parquet"]),
     default="json",
     show_default=True,
     help="How to write it.",
@@ -134,15 +134,27 @@ def add(place: Place, section: str, text: str) -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the head that the export belongs to into this file.",
 )
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder that parquet files are written into.",
+)
 @click.pass_obj
-def export(place: Place, form: str, moment: str | None, sidecar: Path | None) -> None:
-    """Print the playbook as json, md or csv, or the events as ndjson.
+def export(place: Place, form: str, moment: str | None, sidecar: Path | None, folder: Path | None) -> None:
+    """Print the playbook as json, md or csv, the events as ndjson, or all as parquet.
 
     json is playbook.json byte for byte; ndjson is the whole ledger, a header and one CloudEvent a line, which `import`
     takes in elsewhere. As of a moment, json is the playbook.json of then, and ndjson ends there. --head writes the head
-    beside what is exported.
+    beside what is exported. parquet is a file of the events and one of each view of docs/sql.md, as of now; needs the
+    extra: pip install 'reflector[parquet]'.
     """
+    if (form == "parquet") != (folder is not None) or (folder is not None and (moment or sidecar)):
+        raise click.UsageError("--format parquet and --to DIR belong together, without --as-of and --head")
     with place.reading() as ledger:
+        if folder is not None:
+            _export_parquet(ledger, folder)
+            return
         past = moments.past(ledger, moment)
         if sidecar is not None:
             past = _write_head(ledger, past, sidecar)
@@ -186,6 +198,13 @@ def _export_ndjson(ledger: Ledger, past: Past | None) -> None:
     from reflector.ledger.transfer import exported
 
     print_lines(exported(ledger, past.position if past else None))
+
+
+def _export_parquet(ledger: Ledger, folder: Path) -> None:
+    from reflector.ledger.parquet import write_parquet
+
+    for name, rows in write_parquet(ledger, folder).items():
+        click.echo(safe(f"{folder / name}.parquet: {counted(rows, 'row')}"))
 
 
 _EXPORTS = {"json": _export_json, "md": _export_markdown, "csv": _export_csv, "ndjson": _export_ndjson}

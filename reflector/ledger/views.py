@@ -17,6 +17,20 @@ from reflector.resources import resource_dir
 #: In order of creation: the later ones read `repeated`, which nobody needs to ask.
 VIEWS = ("repeated", "bullets", "tags", "reflections", "sessions", "doubles")
 
+#: Columns of the views that are whole numbers; a flag is 0 or 1. All others are text, but for these.
+NUMBERS = frozenset(
+    {
+        *("position", "of_position", "window_position", "ordinal", "counts", "retracted"),
+        *("helpful", "harmful", "baseline_helpful", "baseline_harmful", "tags", "answers", "cited", "records"),
+        *("windows", "judged", "skipped", "waiting", "given_up"),
+        *("tokens", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"),
+    }
+)
+TIMES = frozenset(
+    {"added_at", "recorded_at", "first_recorded_at", "last_recorded_at", "ended_at", "answered_at", "completed_at"}
+)
+FRACTIONS = frozenset({"cost_usd"})
+
 
 def view_sql(dialect: str, name: str) -> str:
     """The statement that makes a view on an engine."""
