@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-claude lint types bench wheel-check clean
+.PHONY: help demo test test-slow test-claude test-clients lint types bench wheel-check clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -25,6 +25,9 @@ test-slow: $(STAMP) ## the fault campaigns: kill -9, full disks, long state mach
 	$(BIN)/python -m pytest -n 2 -m "slow and not client"
 
 test-claude: $(STAMP) ## the real Claude Code against a stand-in API; installs it from the npm registry
+	$(BIN)/python -m tests.client claude -n 2
+
+test-clients: $(STAMP) ## the same with Codex CLI and Gemini CLI
 	$(BIN)/python -m tests.client -n 2
 
 lint: $(STAMP)   ## ruff, formatting and types

@@ -1,8 +1,9 @@
 """Install the real clients and run their scenarios where nothing but loopback can be reached.
 
-`python -m tests.client [pytest's arguments]`, or `make test-claude`. The clients come from the npm registry into
-$REFLECTOR_CLIENT_CACHE, else a folder of the user's cache, one folder a version; they stay there.
-$REFLECTOR_CLAUDE_VERSIONS names other versions than the latest. What is missing here is told, and nothing is run:
+`python -m tests.client [claude] [codex] [gemini] [pytest's arguments]`, or `make test-claude` and `make test-clients`;
+without a name all of them. The clients come from the npm registry into $REFLECTOR_CLIENT_CACHE, else a folder of the
+user's cache, one folder a version; they stay there. $REFLECTOR_CLAUDE_VERSIONS, $REFLECTOR_CODEX_VERSIONS and
+$REFLECTOR_GEMINI_VERSIONS name other versions than the latest. What is missing here is told, and nothing is run of it:
 that is a failure under CI only.
 """
 
@@ -14,7 +15,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-_PACKAGE = "@anthropic-ai/claude-code"
+#: The packages of the clients, and what folders of theirs begin with, by their executable.
+_PACKAGES = {
+    "claude": ("@anthropic-ai/claude-code", "claude-code"),
+    "codex": ("@openai/codex", "codex"),
+    "gemini": ("@google/gemini-cli", "gemini-cli"),
+}
 _LATEST = "latest"
 
 
@@ -24,11 +30,24 @@ class Missing(Exception):
 
 def main(arguments: list[str]) -> int:
     """Exit code of pytest, or 0 where the clients cannot run."""
+    names = [argument for argument in arguments if argument in _PACKAGES] or list(_PACKAGES)
+    arguments = [argument for argument in arguments if argument not in _PACKAGES]
+    clients: list[Path] = []
+    missing: list[str] = []
+    namespace: list[str] = []
     try:
         namespace = _namespace()
-        clients = [_installed(version) for version in os.environ.get("REFLECTOR_CLAUDE_VERSIONS", _LATEST).split()]
+        for name in names:
+            try:
+                versions = os.environ.get(f"REFLECTOR_{name.upper()}_VERSIONS", _LATEST).split()
+                clients += [_installed(name, version) for version in versions]
+            except Missing as error:
+                missing.append(f"{name}: {error}")
     except Missing as error:
-        print(f"SKIPPED: no scenario of a real client was run: {error}", file=sys.stderr)
+        missing.append(str(error))
+    for text in missing:
+        print(f"SKIPPED: no scenario of a real client was run: {text}", file=sys.stderr)
+    if not clients or (missing and os.environ.get("CI") == "true"):
         return 1 if os.environ.get("CI") == "true" else 0
     os.environ["REFLECTOR_TEST_CLIENTS"] = os.pathsep.join(map(str, clients))
     named = [argument for argument in arguments if Path(argument.split("::")[0]).exists()]
@@ -49,17 +68,18 @@ def _namespace() -> list[str]:
     return words
 
 
-def _installed(version: str) -> Path:
+def _installed(name: str, version: str) -> Path:
     """The client's executable, installed where it is not there yet."""
+    package, prefix = _PACKAGES[name]
     cache = Path(os.environ.get("REFLECTOR_CLIENT_CACHE") or _user_cache())
     # Newer clients ask for a newer Node than they need: without a version npm would choose an older client.
-    number = _npm("view", f"{_PACKAGE}@{version}", "version").strip() if version == _LATEST else version
-    folder = cache / f"claude-code-{number}"
-    binary = folder / "node_modules" / ".bin" / "claude"
+    number = _npm("view", f"{package}@{version}", "version").strip() if version == _LATEST else version
+    folder = cache / f"{prefix}-{number}"
+    binary = folder / "node_modules" / ".bin" / name
     if not _runs(binary):
         folder.mkdir(parents=True, exist_ok=True)
-        print(f"installing {_PACKAGE}@{number} into {folder}", file=sys.stderr)
-        _npm("install", "--prefix", str(folder), "--no-audit", "--no-fund", f"{_PACKAGE}@{number}")
+        print(f"installing {package}@{number} into {folder}", file=sys.stderr)
+        _npm("install", "--prefix", str(folder), "--no-audit", "--no-fund", f"{package}@{number}")
         if not _runs(binary):
             raise Missing(f"{binary} does not run after its installation")
     return binary

@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from reflector.hooks.install import EVENTS
-from reflector.transcripts.scan import scan
 from tests.client.messages_api import MessagesApi
+from tests.client.watched import Watched
 from tests.road.agent import PATIENCE, Agent
 
 MODEL = "claude-sonnet-4-6"
@@ -29,19 +28,6 @@ KEY = "sk-ant-key-of-the-tests-" + "0" * 20
 #: How the client says that it did not like what a hook printed, or how it ended.
 _REFUSED = re.compile(r"hook (json )?(output )?validation failed|hook[_ ]error|invalid hook|hook cancelled", re.I)
 _REFUSALS = {"hook_non_blocking_error", "hook_blocking_error", "hook_error_during_execution", "hook_cancelled"}
-
-#: What stands beside ours in the settings: it keeps each payload with what lay on the disk at that moment.
-_OBSERVER = """\
-import json, os, sys, time
-payload = json.loads(sys.stdin.buffer.read())
-for key in ("transcript_path", "agent_transcript_path"):
-    path = payload.get(key)
-    payload["_" + key] = os.path.getsize(path) if path and os.path.exists(path) else None
-path = os.path.join(sys.argv[1], f"{time.time_ns()}-{os.getpid()}.json")
-with open(path + ".tmp", "w") as file:
-    json.dump(payload, file)
-os.rename(path + ".tmp", path)
-"""
 
 
 @dataclass(frozen=True)
@@ -66,7 +52,7 @@ class Printed:
 
 
 @dataclass
-class Client:
+class Client(Watched):
     """Claude Code with settings, home and stand-in of its own.
 
     binary   the client's executable
@@ -81,10 +67,7 @@ class Client:
 
     def __post_init__(self) -> None:
         self.config.mkdir(parents=True)
-        self.observed.mkdir()
-        (self.root / "observer.py").write_text(_OBSERVER)
-        observer = shlex.join([sys.executable, "-I", "-S", str(self.root / "observer.py"), str(self.observed)])
-        handler = {"type": "command", "command": observer, "timeout": 10}
+        handler = {"type": "command", "command": self.observer(), "timeout": 10}
         hooks = {event: [{"hooks": [handler]}] for event in [*EVENTS, "UserPromptSubmit", "StopFailure"]}
         settings = {"permissions": {"defaultMode": "default", "allow": ["Bash", "Task", "Agent"]}, "hooks": hooks}
         (self.config / "settings.json").write_text(json.dumps(settings, indent=2))
@@ -99,16 +82,8 @@ class Client:
         self.agent.environ["CLAUDE_CONFIG_DIR"] = str(self.config)
 
     @property
-    def root(self) -> Path:
-        return self.agent.home.parent
-
-    @property
     def config(self) -> Path:
         return self.root / "config"
-
-    @property
-    def observed(self) -> Path:
-        return self.root / "observed"
 
     def environ(self) -> dict[str, str]:
         """The client's environment; nothing of the one that runs the tests."""
@@ -168,16 +143,6 @@ class Client:
         finally:
             terminal.close()
 
-    def payloads(self, event: str | None = None) -> list[dict[str, Any]]:
-        """What the client's hooks were given, oldest first; sizes under the key's name with an underscore."""
-        found = [json.loads(path.read_bytes()) for path in sorted(self.observed.glob("*.json"))]
-        return [payload for payload in found if event in (None, payload["hook_event_name"])]
-
-    def wait_for(self, event: str, times: int = 1) -> list[dict[str, Any]]:
-        """Wait until that many hooks of an event ran; their payloads."""
-        self.agent.wait_until(lambda: len(self.payloads(event)) >= times)
-        return self.payloads(event)
-
     def transcripts(self) -> list[Path]:
         """Every transcript the client wrote, of subagents, too."""
         found = sorted((self.config / "projects").rglob("*.jsonl"))
@@ -189,19 +154,7 @@ class Client:
         records = [json.loads(line) for line in lines]
         return [record for record in records if kind in (None, record["type"])]
 
-    def cited(self) -> list[tuple[str, str]]:
-        """(trigger, name) of each citation that was recorded, once a window."""
-        windows = self.agent.events("session.recorded")
-        return [(window["data"]["trigger"], name) for window in windows for name in window["data"]["cited"]]
-
-    def settle(self) -> None:
-        """Take in what is pending, behind the drains that hooks started; a Stop may wait for its session's end."""
-        self.agent.wait_until(lambda: all(name.startswith(("waiting/", "failed/")) for name in self.agent.deliveries()))
-        self.agent.run("drain")
-        assert all(name.startswith("waiting/") for name in self.agent.deliveries()), self.agent.deliveries()
-
     def check(self) -> None:
-        """What holds after every scenario."""
         self.settle()
         for record in self.records("attachment"):
             assert record["attachment"]["type"] not in _REFUSALS, record
@@ -209,17 +162,7 @@ class Client:
             assert not record.get("hookErrors"), record
         for path in [*self.transcripts(), *self.root.glob("debug-*.log")]:
             assert not (refused := _REFUSED.findall(path.read_text())), (path, refused)
-        for path in self.transcripts():
-            tally = scan(path).tally
-            assert (tally.malformed, tally.oversized, tally.unknown_types) == (0, 0, {}), (path, tally)
-        for window in self.agent.events("session.recorded"):
-            assert not window["data"]["unread"], window
-        assert self.agent.run("status").err == ""
-        assert self.agent.run("verify") == self.agent.run("verify")
-        before = self.cited(), self.agent.counters()
-        if transcripts := self.transcripts():
-            self.agent.run("ingest", *transcripts)
-        assert (self.cited(), self.agent.counters()) == before
+        super().check()
 
 
 class Terminal:

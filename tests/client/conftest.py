@@ -1,4 +1,4 @@
-"""A client of each version that `python -m tests.client` installed, asking a stand-in for the Messages API."""
+"""A client of each kind and version that `python -m tests.client` installed, asking a stand-in for its API."""
 
 from __future__ import annotations
 
@@ -6,16 +6,33 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.client.client import Client
-from tests.client.messages_api import MessagesApi, serving
+from tests.client.generate_api import GenerateApi
+from tests.client.messages_api import MessagesApi
+from tests.client.others import Codex, Gemini
+from tests.client.responses_api import ResponsesApi
+from tests.client.scripted import serving
 from tests.road.agent import Agent
 
-_ROOT = Path(__file__).parents[2]
 #: Read here: a test sees no variable of ours.
 _CLIENTS = [Path(path) for path in os.environ.get("REFLECTOR_TEST_CLIENTS", "").split(os.pathsep) if path]
+
+
+def _installed(name: str) -> dict[str, Any]:
+    """The executables of a client, as the parameters of a fixture."""
+    found = [path for path in _CLIENTS if path.name == name]
+    return {"params": found or [None], "ids": lambda path: path.parents[2].name if path else "none"}
+
+
+def _binary(request: pytest.FixtureRequest) -> Path:
+    if request.param is None:
+        pytest.skip("this client is not installed; run: make test-clients")
+    path: Path = request.param
+    return path
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -23,25 +40,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.client)
-            if not _CLIENTS:
-                item.add_marker(pytest.mark.skip(reason="no client is installed; run: make test-claude"))
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    """A project with a playbook and a build that fails."""
+    agent = Agent.in_folder(tmp_path)
+    (agent.project / ".git").mkdir()
+    (agent.project / "cart.py").write_text("def total(items):\n    return 0\n")
+    (agent.project / "Makefile").write_text(
+        "test:\n\t@grep -q sum cart.py && echo '3 passed in 0.1s' || (echo '1 failed, 2 passed in 0.1s'; exit 1)\n"
+    )
+    return agent
 
 
 @pytest.fixture
 def api() -> Iterator[MessagesApi]:
-    with serving() as api:
+    with serving(MessagesApi) as api:
         yield api
 
 
-@pytest.fixture(params=_CLIENTS or [None], ids=lambda path: path.parents[2].name if path else "none")
-def bare(request: pytest.FixtureRequest, tmp_path: Path, api: MessagesApi) -> Client:
-    """A client that does not know us, in a project with a playbook and a build that fails."""
-    client = Client(request.param, Agent.in_folder(tmp_path), api)
-    (client.agent.project / "cart.py").write_text("def total(items):\n    return 0\n")
-    (client.agent.project / "Makefile").write_text(
-        "test:\n\t@grep -q sum cart.py && echo '3 passed in 0.1s' || (echo '1 failed, 2 passed in 0.1s'; exit 1)\n"
-    )
-    return client
+@pytest.fixture(**_installed("claude"))
+def bare(request: pytest.FixtureRequest, agent: Agent, api: MessagesApi) -> Client:
+    """A Claude Code that does not know us."""
+    return Client(_binary(request), agent, api)
 
 
 @pytest.fixture
@@ -55,3 +77,19 @@ def client(bare: Client) -> Client:
 def terminal_is_there() -> None:
     if not shutil.which("tmux"):
         pytest.skip("tmux is not installed: apt-get install tmux")
+
+
+@pytest.fixture(**_installed("codex"))
+def codex(request: pytest.FixtureRequest, agent: Agent) -> Iterator[Codex]:
+    """A Codex CLI with our hook."""
+    binary = _binary(request)
+    with serving(ResponsesApi) as api:
+        yield Codex(binary, agent, api)
+
+
+@pytest.fixture(**_installed("gemini"))
+def gemini(request: pytest.FixtureRequest, agent: Agent) -> Iterator[Gemini]:
+    """A Gemini CLI with our hook."""
+    binary = _binary(request)
+    with serving(GenerateApi) as api:
+        yield Gemini(binary, agent, api)
