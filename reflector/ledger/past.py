@@ -120,7 +120,8 @@ class Past:
         return [(at, at > after and at not in covered and at not in out) for (at,) in rows]
 
     def covered(self) -> dict[int, str]:
-        """The id of a retraction that takes a tag out of the count, by the position of the tag."""
+        """The id of a retraction that takes a tag out of the count, by the position of the tag. Of one that was undone
+        and done again it is the last, which is in force."""
         with self.ledger.asking() as sql:
             return {position: retraction for position, (retraction, _) in self._covered_in(sql).items()}
 
@@ -128,7 +129,7 @@ class Past:
         """(id of the retraction, bullet's name) by the position of each tag that is covered."""
         if self._covered is None:
             by = self._book.retractions()
-            gone = {target: retraction for target, retraction in by.items() if not self._book.active(target)}
+            gone = {target: _in_force(by, target) for target in by if not self._book.active(target)}
             self._covered = _covered(sql, gone, self.position) if gone else {}
         return self._covered
 
@@ -208,6 +209,13 @@ def _row(entry: Entry, helpful: int, harmful: int) -> BulletRow:
         helpful,
         harmful,
     )
+
+
+def _in_force(by: Mapping[str, str], target: str) -> str:
+    """The last of the retractions that follow from one another: of a target that is out, the one that took it out."""
+    while target in by:
+        target = by[target]
+    return target
 
 
 def _covered(sql: Statements, gone: dict[str, str], upto: int) -> dict[int, tuple[str, str]]:

@@ -193,3 +193,24 @@ def test_blame_of_a_moment_is_what_it_was_then(ledger: Ledger) -> None:
     ]
     with pytest.raises(UnknownBullet):
         blame(ledger, "pat-001", Past(ledger, 0))
+
+
+def test_a_retraction_that_was_undone_and_done_again_is_named_by_the_one_in_force(ledger: Ledger) -> None:
+    first = window()
+    ledger.append([added("pat-001"), first, *reflected("r1", first, ("pat-001", "helpful"))])
+    line = [retracted(first, "the database was down")]
+    line.append(retracted(line[0], "it was not"))
+    line.append(retracted(line[1], "it was, on that machine"))
+    for done in range(1, 4):
+        ledger.append(line[:done])
+        (step,) = blame(ledger, "pat-001")
+        cause = step.uncounted_by
+        assert (cause is None) == (done == 2)
+        assert cause is None or (cause.event_id, cause.reason) == (
+            line[done - 1].event_id,
+            line[done - 1].data["reason"],
+        )
+    then = ledger.head().position - 2
+    (step,) = blame(ledger, "pat-001", Past(ledger, then))
+    assert step.uncounted_by is not None
+    assert step.uncounted_by.position == then
