@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from reflector.ledger.event import BULLET_TAGGED, REFLECTION_COMPLETED
 from reflector.ledger.past import Past
 from reflector.ledger.rows import BulletRow
 from reflector.ledger.store import Ledger
@@ -62,6 +63,15 @@ def replay(
         pruned = prune is not None and row.status == "live" and prune.holds(helpful, harmful)
         found.append(Replayed(row, helpful, harmful, pruned))
     return Replay(past.position, (past.counting, asked), sum(map(len, out.values())), tuple(found))
+
+
+def judges(ledger: Ledger, upto: int) -> list[str]:
+    """Who judged a window up to a position, by name."""
+    # The literal condition is that of an index which leaves tags out.
+    among = f"playbook_id = ? AND type = ? AND type <> '{BULLET_TAGGED}' AND position <= ?"
+    query = f"SELECT DISTINCT actor FROM event WHERE {among}"  # noqa: S608
+    with ledger.asking() as sql:
+        return sorted(row[0] for row in sql.run(query, REFLECTION_COMPLETED, upto))
 
 
 def _tags_of(ledger: Ledger, upto: int, sessions: Collection[str], backends: Collection[str]) -> dict[str, set[int]]:

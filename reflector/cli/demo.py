@@ -44,10 +44,23 @@ def demo(keep: Path | None, backend: str) -> None:
     """
     if keep is not None and keep.exists():
         raise click.UsageError(f"{keep} exists; name a folder that does not, it is made for the demo")
+    if backend == "anthropic":
+        _refuse_without_key()
     with _own_environment(backend), _folder(keep) as project:
         _show(project)
         if keep is not None:
             click.echo(f"\nLook around:  cd {keep} && reflector list")
+
+
+def _refuse_without_key() -> None:
+    from reflector.reflection.backends.anthropic.settings import KEY_VARIABLES, model_settings
+
+    # Of the person's settings the demo takes these variables alone.
+    if model_settings().key is None:
+        raise click.UsageError(
+            f"--backend anthropic needs a key in {', '.join(KEY_VARIABLES[:-1])} or {KEY_VARIABLES[-1]}; "
+            "without --backend the demo needs none"
+        )
 
 
 def _show(project: Path) -> None:

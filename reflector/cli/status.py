@@ -89,23 +89,10 @@ def _problems(path: Path) -> list[str]:
 
 
 def _users(project: Project) -> dict[str, Any] | None:
-    """The user's own playbook beside this project's: how many bullets, and those that the project's names hide."""
-    from reflector.bounded_file import read_bounded
-    from reflector.playbook.document import MAX_BYTES, load
-    from reflector.playbook.names import USER_FIRST
-    from reflector.user_folder import user_root
+    from reflector.hooks.users import told_beside
 
-    if project.is_users:
-        return None
-    names: list[set[str]] = []
-    for path, first in ((user_root() / ".claude" / "playbook.json", USER_FIRST), (project.playbook_json, 0)):
-        try:
-            loaded = load(read_bounded(path, MAX_BYTES), first=first)
-        except OSError:  # missing; of other trouble `problems` tells
-            names.append(set())
-        else:
-            names.append({bullet.name for bullet in loaded.bullets} - loaded.named_here)
-    return {"bullets": len(names[0]), "hidden": sorted(names[0] & names[1])} if names[0] else None
+    beside = told_beside(project)
+    return {"bullets": beside.bullets, "hidden": list(beside.hidden)} if beside else None
 
 
 def _elsewhere() -> int:

@@ -194,6 +194,7 @@ def replay(
     Nothing is written. A policy that does well is put in force with `reflector policy adopt`; evidence is taken out
     with `retract`. CONDITION is as in `bisect`, such as 'harmful >= 3 and harmful > helpful'.
     """
+    from reflector.audit.replay import judges
     from reflector.audit.replay import replay as ask
     from reflector.cli.audit import session_named
     from reflector.ledger.past import Past
@@ -202,6 +203,11 @@ def replay(
     with place.reading() as ledger:
         past = moments.past(ledger, moment) or Past(ledger, ledger.head().position)
         ids = [session_named(ledger, given) for given in sessions]
+        known = judges(ledger, past.position) if backends else []
+        for name in backends:
+            if name not in known:
+                told = f"these did: {', '.join(known)}" if known else "nobody did until then"
+                raise click.UsageError(f"no backend {name!r} judged a session here; {told}")
         found = ask(ledger, past, counting=counting, sessions=ids, backends=backends, prune=prune)
     if as_json:
         print_json(_replayed(found))

@@ -24,10 +24,12 @@ from reflector.hooks.conflicts import disabled_by, plugins
 from reflector.hooks.install import EVENTS, Handler, handlers
 from reflector.hooks.json_text import MalformedJson
 from reflector.hooks.settings_file import SCOPES, SettingsRefused, read_text, settings_path
+from reflector.hooks.users import told_beside
 from reflector.ledger.engines import SOUND_SQLITE, sqlite_module
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.store import Ledger
+from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
 from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, find_template
 
@@ -55,6 +57,7 @@ def examine(project: Project, environ: Mapping[str, str] | None = None) -> Itera
         _software,
         lambda: _files(project),
         lambda: _ledger(project),
+        lambda: _beside(project),
         lambda: _spool(project),
         lambda: _hooks(project, environ),
         lambda: _backend(project.config, environ),
@@ -148,7 +151,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     from reflector.ledger.verify import wrong_triggers
 
     head = ledger.head()
-    yield Check("ledger", "ok", f"{head.position:,} events, head {head.chain[:20]}…")
+    yield Check("ledger", "ok", f"{_counted(head.position, 'event')}, head {head.chain[:20]}…")
     if wrong := wrong_triggers(ledger):
         names = ", ".join(wrong)
         yield Check("triggers", "error", f"missing or changed: {names}", "reflector verify --mend-triggers")
@@ -179,24 +182,55 @@ def _windows(ledger: Ledger, project: Project) -> Iterator[Check]:
     if failed:
         yield Check("reflections", "warning", f"{len(failed)} failed", "reflector failures")
     elif waiting:
-        yield Check("reflections", "warning", f"{len(waiting)} wait to be judged", "reflector drain")
+        yield Check(
+            "reflections",
+            "warning",
+            f"{len(waiting)} {'waits' if len(waiting) == 1 else 'wait'} to be judged",
+            "reflector drain",
+        )
     else:
-        yield Check("reflections", "ok", f"{len(windows):,} session windows, none open")
+        yield Check("reflections", "ok", f"{_counted(len(windows), 'session window')}, none open")
     if not ledger.bullets() and not project.is_users:
         yield Check("playbook", "warning", "it is empty: nothing can be cited", 'reflector add pat "…"')
     else:
-        yield Check("playbook", "ok", f"{len(ledger.bullets())} bullets")
+        yield Check("playbook", "ok", _counted(len(ledger.bullets()), "bullet"))
+
+
+def _beside(project: Project) -> Iterator[Check]:
+    """The user's own playbook, where there is one: of a name that both have, only the project's bullet is told."""
+    beside = told_beside(project)
+    if beside is None:
+        return
+    text = f"{_counted(beside.bullets, 'bullet')} of your own beside the project's"
+    if not beside.hidden:
+        yield Check("yours", "ok", text)
+        return
+    names = ", ".join(beside.hidden)
+    yield Check(
+        "yours",
+        "warning",
+        f"{text}; not told here, because the project gave their names to others: {names}",
+        f"give them other names in {project.playbook_json}; those of your own begin at {USER_FIRST}",
+    )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _deliveries(number: int) -> str:
+    return f"{number:,} {'delivery' if number == 1 else 'deliveries'}"
 
 
 def _spool(project: Project) -> Iterator[Check]:
     counts = spool.counts(project.spool_dir)
     if counts.failed or counts.broken:
-        text = f"{counts.failed} deliveries failed, {counts.broken} could not be understood"
+        text = f"{_deliveries(counts.failed)} failed, {counts.broken} could not be understood"
         yield Check("spool", "warning", text, "reflector status")
     elif counts.oldest_ns and time.time_ns() - counts.oldest_ns > _OLD_BACKLOG_SECONDS * 1_000_000_000:
-        yield Check("spool", "warning", f"{counts.pending} deliveries wait for over an hour", "reflector drain")
+        yield Check("spool", "warning", f"{_deliveries(counts.pending)} waiting for over an hour", "reflector drain")
     else:
-        yield Check("spool", "ok", f"{counts.pending} pending, {counts.waiting} sessions open")
+        yield Check("spool", "ok", f"{counts.pending} pending, {_counted(counts.waiting, 'session')} open")
 
 
 def _hooks(project: Project, environ: Mapping[str, str]) -> Iterator[Check]:

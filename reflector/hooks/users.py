@@ -13,12 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from reflector.bounded_file import read_bounded
 from reflector.config import ConfigError
 from reflector.curation.playbook_file import PlaybookRefused
 from reflector.hooks import locks
 from reflector.ledger.errors import LedgerError
+from reflector.playbook.document import MAX_BYTES, load
+from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
 from reflector.reflection.intake import Source, WindowMode, safe_id, take_in
 from reflector.reflection.runner import Reflected, Retry
@@ -106,6 +110,29 @@ class Users:
     def _note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The user's bullets beside a project's: how many, and the names that mean another bullet in the project's."""
+
+    bullets: int
+    hidden: tuple[str, ...]
+
+
+def told_beside(project: Project) -> Beside | None:
+    """What of the user's playbook is told beside a project's; None where it is empty or the project itself."""
+    if project.is_users:
+        return None
+    names: list[set[str]] = []
+    for path, first in ((user_root() / ".claude" / "playbook.json", USER_FIRST), (project.playbook_json, 0)):
+        try:
+            loaded = load(read_bounded(path, MAX_BYTES), first=first)
+        except OSError:  # missing; of other trouble `status` tells
+            names.append(set())
+        else:
+            names.append({bullet.name for bullet in loaded.bullets} - loaded.named_here)
+    return Beside(len(names[0]), tuple(sorted(names[0] & names[1]))) if names[0] else None
 
 
 @contextmanager

@@ -49,6 +49,33 @@ def test_where_all_is_well_every_line_says_so(agent: Agent) -> None:
     assert "→" not in told
 
 
+def test_one_is_told_in_the_singular(tmp_path: Path) -> None:
+    agent = Agent.in_folder(tmp_path, {"PATTERNS & APPROACHES": []})
+    agent.call("add", "pat", "Write the failing test first.")
+    agent.hook("Stop", session_id="s-2", transcript_path=str(tmp_path / "s-2.jsonl"))
+    assert found(agent, "ledger")[0]["text"].startswith("1 event, head")
+    assert found(agent, "playbook")[0]["text"] == "1 bullet"
+    assert found(agent, "spool")[0]["text"] == "0 pending, 1 session open"
+    agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "s-1.jsonl"))
+    assert found(agent, "reflections")[0]["text"] == "1 session window, none open"
+    agent.hook("SessionEnd", session_id="s-3", transcript_path=str(tmp_path), reason="other")
+    agent.call("drain", code=1)
+    assert found(agent, "spool")[0]["text"] == "1 delivery failed, 0 could not be understood"
+
+
+def test_bullets_of_the_users_own_that_are_not_told_here_are_named(agent: Agent) -> None:
+    assert found(agent, "yours") == []
+    agent.call("--user", "add", "pref", "Answer in English.")
+    assert found(agent, "yours")[0]["text"] == "1 bullet of your own beside the project's"
+    agent.write_playbook(
+        {"USER PREFERENCES": [{"name": "pref-9001", "text": "Answer in Welsh.", "helpful": 0, "harmful": 0}]}
+    )
+    (check,) = found(agent, "yours")
+    assert check["state"] == "warning"
+    assert check["text"].endswith("others: pref-9001")
+    assert str(agent.playbook) in check["mend"]
+
+
 def test_looking_changes_nothing(tmp_path: Path) -> None:
     agent = Agent(tmp_path / "p", tmp_path / "h")
     agent.project.mkdir()
