@@ -167,29 +167,28 @@ class _Ends:
         return found
 
     def history(self, sessions: int, megabytes: int) -> list[Row]:
-        """`reflector ingest` of many sessions at once, every citation judged by `rules`; once, it takes long."""
-        files = [self.folder / f"history-{number}.jsonl" for number in range(sessions)]
+        """`reflector import-history` of many sessions, none of them cited and all of them; once, it takes long."""
+        files = [self.folder / ".claude" / "projects" / "x" / f"{number}.jsonl" for number in range(sessions)]
+        files[0].parent.mkdir(parents=True)
         for number, path in enumerate(files):
-            write_transcript(path, megabytes * _MB, session=1000 + number)
-        shutil.rmtree(self.project, ignore_errors=True)
-        shutil.copytree(self.cited, self.project)
-        begun = time.perf_counter()
-        shown = self._run([sys.executable, "-c", _PEAK, "--project", str(self.project), "ingest", *map(str, files)])
-        took = time.perf_counter() - begun
-        peak = int(shown.rsplit(b"peak ", 1)[1]) / 1024
-        for path in files:
-            path.unlink()
-        note = f"{sessions} sessions, each citation judged; peak memory {peak:.0f} MB; floor: the goal"
-        return [
-            Row(
-                f"{sessions * megabytes / 1000:g} GB of history with `rules`",
-                _HISTORY,
-                took,
-                took / _HISTORY,
-                1.0,
-                note,
-            )
-        ]
+            write_transcript(path, megabytes * _MB, session=1000 + number, cwd=str(self.project))
+        found: list[Row] = []
+        for template, part, told in (
+            (self.uncited, "that cites nothing", "read"),
+            (self.cited, "with `rules`", "read, a citation in each 300 kB judged"),
+        ):
+            shutil.rmtree(self.project, ignore_errors=True)
+            shutil.copytree(template, self.project)
+            command = [sys.executable, "-c", _PEAK, "--project", str(self.project), "import-history"]
+            begun = time.perf_counter()
+            shown = self._run(command)
+            took = time.perf_counter() - begun
+            peak = int(shown.rsplit(b"peak ", 1)[1]) / 1024
+            note = f"{sessions} sessions {told}; peak memory of the process that writes {peak:.0f} MB; floor: the goal"
+            name = f"{sessions * megabytes / 1000:g} GB of history {part}"
+            found.append(Row(name, _HISTORY, took, took / _HISTORY, 1.0, note))
+        shutil.rmtree(self.folder / ".claude")
+        return found
 
     def _end(self, session: Path, template: Path | None = None) -> float:
         self._deliver(session, template or self.uncited)

@@ -72,14 +72,14 @@ _TOOLS = (
 )
 
 
-def write_transcript(path: Path, size: int, *, session: int = 0) -> None:
+def write_transcript(path: Path, size: int, *, session: int = 0, cwd: str = "/home/user/project") -> None:
     """Write a session of at least `size` bytes that cites pat-001 to pat-009 about once in 300 kB.
 
-    Records of another `session` have other ids; every record's uuid is its own.
+    Records of another `session` have other ids; every record's uuid is its own. `cwd` is where the agent worked.
     """
     steps = [line.encode() for line in _steps(random.Random(20260101))]
     session_id = f"{session:08x}-5e55-4104-8d00-000000000000".encode()
-    block = b"".join(steps).replace(b"@session@", session_id)
+    block = b"".join(steps).replace(b"@session@", session_id).replace(b'"@cwd@"', json.dumps(cwd).encode())
     with path.open("wb") as file:
         written = number = 0
         while written < size:
@@ -234,7 +234,7 @@ class _Session:
             "parentUuid": parent,
             "isSidechain": False,
             "userType": "external",
-            "cwd": "/home/user/project",
+            "cwd": "@cwd@",
             "sessionId": "@session@",
             "version": "2.1.38",
             "gitBranch": "main",
