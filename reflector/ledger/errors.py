@@ -80,6 +80,11 @@ def translated(where: str) -> Iterator[None]:
         raise LedgerUnavailable(f"the ledger {where} could not be used: {error}") from error
     except LedgerError:
         raise
+    except UnicodeDecodeError as error:
+        # A driver that words an error with a part of the damaged schema.
+        raise LedgerCorrupt(
+            f"{where} is not a sound ledger ({error}); nothing was changed. Restore a backup or move the file away"
+        ) from error
     except Exception as error:
         if not _is_driver_error(error):
             raise

@@ -104,12 +104,12 @@ def _made(revision: str) -> dict[str, tuple[str, str, str]]:
         migration.upgrade(connection, revision)
         rows = connection.exec_driver_sql(_OBJECTS).fetchall()
     engine.dispose()
-    return {name: (type_, table, _squeezed(sql)) for type_, name, table, sql in rows}
+    return {name: (type_, table, sql) for type_, name, table, sql in rows}
 
 
 def _sqlite_faults(connection: sa.Connection) -> Iterator[Fault]:
     rows = connection.exec_driver_sql(_OBJECTS).fetchall()
-    standing = {name: (type_, table, _squeezed(sql)) for type_, name, table, sql in rows}
+    standing = {name: (type_, table, sql) for type_, name, table, sql in rows}
     made = _made(migration.HEAD_REVISION)
     for name, (type_, table, sql) in made.items():
         if name not in standing:

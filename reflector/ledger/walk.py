@@ -121,7 +121,7 @@ class Walk:
 
         A batch is given whole or not at all, and a driver reads one row ahead, so this asks for them one by one.
         """
-        if self.connection.dialect.name == "postgresql":
+        if self.connection.dialect.name == "postgresql" or not isinstance(self.position, int):
             return None
         query = f"SELECT {_COLUMNS} FROM event WHERE playbook_id = {self.id:d} AND position = ?"  # noqa: S608
         cursor = self.connection.connection.cursor()
