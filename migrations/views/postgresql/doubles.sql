@@ -24,16 +24,30 @@ several AS MATERIALIZED (
     SELECT playbook_id, session_id FROM completion WHERE session_id IS NOT NULL
     GROUP BY playbook_id, session_id HAVING count(reflection_id) > 1
 ),
+several_tags AS MATERIALIZED (
+    SELECT playbook_id, reflection_id, name, min(verdict) AS least, max(verdict) AS most FROM standing
+    GROUP BY playbook_id, reflection_id, name HAVING count(position) > 1
+),
 within AS MATERIALIZED (
     SELECT
-        playbook_id, position, name, verdict, session_id, reflection_id,
+        standing.playbook_id AS playbook_id,
+        standing.position AS position,
+        standing.name AS name,
+        standing.verdict AS verdict,
+        standing.session_id AS session_id,
+        standing.reflection_id AS reflection_id,
+        several_tags.least AS least,
+        several_tags.most AS most,
         row_number() OVER (
-            PARTITION BY playbook_id, reflection_id, name, verdict ORDER BY position
+            PARTITION BY standing.playbook_id, standing.reflection_id, standing.name, standing.verdict
+            ORDER BY standing.position
         ) AS nth,
-        min(position) OVER (PARTITION BY playbook_id, reflection_id, name, verdict) AS first,
-        min(verdict) OVER (PARTITION BY playbook_id, reflection_id, name) AS least,
-        max(verdict) OVER (PARTITION BY playbook_id, reflection_id, name) AS most
+        min(standing.position) OVER (
+            PARTITION BY standing.playbook_id, standing.reflection_id, standing.name, standing.verdict
+        ) AS first
     FROM standing
+    JOIN several_tags ON several_tags.playbook_id = standing.playbook_id
+        AND several_tags.reflection_id = standing.reflection_id AND several_tags.name = standing.name
 ),
 both_ways AS MATERIALIZED (
     SELECT * FROM within WHERE least < most
@@ -114,10 +128,14 @@ sharing AS MATERIALIZED (
         one.reflection_id AS one,
         other.reflection_id AS other
     FROM pair
-    JOIN event AS earlier ON earlier.playbook_id = pair.playbook_id AND earlier.position = pair.one
-    JOIN event AS later ON later.playbook_id = pair.playbook_id AND later.position = pair.other
-    JOIN completion AS one ON one.playbook_id = pair.playbook_id AND one.target_id = earlier.event_id
-    JOIN completion AS other ON other.playbook_id = pair.playbook_id AND other.target_id = later.event_id
+    CROSS JOIN event AS earlier
+    CROSS JOIN event AS later
+    CROSS JOIN completion AS one
+    CROSS JOIN completion AS other
+    WHERE earlier.playbook_id = pair.playbook_id AND earlier.position = pair.one
+        AND later.playbook_id = pair.playbook_id AND later.position = pair.other
+        AND one.playbook_id = pair.playbook_id AND one.target_id = earlier.event_id
+        AND other.playbook_id = pair.playbook_id AND other.target_id = later.event_id
 ),
 twin AS MATERIALIZED (
     SELECT playbook_id, class, one, other FROM sharing
@@ -167,10 +185,13 @@ found AS (
         CASE WHEN standing.verdict > 0 THEN 'helpful' ELSE 'harmful' END,
         standing.position, min(before.first), standing.session_id, standing.reflection_id
     FROM twin
-    JOIN group_of AS before ON before.playbook_id = twin.playbook_id AND before.reflection_id = twin.one
-    JOIN group_of AS after ON after.playbook_id = twin.playbook_id AND after.reflection_id = twin.other
+    CROSS JOIN group_of AS before
+    CROSS JOIN group_of AS after
+    CROSS JOIN standing
+    WHERE before.playbook_id = twin.playbook_id AND before.reflection_id = twin.one
+        AND after.playbook_id = twin.playbook_id AND after.reflection_id = twin.other
         AND after.name = before.name AND after.verdict = before.verdict AND after.first > before.first
-    JOIN standing ON standing.playbook_id = after.playbook_id AND standing.reflection_id = after.reflection_id
+        AND standing.playbook_id = after.playbook_id AND standing.reflection_id = after.reflection_id
         AND standing.name = after.name AND standing.verdict = after.verdict
     GROUP BY
         twin.playbook_id, twin.class, standing.name, standing.verdict, standing.position, standing.session_id,

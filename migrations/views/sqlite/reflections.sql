@@ -33,10 +33,11 @@ given AS MATERIALIZED (
             WHEN tag.active = 1 AND tag.tag = -1 AND bullet.name IS NOT NULL AND repeated.position IS NULL
                 THEN 1 ELSE 0
         END) AS harmful
-    FROM tag
+    FROM playbook
+    CROSS JOIN tag
     LEFT JOIN bullet ON bullet.playbook_id = tag.playbook_id AND bullet.name = tag.name
     LEFT JOIN repeated ON repeated.playbook_id = tag.playbook_id AND repeated.position = tag.position
-    WHERE tag.reflection_id IS NOT NULL
+    WHERE tag.playbook_id = playbook.id AND tag.position > 0 AND tag.reflection_id IS NOT NULL
     GROUP BY tag.playbook_id, tag.reflection_id
 )
 SELECT

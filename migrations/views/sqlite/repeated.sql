@@ -1,4 +1,5 @@
--- Tags that are not counted because an equal one is, under the policy in force; the other views rest on it.
+-- Tags that are not counted because an equal one is, under the policy in force; the other views rest on it. CROSS JOIN
+-- keeps SQLite from reading the tags where every one of them counts.
 CREATE VIEW repeated AS
 SELECT playbook_id, position
 FROM (
@@ -11,8 +12,9 @@ FROM (
             ORDER BY tag.position
         ) AS nth
     FROM projection
-    JOIN tag ON tag.playbook_id = projection.playbook_id
-    WHERE projection.name = 'tables' AND tag.active = 1
+    CROSS JOIN tag
+    WHERE projection.name = 'tables' AND projection.policy_id IN ('once_per_reflection', 'once_per_session')
+        AND tag.playbook_id = projection.playbook_id AND tag.active = 1
         AND (
             projection.policy_id = 'once_per_reflection' AND tag.reflection_id IS NOT NULL
             OR projection.policy_id = 'once_per_session' AND tag.session_id IS NOT NULL

@@ -86,11 +86,13 @@ given AS MATERIALIZED (
             WHEN tag.active = 1 AND tag.tag = -1 AND bullet.name IS NOT NULL AND repeated.position IS NULL
                 THEN 1 ELSE 0
         END) AS harmful
-    FROM tag
+    FROM playbook
+    CROSS JOIN tag
     LEFT JOIN bullet ON bullet.playbook_id = tag.playbook_id AND bullet.name = tag.name
     LEFT JOIN completion ON completion.playbook_id = tag.playbook_id
         AND completion.reflection_id = tag.reflection_id
     LEFT JOIN repeated ON repeated.playbook_id = tag.playbook_id AND repeated.position = tag.position
+    WHERE tag.playbook_id = playbook.id AND tag.position > 0
     GROUP BY tag.playbook_id, coalesce(tag.session_id, completion.target_id)
 )
 SELECT
