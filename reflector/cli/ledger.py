@@ -94,7 +94,7 @@ def verify(
     from reflector.ledger.anchors import head_line
     from reflector.ledger.engines import write_transaction
     from reflector.ledger.migration import create_triggers
-    from reflector.ledger.verify import verify
+    from reflector.ledger.proof import judge
     from reflector.ledger.views import create_views
 
     project = place.project()
@@ -102,23 +102,28 @@ def verify(
         raise click.UsageError("--key says who signed an anchor; name that with --anchor as well")
     published = [published_in(anchor, keys, project) for anchor in anchors]
     needs_ledger(project)
-    with project.open_ledger() as ledger:
+
+    def opened() -> Ledger:
+        ledger = project.open_ledger()
         if mend_triggers:
             with write_transaction(ledger.engine) as connection:
                 create_triggers(connection)
                 create_views(connection)
-        findings = list(verify(ledger, *(anchor for one in published for anchor in one.anchors)))
-        head = ledger.head()
+        return ledger
+
+    verdict = judge(opened, *(anchor for one in published for anchor in one.anchors))
+    findings = verdict.findings
+    head = head_line(verdict.head.position, verdict.head.chain) if verdict.head is not None else ""
     if as_json:
         proved = [{**asdict(anchor), "signed_by": [*one.signed_by]} for one in published for anchor in one.anchors]
         found = [asdict(f) for f in findings]
-        print_json({"head": head_line(head.position, head.chain), "findings": found, "anchors": proved})
+        print_json({"head": head, "findings": found, "anchors": proved})
     else:
         for f in findings:
             where = f"position {f.position}" if f.position is not None else "ledger"
             click.echo(safe(f"{where}: {f.message} [{f.code}]; {f.remedy}"))
-        if print_head:
-            click.echo(head_line(head.position, head.chain))
+        if print_head and head:
+            click.echo(head)
     if findings:
         raise click.exceptions.Exit(1)
 

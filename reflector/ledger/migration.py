@@ -69,14 +69,21 @@ def _is_current(connection: sa.Connection) -> bool:
 
 
 def upgrade(connection: sa.Connection, to: str = "head") -> None:
-    """Run the migrations up to a revision on an open write transaction."""
+    """Run the migrations up to a revision on an open write transaction. Raises LedgerCorrupt for an unknown one."""
     from alembic import command
     from alembic.config import Config
+    from alembic.util import CommandError
 
     config = Config()
     config.set_main_option("script_location", str(resource_dir("migrations")).replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, to)
+    try:
+        command.upgrade(config, to)
+    except CommandError as error:
+        raise LedgerCorrupt(
+            f"{shown(connection.engine.url)} says that it is at a revision that reflector never had ({error}); "
+            "nothing was changed. Restore a backup"
+        ) from error
 
 
 def trigger_files(dialect: str) -> dict[str, Path]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
+import sqlite3
 import stat
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -217,6 +219,35 @@ def test_a_head_of_then_is_signed_as_that_of_now(lived: Agent, key: tuple[Path, 
         == first
         != lived.call("head", "--sign", key[0]).out
     )
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda raw: b"no ledger at all" + raw[16:],
+        lambda raw: raw[:5000],
+        lambda raw: raw[:100] + bytes(4000) + raw[4100:],
+        lambda raw: raw.replace(b"CREATE TABLE event", b"CREATE TABLE \xff\xfe\xfdnt"),
+        lambda raw: raw[:8192] + b"".join(bytes(8192) for _ in range(len(raw) // 8192 - 1)),
+    ],
+    ids=["header", "cut", "first page", "schema", "all pages but the first"],
+)
+def test_a_broken_file_is_told_in_findings_with_what_to_do(lived: Agent, damage: Callable[[bytes], bytes]) -> None:
+    lived.ledger.write_bytes(damage(lived.ledger.read_bytes()))
+    found = lived.json("verify", code=1)
+    assert found["findings"]
+    assert all(finding["message"] and "restore a backup" in finding["remedy"] for finding in found["findings"])
+    told = lived.run("verify", code=1)
+    assert "restore a backup" in told.out
+    assert "Traceback" not in told.err
+
+
+def test_a_ledger_of_a_revision_that_never_was_is_a_finding(lived: Agent) -> None:
+    with sqlite3.connect(lived.ledger) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0000'")
+    connection.close()
+    (finding,) = lived.json("verify", code=1)["findings"]
+    assert "never had" in finding["message"]
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "proving.md").read_text("utf-8")
