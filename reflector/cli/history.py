@@ -71,7 +71,8 @@ def import_history(
     found = [one for one in find_transcripts(where) if one.started_at >= begin]
     plan = _plan(place, found, backend, everything=everything)
     if not plan:
-        note(f"Nothing to import: no sessions {'' if everything else 'of this project '}lie in {where}.")
+        whose = "of a project that still exists" if everything else "of this project"
+        note(f"Nothing to import: no sessions {whose} lie in {where}.")
         return
     _show(plan)
     if dry_run:
@@ -108,18 +109,23 @@ def _plan(
     if not everything:
         project = place.project(backend=backend)
         root = project.root.resolve()
-        own = [one for one in ordered if one.cwd and Path(one.cwd).resolve().is_relative_to(root)]
+        own = [one for one in ordered if (cwd := _folder_of(one)) and cwd.resolve().is_relative_to(root)]
         return [(project, own)] if own else []
     by_root: dict[Path, list[Found]] = {}
     gone = 0
     for one in ordered:
-        if one.cwd and Path(one.cwd).is_dir():
-            by_root.setdefault(find_project(Path(one.cwd), {"HOME": str(Path.home())}), []).append(one)
+        if (cwd := _folder_of(one)) and cwd.is_dir():
+            by_root.setdefault(find_project(cwd, {"HOME": str(Path.home())}), []).append(one)
         else:
             gone += 1
     if gone:
-        note(f"{gone} sessions left out: their folder is gone, or no record names it")
+        note(f"{counted(gone, 'session')} left out: their folder is gone, or no record names it")
     return [(Project.at(root, flags={"backend": backend}), files) for root, files in by_root.items()]
+
+
+def _folder_of(one: Found) -> Path | None:
+    """Where a session worked. What is no path here (`D:\\shop`, of a home that was copied) would lie in any project."""
+    return cwd if one.cwd and (cwd := Path(one.cwd)).is_absolute() else None
 
 
 def _show(plan: Plan) -> None:

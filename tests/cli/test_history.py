@@ -9,6 +9,7 @@ import signal
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -16,6 +17,7 @@ from unittest.mock import patch
 import pytest
 
 from reflector.hooks.backfill import Backfill
+from reflector.ledger.store import Ledger
 from reflector.project import Project
 from reflector.reflection.crew import Crew
 from reflector.transcripts.discovery import find_transcripts
@@ -63,6 +65,15 @@ def test_a_dry_run_shows_what_would_be_taken_in_and_takes_nothing(agent: Agent) 
     assert not agent.ledger.exists()
 
 
+@pytest.mark.parametrize("cwd", ["D:\\shop", "shop", "", "."])
+def test_a_folder_that_is_no_path_here_is_in_no_project(agent: Agent, cwd: str) -> None:
+    put(agent, Session("odd").cites("pat-001"), "odd", "2026-01-01", cwd=cwd)
+    assert "3 of 3 files" in agent.call("import-history").err
+    assert "odd" not in sessions(agent)
+    told = agent.call("import-history", "--all", "--dry-run").err
+    assert told.startswith("3 sessions left out")  # this one, that of another project, and one in a folder that is gone
+
+
 def test_older_sessions_are_left_out_on_request(agent: Agent) -> None:
     agent.call("import-history", "--since", "2026-01-02")
     assert sessions(agent) == ["s-2", "s-0"]
@@ -74,7 +85,7 @@ def test_all_projects_that_still_exist_get_their_own_sessions(agent: Agent, tmp_
     keep(agent, "gone", "2026-01-01", tmp_path / "gone")
     (agent.project / "src").mkdir()
     told = agent.call("import-history", "--all").err
-    assert "1 sessions left out: their folder is gone" in told
+    assert "1 session left out: their folder is gone" in told
     assert sessions(agent) == ["s-1", "s-2", "s-0"]
     assert sessions(other) == ["other"]
 
@@ -119,7 +130,8 @@ def test_only_what_is_new_is_asked_money_for(agent: Agent) -> None:
 
 def ledger(agent: Agent) -> list[dict[str, Any]]:
     """Every event, without what tells when it was recorded: times, and the hashes that cover them."""
-    events = agent.events()
+    with Ledger.open_file(agent.ledger) as opened:
+        events = [asdict(event) for event in opened.events()]
     for event in events:
         if event["occurred_at"] == event["recorded_at"]:
             del event["occurred_at"]
@@ -155,9 +167,10 @@ def folder(agent: Agent) -> Path:
     return agent.home / ".claude" / "projects" / "x"
 
 
-def put(agent: Agent, session: Session, name: str, day: str) -> None:
+def put(agent: Agent, session: Session, name: str, day: str, *, cwd: str | None = None) -> None:
+    """Put a session into the client's folder that worked in the agent's project, or elsewhere."""
     for record in session.records:
-        record |= {"cwd": str(agent.project), "timestamp": day + record["timestamp"][10:]}
+        record |= {"cwd": str(agent.project) if cwd is None else cwd, "timestamp": day + record["timestamp"][10:]}
     session.write(folder(agent) / f"{name}.jsonl")
 
 
