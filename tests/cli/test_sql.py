@@ -1,0 +1,246 @@
+"""Questions in SQL: docs/sql.md is executed, nothing can be changed, whatever is asked, on both engines."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import signal
+import sqlite3
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from reflector.ledger.question import NotAQuestion, TooLong, asking
+from reflector.ledger.store import Ledger
+from reflector.ledger.verify import verify
+from reflector.ledger.views import FRACTIONS, NUMBERS, TIMES, VIEWS
+from tests.ledger import sql
+from tests.ledger.events import added, history
+from tests.road.agent import REFLECTOR, Agent
+
+PAGE = (Path(__file__).parents[2] / "docs" / "sql.md").read_text("utf-8")
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Agent:
+    folder = tmp_path_factory.mktemp("demo")
+    agent = Agent(folder / "demo", folder / "home")
+    agent.home.mkdir()
+    agent.call("demo", "--keep", agent.project)
+    return agent
+
+
+def ask(demo: Agent, *arguments: str, code: int = 0) -> tuple[str, str]:
+    ran = demo.call("--project", demo.project, "sql", *arguments, code=code)
+    return ran.out, ran.err
+
+
+def test_every_example_prints_what_the_page_shows(demo: Agent) -> None:
+    blocks = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    parts = [part for block in blocks for part in re.split(r"^\$ reflector ", block, flags=re.MULTILINE)[1:]]
+    assert len(parts) >= 5
+    for part in parts:
+        command, _, told = part.partition("\n")
+        ran = demo.call("--project", demo.project, *shlex.split(command), code=None)
+        assert (ran.out + ran.err).replace("\r\n", "\n") == told, command
+
+
+def test_the_page_tells_of_every_view_each_column_and_its_type(ledger: Ledger) -> None:
+    types = {"number": NUMBERS, "time": TIMES, "fraction": FRACTIONS}
+    for view in VIEWS[1:]:
+        section = re.search(rf"^## `{view}`$(.*?)(?=^## )", PAGE, re.MULTILINE | re.DOTALL)
+        assert section is not None
+        rows = re.findall(r"^\| `(\w+)` \| (\w+) \|", section[1], re.MULTILINE)
+        with asking(ledger) as asker:
+            assert list(asker.ask(f"SELECT * FROM {view}").columns) == [name for name, _ in rows]
+        for name, type_ in rows:
+            assert next((word for word, names in types.items() if name in names), "text") == type_, (view, name)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "DELETE FROM event",
+        "WITH x AS (SELECT 1) DELETE FROM event",
+        "WITH x AS (DELETE FROM event RETURNING 1) SELECT * FROM x",
+        "SELECT 1; DELETE FROM event",
+        "SELECT 1; COMMIT; DELETE FROM tag; SELECT 1",
+        "SELECT 1\n;\n-- and\nDROP VIEW tags",
+        "INSERT INTO tag SELECT * FROM tag",
+        "UPDATE bullet SET helpful = 9",
+        "DROP VIEW tags",
+        "CREATE TABLE mine (id INTEGER)",
+        "CREATE TEMPORARY TABLE mine (id INTEGER)",
+        "SELECT 1 AS a INTO mine",
+        "BEGIN",
+        "COMMIT",
+        "PRAGMA query_only = OFF",
+        "PRAGMA writable_schema = ON",
+        "ATTACH 'other.db' AS other",
+        "VACUUM INTO 'other.db'",
+        "SELECT load_extension('x')",
+        "EXPLAIN DELETE FROM event",
+        "SET TRANSACTION READ WRITE",
+        "SELECT set_config('transaction_read_only', 'off', false)",
+        "COPY event TO '/tmp/other'",
+        "SELECT * FROM bullets FOR UPDATE",
+        "TRUNCATE tag",
+        "/* SELECT */ DELETE FROM tag",
+        "(DELETE FROM tag)",
+        "VALUES (1); DELETE FROM tag",
+    ],
+)
+def test_what_would_write_is_refused_and_nothing_changed(ledger: Ledger, query: str) -> None:
+    ledger.append(history())
+    before = [*sql.content(ledger), *sql.rows(ledger, "SELECT * FROM tag"), *sql.rows(ledger, "SELECT * FROM bullet")]
+    with asking(ledger) as asker, pytest.raises(NotAQuestion):
+        list(asker.ask(query).pages)
+    after = [*sql.content(ledger), *sql.rows(ledger, "SELECT * FROM tag"), *sql.rows(ledger, "SELECT * FROM bullet")]
+    assert after == before
+    assert [finding for finding in verify(ledger) if "view" in finding.message] == []
+    ledger.append([added("oth-001")])  # and no lock is held
+
+
+def test_even_a_function_that_writes_changes_nothing_on_a_server(ledger: Ledger) -> None:
+    if not sql.is_postgres(ledger):
+        pytest.skip("SQLite has no functions of its own in a database")
+    ledger.append(history())
+    sql.run(ledger, "CREATE FUNCTION sly() RETURNS int LANGUAGE sql AS $$ DELETE FROM tag; SELECT 1 $$")
+    with asking(ledger) as asker, pytest.raises(NotAQuestion, match="read-only transaction"):
+        asker.ask("SELECT sly()")
+    assert sql.rows(ledger, "SELECT count(*) FROM tag") != [(0,)]
+
+
+def test_a_question_in_memory_is_held_to_reading_as_well_and_writing_goes_on_after_it() -> None:
+    with Ledger.open("sqlite://") as ledger:
+        ledger.append(history())
+        with asking(ledger) as asker:
+            with pytest.raises(NotAQuestion):
+                asker.ask("WITH x AS (SELECT 1) DELETE FROM tag")
+            assert [row for page in asker.ask("SELECT count(*) FROM tags").pages for row in page] == [(6,)]
+        ledger.append([added("oth-001")])
+
+
+def test_all_queries_of_one_connection_see_one_state(ledger: Ledger) -> None:
+    ledger.append([added("pat-001")])
+    with asking(ledger) as asker:
+        count = "SELECT count(*) FROM bullets"
+        before = list(asker.ask(count).pages)
+        ledger.append([added("mis-001")])
+        assert list(asker.ask(count).pages) == before == [[(1,)]]
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("SELECT * FRM bullets", "does not understand the query: .*(syntax error|near)"),
+        ("SELECT * FROM nothing", "nothing.*`reflector sql --views` lists what there is"),
+        ("SELECT nothing FROM bullets", "nothing"),
+        ("", "the query is empty; try: reflector sql"),
+        (" -- only words", "the query is empty"),
+        ("SELECT 'open", "does not understand the query"),
+        ("SELECT ?, %s", "does not understand|number of bindings"),
+    ],
+)
+def test_what_is_not_understood_is_told_with_the_engines_words(ledger: Ledger, query: str, told: str) -> None:
+    with asking(ledger) as asker, pytest.raises(NotAQuestion, match=told):
+        asker.ask(query)
+
+
+def test_blanks_comments_semicolons_and_percent_signs_do_not_matter(ledger: Ledger) -> None:
+    ledger.append([added("pat-001")])
+    with asking(ledger) as asker:
+        query = "/* a */ -- b\n SELECT name, 7 % 4 AS rest FROM bullets WHERE name LIKE 'pat%' ; ; "
+        answer = asker.ask(query)
+        assert (answer.columns, list(answer.pages)) == (("name", "rest"), [[("pat-001", 3)]])
+        assert list(asker.ask("SELECT 1 ; -- the end").pages) == [[(1,)]]
+
+
+def test_a_query_is_ended_when_its_time_is_over(ledger: Ledger) -> None:
+    with asking(ledger, 0.2) as asker, pytest.raises(TooLong, match=r"within 0\.2 s; give it longer with --timeout"):
+        asker.ask(ENDLESS)
+
+
+def test_ctrl_c_ends_a_query(demo: Agent) -> None:
+    process = subprocess.Popen(
+        [*REFLECTOR, "--project", str(demo.project), "sql", ENDLESS],
+        env=demo.env(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    # It is not asked whether the query runs yet: Ctrl-C comes again until it ends, at most for as long as a test may.
+    stopped = threading.Event()
+
+    def interrupt() -> None:
+        while not stopped.wait(1.5):
+            process.send_signal(signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    _, err = process.communicate(timeout=60)
+    stopped.set()
+    assert process.returncode == 130
+    assert "stopped" in err
+
+
+def test_a_write_is_exit_2_with_the_way_out_and_a_query_too_long_exit_1(demo: Agent) -> None:
+    _, err = ask(demo, "DELETE FROM event", code=2)
+    assert "begins with 'DELETE'" in err
+    assert "`reflector add`, `retract`" in err
+    assert "--timeout" in ask(demo, "--timeout", "0.2", ENDLESS, code=1)[1]
+    assert "leave one of them out" in ask(demo, "--csv", "--json", "SELECT 1", code=2)[1]
+
+
+def test_json_is_one_document_of_plain_values_with_every_column(demo: Agent) -> None:
+    query = "SELECT 1 AS a, 2 AS a, 2.5 AS b, NULL AS c, x'00ff' AS d, 9e999 AS e, char(27, 8238) || '<' AS f"
+    out, _ = ask(demo, "--json", query)
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+    assert json.loads(out) == [{"a": 1, "a_2": 2, "b": 2.5, "c": None, "d": "00ff", "e": "inf", "f": "\x1b\u202e<"}]
+    assert json.loads(ask(demo, "--json", "SELECT 1 AS a WHERE 0")[0]) == []
+    many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500) SELECT i FROM n"
+    assert [row["i"] for row in json.loads(ask(demo, "--json", many)[0])] == list(range(1, 2501))
+    assert ask(demo, "--csv", many)[0].split() == ["i", *map(str, range(1, 2501))]
+    out, err = ask(demo, many)
+    assert len(out.splitlines()) == 1001
+    assert "the first 1,000 rows" in err
+
+
+def test_a_table_shows_no_control_characters_and_csv_no_formula(demo: Agent) -> None:
+    out, _ = ask(demo, "SELECT char(27) || '[31mred' AS a, 'two' || char(10) || 'lines' AS b")
+    assert "\x1b" not in out
+    assert len(out.splitlines()) == 2
+    assert ask(demo, "--csv", "SELECT '=1+1' AS a, -1 AS b, NULL AS c")[0] == "a,b,c\r\n'=1+1,-1,\r\n"
+
+
+def test_the_query_comes_from_stdin_and_without_one_the_views_are_listed(demo: Agent) -> None:
+    def run(text: str, *arguments: str) -> str:
+        command = [*REFLECTOR, "--project", str(demo.project), "sql", *arguments]
+        return subprocess.run(command, env=demo.env(), input=text, capture_output=True, text=True, check=True).stdout
+
+    assert run("SELECT count(*) AS bullets\nFROM bullets;\n") == "bullets\n      4\n"
+    listed = json.loads(run("", "--json"))
+    assert [one["view"] for one in listed] == list(VIEWS[1:])
+    assert "rationale" in listed[1]["columns"]
+    assert run("").startswith("view")
+    assert json.loads(ask(demo, "--views", "--json")[0]) == listed
+
+
+def test_a_project_without_a_playbook_answers_and_stays_untouched(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    agent = Agent(tmp_path / "empty", tmp_path)
+    assert ask(agent, "--json", "SELECT * FROM bullets")[0] == "[]\n"
+    assert list(agent.project.iterdir()) == []
+
+
+def test_a_ledger_that_another_process_writes_to_is_asked_meanwhile(demo: Agent) -> None:
+    with sqlite3.connect(demo.ledger, isolation_level=None) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        with Ledger.open_file(demo.ledger) as ledger, asking(ledger) as asker:
+            assert list(asker.ask("SELECT count(*) FROM bullets").pages) == [[(4,)]]
+        writer.execute("ROLLBACK")
+    writer.close()
