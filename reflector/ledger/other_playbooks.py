@@ -25,8 +25,8 @@ def other_playbooks(connection: sa.Connection, playbook_id: int) -> Iterator[Fin
         begins = chain = genesis(head.name, head.origin)
         if first is not None:
             begins = next_chain(chain, tuple(first[1:11]), first.data_hash, digest(first.meta))
-        found = (0, chain) if last is None else (last.position, last.chain)
-        if found != (head.position, head.chain) or (first is None) != (last is None):
+        found = (0, chain, head.recorded_at) if last is None else (last.position, last.chain, last.recorded_at)
+        if found != (head.position, head.chain, head.recorded_at) or (first is None) != (last is None):
             what = f"the playbook {head.name!r} has its head at {head.position}, its events end at {found[0]}"
             yield Finding("head", None, what, RESTORE)
         elif first is not None and begins != first.chain:
