@@ -97,12 +97,12 @@ class _Forged:
 def _set(forged: _Forged) -> str:
     column = forged.chance.choice(forged.columns)
     values = [row[forged.columns.index(column)] for row in forged.rows]
-    value = _other(forged.chance, forged.row[column], values)
+    value = other_value(forged.chance, forged.row[column], values)
     forged.update(forged.row, {column: value})
     return f"set {column} to {value!r:.80}"
 
 
-def _other(chance: random.Random, value: Any, values: list[Any]) -> Any:
+def other_value(chance: random.Random, value: Any, values: list[Any]) -> Any:
     """Another value of the same type, near or far; NULL is tried where it may be refused."""
     others = [other for other in values if other != value]
     if isinstance(value, int):
