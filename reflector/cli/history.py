@@ -164,23 +164,23 @@ def _take_all(plan: Plan, crew: Crew | None) -> Iterator[str]:
     """Take everything in; the errors of the files that could not be."""
     from reflector.hooks.backfill import Backfill
 
-    files = {project.root: len(files) for project, files in plan}
+    of = {project.root: files for project, files in plan}
     with ExitStack() as bars:
 
-        def begin(project: Project, length: int) -> Callable[[], None]:
+        def begin(project: Project) -> Callable[[Found], None]:
+            # In bytes: one file may be as long as all others together.
             bar = bars.enter_context(
                 click.progressbar(
-                    length=length,
+                    length=sum(one.bytes for one in of[project.root]) or 1,
                     label=project.root.name,
-                    show_pos=True,
                     file=sys.stderr,
                     hidden=not sys.stderr.isatty(),
                 )
             )
-            return lambda: bar.update(1)
+            return lambda one: bar.update(one.bytes)
 
         for project, done in Backfill(plan, crew).run(begin):
             bars.close()  # its line ends before the next is written
-            note(f"{project.root.name}: {done.taken} of {counted(files[project.root], 'file')} had something new")
+            note(f"{project.root.name}: {done.taken} of {counted(len(of[project.root]), 'file')} had something new")
             for path, error in done.failed:
                 yield os_error_words(error, path) if isinstance(error, OSError) else f"{path}: {error}"

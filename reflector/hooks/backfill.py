@@ -51,10 +51,10 @@ class Backfill:
         self._jobs: deque[tuple[Found, bytes | None]] = deque()
         self._ahead: deque[tuple[Path, Future[Ahead]]] = deque()
 
-    def run(self, begin: Callable[[Project, int], Callable[[], None]]) -> Iterator[tuple[Project, Backfilled]]:
+    def run(self, begin: Callable[[Project], Callable[[Found], None]]) -> Iterator[tuple[Project, Backfilled]]:
         """Take everything in, and tell of each project when it is done.
 
-        `begin` is called with a project and its number of files, and answers what is to be called after each file.
+        `begin` is called with each project, and answers what is to be called with each file that is done.
         Raises as `drain` does, after what was taken in until then.
         """
         prepared = 0
@@ -63,9 +63,9 @@ class Backfill:
             for other in self._plan[prepared : number + 2]:
                 self._prepare(*other)
                 prepared += 1
-            yield project, self._take(project, files, begin(project, len(files)))
+            yield project, self._take(project, files, begin(project))
 
-    def _take(self, project: Project, files: Sequence[Found], advance: Callable[[], None]) -> Backfilled:
+    def _take(self, project: Project, files: Sequence[Found], advance: Callable[[Found], None]) -> Backfilled:
         done = Backfilled()
         is_model = False
         for start in range(0, len(files), _CHUNK):
@@ -79,7 +79,7 @@ class Backfill:
                         done.taken += self._take_one(road, backend, one)
                     except (OSError, ValueError) as error:
                         done.failed.append((one.path, error))
-                    advance()
+                    advance(one)
                 road.write()
             done.ahead += backend.used
         if is_model:

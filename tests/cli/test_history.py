@@ -20,7 +20,7 @@ from reflector.hooks.backfill import Backfill
 from reflector.ledger.store import Ledger
 from reflector.project import Project
 from reflector.reflection.crew import Crew
-from reflector.transcripts.discovery import find_transcripts
+from reflector.transcripts.discovery import Found, find_transcripts
 from tests.road.agent import BULLETS, PATIENCE, Agent
 from tests.road.sessions import Session
 
@@ -241,9 +241,9 @@ def take_all(agent: Agent, crew: Crew | None, begin: Callable[[], None] = lambda
     """Take the history in as the command does; how many answers were there before their turn."""
     files = sorted(find_transcripts(folder(agent)), key=lambda one: (one.started_at, str(one.path)))
 
-    def begun(_project: Project, _files: int) -> Callable[[], None]:
+    def begun(_project: Project) -> Callable[[Found], None]:
         begin()
-        return lambda: None
+        return lambda _file: None
 
     with patch.dict(os.environ, agent.env(), clear=True):
         ((_, done),) = Backfill([(Project.at(agent.project), files)], crew).run(begun)
