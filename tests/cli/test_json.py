@@ -198,6 +198,18 @@ def test_head(lived_in: Agent) -> None:
     assert head["head"] == lived_in.call("head").out.strip() == lived_in.json("verify")["head"]
 
 
+def test_sql(lived_in: Agent) -> None:
+    views = lived_in.json("sql", "--views")
+    for view in views:
+        assert_is(documented("sql --views"), view)
+    for view in views:
+        for row in lived_in.json("sql", f"SELECT * FROM {view['view']}"):
+            assert list(row) == view["columns"]
+    bullets = lived_in.json("sql", "SELECT * FROM bullets ORDER BY ordinal")
+    listed = lived_in.json("list", "--all")
+    assert [{key: row[key] for key in listed[0]} for row in bullets] == listed
+
+
 def test_exports(lived_in: Agent) -> None:
     assert lived_in.call("export").out.encode() == lived_in.playbook.read_bytes()
     assert all(e["data"]["window"]["keys"] for e in lived_in.events("session.recorded"))
