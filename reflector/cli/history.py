@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -109,13 +110,13 @@ def _plan(
     if not everything:
         project = place.project(backend=backend)
         root = project.root.resolve()
-        own = [one for one in ordered if (cwd := _folder_of(one)) and cwd.resolve().is_relative_to(root)]
+        own = [one for one in ordered if (cwd := _folder_of(one)) and cwd.is_relative_to(root)]
         return [(project, own)] if own else []
     by_root: dict[Path, list[Found]] = {}
     gone = 0
     for one in ordered:
-        if (cwd := _folder_of(one)) and cwd.is_dir():
-            by_root.setdefault(find_project(cwd, {"HOME": str(Path.home())}), []).append(one)
+        if (cwd := _folder_of(one)) and os.path.isdir(cwd):  # noqa: PTH112 - a name too long is none
+            by_root.setdefault(find_project(Path(one.cwd), {"HOME": str(Path.home())}), []).append(one)
         else:
             gone += 1
     if gone:
@@ -125,7 +126,11 @@ def _plan(
 
 def _folder_of(one: Found) -> Path | None:
     """Where a session worked. What is no path here (`D:\\shop`, of a home that was copied) would lie in any project."""
-    return cwd if one.cwd and (cwd := Path(one.cwd)).is_absolute() else None
+    cwd = Path(one.cwd)
+    try:
+        return cwd.resolve() if cwd.is_absolute() else None
+    except (OSError, ValueError):  # a NUL in it, half a surrogate pair
+        return None
 
 
 def _show(plan: Plan) -> None:

@@ -65,7 +65,7 @@ def test_a_dry_run_shows_what_would_be_taken_in_and_takes_nothing(agent: Agent) 
     assert not agent.ledger.exists()
 
 
-@pytest.mark.parametrize("cwd", ["D:\\shop", "shop", "", "."])
+@pytest.mark.parametrize("cwd", ["D:\\shop", "shop", "", ".", "/a\0b", "/\ud800", "/" + "a" * 300])
 def test_a_folder_that_is_no_path_here_is_in_no_project(agent: Agent, cwd: str) -> None:
     put(agent, Session("odd").cites("pat-001"), "odd", "2026-01-01", cwd=cwd)
     assert "3 of 3 files" in agent.call("import-history").err
