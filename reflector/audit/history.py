@@ -58,7 +58,8 @@ def summary(event: Event) -> str:
 
 
 def _imported(data: Any) -> str:
-    return f"{len(data.get('bullets', ()))} bullets from a file ({data.get('format')})"
+    count = len(data.get("bullets", ()))
+    return f"{count} bullet{'' if count == 1 else 's'} from a file ({data.get('format')})"
 
 
 def _proposed(data: Any) -> str:
@@ -116,6 +117,10 @@ def _tagged(data: Any) -> str:
     return f"{data.get('name')} {data.get('tag')}{how}"
 
 
+def _merged(data: Any) -> str:
+    return f"{data.get('playbook')} of {str(data.get('origin'))[:8]}, up to its position {data.get('position')}"
+
+
 def _policy(data: Any) -> str:
     return f"counting {data.get('counting')}"
 
@@ -138,6 +143,7 @@ _TELLERS = {
     ev.EVIDENCE_RETRACTED: _reason,
     ev.EVENT_REDACTED: _reason,
     ev.POLICY_ADOPTED: _policy,
+    ev.LEDGER_MERGED: _merged,
 }
 
 

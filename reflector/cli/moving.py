@@ -14,14 +14,18 @@ from reflector.cli.app import Place
 from reflector.cli.output import counted, note
 
 if TYPE_CHECKING:
+    from reflector.ledger.merge import Merged
     from reflector.ledger.transfer import Progress
 
 
 @click.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--preserve", is_flag=True, help="FILE is a ledger, exported as ndjson: be that ledger, chain and all.")
+@click.option("--merge", is_flag=True, help="FILE is a ledger, exported as ndjson: append what is not here.")
+@click.option("--rename", is_flag=True, help="With --merge: FILE's bullets whose names mean others here get new names.")
+@click.option("--ours", is_flag=True, help="With --merge: where verdicts of one reflection differ, those here stand.")
 @click.pass_obj
-def import_(place: Place, file: Path, preserve: bool) -> None:
+def import_(place: Place, file: Path, preserve: bool, merge: bool, rename: bool, ours: bool) -> None:
     """Take in a playbook.json, or another machine's ledger.
 
     A playbook.json is adopted with its counters as the baseline. Every legacy form is understood; a file with entries
@@ -29,9 +33,18 @@ def import_(place: Place, file: Path, preserve: bool) -> None:
 
     With --preserve an empty ledger becomes the one that `reflector export --format ndjson` wrote: every line is proved
     while it is read, and the first one that is wrong ends it with nothing taken in.
+
+    With --merge the events of such a file are appended behind those that are here, each once. Both histories stay
+    provable, and whichever machine takes the other in, bullets and counters come out the same. Safe to repeat.
     """
+    if preserve and merge:
+        raise click.UsageError("--preserve makes an empty ledger FILE's, --merge adds FILE to this one; choose one")
+    if (rename or ours) and not merge:
+        raise click.UsageError("--rename and --ours say how two ledgers are merged; add --merge")
     if preserve:
         _preserve(place, file)
+    elif merge:
+        _merge(place, file, rename=rename, ours=ours)
     else:
         _adopt(place, file)
 
@@ -74,6 +87,43 @@ def _preserve(place: Place, file: Path) -> None:
     click.echo(head_line(end.position, end.chain))
     if aside is not None:
         note(f"playbook.json was of another history and written anew; what stood there is kept as {aside}")
+
+
+def _merge(place: Place, file: Path, *, rename: bool, ours: bool) -> None:
+    from reflector.ledger.anchors import head_line
+    from reflector.ledger.merge import merge
+    from reflector.ledger.transfer import lines_of
+
+    def lines() -> Iterator[bytes]:
+        with file.open("rb") as opened:
+            yield from lines_of(opened)
+
+    with place.road() as road:
+        with _lines(file, "reading") as (_, progress):
+            merged = merge(
+                road.ledger, lines, rename=rename, ours=ours, first=road.project.first_number, progress=progress
+            )
+        road.write()
+    click.echo(head_line(merged.head.position, merged.head.chain))
+    for old, new in merged.renamed.items():
+        click.echo(f"{old} of the file is {new} here")
+    _tell(merged)
+
+
+def _tell(merged: Merged) -> None:
+    if merged.forward:
+        note("This ledger was an earlier state of the file's, and is the same one now.")
+        return
+    note(f"{counted(merged.added, 'event')} merged, {merged.known:,} were here already.")
+    if merged.otherwise:
+        note(
+            f"{merged.otherwise:,} of these are told in other words in the file; what this ledger says of them stands."
+        )
+    if merged.restated:
+        note(f"Both changed {', '.join(merged.restated)}: what was recorded last stands, see `reflector log`.")
+    if merged.overlapping:
+        told = f"{counted(merged.overlapping, 'window')} of the file share records with windows that were here"
+        note(f"{told}; what was counted on both sides is told by `reflector double-counts`.")
 
 
 @click.command()

@@ -104,9 +104,18 @@ def next_chain(previous: str, header: tuple[str | int | None, ...], data_hash: s
     `header` is (position, event_id, type, schema_version, occurred_at, recorded_at, actor, session_id,
     reflection_id, target_id); an absent field is the empty string.
     """
+    return link(previous, leaf(header, data_hash, meta_hash))
+
+
+def leaf(header: tuple[str | int | None, ...], data_hash: str, meta_hash: str) -> bytes:
+    """What the chain takes of one event, wherever it stands; see `next_chain`."""
     position, event_id, type_, version, occurred_at, recorded_at, actor, session_id, reflection_id, target_id = header
-    leaf = sha256(
+    return sha256(
         f"\x01{position}\n{event_id}\n{type_}\n{version}\n{occurred_at}\n{recorded_at}\n{actor}\n{session_id or ''}\n"
         f"{reflection_id or ''}\n{target_id or ''}\n{data_hash}\n{meta_hash}".encode()
     ).digest()
+
+
+def link(previous: str, leaf: bytes) -> str:
+    """The chain after an event of this leaf."""
     return PREFIX + sha256(b"\x03" + bytes.fromhex(previous[4:]) + leaf).hexdigest()

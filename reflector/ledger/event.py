@@ -31,6 +31,7 @@ REFLECTION_FAILED: Final = "reflection.failed"
 EVIDENCE_RETRACTED: Final = "evidence.retracted"
 EVENT_REDACTED: Final = "event.redacted"
 POLICY_ADOPTED: Final = "policy.adopted"
+LEDGER_MERGED: Final = "ledger.merged"
 
 TYPES: Final = frozenset(
     {
@@ -51,6 +52,7 @@ TYPES: Final = frozenset(
         EVIDENCE_RETRACTED,
         EVENT_REDACTED,
         POLICY_ADOPTED,
+        LEDGER_MERGED,
     }
 )
 

@@ -210,18 +210,23 @@ def write(sql: Statements, events: Iterator[Checked], progress: Progress | None 
     while page := list(islice(events, _PAGE)):
         _refuse_strays(sql, page)
         for one in page:
-            _match_redaction(one, erased)
+            match_redaction(one, erased)
         sql.insert("event", Stored._fields, [one.stored for one in page])
         last = page[-1].stored
         if progress is not None:
             progress(len(page))
+    refuse_erased(erased)
+    return last
+
+
+def refuse_erased(erased: Mapping[str, Checked]) -> None:
+    """Refuse events without data that no event.redacted has erased. Raises WrongLine."""
     for one in erased.values():
         raise WrongLine(
             one.number,
             f"the data of this {one.stored.type} was erased, and no event.redacted of the file says so; "
-            "an export --as-of a position before the erasure cannot be loaded, write one of a later position",
+            "an export --as-of a position before the erasure cannot be taken in, write one of a later position",
         )
-    return last
 
 
 def _refuse_strays(sql: Statements, page: list[Checked]) -> None:
@@ -246,14 +251,17 @@ def _refuse_strays(sql: Statements, page: list[Checked]) -> None:
             taken.add((stored.type, stored.target_id))
 
 
-def _match_redaction(one: Checked, erased: dict[str, Checked]) -> None:
-    """Hold every erased event against the event.redacted that erased it, with the facts that have to stay."""
+def match_redaction(one: Checked, erased: dict[str, Checked]) -> Checked | None:
+    """Hold every erased event against the event.redacted that erased it, with the facts that have to stay.
+
+    The event that this one erased, if it is an event.redacted. Raises WrongLine where the facts are gone.
+    """
     if one.facts is None:
         erased[one.stored.event_id] = one
     if one.stored.type != EVENT_REDACTED or (gone := erased.pop(one.stored.target_id or "", None)) is None:
-        return
+        return None
     if gone.stored.type in PROSE:
-        return
+        return gone
     kept = (one.facts or {}).get("kept")
     try:
         if not isinstance(kept, Mapping):
@@ -261,6 +269,7 @@ def _match_redaction(one: Checked, erased: dict[str, Checked]) -> None:
         check_facts(gone.line.event, kept)
     except LedgerError as error:
         raise WrongLine(one.number, str(error)) from error
+    return gone
 
 
 def _become(connection: sa.Connection, sql: Statements, header: Header, last: Stored | None) -> None:

@@ -16,9 +16,11 @@ from reflector.ledger.drift import drift
 from reflector.ledger.engines import shown
 from reflector.ledger.errors import translated
 from reflector.ledger.finding import REBUILD, RESTORE, Anchor, Finding
+from reflector.ledger.merged import faults
 from reflector.ledger.other_playbooks import other_playbooks
 from reflector.ledger.schema import Fault, schema_faults
 from reflector.ledger.schema import wrong_triggers as _wrong_triggers
+from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
 from reflector.ledger.walk import Walk
 
@@ -26,8 +28,8 @@ __all__ = ["Anchor", "Finding", "verify", "wrong_triggers"]
 
 
 def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
-    """Every finding of a ledger: its file, schema, chain and order, counters and other projections, and each of the
-    anchors that is not in its history.
+    """Every finding of a ledger: its file, schema, chain and order, the ledgers that were merged into it, counters and
+    other projections, and each of the anchors that is not in its history.
 
     SQLite checks its own file on a second connection meanwhile: that is a third of the work and needs no Python.
     A ledger that cannot be read is a finding; a LedgerError is raised for one that cannot be reached.
@@ -44,6 +46,7 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
             yield from _readable(connection, _schema(connection), "the schema")
             walk = Walk(connection, ledger.playbook_id, anchors)
             yield from _readable(connection, walk.findings(), "the history", walk)
+            yield from _readable(connection, _merges(connection, ledger.playbook_id), "a merge")
             if walk.foldable:
                 yield from _readable(connection, _drift(connection, walk), "a table")
             yield from _readable(connection, other_playbooks(connection, ledger.playbook_id), "another playbook")
@@ -83,6 +86,12 @@ def unreadable(error: Exception) -> bool:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+def _merges(connection: sa.Connection, playbook_id: int) -> Iterator[Finding]:
+    sql = Statements(connection.connection.cursor(), connection.dialect.name, playbook_id)
+    for position, what in faults(sql):
+        yield Finding("merge", position, what, RESTORE)
 
 
 def _drift(connection: sa.Connection, walk: Walk) -> Iterator[Finding]:

@@ -120,3 +120,51 @@ def test_an_export_is_read_by_any_program_that_reads_json_lines(told: Agent) -> 
     assert header["data"]["position"] == len(events) == events[-1]["position"]
     assert header["data"]["chain"] == events[-1]["chain"] == told.call("head").out.strip().partition(":")[2]
     assert header["data"]["origin"] == told.json("head")["origin"]
+
+
+@pytest.fixture
+def apart(told: Agent, other: Agent, tmp_path: Path) -> Agent:
+    """The other machine: the same playbook, a session and a bullet of its own, and an export of it beside."""
+    other.playbook.write_text(told.call("export", "--as-of", "1").out)
+    other.call("ingest", Session("s-2").cites("pat-001").write(tmp_path / "2.jsonl"))
+    other.call("add", "pat", "Read the log first.")
+    (tmp_path / "other.ndjson").write_text(other.call("export", "--format", "ndjson").out)
+    return other
+
+
+def test_two_machines_count_together_whichever_takes_the_other_in(told: Agent, apart: Agent, tmp_path: Path) -> None:
+    head = told.call("import", "--merge", tmp_path / "other.ndjson").out
+    assert head == told.call("head").out
+    apart.call("import", "--merge", tmp_path / "ledger.ndjson")
+    assert told.counters() == apart.counters()
+    assert told.counters()["pat-001"] == (2, 0)
+    assert told.counters()["pat-003"] == (0, 0)
+    again = told.call("import", "--merge", tmp_path / "other.ndjson")
+    assert again.out == head
+    assert "0 events merged" in again.err
+    # And what the other one took in is known on this one.
+    assert "nothing new" in told.call("ingest", tmp_path / "2.jsonl").out
+    for agent in (told, apart):
+        assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
+        assert "helpful=2 " in agent.hook("SessionStart", source="startup")
+
+
+@pytest.mark.usefixtures("apart")
+def test_names_that_mean_two_bullets_wait_for_rename(told: Agent, tmp_path: Path) -> None:
+    told.call("add", "pat", "Run the linter.")
+    head = told.call("head").out
+    refused = told.call("import", "--merge", tmp_path / "other.ndjson", code=1)
+    assert (refused.out, told.call("head").out) == ("", head)
+    assert "pat-003: here 'Run the linter.', in the file 'Read the log first.'" in refused.err
+    assert "--rename" in refused.err
+    merged = told.call("import", "--merge", "--rename", tmp_path / "other.ndjson")
+    assert "pat-003 of the file is pat-004 here" in merged.out
+    texts = {bullet["name"]: bullet["text"] for bullet in told.json("list")}
+    assert (texts["pat-003"], texts["pat-004"]) == ("Run the linter.", "Read the log first.")
+    assert told.call("verify").out == ""
+
+
+def test_what_says_two_things_at_once_is_a_usage_error(told: Agent, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.ndjson"
+    assert "choose one" in told.call("import", "--merge", "--preserve", path, code=2).err
+    assert "add --merge" in told.call("import", "--rename", path, code=2).err

@@ -1,0 +1,448 @@
+"""Two machines' ledgers become one, whichever takes the other in; both histories stay provable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from reflector.ledger import event as ev
+from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.merge import Merged, NamesCollide, VerdictsDiffer, merge
+from reflector.ledger.merged import faults
+from reflector.ledger.store import Ledger
+from reflector.ledger.transfer import WrongLine, exported, load
+from reflector.ledger.verify import verify
+
+from . import sql
+from .events import added, adopted, changed, history, imported, reflected, retracted, tagged, window
+from .histories import STEPS, Fresh, erase_some, fresh, live
+
+__all__ = ["fresh"]
+
+
+_NUMBERS = count()
+
+
+@pytest.fixture
+def databases(fresh: Fresh) -> Iterator[tuple[str, str]]:
+    """Two machines' databases."""
+    with fresh() as one, fresh() as two:
+        yield one, two
+
+
+@contextmanager
+def both(databases: tuple[str, str]) -> Iterator[tuple[Ledger, Ledger]]:
+    """A new, empty playbook on each machine."""
+    name = f"playbook-{next(_NUMBERS)}"
+    one, two = databases
+    with Ledger.open(one, name) as here, Ledger.open(two, name) as there:
+        yield here, there
+
+
+def bullets(ledger: Ledger) -> dict[str, tuple[object, ...]]:
+    """All that a merge promises to be the same on both sides."""
+    return {
+        r.name: (r.section, r.text, r.status, r.reason, r.removed_into, r.helpful, r.harmful) for r in ledger.rows()
+    }
+
+
+def sound(ledger: Ledger) -> None:
+    assert list(verify(ledger)) == []
+    with ledger.asking() as asked:
+        assert list(faults(asked)) == []
+
+
+def merged_in(ledger: Ledger) -> list[dict[str, Any]]:
+    """What the ledger says of its merges."""
+    return [dict(e.data or {}) for e in ledger.events(types=[ev.LEDGER_MERGED]) if "merged" not in e.meta]
+
+
+def taken(ledger: Ledger, other: Ledger, **options: Any) -> Merged:
+    """Merge another ledger in, twice: the second time adds nothing."""
+    before = ledger.head()
+    lines = list(exported(other))
+    merged = merge(ledger, lambda: lines, **options)
+    assert merged.head == ledger.head()
+    assert (merged.added > 0 or merged.forward) == (ledger.head() != before)
+    head = ledger.head()
+    again = merge(ledger, lambda: lines, **options)
+    assert (again.added, again.head, ledger.head()) == (0, head, head)
+    return merged
+
+
+def _law(databases: tuple[str, str], steps: dict[str, list[Any]], *, forked: bool, erased: list[int]) -> None:
+    with both(databases) as (one, two):
+        live(one, steps["common"], "c")
+        if forked:
+            load(two, list(exported(one)))
+        live(one, steps["here"][::2], "a")
+        live(two, steps["there"], "b")
+        live(one, steps["here"][1::2], "z")
+        erase_some(two, erased, new_bullets=False)
+        first = list(exported(one))
+        taken(one, two)
+        merge(two, lambda: first)
+        _agree(one, two)
+        # Once both have all, neither has anything new for the other, whatever they say of their merges.
+        assert taken(one, two).added == taken(two, one).added == 0
+        # And they may part again.
+        live(one, steps["later"], "d")
+        live(two, steps["there"], "e")
+        taken(one, two)
+        taken(two, one)
+        _agree(one, two)
+
+
+def _agree(one: Ledger, two: Ledger) -> None:
+    assert bullets(one) == bullets(two)
+    assert one.counting() == two.counting()
+    sound(one)
+    sound(two)
+
+
+def test_a_merged_into_b_and_b_merged_into_a_are_one_playbook(databases: tuple[str, str]) -> None:
+    @settings(
+        # On a server a history takes a hundred times as long as in a file.
+        max_examples=30 if databases[0].startswith("sqlite") else 4,
+        phases=[phase for phase in Phase if phase is not Phase.shrink],
+    )
+    @given(
+        steps=st.fixed_dictionaries(dict.fromkeys(("common", "here", "there", "later"), STEPS)),
+        forked=st.booleans(),
+        erased=st.lists(st.integers(0, 9), max_size=2),
+    )
+    def law(steps: dict[str, list[Any]], forked: bool, erased: list[int]) -> None:
+        _law(databases, steps, forked=forked, erased=erased)
+
+    law()
+
+
+def test_the_other_ledgers_head_is_proved_by_the_merged_one(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        one.append([added("oth-009")])
+        two.append(history())
+        head = two.head()
+        merged = taken(one, two)
+        (record,) = merged_in(one)
+        assert (record["origin"], record["position"], record["chain"]) == (head.origin, head.position, head.chain)
+        # All but the assertion, which is about the other ledger as it stood.
+        assert (merged.added, merged.known) == (head.position - 1, 1)
+        sound(one)
+        came = [event for event in one.events() if "merged" in event.meta]
+        assert [event.meta["merged"]["position"] for event in came] == list(range(1, head.position))
+        assert {event.meta["merged"]["origin"] for event in came} == {head.origin}
+
+
+@pytest.mark.parametrize(
+    ("where", "old", "new"),
+    [
+        ("event_id = '{tag}'", "'\"position\":6'", "'\"position\":60'"),
+        ("event_id = '{tag}'", "'recorded_at\":\"2'", "'recorded_at\":\"1'"),
+        ("type = 'ledger.merged'", "'\"position\":19'", "'\"position\":18'"),
+        ("type = 'ledger.merged'", "'pl1:'", "'pl1:0'"),
+        ("type = 'ledger.merged'", "'here'", "'gone'"),
+    ],
+)
+def test_what_does_not_lead_to_the_other_ledgers_head_is_found(
+    databases: tuple[str, str], where: str, old: str, new: str
+) -> None:
+    with both(databases) as (one, two):
+        two.append(history())
+        taken(one, two)
+        tag = next(one.events(types=[ev.BULLET_TAGGED])).event_id
+        with sql.triggers_off(one) as connection:
+            column = "data" if "ledger.merged" in where else "meta"
+            query = f"UPDATE event SET {column} = replace({column}, {old}, {new}) WHERE {where.format(tag=tag)}"
+            assert connection.exec_driver_sql(query).rowcount == 1
+        findings = [finding for finding in verify(one) if finding.code == "merge"]
+        assert findings
+        assert two.head().origin in findings[0].message or "cannot be read" in findings[0].message
+
+
+def test_a_merged_ledger_whose_record_of_the_merge_is_gone_is_found(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        two.append([added("ctx-001"), added("ctx-002")])
+        taken(one, two)
+        two.append([added("ctx-003")])
+        taken(one, two)
+        with sql.triggers_off(one) as connection:
+            connection.exec_driver_sql("DELETE FROM event WHERE type = 'ledger.merged' AND position > 3")
+        assert any("no ledger.merged covers it" in finding.message for finding in verify(one))
+
+
+def test_names_that_mean_two_bullets_are_refused_by_name_and_nothing_is_appended(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        one.append([added("pat-001", "Both say this"), added("pat-004", "Run the linter")])
+        two.append([added("pat-001", "Both say this"), added("pat-004", "Read the log"), added("pat-005", "New")])
+        before = sql.content(one)
+        with pytest.raises(NamesCollide, match="--rename") as error:
+            merge(one, lambda: exported(two))
+        assert [(c.name, c.here, c.there) for c in error.value.collisions] == [
+            ("pat-004", "Run the linter", "Read the log")
+        ]
+        assert sql.content(one) == before
+
+
+def _judged(name: str, number: int) -> list[NewEvent]:
+    seen = window(number, f"s{number}", keys=[number])
+    cites = replace(seen, data={**seen.data, "cited": [name], "unknown": ["pat-006"]})
+    return [cites, *reflected(f"r{number}", seen, (name, "helpful"))]
+
+
+def test_renamed_bullets_keep_what_counts_for_them_and_prove_the_other_history(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        one.append([added("pat-004", "Run the linter"), *_judged("pat-004", 1)])
+        two.append([added("pat-004", "Read the log"), *_judged("pat-004", 2), *_judged("pat-004", 3)])
+        two.append([changed(ev.BULLET_REVISED, "pat-004", 1, text="Read the whole log")])
+        two.append([imported(("pat-005", 1, 0)), changed(ev.BULLET_REMOVED, "pat-005", 1, reason="x", into="pat-004")])
+        two.redact(identity(ev.BULLET_ADDED, "pat-004"), reason="a secret", actor="human")
+        # pat-006 means nothing here, but sessions there have cited it.
+        merged = taken(one, two, rename=True)
+        assert merged.renamed == {"pat-004": "pat-007"}
+        assert {name: row[1:2] + row[4:] for name, row in bullets(one).items()} == {
+            "pat-004": ("Run the linter", None, 1, 0),
+            "pat-007": ("Read the whole log", None, 2, 0),
+            "pat-005": ("About pat-005", "pat-007", 1, 0),
+        }
+        assert [e.data["cited"] for e in one.events(types=[ev.SESSION_RECORDED]) if e.data] == [
+            ["pat-004"],
+            ["pat-007"],
+            ["pat-007"],
+        ]
+        sound(one)
+        # What was renamed once is so for ever, without being asked for again.
+        two.append(_judged("pat-004", 4))
+        taken(one, two)
+        assert bullets(one)["pat-007"][-2:] == (3, 0)
+        # Taken back, the bullet is known: it is theirs. Ours collides there, as it must.
+        with pytest.raises(NamesCollide, match=r"pat-004: here .*Read"):
+            merge(two, lambda: exported(one))
+        assert taken(two, one, rename=True).renamed == {"pat-004": "pat-008"}
+        assert {row[1]: row[-2:] for row in bullets(two).values()} == {
+            row[1]: row[-2:] for row in bullets(one).values()
+        }
+        sound(two)
+        one.append(_judged("pat-007", 5))
+        taken(two, one)
+        assert bullets(two)["pat-004"][-2:] == (4, 0)
+        sound(one)
+        sound(two)
+
+
+def test_a_renamed_text_that_somebody_changed_is_found(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        one.append([added("pat-004", "Run the linter")])
+        two.append([added("pat-004", "Read the log")])
+        taken(one, two, rename=True)
+        with sql.triggers_off(one) as connection:
+            connection.exec_driver_sql("UPDATE event SET data = replace(data, 'Read the log', 'Read no log')")
+        assert any("under its bullets' names there" in finding.message for finding in verify(one))
+
+
+def _both_ways(
+    databases: tuple[str, str], here: list[NewEvent], there: list[NewEvent]
+) -> dict[str, tuple[object, ...]]:
+    """The one playbook that comes of two, whichever takes the other in; `there` was recorded later."""
+    with both(databases) as (one, two):
+        one.append(here)
+        two.append(there)
+        first = list(exported(one))
+        taken(one, two)
+        merge(two, lambda: first)
+        sound(one)
+        sound(two)
+        assert bullets(one) == bullets(two)
+        assert one.counting() == two.counting()
+        return bullets(one)
+
+
+def test_of_two_baselines_the_one_that_was_recorded_first_stands(databases: tuple[str, str]) -> None:
+    here, there = imported(("pat-001", 3, 1)), imported(("pat-001", 9, 9), ("pat-002", 1, 0), digest="1" * 64)
+    got = _both_ways(databases, [here, *_judged("pat-001", 1)], [there, *_judged("pat-001", 2)])
+    assert {name: row[-2:] for name, row in got.items()} == {"pat-001": (5, 1), "pat-002": (1, 0)}
+
+
+def test_a_bullet_that_was_added_on_both_machines_is_one(databases: tuple[str, str]) -> None:
+    got = _both_ways(databases, [added("pat-001", "Same")], [added("pat-001", "Same", helpful=2)])
+    assert got["pat-001"][-2:] == (0, 0)
+
+
+def test_the_later_text_section_and_removal_stand(databases: tuple[str, str]) -> None:
+    base = added("pat-001", "Same")
+    here = [changed(ev.BULLET_REVISED, "pat-001", 1, text="Old"), changed(ev.BULLET_MOVED, "pat-001", 1, section="oth")]
+    there = [
+        changed(ev.BULLET_REVISED, "pat-001", 2, text="New"),
+        changed(ev.BULLET_MOVED, "pat-001", 2, section="ctx"),
+    ]
+    gone = [changed(ev.BULLET_REMOVED, "pat-001", n, reason=f"by {n}") for n in range(2)]
+    assert _both_ways(databases, [base, *here, gone[0]], [base, *there, gone[1]])["pat-001"][:4] == (
+        *("ctx", "New", "removed", "by 1"),
+    )
+
+
+def test_a_count_set_by_hand_takes_out_what_both_had_counted_before(databases: tuple[str, str]) -> None:
+    base, by_hand = added("pat-001"), changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=7, harmful=2)
+    got = _both_ways(databases, [base, *_judged("pat-001", 1)], [base, by_hand, *_judged("pat-001", 2)])
+    assert got["pat-001"][-2:] == (8, 2)
+
+
+def test_the_policy_that_was_adopted_last_is_in_force(databases: tuple[str, str]) -> None:
+    base = [added("pat-001"), window(1), *reflected("r1", window(1), *[("pat-001", "helpful")] * 3)]
+    got = _both_ways(databases, [*base, adopted("as_applied")], [*base, adopted("once_per_reflection")])
+    assert got["pat-001"][-2:] == (1, 0)
+    got = _both_ways(databases, [*base, adopted("once_per_reflection")], [*base, adopted("as_applied")])
+    assert got["pat-001"][-2:] == (3, 0)
+
+
+def test_one_fact_in_other_words_is_one_fact(databases: tuple[str, str]) -> None:
+    seen = window(1)
+    base = [added("pat-001"), seen, *reflected("r1", seen, ("pat-001", "helpful"))]
+    elsewhere = [base[0], replace(seen, data={**seen.data, "trigger": "ingest"}), *base[2:]]
+    with both(databases) as (one, two):
+        one.append([*base, retracted(seen, "a mistake")])
+        two.append([*elsewhere, retracted(seen, "an error")])
+        lines = list(exported(two))
+        merged = merge(one, lambda: lines)
+        assert (merged.added, merged.known, merged.otherwise) == (0, 5, 2)
+        two.append([added("ctx-001")])
+        assert taken(one, two).otherwise == 2
+        sound(one)
+        assert bullets(one)["pat-001"][-2:] == (0, 0)
+
+
+def test_other_verdicts_of_one_reflection_are_for_a_person_to_decide(databases: tuple[str, str]) -> None:
+    seen = window(1)
+    with both(databases) as (one, two):
+        one.append([added("pat-001"), seen, *reflected("r1", seen, ("pat-001", "helpful"))])
+        two.append([added("pat-001"), seen, *reflected("r1", seen, ("pat-001", "harmful")), added("ctx-001")])
+        before = sql.content(one)
+        with pytest.raises(VerdictsDiffer, match=r"line 5: .*harmful.*here at position 4"):
+            merge(one, lambda: exported(two))
+        assert sql.content(one) == before
+        taken(one, two, ours=True)
+        assert bullets(one)["pat-001"][-2:] == (1, 0)
+        sound(one)
+
+
+def test_an_assertion_stays_where_it_was_made(databases: tuple[str, str]) -> None:
+    base = [added("pat-001"), changed(ev.BULLET_ASSERTED, "pat-001", 1, helpful=0, harmful=0)]
+    got = _both_ways(databases, [*base, *_judged("pat-001", 1)], [added("pat-001"), *_judged("pat-001", 2)])
+    assert got["pat-001"][-2:] == (2, 0)
+
+
+def test_a_text_that_one_of_them_erased_goes_from_both_and_never_comes_back(databases: tuple[str, str]) -> None:
+    secret = added("pat-001", "The password is 1234")
+    with both(databases) as (one, two):
+        one.append([secret, added("ctx-001")])
+        load(two, list(exported(one)))
+        before = list(exported(two))
+        one.append([added("ctx-002")])
+        two.append([added("ctx-003")])
+        two.redact(secret.event_id, reason="a secret", actor="human")
+        taken(one, two)
+        assert "1234" not in json.dumps(list(exported(one)))
+        assert bullets(one)["pat-001"][1] == "[redacted]"
+        assert merge(one, lambda: before).added == 0
+        taken(two, one)
+        sound(one)
+        sound(two)
+        assert bullets(one) == bullets(two)
+
+
+def test_an_earlier_state_of_the_same_ledger_grows_to_the_later_one(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        one.append(history()[:8])
+        load(two, list(exported(one)))
+        one.append(history()[8:])
+        older = list(exported(one))
+        one.redact(history()[0].event_id, reason="a secret", actor="human")
+        lines = list(exported(one))
+        assert taken(two, one).forward
+        assert list(exported(two)) == lines
+        assert merge(one, lambda: older).added == 0
+        sound(two)
+
+
+def test_a_history_that_came_through_a_third_ledger_is_known_there_and_proved(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two), both(databases) as (three, _):
+        one.append([added("pat-001"), *_judged("pat-001", 1)])
+        two.append([added("pat-002"), *_judged("pat-002", 2)])
+        three.append([added("pat-003"), *_judged("pat-003", 3)])
+        taken(two, one)
+        taken(three, two)
+        assert bullets(three).keys() == {"pat-001", "pat-002", "pat-003"}
+        assert merge(three, lambda: exported(one)).added == 0
+        taken(one, three)
+        assert bullets(one) == bullets(three)
+        for ledger in (one, two, three):
+            sound(ledger)
+
+
+def test_windows_that_share_records_are_told(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        one.append([window(1, "s1", keys=[1, 2])])
+        two.append([window(2, "s1", keys=[2, 3]), window(3, "s1", keys=[4])])
+        assert taken(one, two).overlapping == 1
+
+
+def test_a_file_that_grew_adds_what_is_new_and_an_older_one_nothing(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        one.append([added("oth-009")])
+        two.append(history())
+        older = list(exported(two))
+        assert taken(one, two).added == len(history()) - 1
+        two.append([added("oth-001")])
+        assert taken(one, two).added == 1
+        assert merge(one, lambda: older).added == 0
+        assert [record["after"]["position"] for record in merged_in(one)] == [0, len(history())]
+        sound(one)
+
+
+def test_a_long_merge_is_recorded_page_by_page(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        two.append([added("pat-001")])
+        for number in range(30):
+            two.append(
+                [*_judged("pat-001", number), *(tagged(f"r{number}", n, "pat-001", "helpful") for n in range(1, 99))]
+            )
+        one.append([added("pat-001")])
+        taken(one, two)
+        positions = [record["position"] for record in merged_in(one)]
+        assert positions == [1000, 2000, 3000, two.head().position]
+        assert bullets(one)["pat-001"][-2:] == (30 * 99, 0)
+        sound(one)
+
+
+def test_a_wrong_file_is_named_by_its_line_and_nothing_is_merged(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        one.append([added("oth-009")])
+        two.append(history())
+        lines = list(exported(two))
+        lines[6] = lines[6].replace("helpful", "harmful")
+        before = sql.content(one)
+        with pytest.raises(WrongLine, match="line 7: its data"):
+            merge(one, lambda: lines)
+        assert sql.content(one) == before
+
+
+def test_what_is_appended_between_the_look_and_the_lock_is_seen(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        two.append([added("pat-001", "Read the log")])
+        calls = count()
+
+        def lines() -> Iterator[str]:
+            if next(calls) == 0:
+                with Ledger.open(databases[0], one.name) as third:
+                    third.append([added("pat-001", "Run the linter")])
+            return exported(two)
+
+        with pytest.raises(NamesCollide):
+            merge(one, lines)
