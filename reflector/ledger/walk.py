@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,7 +22,7 @@ from reflector.ledger.finding import RESTORE, Anchor, Finding
 from reflector.ledger.projection import storable
 from reflector.ledger.record_keys import unpack_keys
 from reflector.ledger.redaction import PROSE
-from reflector.ledger.rows import Projected, tag_data
+from reflector.ledger.rows import Projected
 from reflector.ledger.tag_rows import COLUMNS as _TAG_COLUMNS
 from reflector.ledger.tag_rows import TagRows
 from reflector.playbook.fold import verdict
@@ -101,6 +102,7 @@ class Walk:
             if anchor not in there:
                 what = f"the published head {anchor.position} is not in this history, which ends at {position}"
                 yield Finding("anchor", anchor.position, what, RESTORE)
+        self.folded.playbook.position = position
         if self.foldable:
             yield from tag_rows.findings()
 
@@ -135,20 +137,17 @@ class Walk:
     def _fold(
         self, row: tuple[Any, ...], text: str | None, kept: dict[str, dict[str, Any] | None], tag_rows: TagRows
     ) -> None:
-        type_ = row[2]
-        data: Mapping[str, Any] | None
-        if text is None:
-            data = kept.get(row[1])
-        else:
-            data = tag_data(text) if type_ == ev.BULLET_TAGGED else json.loads(text)
-        folded = self.folded
+        type_, folded = row[2], self.folded
+        if type_ == ev.BULLET_TAGGED:
+            name, value, tag = _judged(text or "{}")
+            if value:
+                folded.playbook.take_tag(name, (row[0], row[1], tag, row[7], row[8]), row[5])
+            tag_rows.take(row[0], (row[0], name, value, row[7], row[8]))
+            return
+        data: Mapping[str, Any] | None = kept.get(row[1]) if text is None else json.loads(text)
         if type_ in _ADDING:
             folded.number(data or {}, imported=type_ == ev.PLAYBOOK_IMPORTED)
         folded.playbook.apply(Projected(row[0], row[1], type_, row[5], row[7], row[8], row[9], data))
-        if type_ == ev.BULLET_TAGGED:
-            name, value = verdict(data or {}) or (storable((data or {}).get("name")), 0)
-            tag_rows.take(row[0], (row[0], name, value, row[7], row[8]))
-            return
         if type_ == ev.SESSION_RECORDED:
             folded.windows[row[1]] = (row[0], row[7], "pending", 0, row[5])
             folded.keys.update(unpack_keys((data or {}).get("window", {}).get("keys", "")))
@@ -179,8 +178,9 @@ class Walk:
     def _kept(self) -> dict[str, dict[str, Any] | None]:
         """What each event.redacted kept of its target's data, by the target's id."""
         table = tables.event
+        # The literal lets the planner take the index of the rare types; without it every event is read once more.
         query = sa.select(table.c.target_id, table.c.data).where(
-            table.c.playbook_id == self.id, table.c.type == ev.EVENT_REDACTED
+            table.c.playbook_id == self.id, table.c.type == ev.EVENT_REDACTED, sa.text("type <> 'bullet.tagged'")
         )
         kept: dict[str, dict[str, Any] | None] = {}
         for target, data in self.connection.execute(query):
@@ -208,6 +208,14 @@ _WINDOW_STATES = {
     ev.REFLECTION_COMPLETED: "completed",
     ev.REFLECTION_FAILED: "failed",
 }
+
+
+@lru_cache(maxsize=8192)
+def _judged(text: str) -> tuple[str, int, str]:
+    """(name, 1, -1 or 0, tag) of a tag's data. A tag says little, so a history says the same again and again."""
+    data = json.loads(text)
+    judged = verdict(data)
+    return (*judged, data["tag"]) if judged is not None else (storable(data.get("name")), 0, "")
 
 
 def _well_formed(chain: object) -> bool:

@@ -87,12 +87,22 @@ class Playbook:
         self.position = event.position
         type_, data = event.type, event.data if event.data is not None else {}
         if type_ == "bullet.tagged":
-            if _tagged(self, event, data):
-                self.updated_at = event.recorded_at
+            judged = verdict(data)
+            if judged is not None:
+                tag = (event.position, event.event_id, data["tag"], event.session_id, event.reflection_id)
+                self.take_tag(judged[0], tag, event.recorded_at)
         elif type_ in _RULES:
             _RULES[type_](self, event, data)
             if changes_playbook(type_, data):
                 self.updated_at = event.recorded_at
+
+    def take_tag(self, name: str, tag: CountedTag, recorded_at: str) -> None:
+        """Fold in a tag that counts, as its `verdict` says: what `apply` does with one."""
+        self.position, self.updated_at = tag[0], recorded_at
+        if name in self._tags:
+            self._tags[name].append(tag)
+        else:
+            self._tags[name] = [tag]
 
     def active(self, event_id: str) -> bool:
         """True while no active retraction covers the event."""
@@ -216,20 +226,6 @@ def _recounted(book: Playbook, event: FoldedEvent, data: Mapping[str, Any]) -> N
 def _completed(book: Playbook, event: FoldedEvent, _: Mapping[str, Any]) -> None:
     if event.reflection_id:
         book._completed[event.reflection_id] = (event.position, event.event_id, event.target_id)
-
-
-def _tagged(book: Playbook, event: FoldedEvent, data: Mapping[str, Any]) -> bool:
-    """Keep a tag; False for one that never counts."""
-    judged = verdict(data)
-    if judged is None:
-        return False
-    tag = (event.position, event.event_id, data["tag"], event.session_id, event.reflection_id)
-    name = judged[0]
-    if name in book._tags:
-        book._tags[name].append(tag)
-    else:
-        book._tags[name] = [tag]
-    return True
 
 
 def _retracted(book: Playbook, event: FoldedEvent, _: Mapping[str, Any]) -> None:
