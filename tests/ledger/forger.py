@@ -29,13 +29,14 @@ def content(path: Path) -> dict[str, list[tuple[Any, ...]]]:
     """All that software can read of a ledger: every row of every table, the schema, and how its text is encoded."""
     with closing(connect(path)) as connection:
         names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        names = [name for name in names if not name.startswith(FIGURES)]
         found = {name: connection.execute(f'SELECT * FROM "{name}"').fetchall() for name in names}
         objects = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
         # Triggers and views do the same with other white space between their words.
         loose = {"trigger", "view"}
         found["schema"] = [(*one[:3], " ".join(one[3].split()) if one[0] in loose else one[3]) for one in objects]
         found["encoding"] = connection.execute("PRAGMA encoding").fetchall()
-    return {name: sorted(rows, key=repr) for name, rows in found.items() if not name.startswith(FIGURES)}
+    return {name: sorted(rows, key=repr) for name, rows in found.items()}
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from . import forger
 from .events import about, added, adopted, changed, history, reflected, retracted, window
 
 #: Of each kind; 2,000 plays the full campaign, CI plays fewer.
-_NUMBER = int(os.environ.get("REFLECTOR_TEST_TAMPERINGS", "120"))
+_NUMBER = int(os.environ.get("REFLECTOR_TEST_TAMPERINGS", "100"))
 _SEED = int(os.environ.get("REFLECTOR_TEST_SEED", "0"))
 _PLAYBOOKS = ("default", "other")
 Anchors = dict[str, Anchor]
