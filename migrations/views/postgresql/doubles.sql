@@ -119,23 +119,33 @@ pair AS MATERIALIZED (
     JOIN taken ON taken.playbook_id = holder.playbook_id AND taken.key = holder.key
         AND taken.position > holder.position
 ),
-sharing AS MATERIALIZED (
+window_of AS MATERIALIZED (
+    SELECT
+        event.playbook_id AS playbook_id,
+        event.position AS position,
+        coalesce(event.session_id, '') AS session_id,
+        completion.reflection_id AS reflection_id
+    FROM completion
+    JOIN event ON event.playbook_id = completion.playbook_id AND event.event_id = completion.target_id
+),
+sharing_one AS MATERIALIZED (
     SELECT
         pair.playbook_id AS playbook_id,
-        CASE
-            WHEN coalesce(earlier.session_id, '') = coalesce(later.session_id, '') THEN 'D6' ELSE 'D5'
-        END AS class,
-        one.reflection_id AS one,
-        other.reflection_id AS other
+        window_of.session_id AS session_id,
+        window_of.reflection_id AS one,
+        pair.other AS position
     FROM pair
-    CROSS JOIN event AS earlier
-    CROSS JOIN event AS later
-    CROSS JOIN completion AS one
-    CROSS JOIN completion AS other
-    WHERE earlier.playbook_id = pair.playbook_id AND earlier.position = pair.one
-        AND later.playbook_id = pair.playbook_id AND later.position = pair.other
-        AND one.playbook_id = pair.playbook_id AND one.target_id = earlier.event_id
-        AND other.playbook_id = pair.playbook_id AND other.target_id = later.event_id
+    JOIN window_of ON window_of.playbook_id = pair.playbook_id AND window_of.position = pair.one
+),
+sharing AS MATERIALIZED (
+    SELECT
+        sharing_one.playbook_id AS playbook_id,
+        CASE WHEN window_of.session_id = sharing_one.session_id THEN 'D6' ELSE 'D5' END AS class,
+        sharing_one.one AS one,
+        window_of.reflection_id AS other
+    FROM sharing_one
+    JOIN window_of ON window_of.playbook_id = sharing_one.playbook_id
+        AND window_of.position = sharing_one.position
 ),
 twin AS MATERIALIZED (
     SELECT playbook_id, class, one, other FROM sharing
@@ -162,6 +172,31 @@ group_of AS MATERIALIZED (
         ON known.playbook_id = standing.playbook_id AND known.one = standing.reflection_id
     GROUP BY standing.playbook_id, standing.reflection_id, standing.name, standing.verdict
 ),
+given_first AS MATERIALIZED (
+    SELECT
+        twin.playbook_id AS playbook_id,
+        twin.class AS class,
+        twin.other AS reflection_id,
+        group_of.name AS name,
+        group_of.verdict AS verdict,
+        min(group_of.first) AS first
+    FROM twin
+    JOIN group_of ON group_of.playbook_id = twin.playbook_id AND group_of.reflection_id = twin.one
+    GROUP BY twin.playbook_id, twin.class, twin.other, group_of.name, group_of.verdict
+),
+given_again AS MATERIALIZED (
+    SELECT
+        given_first.playbook_id AS playbook_id,
+        given_first.class AS class,
+        given_first.reflection_id AS reflection_id,
+        given_first.name AS name,
+        given_first.verdict AS verdict,
+        given_first.first AS first
+    FROM given_first
+    JOIN group_of ON group_of.playbook_id = given_first.playbook_id
+        AND group_of.reflection_id = given_first.reflection_id AND group_of.name = given_first.name
+        AND group_of.verdict = given_first.verdict AND group_of.first > given_first.first
+),
 found AS (
     SELECT
         playbook_id, 'D1' AS class, name, CASE WHEN verdict > 0 THEN 'helpful' ELSE 'harmful' END AS tag,
@@ -181,21 +216,13 @@ found AS (
     WHERE up.verdict = 1 AND down.verdict = -1
     UNION ALL
     SELECT
-        twin.playbook_id, twin.class, standing.name,
+        given_again.playbook_id, given_again.class, standing.name,
         CASE WHEN standing.verdict > 0 THEN 'helpful' ELSE 'harmful' END,
-        standing.position, min(before.first), standing.session_id, standing.reflection_id
-    FROM twin
-    CROSS JOIN group_of AS before
-    CROSS JOIN group_of AS after
-    CROSS JOIN standing
-    WHERE before.playbook_id = twin.playbook_id AND before.reflection_id = twin.one
-        AND after.playbook_id = twin.playbook_id AND after.reflection_id = twin.other
-        AND after.name = before.name AND after.verdict = before.verdict AND after.first > before.first
-        AND standing.playbook_id = after.playbook_id AND standing.reflection_id = after.reflection_id
-        AND standing.name = after.name AND standing.verdict = after.verdict
-    GROUP BY
-        twin.playbook_id, twin.class, standing.name, standing.verdict, standing.position, standing.session_id,
-        standing.reflection_id
+        standing.position, given_again.first, standing.session_id, standing.reflection_id
+    FROM given_again
+    JOIN standing ON standing.playbook_id = given_again.playbook_id
+        AND standing.reflection_id = given_again.reflection_id AND standing.name = given_again.name
+        AND standing.verdict = given_again.verdict
     UNION ALL
     SELECT
         playbook_id, 'D4', name, CASE WHEN verdict > 0 THEN 'helpful' ELSE 'harmful' END, position, first, session_id,
