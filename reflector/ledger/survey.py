@@ -172,10 +172,13 @@ def _one_of(texts: set[str]) -> str:
 
 def free_names(colliding: Iterable[str], here: Bullets, found: Survey, first: int) -> dict[str, str]:
     """The next free name of each of these, one that neither ledger has ever mentioned."""
-    taken = {*here.texts, *found.named, *found.names.values()}
+    taken = {*here.texts, *found.bullets.texts, *found.names.values()}
     names: dict[str, str] = {}
     for name in colliding:
         slug = name.partition("-")[0].partition("_")[0]
         taken.add(new := next_name(slug, taken, first))
+        # A name that a session cited, though it meant nothing there, could not be told from the bullet's own.
+        while new in found.named:
+            taken.add(new := next_name(slug, taken, first))
         names[name] = new
     return names

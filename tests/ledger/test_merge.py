@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import random
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -446,3 +450,39 @@ def test_what_is_appended_between_the_look_and_the_lock_is_seen(databases: tuple
 
         with pytest.raises(NamesCollide):
             merge(one, lines)
+
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["tests.ledger.test_merge"])
+
+
+def _merge(url: str, playbook: str, path: Path, begun: Any) -> None:
+    with Ledger.open(url, playbook) as ledger:
+        begun.put("begun")
+        merge(ledger, lambda: path.read_text("utf-8").splitlines())
+
+
+def test_a_merge_that_is_killed_leaves_all_of_it_or_nothing(databases: tuple[str, str], tmp_path: Path) -> None:
+    path, chance = tmp_path / "other.ndjson", random.Random(7)
+    with both(databases) as (one, two):
+        one.append([added("pat-001"), *_judged("pat-001", 0)])
+        two.append([added("pat-001")])
+        for number in range(1, 20):
+            more = (tagged(f"r{number}", index, "pat-001", "helpful") for index in range(1, 99))
+            two.append([*_judged("pat-001", number), *more])
+        path.write_text("".join(f"{line}\n" for line in exported(two)), "utf-8")
+        before = sql.content(one)
+        for _ in range(4):
+            begun: Any = _CONTEXT.Queue()
+            process = _CONTEXT.Process(target=_merge, args=(databases[0], one.name, path, begun))
+            process.start()
+            begun.get(timeout=60)
+            time.sleep(chance.uniform(0, 0.5))
+            process.kill()
+            process.join()
+            if sql.content(one) != before:
+                break
+            sound(one)
+        merge(one, lambda: path.read_text("utf-8").splitlines())
+        assert bullets(one)["pat-001"][-2:] == (1 + 19 * 99, 0)
+        sound(one)
