@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from reflector.ledger import event as ev
 from reflector.ledger.canonical import digest, genesis, next_chain
@@ -326,6 +327,47 @@ def test_a_reference_that_points_nowhere_is_found(told: Ledger) -> None:
     assert "reference" in {finding.code for finding in verify(told)}
 
 
+def test_a_renamed_playbook_is_found_from_the_one_that_began_in_its_place(
+    told: Ledger, open_ledger: OpenLedger
+) -> None:
+    _forge(told, "UPDATE playbook SET name = 'mine'")
+    (finding,) = verify(open_ledger())
+    assert "'mine' did not begin under this name" in finding.message
+    assert ("chain", 1) in _codes(open_ledger("mine"))
+
+
+@pytest.mark.parametrize("column", ["session_id", "reflection_id", "target_id"])
+def test_an_absent_field_that_became_an_empty_text_is_found_though_both_hash_the_same(
+    told: Ledger, column: str
+) -> None:
+    if column == "target_id":
+        _forge(told, "UPDATE event SET event_id = '' WHERE position = 1")  # what the reference asks for
+    _forge(told, f"UPDATE event SET {column} = '' WHERE position = 2")
+    assert ("chain", 2) in _codes(told)
+
+
+def test_a_redacted_text_that_is_back_is_found_though_its_hash_fits(told: Ledger) -> None:
+    (first,) = told.at([1])
+    (text,) = sql.rows(told, "SELECT data FROM event WHERE position = 1")[0]
+    told.redact(first.event_id, reason="a name", actor="human")
+    assert list(verify(told)) == []
+    with sql.triggers_off(told) as connection:
+        connection.execute(sa.text("UPDATE event SET data = :text WHERE position = 1"), {"text": text})
+    assert ("redaction", 1) in _codes(told)
+
+
+def test_a_tag_table_that_was_emptied_is_told_in_a_few_findings(told: Ledger) -> None:
+    for number in range(100, 110):
+        of = window(number)
+        told.append([of, *reflected(f"r{number}", of, *[("pat-001", "helpful")] * 5)])
+    sql.run(told, "DELETE FROM tag")
+    findings = [finding for finding in verify(told) if "tag" in finding.message]
+    assert len(findings) < 30
+    assert "more tags" in findings[20].message
+    told.rebuild()
+    assert list(verify(told)) == []
+
+
 def test_findings_come_in_order_and_say_what_to_do(told: Ledger) -> None:
     _forge(told, "UPDATE event SET actor = 'x' WHERE position IN (5, 9)")
     sql.run(told, "UPDATE bullet SET helpful = 9 WHERE name = 'pat-001'")
@@ -362,7 +404,7 @@ def test_history_uses_every_type_of_event_that_ledgers_hold() -> None:
     more = [adopted("as_applied"), retracted(first), *reflected("r", first), changed(ev.BULLET_RECOUNTED, "pat-001")]
     more.append(changed(ev.BULLET_PROPOSED, "pat-001", section="pat", text="Keep it short.", reason=None))
     used = {event.type for event in [*history(), *more]}
-    assert ev.TYPES - used == {ev.REFLECTION_SKIPPED, ev.EVENT_REDACTED}
+    assert ev.TYPES - used == {ev.REFLECTION_SKIPPED, ev.EVENT_REDACTED, ev.LEDGER_MERGED}
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
