@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 from collections.abc import Iterator
@@ -20,11 +21,15 @@ from reflector.ledger.errors import LedgerCorrupt
 from reflector.ledger.migration import HEAD_REVISION, ensure_current, trigger_files, upgrade
 from reflector.ledger.store import Ledger
 from reflector.ledger.verify import verify
+from reflector.ledger.views import VIEWS, view_sql
 from reflector.resources import resource_dir
 from tests.conftest import Postgres
 
 from . import sql
 from .events import added, history
+
+#: The newest revision, and a digest of the views that it makes.
+_VIEWS_OF_REVISION = ("0002", "d6ec1201c1302ada")
 
 
 def _revisions() -> list[str]:
@@ -144,6 +149,13 @@ def test_a_ledger_of_any_revision_is_upgraded_with_its_data_and_its_triggers(emp
         for statement in ("UPDATE event SET data = NULL", "DELETE FROM event"):
             with pytest.raises(sa.exc.DBAPIError, match="append-only"):
                 sql.run(ledger, statement)
+
+
+def test_views_that_change_come_with_a_new_revision() -> None:
+    """Without one the ledgers that are there keep the old views, and `verify` takes them for tampered with."""
+    texts = "\n".join(view_sql(dialect, name) for dialect in ("sqlite", "postgresql") for name in VIEWS)
+    digest = hashlib.sha256(" ".join(texts.split()).encode()).hexdigest()
+    assert (HEAD_REVISION, digest[:16]) == _VIEWS_OF_REVISION
 
 
 @pytest.mark.postgres
