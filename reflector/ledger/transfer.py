@@ -20,6 +20,7 @@ from reflector.ledger.cloudevents import Header, Line, NotALine, Stored, event_l
 from reflector.ledger.engines import shown, write_transaction
 from reflector.ledger.errors import LedgerError, translated
 from reflector.ledger.event import EVENT_REDACTED, ONCE_PER_TARGET
+from reflector.ledger.foreign import refuse_misshapen
 from reflector.ledger.migration import trigger_files
 from reflector.ledger.reader import Reader
 from reflector.ledger.rebuilding import rebuild_within
@@ -135,6 +136,7 @@ def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]]) -> Iterato
 def _sealed(number: int, line: Line) -> Checked:
     """A line with its texts in canonical form, from which its hashes are computed."""
     event = line.event
+    refuse_misshapen(event)
     if line.erased:
         check_fields(event)
         data, data_hash, facts = None, line.data_hash, None

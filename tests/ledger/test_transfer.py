@@ -8,6 +8,7 @@ import random
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -188,12 +189,12 @@ def _forged(*events: NewEvent) -> Lines:
         lines: Lines = []
         chain, at = head.chain, "2026-01-02T03:04:05.000000Z"
         for position, e in enumerate(events, start=1):
-            data = canonical(e.data)
+            data, meta = canonical(e.data), canonical(e.meta)
             header = (position, e.event_id, e.type, 1, at, at, e.actor, e.session_id, e.reflection_id, e.target_id)
-            chain = next_chain(chain, header, digest(data), digest("{}"))
+            chain = next_chain(chain, header, digest(data), digest(meta))
             names = ("position", "id", "type", "schemaversion", "occurredat", "time", "actor")
             line = {"specversion": "1.0", "source": f"urn:reflector:ledger:{head.origin}"}
-            line |= dict(zip(names, header, strict=False)) | {"datahash": digest(data), "meta": "{}", "chain": chain}
+            line |= dict(zip(names, header, strict=False)) | {"datahash": digest(data), "meta": meta, "chain": chain}
             more = {"sessionid": e.session_id, "reflectionid": e.reflection_id, "targetid": e.target_id}
             line |= {name: value for name, value in more.items() if value} | {"data": e.data}
             lines.append(json.dumps(line))
@@ -220,6 +221,29 @@ def test_a_history_that_no_ledger_would_have_taken_is_named_by_its_line(
     with pytest.raises(WrongLine, match=re.escape(what)) as error:
         load(ledger, _forged(*events))
     assert error.value.number == number
+    assert ledger.head().position == 0
+
+
+_MISSHAPEN = [
+    (window(), {"window": []}, {}),
+    (window(), {"window": {"keys": "AAA"}}, {}),
+    (window(), {"window": {"keys": 7}}, {}),
+    (window(), {"cited": [["pat-001"]]}, {}),
+    (window(), {"cited": 7}, {}),
+    (added(), {}, {"merged": 7}),
+    (added(), {}, {"merged": {"origin": "x", "position": "1", "recorded_at": "t"}}),
+    (NewEvent(ev.LEDGER_MERGED, "a", {}, "merge"), {"playbook": "default"}, {}),
+    (NewEvent(ev.LEDGER_MERGED, "a", {}, "merge"), {"here": [[1, "a", "b", "zz"]]}, {}),
+]
+
+
+@pytest.mark.parametrize(("event", "data", "meta"), _MISSHAPEN)
+def test_an_event_that_the_tables_could_not_read_is_refused_by_its_line(
+    ledger: Ledger, event: NewEvent, data: dict[str, Any], meta: dict[str, Any]
+) -> None:
+    with pytest.raises(WrongLine) as error:
+        load(ledger, _forged(replace(event, data={**event.data, **data}, meta=meta)))
+    assert error.value.number == 2
     assert ledger.head().position == 0
 
 
