@@ -64,7 +64,8 @@ class Statements:
         """The expression of what stands at a path of a JSON column: a text, a number as the engine gives it, a list
         or an object as JSON text; NULL where nothing stands there."""
         if self.postgres:
-            return f"({column}::json #>> '{{{','.join(path)}}}')"
+            # PostgreSQL refuses to read any field beside a NUL, which an answer may hold.
+            return f"(replace({column}, '\\u0000', '\\ufffd')::json #>> '{{{','.join(path)}}}')"
         return f"json_extract({column}, '$.{'.'.join(path)}')"
 
     def many(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
