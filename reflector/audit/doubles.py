@@ -265,7 +265,7 @@ def _shared(ledger: Ledger, upto: int, windows: Collection[str] | None) -> set[t
     with ledger.asking() as sql:
         keys = sql.text_at("data", "window", "keys")
         if windows is None:
-            # Eight bytes a key, four characters for three bytes; of an erased window nobody knows without its redaction.
+            # Eight bytes a key, four characters for three bytes; what an erased window brought only its redaction says.
             query = f"SELECT sum(length({keys}) * 3 / 4 / 8), count(*) - count(data) {where}"
             brought, erased = sql.run(query, upto).fetchone()
             (held,) = sql.run("SELECT count(*) FROM record WHERE playbook_id = ?").fetchone()
