@@ -129,7 +129,7 @@ def test_recounts_and_rebuilds_while_others_append_lose_no_count(ledger_url: str
             writer.begin()
         while any(writer.process.is_alive() and not _is_done(writer) for writer in made):
             ledger.recount()
-            ledger.set_checkpoint("playbook.json", 1, "x")
+            ledger.set_checkpoint("playbook.json", 1, "0" * 64)
             ledger.rebuild()
         for writer in made:
             writer.process.join(30)
