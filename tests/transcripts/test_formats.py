@@ -175,7 +175,7 @@ def _anything() -> st.SearchStrategy[Any]:
 
 
 @every_agent
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_no_value_at_any_place_of_a_record_is_an_error(
     begin: Callable[..., Session], tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
