@@ -39,7 +39,8 @@ def main(arguments: list[str]) -> int:
     printed = table(rows)
     print(printed, end="")
     if not named and not quick:
-        where = f"Measured with `python -m benchmarks` on {machine(_sqlite_versions())}.\n"
+        command = "python -m benchmarks --big" if big else "python -m benchmarks"
+        where = f"Measured with `{command}` on {machine(_sqlite_versions())}.\n"
         how = "Each ratio is the median of pairs measured in turn in one run; times are medians.\n"
         results = f"# Measured\n\n{where}{how}\n{printed}"
         (FOLDER / "RESULTS.md").write_text(results, "utf-8")
