@@ -168,6 +168,11 @@ WRONG: list[tuple[Callable[[Lines], Lines], int, str]] = [
 ]
 
 
+@pytest.mark.parametrize(
+    "ledger_url",
+    ["sqlite", pytest.param("postgresql", marks=[pytest.mark.postgres, pytest.mark.slow])],
+    indirect=True,
+)
 @pytest.mark.parametrize(("edit", "number", "what"), WRONG)
 def test_the_first_wrong_line_is_named_with_what_is_wrong_and_nothing_is_kept(
     ledger: Ledger, lines: Lines, edit: Callable[[Lines], Lines], number: int, what: str

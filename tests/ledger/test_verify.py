@@ -259,20 +259,26 @@ def test_a_hollow_trigger_of_sqlite_is_found(told: Ledger, name: str) -> None:
 
 
 _POSTGRESQL = [
-    ("ALTER TABLE {table} DISABLE TRIGGER {name}", "is missing or disabled"),
-    ("ALTER TABLE {table} ENABLE REPLICA TRIGGER {name}", "is missing or disabled"),
-    ("DROP TRIGGER {name} ON {table}", "is missing or disabled"),
-    (
+    pytest.param("ALTER TABLE {table} DISABLE TRIGGER {name}", "is missing or disabled", id="disabled"),
+    pytest.param(
+        "ALTER TABLE {table} ENABLE REPLICA TRIGGER {name}",
+        "is missing or disabled",
+        id="replica",
+        marks=pytest.mark.slow,
+    ),
+    pytest.param("DROP TRIGGER {name} ON {table}", "is missing or disabled", id="dropped", marks=pytest.mark.slow),
+    pytest.param(
         "CREATE OR REPLACE TRIGGER {name} AFTER INSERT ON {table} FOR EACH ROW WHEN (false)"
         " EXECUTE FUNCTION reflector_event_in_order()",
         "was changed",
+        id="hollow",
     ),
 ]
 
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)
-@pytest.mark.parametrize(("statement", "what"), _POSTGRESQL, ids=["disabled", "replica", "dropped", "hollow"])
+@pytest.mark.parametrize(("statement", "what"), _POSTGRESQL)
 @pytest.mark.parametrize("name", trigger_files("postgresql"))
 def test_a_disabled_dropped_or_hollow_trigger_of_postgresql_is_found(
     told: Ledger, name: str, statement: str, what: str
