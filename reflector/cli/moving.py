@@ -114,7 +114,10 @@ def _tell(merged: Merged) -> None:
     if merged.forward:
         note("This ledger was an earlier state of the file's, and is the same one now.")
         return
-    note(f"{counted(merged.added, 'event')} merged, {merged.known:,} were here already.")
+    if not merged.added:
+        note("Nothing new: every event of the file is here.")
+    else:
+        note(f"{counted(merged.added, 'event')} merged, {merged.known:,} of the file were here already.")
     if merged.otherwise:
         note(
             f"{merged.otherwise:,} of these are told in other words in the file; what this ledger says of them stands."

@@ -63,13 +63,15 @@ class NamesCollide(LedgerError):
     """Names that mean one bullet here and another one in the file."""
 
     def __init__(self, colliding: list[Collision]) -> None:
+        several = f"{len(colliding)} names mean other bullets"
+        told = "1 name means another bullet" if len(colliding) == 1 else several
         lines = [f"  {c.name}: here {c.here[:60]!r}, in the file {c.there[:60]!r}" for c in colliding[:_SHOWN]]
         more = [f"  … and {len(colliding) - _SHOWN} more"] if len(colliding) > _SHOWN else []
         super().__init__(
             "\n".join(
                 [
-                    f"{len(colliding)} names mean other bullets here than in the file, and a name means one bullet for "
-                    "ever; nothing was merged. With --rename the file's bullets get the next free names:",
+                    f"{told} here than in the file, and a name means one bullet for ever; nothing was merged. "
+                    "With --rename the file's bullets get the next free names:",
                     *lines,
                     *more,
                 ]
@@ -223,7 +225,8 @@ class _Merging:
         self.there: dict[str, tuple[int, str]] = {}
         self.rows: list[Stored] = []
         self.projected: list[Projected] = []
-        self.added = self.known = self.otherwise = self.overlapping = 0
+        self.added = self.otherwise = self.overlapping = 0
+        self.known = found.common
 
     def take(self, page: list[Checked]) -> None:
         """Append what is new of a page, and the record of it. Raises VerdictsDiffer, WrongLine."""

@@ -141,7 +141,7 @@ def test_two_machines_count_together_whichever_takes_the_other_in(told: Agent, a
     assert told.counters()["pat-003"] == (0, 0)
     again = told.call("import", "--merge", tmp_path / "other.ndjson")
     assert again.out == head
-    assert "0 events merged" in again.err
+    assert "Nothing new: every event of the file is here." in again.err
     # And what the other one took in is known on this one.
     assert "nothing new" in told.call("ingest", tmp_path / "2.jsonl").out
     for agent in (told, apart):
@@ -156,9 +156,12 @@ def test_names_that_mean_two_bullets_wait_for_rename(told: Agent, tmp_path: Path
     refused = told.call("import", "--merge", tmp_path / "other.ndjson", code=1)
     assert (refused.out, told.call("head").out) == ("", head)
     assert "pat-003: here 'Run the linter.', in the file 'Read the log first.'" in refused.err
+    assert "1 name means another bullet here than in the file" in refused.err
     assert "--rename" in refused.err
     merged = told.call("import", "--merge", "--rename", tmp_path / "other.ndjson")
     assert "pat-003 of the file is pat-004 here" in merged.out
+    assert "6 events merged, 0 of the file were here already." in merged.err
+    assert "Nothing new" in told.call("import", "--merge", "--rename", tmp_path / "other.ndjson").err
     texts = {bullet["name"]: bullet["text"] for bullet in told.json("list")}
     assert (texts["pat-003"], texts["pat-004"]) == ("Run the linter.", "Read the log first.")
     assert told.call("verify").out == ""

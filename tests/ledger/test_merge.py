@@ -375,6 +375,17 @@ def test_an_earlier_state_of_the_same_ledger_grows_to_the_later_one(databases: t
         sound(two)
 
 
+def test_what_both_had_before_they_parted_was_here_already(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        one.append(history())
+        common = one.head().position
+        load(two, list(exported(one)))
+        one.append([added("oth-008")])
+        two.append([added("oth-009")])
+        merged = taken(one, two)
+        assert (merged.added, merged.known) == (1, common)
+
+
 def test_a_history_that_came_through_a_third_ledger_is_known_there_and_proved(databases: tuple[str, str]) -> None:
     with both(databases) as (one, two), both(databases) as (three, _):
         one.append([added("pat-001"), *_judged("pat-001", 1)])
