@@ -60,7 +60,7 @@ def rebuild(place: Place, check: bool) -> None:
         with click.progressbar(
             length=road.ledger.head().position, label="rebuilding", file=sys.stderr, hidden=not sys.stderr.isatty()
         ) as bar:
-            road.ledger.rebuild(lambda reached, _: bar.update(reached - bar.pos))
+            road.ledger.rebuild(lambda reached: bar.update(reached - bar.pos))
         road.write()
 
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -28,8 +29,8 @@ from reflector.ledger.reader import history_page
 from reflector.ledger.statements import Statements
 from reflector.playbook.counting import DEFAULT
 
-#: Called with the position reached and the head, in turn.
-Progress = Callable[[int, int], None]
+#: Called with the position reached, page by page.
+Progress = Callable[[int], None]
 
 _INSERT_PROJECTION = (
     "INSERT INTO projection (playbook_id, name, code_version, policy_id, position, state_hash)"
@@ -56,10 +57,8 @@ def rebuild_beside(engine: sa.Engine, playbook_id: int, progress: Progress | Non
     False where there is no place beside them: a ledger in memory, a server where no schema may be created. Raises
     the driver's errors and LedgerLocked.
     """
-    opened = _beside_postgresql(engine, playbook_id)
-    if engine.dialect.name == "sqlite":
-        opened = _beside_sqlite(engine.url, playbook_id)
-    with opened as staging:
+    is_sqlite = engine.dialect.name == "sqlite"
+    with _beside_sqlite(engine.url, playbook_id) if is_sqlite else _beside_postgresql(engine, playbook_id) as staging:
         if staging is None:
             return False
         while not staging.page(progress):
@@ -76,26 +75,36 @@ def _beside_sqlite(url: sa.URL, playbook_id: int) -> Iterator[_Staging | None]:
     if path is None:
         yield None
         return
+    with closing(_staging_connection(url, path)) as connection:
+        yield _Staging(Statements(connection.cursor(), "sqlite", playbook_id), "ledger")
+
+
+def _staging_connection(url: sa.URL, path: Path) -> Any:
     with file_lock(url):
         path.touch(mode=0o600)
         connection = sqlite_module().connect(str(path), isolation_level=None, timeout=BUSY_TIMEOUT_MS / 1000)
-        cursor = connection.cursor()
-        cursor.execute("PRAGMA journal_mode=WAL")
-        # A page that a power cut takes away is filled again.
-        cursor.execute("PRAGMA synchronous=NORMAL")
-        cursor.execute("ATTACH DATABASE ? AS ledger", (url.database,))
-        # Whole or not at all, and as the ledger's are now: a table that is missing here would mean the ledger's own.
-        if _definitions(cursor, "main") != (wanted := _definitions(cursor, "ledger")):
-            cursor.execute("BEGIN IMMEDIATE")
-            for table in _STAGED:
-                cursor.execute(f"DROP TABLE IF EXISTS main.{table.name}")
-            for statement in wanted:
-                cursor.execute(statement)
-            cursor.execute("COMMIT")
-    try:
-        yield _Staging(Statements(cursor, "sqlite", playbook_id), "ledger")
-    finally:
-        connection.close()
+        try:
+            _stage(connection.cursor(), url.database)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _stage(cursor: Any, ledger: str | None) -> None:
+    """Attach the ledger, and make the staged tables where they are not there as the ledger has them."""
+    cursor.execute("PRAGMA journal_mode=WAL")
+    # A page that a power cut takes away is filled again.
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.execute("ATTACH DATABASE ? AS ledger", (ledger,))
+    # Whole or not at all: a table that is missing here would mean the ledger's own.
+    if _definitions(cursor, "main") != (wanted := _definitions(cursor, "ledger")):
+        cursor.execute("BEGIN IMMEDIATE")
+        for table in _STAGED:
+            cursor.execute(f"DROP TABLE IF EXISTS main.{table.name}")
+        for statement in wanted:
+            cursor.execute(statement)
+        cursor.execute("COMMIT")
 
 
 def _definitions(cursor: Any, database: str) -> list[str]:
@@ -178,19 +187,19 @@ class _Staging:
         """Take the next page of events in; True when nothing is left."""
         with self._transaction("BEGIN"):
             position = self._reached()
-            head = self._head()
             reached = _fill(self.sql, position, pages=1)
             if reached != position:
                 self._reach(reached)
         if progress is not None:
-            progress(reached, head)
+            progress(reached)
         return reached == position
 
     def put_in_place(self) -> None:
         """Take in what was appended meanwhile, and put the rows where readers find them, in one transaction."""
         sql = self.sql
         with self._transaction("BEGIN" if sql.postgres else "BEGIN IMMEDIATE"):
-            self._head(" FOR UPDATE" if sql.postgres else "")
+            if sql.postgres:
+                sql.run(f"SELECT 1 FROM {self.ledger}.playbook WHERE id = ? FOR UPDATE")  # noqa: S608
             if self._staged() is None:
                 return  # another rebuild, with which the pages were shared, has put them in place
             _fill(sql, self._reached())
@@ -211,10 +220,6 @@ class _Staging:
             )
             for table in _STAGED:
                 sql.run(f"DELETE FROM {table.name} WHERE playbook_id = ?")  # noqa: S608
-
-    def _head(self, lock: str = "") -> int:
-        query = f"SELECT position FROM {self.ledger}.playbook WHERE id = ?{lock}"  # noqa: S608
-        return int(self.sql.run(query).fetchone()[0])
 
     def _staged(self) -> tuple[int, int, str] | None:
         """The staged rows' (code version, position, history), held against another rebuild till the commit."""

@@ -245,7 +245,7 @@ class Ledger(Reader):
         """Fill the projected tables again from the events, and put them in the place of the old ones at once.
 
         Appends nothing and calls nobody; readers see the old rows until then. A rebuild that was killed goes on where
-        it stopped. `progress` is called with (position reached, head) from time to time. Raises LedgerError.
+        it stopped. `progress` is called with the position reached from time to time. Raises LedgerError.
         """
         with translated(shown(self.engine.url)):
             beside = rebuild_beside(self.engine, self.playbook_id, progress)

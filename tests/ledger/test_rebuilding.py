@@ -53,7 +53,7 @@ class Stopped(Exception):
 
 
 def stop_at(position: int) -> Progress:
-    def progress(reached: int, _: int) -> None:
+    def progress(reached: int) -> None:
         if reached >= position:
             raise Stopped
 
@@ -66,10 +66,10 @@ def test_a_rebuild_that_was_stopped_goes_on_with_the_page_behind(ledger: Ledger)
     with pytest.raises(Stopped):
         ledger.rebuild(stop_at(4000))
     assert rows(ledger) == before
-    reached: list[tuple[int, int]] = []
-    ledger.rebuild(lambda *at: reached.append(at))
-    assert reached[0][0] > 4000
-    assert reached[-1] == (ledger.head().position, ledger.head().position)
+    reached: list[int] = []
+    ledger.rebuild(reached.append)
+    assert reached[0] > 4000
+    assert reached[-1] == ledger.head().position
     assert rows(ledger) == before
     assert list(verify(ledger)) == []
 
@@ -79,7 +79,7 @@ def test_what_is_appended_during_a_rebuild_is_in_the_new_rows_once(ledger: Ledge
     other = open_ledger()
     seen = []
 
-    def progress(reached: int, _: int) -> None:
+    def progress(reached: int) -> None:
         number = 10_000 + reached
         recorded = window(number, "late", keys=[number])
         if reached < 5_000:
@@ -103,7 +103,7 @@ def test_a_text_erased_during_a_rebuild_is_in_none_of_the_rows(ledger: Ledger, o
     other = open_ledger()
     erased = []
 
-    def progress(*_: int) -> None:
+    def progress(_: int) -> None:
         if not erased:
             erased.append(other.redact(added("pat-001").event_id, reason="a secret", actor="human"))
 
@@ -167,7 +167,7 @@ _REBUILD = """\
 import sys, time
 from reflector.ledger.store import Ledger
 
-def progress(reached, head):
+def progress(reached):
     print(reached, flush=True)
     time.sleep(float(sys.argv[2]))
 
@@ -190,7 +190,7 @@ def test_a_killed_rebuild_goes_on_where_it_stopped(ledger: Ledger) -> None:
     killed.communicate()
     assert rows(ledger) == before
     reached: list[int] = []
-    ledger.rebuild(lambda at, _: reached.append(at))
+    ledger.rebuild(reached.append)
     assert reached[0] > position
     assert rows(ledger) == before
 
