@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +54,24 @@ def rebuild_within(sql: Statements) -> None:
 def rebuild_beside(engine: sa.Engine, playbook_id: int, progress: Progress | None = None) -> bool:
     """Fill the tables anew beside the present ones, then put them in their place.
 
-    False where there is no place beside them: a ledger in memory, a server where no schema may be created. Raises
-    the driver's errors and LedgerLocked.
+    False where there is no place beside them: a ledger in memory, a server where no schema may be created, a staging
+    file that was damaged and is gone now. Raises the driver's errors and LedgerLocked.
     """
-    is_sqlite = engine.dialect.name == "sqlite"
-    with _beside_sqlite(engine.url, playbook_id) if is_sqlite else _beside_postgresql(engine, playbook_id) as staging:
+    if engine.dialect.name == "postgresql":
+        return _rebuild(engine, _beside_postgresql(engine, playbook_id), progress)
+    try:
+        return _rebuild(engine, _beside_sqlite(engine.url, playbook_id), progress)
+    except sqlite_module().DatabaseError as error:
+        # Said of the staging file or of the ledger: if of the ledger, a rebuild within it says so.
+        if type(error) is not sqlite_module().DatabaseError:
+            raise
+        with file_lock(engine.url):
+            forget_staged(engine.url)
+        return False
+
+
+def _rebuild(engine: sa.Engine, opened: AbstractContextManager[_Staging | None], progress: Progress | None) -> bool:
+    with opened as staging:
         if staging is None:
             return False
         while not staging.page(progress):

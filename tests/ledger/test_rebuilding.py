@@ -163,6 +163,23 @@ def test_staged_rows_are_their_owners_and_go_with_the_rebuild(tmp_path: Path) ->
         assert list(tmp_path.glob("ledger.db.rebuild*")) == []
 
 
+@pytest.mark.parametrize("at", [0, 8192 * 3])
+def test_a_damaged_staging_file_is_thrown_away(tmp_path: Path, at: int) -> None:
+    with Ledger.open_file(tmp_path / "ledger.db") as ledger:
+        lived(ledger)
+        before = rows(ledger)
+        with pytest.raises(Stopped):
+            ledger.rebuild(stop_at(4000))
+        staged = tmp_path / "ledger.db.rebuild"
+        with staged.open("r+b") as file:
+            file.seek(at)
+            file.write(b"damaged " * 4096)
+        ledger.rebuild()
+        assert rows(ledger) == before
+        assert list(tmp_path.glob("ledger.db.rebuild*")) == []
+        assert list(verify(ledger)) == []
+
+
 _REBUILD = """\
 import sys, time
 from reflector.ledger.store import Ledger
