@@ -16,13 +16,14 @@ from pathlib import Path
 
 from benchmarks.harness import Row, Side, paired_ratio, timed
 from reflector.hooks import fast
+from reflector.hooks.install import SCRIPT
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import dump
 from reflector.playbook.names import SECTIONS
 
 CHECKOUT = Path(fast.__file__).parents[2]
 BARE = [sys.executable, "-I", "-S", "-c", "pass"]
-INSTALLED = [sys.executable, "-I", "-S", fast.__file__]
+INSTALLED = [sys.executable, "-I", "-S", SCRIPT]
 #: What pip writes as bin/reflector.
 WRAPPER = """\
 import re

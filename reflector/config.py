@@ -20,6 +20,7 @@ from reflector.bounded_file import read_bounded
 _MOST_BYTES = 1 << 20
 BACKENDS = ("rules", "anthropic", "fixtures")
 PROPOSALS = ("ask", "accept")
+WORKTREES = ("main", "own")
 
 #: Where a setting can stand, from far to near: what is nearer wins.
 Layer = Literal["default", "user", "project", "environment", "flag"]
@@ -61,6 +62,8 @@ class Config:
                           only the project's own file asks for it, and where that file may name a ledger on a server;
                           empty: a model is asked wherever the user chose one
     fixtures              the file that `fixtures` answers from
+    worktrees             whose ledger counts the sessions of a linked git worktree: `main`, the main checkout's, or
+                          `own`, one of its own, which is lost with the worktree; read by `reflector.locate`
     """
 
     backend: str = "rules"
@@ -79,6 +82,7 @@ class Config:
     proposals: str = "ask"
     projects: tuple[str, ...] = ()
     fixtures: str = ""
+    worktrees: str = "main"
     layers: Mapping[str, Layer] = field(default_factory=dict, repr=False, compare=False)
 
     def layer(self, key: str) -> Layer:
@@ -99,13 +103,18 @@ class Config:
 SETTINGS = {entry.name: entry for entry in fields(Config) if entry.name != "layers"}
 
 
+def config_file(environ: Mapping[str, str]) -> Path:
+    """The user's own settings file."""
+    home = Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or "~").expanduser() / ".config")
+    return home / "reflector" / "config.toml"
+
+
 def load_config(
     project: Path, *, environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
 ) -> Config:
     """The settings in force for a project. Raises ConfigError."""
     environ = os.environ if environ is None else environ
-    home = Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or "~").expanduser() / ".config")
-    users, projects = home / "reflector" / "config.toml", project / ".claude" / "reflector.toml"
+    users, projects = config_file(environ), project / ".claude" / "reflector.toml"
     config = _over(Config(), _read(users), "user", partial(_in_file, users))
     if config.api_key:
         _check_private(users)
@@ -233,6 +242,8 @@ def _check(key: str, value: Any, where: str) -> None:
         raise ConfigError(f"{where} is {value!r}, which is no backend; {hint}")
     if key == "proposals" and value not in PROPOSALS:
         raise ConfigError(f"{where} is {value!r}; proposals is one of {', '.join(PROPOSALS)}")
+    if key == "worktrees" and value not in WORKTREES:
+        raise ConfigError(f"{where} is {value!r}; worktrees is one of {', '.join(WORKTREES)}")
     if key in _LEAST and value < _LEAST[key]:
         raise ConfigError(f"{where} is {value}; it must be at least {_LEAST[key]}")
     if key == "playbook" and not (0 < len(value) <= 64 and value.replace("-", "").replace("_", "").isalnum()):

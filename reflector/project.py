@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from reflector.config import SETTINGS, Config, Layer, load_config
+from reflector import locate
+from reflector.config import SETTINGS, Config, Layer, config_file, load_config
 from reflector.ledger.errors import LedgerUnavailable
 from reflector.ledger.store import Ledger
 from reflector.playbook.names import USER_FIRST
@@ -114,18 +115,14 @@ def _is_users(root: Path) -> bool:
 
 
 def find_project(start: Path | None = None, environ: Mapping[str, str] | None = None) -> Path:
-    """The project's folder: REFLECTOR_PROJECT, else CLAUDE_PROJECT_DIR, else the nearest folder above `start`
-    (default: the working folder) that holds `.claude` or `.git`, else `start`. The home folder's own `.claude`
-    holds the agent's settings and makes no project."""
+    """Return the project's folder, as the hook finds it: REFLECTOR_PROJECT, else the project that CLAUDE_PROJECT_DIR,
+    else `start` (default: the working folder), belongs to."""
     environ = os.environ if environ is None else environ
-    for variable in ("REFLECTOR_PROJECT", "CLAUDE_PROJECT_DIR"):
-        if environ.get(variable):
-            return Path(environ[variable])
-    start = Path.cwd() if start is None else start
-    home = Path(environ.get("HOME") or "~").expanduser()
-    for folder in (start, *start.parents):
-        if folder == home:
-            break
-        if (folder / ".claude").is_dir() or (folder / ".git").exists():
-            return folder
-    return start
+    if named := environ.get("REFLECTOR_PROJECT"):
+        return Path(named)
+    start = Path(environ.get("CLAUDE_PROJECT_DIR") or start or Path.cwd())
+    home = Path(environ.get("HOME") or environ.get("USERPROFILE") or "/")
+    found = locate.find_project(
+        start.resolve().as_posix(), home.resolve().as_posix(), users_config=str(config_file(environ))
+    )
+    return Path(found)

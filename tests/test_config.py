@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from reflector.config import Config, ConfigError, load_config
-from reflector.project import find_project
 
 
 def written(folder: Path, text: str) -> Path:
@@ -62,22 +61,3 @@ def test_a_misspelt_environment_variable_is_refused_too(tmp_path: Path) -> None:
 def test_variables_that_are_no_settings_pass(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "REFLECTOR_NO_SPAWN": "1", "REFLECTOR_TEST_POSTGRES_URL": "x"}
     assert load_config(tmp_path, environ=environ) == Config()
-
-
-def test_the_nearest_folder_with_claude_or_git_is_the_project(tmp_path: Path) -> None:
-    deep = tmp_path / "a" / "b" / "c"
-    deep.mkdir(parents=True)
-    environ = {"HOME": str(tmp_path)}
-    assert find_project(deep, environ) == deep
-    (tmp_path / "a" / ".git").mkdir()
-    assert find_project(deep, environ) == tmp_path / "a"
-    (tmp_path / "a" / "b" / ".claude").mkdir()
-    assert find_project(deep, environ) == tmp_path / "a" / "b"
-    assert find_project(deep, {**environ, "CLAUDE_PROJECT_DIR": "/elsewhere"}) == Path("/elsewhere")
-
-
-def test_the_agents_own_folder_in_the_home_makes_no_project(tmp_path: Path) -> None:
-    (tmp_path / ".claude").mkdir()
-    work = tmp_path / "work"
-    work.mkdir()
-    assert find_project(work, {"HOME": str(tmp_path)}) == work

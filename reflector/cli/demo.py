@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from reflector.hooks import fast
+from reflector.hooks.install import SCRIPT
 
 _DATA = Path(__file__).resolve().parent.parent / "demo"
 #: What the agent reports: the first session is compacted before it ends, and its end is reported twice.
@@ -106,7 +106,7 @@ def _hook(project: Path, event: str, fields: dict[str, str], transcript: Path | 
             payload["session_id"] = json.loads(file.readline())["sessionId"]
         payload["transcript_path"] = str(transcript)
     done = subprocess.run(
-        [sys.executable, "-I", "-S", str(fast.__file__)],
+        [sys.executable, "-I", "-S", SCRIPT],
         input=json.dumps(payload).encode(),
         stdout=subprocess.PIPE,
         env={**os.environ, "CLAUDE_PROJECT_DIR": str(project), "REFLECTOR_NO_SPAWN": "1"},

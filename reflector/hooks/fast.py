@@ -4,10 +4,10 @@ Invariant: the hook never hurts the agent. Whatever comes in on stdin and whatev
 exits 0, prints only what the event's contract allows, and takes about the time in which the interpreter
 starts. A delivery that was taken is on disk, whole, before the hook ends; nothing half-written is visible.
 
-Run as one file, `python -I -S …/reflector/hooks/fast.py`, or by `reflector hook`. Each import costs the
+Run by `hooks/__main__.py`, by `reflector hook`, or as a file, which is what older settings call. Each import costs the
 agent's user milliseconds at every session's start and end, so the road that is taken every time uses
-`sys`, `time`, `posix` and `_json` only; `re`, `json` or `pathlib` alone would cost more than all of it.
-What is slow (rendering, a project that cannot be written) imports what it needs when it happens.
+`sys`, `time`, `posix`, `_json` and `reflector.locate` only; `re`, `json` or `pathlib` alone would cost more than all of
+it. What is slow (rendering, a project that cannot be written) imports what it needs when it happens.
 
 The state folder that it fills is described in `reflector.hooks.spool`.
 """
@@ -116,18 +116,59 @@ def decode(raw: bytes) -> tuple[dict[str, object], str]:
 
 
 def project_of(payload: dict[str, object]) -> str:
-    """The project's folder, absolute: $CLAUDE_PROJECT_DIR, else the payload's cwd, else ours; "" for none."""
-    project = environment("CLAUDE_PROJECT_DIR")
+    """The project of the session's folder, absolute; "" for none.
+
+    $REFLECTOR_PROJECT names it. Else it is found from $CLAUDE_PROJECT_DIR, where the session was started, else from the
+    payload's cwd, else from our own, as the command line finds it.
+    """
+    if named := environment("REFLECTOR_PROJECT"):
+        return physical(named)
+    start = environment("CLAUDE_PROJECT_DIR")
     cwd = payload.get("cwd")
-    if not project and isinstance(cwd, str) and "\0" not in cwd:
-        project = cwd
-    if project[:1] == "/" or project[1:2] == ":":
-        return project.rstrip("/") or "/"
+    if not start and isinstance(cwd, str) and "\0" not in cwd:
+        start = cwd
+    start = physical(start or ".")
+    if not start:
+        return ""
+    reach_package()
+    from reflector.locate import find_project
+
+    home = physical(environment("HOME") or environment("USERPROFILE") or "/")
+    return find_project(start, home, users_config=user_config())
+
+
+def physical(folder: str) -> str:
+    """A folder's absolute path without symlinks; as it was given where it is gone, "" where that says nothing."""
+    here = ""
     try:
         here = system.getcwd()
-    except OSError:  # deleted under us
+        system.chdir(folder)
+        folder = system.getcwd()
+    except (OSError, ValueError):
+        if folder[:1] != "/" and folder[1:2] != ":":
+            return ""
+    if here:
+        system.chdir(here)  # the payload's paths may be relative to it
+    return (folder.replace("\\", "/") if folder[1:2] == ":" else folder).rstrip("/") or "/"
+
+
+def keeper_of(project: str) -> str:
+    """Who keeps what a session in `project` says: the project, else the user's own playbook.
+
+    "" where neither has a playbook: the agent was told nothing, so it can cite nothing, and no ledger is made for it.
+    What a project that is gone had, nobody can tell.
+    """
+    reach_package()
+    from reflector.locate import exists, is_project
+
+    if is_project(project) or not exists(project) or environment("REFLECTOR_LEDGER_URL"):
+        return project
+    if is_project(user_folder()):
+        return user_folder()
+    try:  # a ledger that the user named for all projects may know this one's playbook
+        return project if b"ledger_url" in read_file(user_config(), MAX_PAYLOAD) else ""
+    except OSError:
         return ""
-    return f"{here}/{project}" if project else here
 
 
 def private_folder(path: str) -> str:
@@ -282,6 +323,11 @@ def state_of(found: object) -> str:
     return f"{found.st_mtime_ns} {found.st_size} {found.st_ino}"  # type: ignore[attr-defined]
 
 
+def user_config() -> str:
+    """The user's own settings file, as `reflector.config` says."""
+    return base_folder("XDG_CONFIG_HOME", "/.config") + "/reflector/config.toml"
+
+
 def user_template() -> str:
     """Where a user may keep a playbook template for all projects."""
     return base_folder("XDG_CONFIG_HOME", "/.config") + "/reflector/prompts/playbook.txt"
@@ -417,7 +463,8 @@ def hook() -> None:
             raise Broken(f"more than {MAX_PAYLOAD} bytes")
         payload, text = decode(raw)
     except Broken as error:
-        path = deliver(project_of({}), None, raw[:MAX_PAYLOAD])
+        project = project_of({})
+        path = deliver(project and keeper_of(project), None, raw[:MAX_PAYLOAD])
         complain(f"the payload is broken ({error}); kept as {path}")
         return
     event = payload["hook_event_name"]
@@ -433,6 +480,8 @@ def hook() -> None:
         write_all(1, injection(project)[0 if environment("GEMINI_SESSION_ID") else 1])
         drain = has_work(state_folder(project))
     else:
+        if project and not (project := keeper_of(project)):
+            return
         deliver(project, payload, record(project, payload, text))
         drain = event not in STOPS
     note_fired(project, event)

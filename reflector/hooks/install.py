@@ -33,8 +33,10 @@ EVENTS = {
 _NEVER_A_VERDICT = "|| exit 0"
 _PYTHON = re.compile(r"(?:.*/)?(?:python[\d.]*t?|pypy[\d.]*)(?:\.exe)?", re.IGNORECASE)
 _OURSELVES = re.compile(r"(?:.*/)?reflector(?:\.exe)?", re.IGNORECASE)
+#: What an installation calls; the second one is an older one's.
+_SCRIPTS = ("/reflector/hooks/__main__.py", "/reflector/hooks/fast.py")
 _BLANKS = " \t\r\n"
-_CALLS_US = re.compile(r"\breflector(?:\.exe)?[\"']?\s+hook\b|\breflector[/\\]+hooks[/\\]+fast\.py\b")
+_CALLS_US = re.compile(r"\breflector(?:\.exe)?[\"']?\s+hook\b|\breflector[/\\]+hooks[/\\]+(?:fast|__main__)\.py\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,11 @@ class Handler:
     """Written by us, or as we would; False for one that calls us in its own way, which we leave alone."""
 
 
-def hook_command(python: str = sys.executable, script: str = fast.__file__) -> str:
+#: What the agent runs.
+SCRIPT = str(Path(fast.__file__).with_name("__main__.py"))
+
+
+def hook_command(python: str = sys.executable, script: str = SCRIPT) -> str:
     """The command that the agent runs: its shell's words for the fastest start of the hook.
 
     Slashes also on Windows: the agent runs it by Git's bash, which takes a backslash for an escape. Raises
@@ -88,7 +94,7 @@ def _is_the_hook(command: str) -> bool:
             return _OURSELVES.fullmatch(ourselves) is not None
         case [python, *flags, "-m", "reflector", "hook"]:
             return _PYTHON.fullmatch(python) is not None and all(flag[:1] == "-" for flag in flags)
-        case [python, *flags, script] if script.endswith("/reflector/hooks/fast.py"):
+        case [python, *flags, script] if script.endswith(_SCRIPTS):
             return _PYTHON.fullmatch(python) is not None and all(flag[:1] == "-" for flag in flags)
     return False
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from reflector.hooks import fast
+from reflector.hooks.install import SCRIPT
 
-INSTALLED = [sys.executable, "-I", "-S", str(Path(fast.__file__))]
+INSTALLED = [sys.executable, "-I", "-S", SCRIPT]
 
 
 @dataclass
@@ -71,8 +71,10 @@ class Project:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    for name in ("project", "home"):
-        (tmp_path / name).mkdir()
+    """An empty folder where hooks are heard all the same: its user names a ledger for all projects."""
+    for name in ("project", "home/.config/reflector"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "home/.config/reflector/config.toml").write_text('ledger_url = ""\n')
     return Project(tmp_path / "project", tmp_path / "home")
 
 

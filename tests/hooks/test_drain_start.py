@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from reflector.hooks import fast
+from reflector.hooks.install import SCRIPT
 from reflector.hooks.detach import start_detached
 from tests.hooks.conftest import Project, event
 
@@ -49,7 +50,7 @@ class Drains:
 
     @property
     def command(self) -> list[str]:
-        return [str(self.python), "-I", "-S", fast.__file__]
+        return [str(self.python), "-I", "-S", SCRIPT]
 
     def started(self, count: int) -> list[dict[str, object]]:
         """What the drains saw, once `count` of them have started."""

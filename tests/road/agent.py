@@ -16,9 +16,9 @@ from typing import Any
 from unittest.mock import patch
 
 from reflector.cli.app import run
-from reflector.hooks import fast
+from reflector.hooks.install import SCRIPT
 
-HOOK = [sys.executable, "-I", "-S", str(Path(fast.__file__))]
+HOOK = [sys.executable, "-I", "-S", SCRIPT]
 REFLECTOR = [sys.executable, "-I", "-m", "reflector"]
 #: A drain that a hook started takes seconds on a busy machine.
 PATIENCE = 60.0

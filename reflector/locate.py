@@ -1,0 +1,180 @@
+"""Finds the project that a folder belongs to: one rule for the hook and for the command line.
+
+Invariant: every folder of a repository belongs to one project, and so does every linked worktree of it. The project is
+the nearest folder upward that holds a playbook or our state, else the root of the git repository, else the folder
+itself; a folder of a linked worktree stands for the same folder of the main checkout.
+
+The hook loads this at every start, so it imports nothing, and no `git` runs: a linked worktree is known by the files
+that git itself keeps (gitrepository-layout). Both ends must name each other, because an archive can hold a `.git` file
+that points into any repository of the user's.
+"""
+
+# ruff: noqa: PTH116  pathlib would cost more than everything that is done here
+
+try:
+    import posix as system
+except ImportError:  # Windows
+    import os as system  # type: ignore[no-redef]
+
+_MAX_POINTER = 4096
+_FOLDER = 0o040000
+_FILE = 0o100000
+
+
+def find_project(start: str, home: str, *, users_config: str = "") -> str:
+    """Return the project of the folder `start`, both absolute and without symlinks; `start` may be gone.
+
+    home          the user's home folder, whose own `.claude` holds the agent's settings and makes no project
+    users_config  the user's own settings file, where `worktrees = "own"` may stand
+    """
+    folder = start.rstrip("/") or "/"
+    root = _repository(folder, home)
+    if root and (main := main_checkout(root)) and not _is_isolated(root, main, users_config):
+        folder, root = main + folder[len(root) :], main
+    inside = root
+    for at in _upward(folder, home):
+        # Above the repository a playbook may be anybody's: in /tmp it would be told in everybody's projects.
+        if is_project(at) and (inside or at == folder or _is_mine(at)):
+            return at
+        if at == root:
+            inside = ""
+    return root or folder
+
+
+def is_project(folder: str) -> bool:
+    """Return whether a folder has a playbook, settings or state of ours."""
+    claude = folder.rstrip("/") + "/.claude/"
+    return any(_kind(claude + name) for name in ("playbook.json", "reflector", "reflector.toml"))
+
+
+def exists(folder: str) -> bool:
+    """Return whether a folder is there."""
+    return _kind(folder) == _FOLDER
+
+
+def main_checkout(root: str) -> str:
+    """Return the main checkout of the linked worktree at `root`; "" where `root` is not a linked worktree.
+
+    A bare repository has no main checkout: the folder that holds it stands for one where its own name begins with a
+    dot (`shop/.bare`), else the repository itself (`shop.git`).
+    """
+    pointer = _line(root + "/.git")
+    if not pointer.startswith("gitdir:"):
+        return ""
+    admin = _joined(root, pointer[len("gitdir:") :].strip())
+    worktrees, _, _ = admin.rpartition("/")
+    common, _, name = worktrees.rpartition("/")
+    if name != "worktrees" or _joined(admin, _line(admin + "/commondir")) != common:
+        return ""  # a submodule, or a repository whose git folder lies elsewhere
+    if not _is_same(_joined(admin, _line(admin + "/gitdir")), root + "/.git"):
+        return ""
+    above, _, name = common.rpartition("/")
+    return (above or "/") if name[:1] == "." else common
+
+
+def worktrees(checkout: str) -> list[str]:
+    """Return the linked worktrees that git lists for a main checkout, also those whose folder is gone."""
+    for common in (checkout + "/.git", checkout + "/.bare", checkout):
+        try:
+            names = system.listdir(common + "/worktrees")
+        except OSError:
+            continue
+        links = (_joined(f"{common}/worktrees/{name}", _line(f"{common}/worktrees/{name}/gitdir")) for name in names)
+        return sorted(link[: -len("/.git")] for link in links if link.endswith("/.git"))
+    return []
+
+
+def _upward(folder: str, home: str) -> list[str]:
+    """The folder and those above it, to below the home folder."""
+    found = [folder]
+    while folder not in ("/", "", home):
+        folder = folder.rpartition("/")[0] or "/"
+        if folder == home:
+            break
+        found.append(folder)
+        if folder[1:] == ":":  # a Windows drive
+            break
+    return found
+
+
+def _repository(folder: str, home: str) -> str:
+    """The nearest folder upward with a `.git`, "" where there is none."""
+    return next((at for at in _upward(folder, home) if _kind(at.rstrip("/") + "/.git")), "")
+
+
+def _is_isolated(root: str, main: str, users_config: str) -> bool:
+    """Whether a setting gives worktrees a ledger of their own; the nearest one says."""
+    variable = system.environ.get("REFLECTOR_WORKTREES" if system.__name__ != "posix" else b"REFLECTOR_WORKTREES")
+    said = variable.decode(errors="replace") if isinstance(variable, bytes) else variable
+    for path in (root + "/.claude/reflector.toml", main + "/.claude/reflector.toml", users_config):
+        said = said or _setting(path)
+    return said == "own"
+
+
+def _setting(path: str) -> object:
+    """The setting `worktrees` of a file; None where it says nothing, or cannot be read: a command then says why."""
+    text = _read(path, 1 << 20) if path else b""
+    if b"worktrees" not in text:
+        return None
+    import tomllib  # costs milliseconds, so only where the word stands
+
+    try:
+        return tomllib.loads(text.decode()).get("worktrees")
+    except ValueError:
+        return None
+
+
+def _kind(path: str) -> int:
+    """The type bits of what is at a path, 0 for nothing."""
+    try:
+        return int(system.lstat(path).st_mode) & 0o170000
+    except (OSError, ValueError):
+        return 0
+
+
+def _is_mine(folder: str) -> bool:
+    try:
+        return not hasattr(system, "geteuid") or system.lstat(folder + "/.claude").st_uid == system.geteuid()
+    except OSError:
+        return False
+
+
+def _is_same(one: str, other: str) -> bool:
+    try:
+        first, second = system.stat(one), system.stat(other)
+    except (OSError, ValueError):
+        return False
+    return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
+
+
+def _line(path: str) -> str:
+    """The text of a small file that holds one path, "" for anything else."""
+    text = _read(path, _MAX_POINTER)
+    return text.decode("utf-8", "surrogateescape").strip() if b"\0" not in text else ""
+
+
+def _read(path: str, limit: int) -> bytes:
+    """A regular file's bytes, b"" where there is none or where it is longer."""
+    if _kind(path) != _FILE:
+        return b""
+    try:
+        fd = system.open(path, system.O_RDONLY | getattr(system, "O_NOFOLLOW", 0) | getattr(system, "O_NONBLOCK", 0))
+        try:
+            text = system.read(fd, limit + 1)
+        finally:
+            system.close(fd)
+    except OSError:
+        return b""
+    return text if len(text) <= limit else b""
+
+
+def _joined(base: str, path: str) -> str:
+    """An absolute path without `.` and `..`, as git writes them into these files: relative to `base`, or absolute."""
+    path = path.replace("\\", "/") if path[1:2] == ":" else path
+    parts: list[str] = []
+    for part in (path if path[:1] == "/" or path[1:2] == ":" else f"{base}/{path}").split("/"):
+        if part == "..":
+            parts[1:] = parts[1:-1]
+        elif part not in ("", ".") or not parts:
+            parts.append(part)
+    return "/".join(parts) or "/"

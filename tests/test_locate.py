@@ -1,0 +1,222 @@
+"""Which project a folder belongs to: the hook and the command line agree, in sub-folders, worktrees and hostile trees."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reflector import locate
+from reflector.project import find_project
+
+Finder = Callable[[Path], Path]
+
+
+def git(folder: Path, *arguments: str | Path) -> None:
+    """Run git as nobody in particular."""
+    who = ("-c", "user.name=N", "-c", "user.email=n@example.org", "-c", "init.defaultBranch=main")
+    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def playbook(folder: Path) -> Path:
+    (folder / ".claude").mkdir(parents=True, exist_ok=True)
+    (folder / ".claude/playbook.json").write_text('{"sections": {}}')
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in ("REFLECTOR_PROJECT", "CLAUDE_PROJECT_DIR", "REFLECTOR_WORKTREES", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+def _by_the_hook(folder: Path) -> Path:
+    """What the hook finds, in a process of its own: it goes where it looks."""
+    code = "import sys; from reflector.hooks import fast; print(fast.project_of({'cwd': sys.argv[1]}))"
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
+    return Path(done.stdout.rstrip("\n"))
+
+
+@pytest.fixture(params=[find_project, _by_the_hook], ids=["command line", "hook"])
+def find(request: pytest.FixtureRequest) -> Finder:
+    finder: Finder = request.param
+    return finder
+
+
+@pytest.fixture
+def repository(home: Path) -> Path:
+    """A repository with a commit and a sub-folder."""
+    root = home / "shop"
+    (root / "src/deep").mkdir(parents=True)
+    (root / "src/deep/code.py").write_text("")
+    git(root, "init")
+    git(root, "add", ".")
+    git(root, "commit", "-m", "first")
+    return root
+
+
+def test_a_folder_outside_any_repository_is_its_own_project(home: Path, find: Finder) -> None:
+    (home / "notes").mkdir()
+    assert find(home / "notes") == home / "notes"
+
+
+def test_a_sub_folder_belongs_to_the_root_of_its_repository(repository: Path, find: Finder) -> None:
+    assert find(repository / "src/deep") == repository
+
+
+def test_a_sub_folder_belongs_to_the_nearest_playbook_above_it(repository: Path, find: Finder) -> None:
+    assert find(playbook(repository / "src") / "deep") == repository / "src"
+    playbook(repository)
+    assert find(repository) == repository
+
+
+def test_the_agents_settings_alone_make_no_project_of_a_folder(repository: Path, find: Finder) -> None:
+    (repository / "src/.claude").mkdir()
+    assert find(repository / "src") == repository
+
+
+def test_the_agents_own_folder_in_the_home_makes_no_project(home: Path, find: Finder) -> None:
+    playbook(home)
+    (home / "work").mkdir()
+    assert find(home / "work") == home / "work"
+    assert find(home) == home
+
+
+def test_a_repository_below_a_folder_with_a_playbook_belongs_to_that_folder(repository: Path, find: Finder) -> None:
+    inner = repository / "vendor"
+    inner.mkdir()
+    git(inner, "init")
+    assert find(inner) == inner
+    playbook(repository)
+    assert find(inner) == repository
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
+def test_a_playbook_that_another_user_left_above_is_not_ours(tmp_path: Path, home: Path, find: Finder) -> None:
+    shared = playbook(tmp_path / "shared")
+    (shared / "mine").mkdir()
+    assert find(shared / "mine") == shared
+    os.chown(shared / ".claude", 65534, 65534)
+    assert find(shared / "mine") == shared / "mine"
+
+
+@pytest.mark.parametrize("where", ["../shop-fix", ".claude/worktrees/fix"])
+def test_a_linked_worktree_belongs_to_the_main_checkout(repository: Path, find: Finder, where: str) -> None:
+    playbook(repository)
+    git(repository, "add", ".")
+    git(repository, "commit", "-m", "playbook")
+    git(repository, "worktree", "add", where)
+    worktree = (repository / where).resolve()
+    assert (worktree / ".claude/playbook.json").exists()
+    assert find(worktree) == find(worktree / "src/deep") == repository
+
+
+def test_a_sub_folders_playbook_is_shared_by_the_worktrees(repository: Path, find: Finder) -> None:
+    playbook(repository / "src")
+    git(repository, "worktree", "add", "../fix")
+    assert find(repository.parent / "fix/src/deep") == repository / "src"
+
+
+@pytest.mark.parametrize("where", ["environment", "project", "user"])
+def test_worktrees_may_be_given_ledgers_of_their_own(
+    repository: Path, home: Path, find: Finder, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(repository, "worktree", "add", "../fix")
+    if where == "environment":
+        monkeypatch.setenv("REFLECTOR_WORKTREES", "own")
+    else:
+        folder = playbook(repository) / ".claude" if where == "project" else home / ".config/reflector"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ("reflector.toml" if where == "project" else "config.toml")).write_text('worktrees = "own"')
+    assert find(repository.parent / "fix/src") == repository.parent / "fix"
+
+
+@pytest.mark.parametrize(("name", "project"), [(".bare", "."), ("shop.git", "shop.git")])
+def test_worktrees_of_a_bare_repository_belong_together(
+    repository: Path, home: Path, find: Finder, name: str, project: str
+) -> None:
+    bare = home / "bare"
+    bare.mkdir()
+    git(bare, "clone", "--bare", repository, name)
+    for branch in ("one", "two"):
+        git(bare / name, "worktree", "add", "-b", branch, bare / branch)
+        assert find(bare / branch / "src") == (bare / project).resolve()
+
+
+def test_a_submodule_and_a_git_folder_elsewhere_are_projects_of_their_own(
+    repository: Path, home: Path, find: Finder
+) -> None:
+    git(repository, "-c", "protocol.file.allow=always", "submodule", "add", repository, "module")
+    assert find(repository / "module/src") == repository / "module"
+    (home / "apart").mkdir()
+    git(home / "apart", "init", "--separate-git-dir", home / "elsewhere")
+    assert find(home / "apart") == home / "apart"
+
+
+def test_a_folder_that_is_gone_belongs_where_it_lay(repository: Path, find: Finder) -> None:
+    assert find(repository / "src/gone/deeper") == repository
+
+
+def test_git_lists_worktrees_whose_folder_is_gone(repository: Path) -> None:
+    git(repository, "worktree", "add", "../fix")
+    subprocess.run(["rm", "-rf", str(repository.parent / "fix")], check=True)
+    assert locate.worktrees(str(repository)) == [str(repository.parent / "fix")]
+
+
+def test_an_archive_cannot_pass_for_a_worktree_of_another_repository(
+    repository: Path, home: Path, tmp_path: Path, find: Finder
+) -> None:
+    git(repository, "worktree", "add", "../fix")
+    admin = repository / ".git/worktrees/fix"
+    evil = tmp_path / "evil"
+    (evil / "admin/worktrees/x").mkdir(parents=True)
+    (evil / "admin/worktrees/x/commondir").write_text(f"{repository}/.git\n")
+    (evil / "admin/worktrees/x/gitdir").write_text(f"{home}/taken/.git\n")
+    for pointer in (f"gitdir: {admin}\n", "gitdir: admin/worktrees/x\n"):
+        (evil / ".git").write_text(pointer)
+        with tarfile.open(tmp_path / "evil.tar", "w") as archive:
+            archive.add(evil, "taken")
+        with tarfile.open(tmp_path / "evil.tar") as archive:
+            archive.extractall(home, filter="data")
+        assert find(home / "taken") == home / "taken"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"gitdir:", b"gitdir: \0", b"gitdir: " + b"x" * 10_000, b"\xff\xfe", b"nothing"]
+)
+def test_a_git_file_that_says_nothing_makes_an_ordinary_root(home: Path, find: Finder, content: bytes) -> None:
+    (home / "odd").mkdir()
+    (home / "odd/.git").write_bytes(content)
+    assert find(home / "odd") == home / "odd"
+
+
+def test_a_pipe_for_a_git_file_keeps_nobody_waiting(home: Path, find: Finder) -> None:
+    (home / "odd").mkdir()
+    os.mkfifo(home / "odd/.git")
+    assert find(home / "odd") == home / "odd"
+
+
+def test_a_symlink_to_a_folder_belongs_where_the_folder_does(repository: Path, home: Path, find: Finder) -> None:
+    (home / "link").symlink_to(repository / "src")
+    assert find(home / "link/deep") == repository
+
+
+def test_the_named_project_is_taken_as_it_is(repository: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REFLECTOR_PROJECT", str(repository / "src"))
+    assert find_project(home) == _by_the_hook(home) == repository / "src"
+
+
+def test_the_agents_variable_says_where_the_session_was_started(
+    repository: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(repository / "src"))
+    assert find_project(home) == _by_the_hook(home) == repository
