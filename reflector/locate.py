@@ -9,7 +9,7 @@ that git itself keeps (gitrepository-layout). Both ends must name each other, be
 that points into any repository of the user's.
 """
 
-# ruff: noqa: PTH116  pathlib would cost more than everything that is done here
+# ruff: noqa: PTH116, PTH208  pathlib would cost more than everything that is done here
 
 try:
     import posix as system
@@ -104,11 +104,16 @@ def _repository(folder: str, home: str) -> str:
 
 def _is_isolated(root: str, main: str, users_config: str) -> bool:
     """Whether a setting gives worktrees a ledger of their own; the nearest one says."""
-    variable = system.environ.get("REFLECTOR_WORKTREES" if system.__name__ != "posix" else b"REFLECTOR_WORKTREES")
-    said = variable.decode(errors="replace") if isinstance(variable, bytes) else variable
+    said: object = _variable()
     for path in (root + "/.claude/reflector.toml", main + "/.claude/reflector.toml", users_config):
         said = said or _setting(path)
     return said == "own"
+
+
+def _variable() -> str:
+    if system.__name__ == "posix":
+        return system.environ.get(b"REFLECTOR_WORKTREES", b"").decode(errors="replace")
+    return system.environ.get("REFLECTOR_WORKTREES", "")  # type: ignore[call-overload,no-any-return]
 
 
 def _setting(path: str) -> object:

@@ -33,6 +33,7 @@ _SHARED = {
     "reflector.bounded_file",
     "reflector.resources",
     "reflector.config",
+    "reflector.locate",
     "reflector.project",
     "reflector.user_folder",
 }

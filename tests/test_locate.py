@@ -1,4 +1,4 @@
-"""Which project a folder belongs to: the hook and the command line agree, in sub-folders, worktrees and hostile trees."""
+"""Which project a folder belongs to: the hook and the command line agree, in sub-folders, worktrees and archives."""
 
 from __future__ import annotations
 
@@ -101,7 +101,8 @@ def test_a_repository_below_a_folder_with_a_playbook_belongs_to_that_folder(repo
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
-def test_a_playbook_that_another_user_left_above_is_not_ours(tmp_path: Path, home: Path, find: Finder) -> None:
+@pytest.mark.usefixtures("home")
+def test_a_playbook_that_another_user_left_above_is_not_ours(tmp_path: Path, find: Finder) -> None:
     shared = playbook(tmp_path / "shared")
     (shared / "mine").mkdir()
     assert find(shared / "mine") == shared

@@ -116,7 +116,7 @@ class _Commands(click.Group):
 @click.option(
     "--project",
     type=click.Path(file_okay=False, path_type=Path),
-    help="The project's folder. Default: the nearest one above with .claude or .git.",
+    help="The project's folder. Default: the nearest one above with a playbook, else the repository's.",
 )
 @click.option("--user", is_flag=True, help="Your own playbook, which applies in every project.")
 @click.pass_context

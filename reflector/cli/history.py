@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import date
 from pathlib import Path
@@ -104,24 +104,59 @@ def _plan(
     place: Place, found: Sequence[Found], backend: str | None, *, everything: bool
 ) -> list[tuple[Project, Sequence[Found]]]:
     """The projects with their transcripts, oldest first."""
-    from reflector.project import Project, find_project
+    from reflector.locate import is_project
+    from reflector.project import Project
 
     ordered = sorted(found, key=lambda one: (one.started_at, str(one.path)))
+    placed = [(one, cwd, _project_of(cwd)) for one in ordered if (cwd := _folder_of(one))]
     if not everything:
         project = place.project(backend=backend)
         root = project.root.resolve()
-        own = [one for one in ordered if (cwd := _folder_of(one)) and cwd.is_relative_to(root)]
+        gone = _gone_worktrees([root])
+        own = [
+            one
+            for one, cwd, at in placed
+            # A person may name a project where the rule finds one further up.
+            if root in (at, _within(cwd, gone)) or (cwd.is_relative_to(root) and not at.is_relative_to(root))
+        ]
         return [(project, own)] if own else []
+    gone = _gone_worktrees({at for _, _, at in placed})
     by_root: dict[Path, list[Found]] = {}
-    gone = 0
-    for one in ordered:
-        if (cwd := _folder_of(one)) and os.path.isdir(cwd):  # noqa: PTH112 - a name too long is none
-            by_root.setdefault(find_project(Path(one.cwd), {"HOME": str(Path.home())}), []).append(one)
+    left = len(ordered) - len(placed)
+    bare = 0
+    for one, cwd, at in placed:
+        root = _within(cwd, gone) or at
+        if not os.path.isdir(root):  # noqa: PTH112 - a name too long is none
+            left += 1
+        elif is_project(root.as_posix()):
+            by_root.setdefault(root, []).append(one)
         else:
-            gone += 1
-    if gone:
-        note(f"{counted(gone, 'session')} left out: their folder is gone, or no record names it")
+            bare += 1
+    if left:
+        note(f"{counted(left, 'session')} left out: their folder is gone, or no record names it")
+    if bare:
+        note(f"{counted(bare, 'session')} left out: their project has no playbook; run `reflector add` there first")
     return [(Project.at(root, flags={"backend": backend}), files) for root, files in by_root.items()]
+
+
+def _project_of(cwd: Path) -> Path:
+    """The project of a folder, which may be gone; what is named for this command says nothing about it."""
+    from reflector.project import find_project
+
+    named = ("CLAUDE_PROJECT_DIR", "REFLECTOR_PROJECT")
+    return find_project(cwd, {key: value for key, value in os.environ.items() if key not in named})
+
+
+def _gone_worktrees(roots: Collection[Path]) -> dict[Path, Path]:
+    """Linked worktrees that git still lists and whose folder is gone, with their project: no file there says so now."""
+    from reflector.locate import worktrees
+
+    listed = ((Path(path), root) for root in roots for path in worktrees(root.as_posix()))
+    return {path: root for path, root in listed if not path.exists()}
+
+
+def _within(cwd: Path, gone: Mapping[Path, Path]) -> Path | None:
+    return next((root for path, root in gone.items() if cwd.is_relative_to(path)), None)
 
 
 def _folder_of(one: Found) -> Path | None:

@@ -8,6 +8,6 @@ import sys
 
 sys.path.insert(0, __file__.replace("\\", "/").rsplit("/", 3)[0])
 
-from reflector.hooks import fast  # noqa: E402  it is found by that path
+from reflector.hooks import fast
 
 fast.main()

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from reflector import locate
 from reflector.config import Config
 from reflector.hooks import fast, spool
 from reflector.hooks.conflicts import disabled_by, plugins
@@ -90,7 +91,7 @@ def _software() -> Iterator[Check]:
 
 def _files(project: Project) -> Iterator[Check]:
     state = project.state_dir
-    yield Check("project", "ok", str(project.root))
+    yield from _place(project)
     if not state.exists():
         yield Check("state", "ok", f"{state} is not there yet; the first hook or command makes it")
         return
@@ -108,13 +109,42 @@ def _files(project: Project) -> Iterator[Check]:
         yield Check("disk", "ok", text)
 
 
+def _place(project: Project) -> Iterator[Check]:
+    """Which project it is, and what else lies in its repository that would keep sessions from it."""
+    root = project.root.resolve().as_posix()
+    linked = locate.worktrees(root)
+    text = str(project.root)
+    if linked:
+        text += f"; {_counted(len(linked), 'linked worktree')} {'counts' if len(linked) == 1 else 'count'} here too"
+    apart = [path for path in linked if locate.is_project(path) and _has_ledger(path)]
+    outer = locate.find_project(str(Path(root).parent.as_posix()), Path.home().resolve().as_posix())
+    if outer != root and locate.is_project(outer) and not project.playbook_json.exists() and _has_ledger(root):
+        mend = f"rm -r {project.state_dir}, after merging it as docs/git.md says if it holds sessions"
+        yield Check("project", "warning", f"{text} has a ledger without a playbook inside the project {outer}", mend)
+    elif project.config.worktrees == "own" and linked:
+        yield Check("project", "ok", f"{project.root}; linked worktrees have ledgers of their own")
+    elif apart:
+        yield Check(
+            "project",
+            "warning",
+            f"{text}, but a ledger of its own lies in {', '.join(apart)}",
+            "merge it, then remove it, as docs/git.md says",
+        )
+    else:
+        yield Check("project", "ok", text)
+
+
+def _has_ledger(root: str) -> bool:
+    return (Path(root) / ".claude" / "reflector" / "ledger.db").exists()
+
+
 def _is_open(path: Path) -> bool:
     return os.name == "posix" and path.exists() and bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
 
 
 def _ledger(project: Project) -> Iterator[Check]:
     if not project.has_ledger():
-        yield Check("ledger", "ok", "none yet; the first session makes it")
+        yield Check("ledger", "ok", "none yet; the first session that cites a bullet makes it")
         return
     if (found := _revision(project)) is not None:
         yield found

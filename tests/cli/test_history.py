@@ -23,6 +23,7 @@ from reflector.reflection.crew import Crew
 from reflector.transcripts.discovery import Found, find_transcripts
 from tests.road.agent import BULLETS, PATIENCE, Agent
 from tests.road.sessions import Session
+from tests.test_locate import git
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def test_a_folder_that_is_no_path_here_is_in_no_project(agent: Agent, cwd: str) 
     assert "3 of 3 files" in agent.call("import-history").err
     assert "odd" not in sessions(agent)
     told = agent.call("import-history", "--all", "--dry-run").err
-    assert told.startswith("3 sessions left out")  # this one, that of another project, and one in a folder that is gone
+    assert told.startswith("2 sessions left out")  # this one, and that of another project, whose folder is gone
 
 
 def test_older_sessions_are_left_out_on_request(agent: Agent) -> None:
@@ -82,12 +83,39 @@ def test_older_sessions_are_left_out_on_request(agent: Agent) -> None:
 def test_all_projects_that_still_exist_get_their_own_sessions(agent: Agent, tmp_path: Path) -> None:
     other = Agent(tmp_path / "other", agent.home)
     other.claude.mkdir(parents=True)
-    keep(agent, "gone", "2026-01-01", tmp_path / "gone")
-    (agent.project / "src").mkdir()
+    other.write_playbook(BULLETS)
+    (tmp_path / "bare").mkdir()
+    for name in ("gone", "bare"):
+        keep(agent, name, "2026-01-01", tmp_path / name)
     told = agent.call("import-history", "--all").err
     assert "1 session left out: their folder is gone" in told
+    assert "1 session left out: their project has no playbook" in told
     assert sessions(agent) == ["s-1", "s-2", "s-0"]
     assert sessions(other) == ["other"]
+    assert list((tmp_path / "bare").iterdir()) == []
+
+
+@pytest.mark.parametrize("everything", [(), ("--all",)])
+def test_sessions_of_worktrees_belong_to_the_main_checkout_also_when_the_folder_is_gone(
+    agent: Agent, tmp_path: Path, everything: tuple[str, ...]
+) -> None:
+    git(agent.project, "init")
+    git(agent.project, "commit", "--allow-empty", "-m", "first")
+    for name in ("kept", "deleted"):
+        git(agent.project, "worktree", "add", tmp_path / name)
+        (tmp_path / name / "src").mkdir()
+        keep(agent, name, "2026-01-05", tmp_path / name / "src")
+    shutil.rmtree(tmp_path / "deleted")
+    agent.call("import-history", *everything)
+    assert sessions(agent) == ["s-1", "s-2", "s-0", "deleted", "kept"]
+
+
+def test_sessions_of_a_folder_with_a_playbook_of_its_own_are_not_the_outer_projects(agent: Agent) -> None:
+    inner = Agent(agent.project / "src", agent.home)
+    inner.claude.mkdir(parents=True)
+    inner.write_playbook(BULLETS)
+    agent.call("import-history")
+    assert sessions(agent) == ["s-2", "s-0"]
 
 
 def test_a_file_that_cannot_be_taken_in_is_named_and_stops_nothing(agent: Agent) -> None:

@@ -361,3 +361,33 @@ def test_an_events_name_leads_nowhere_else(project: Project, name: str) -> None:
 def test_a_start_leaves_nothing_in_a_project_that_has_no_playbook(project: Project) -> None:
     project.hook(event("SessionStart"))
     assert not project.claude.exists()
+
+
+@pytest.mark.parametrize("name", ["SessionStart", "Stop", "PreCompact", "SubagentStop", "SessionEnd"])
+def test_a_folder_without_a_playbook_is_left_as_it_is(project: Project, name: str) -> None:
+    (project.home / ".config/reflector/config.toml").unlink()
+    assert project.hook(event(name)) == (b"", b"")
+    assert list(project.path.iterdir()) == []
+    assert not (project.home / ".local").exists()
+
+
+def test_a_session_without_a_playbook_of_its_own_is_kept_with_the_users(project: Project) -> None:
+    (project.home / ".config/reflector/config.toml").unlink()
+    users = project.home / ".local/share/reflector/user/.claude"
+    users.mkdir(parents=True)
+    (users / "playbook.json").write_text("{}")
+    project.hook(event("SessionEnd"))
+    (record,) = records(users / "reflector/spool")
+    assert record["project"] == str(users.parent)
+    assert list(project.path.iterdir()) == []
+
+
+def test_a_session_started_in_a_sub_folder_is_kept_with_the_project(project: Project) -> None:
+    project.write_playbook(("oth-001", "Read the map first.", 0, 0))
+    deep = project.path / "src" / "deep"
+    deep.mkdir(parents=True)
+    project.environ = {"CLAUDE_PROJECT_DIR": str(deep)}
+    project.hook(event("SessionEnd", cwd=str(deep)))
+    (record,) = records(project.spool)
+    assert record["project"] == str(project.path)
+    assert list(deep.iterdir()) == []

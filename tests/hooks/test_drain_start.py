@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from reflector.hooks import fast
-from reflector.hooks.install import SCRIPT
 from reflector.hooks.detach import start_detached
+from reflector.hooks.install import SCRIPT
 from tests.hooks.conftest import Project, event
 
 DRAIN = """

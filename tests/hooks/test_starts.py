@@ -274,3 +274,13 @@ def test_rendering_leaves_no_temporary_file(project: Project) -> None:
     project.write_playbook(("oth-001", "text", 0, 0))
     write_injection(project.path)
     assert [path.name for path in files(project.state)] == [".gitignore", "injection.txt"]
+
+
+def test_a_session_started_in_a_sub_folder_is_told_the_projects_playbook(project: Project) -> None:
+    project.write_playbook(("oth-001", "Read the map first.", 0, 0))
+    deep = project.path / "src" / "deep"
+    deep.mkdir(parents=True)
+    project.environ = {"CLAUDE_PROJECT_DIR": str(deep)}
+    out, _ = project.hook(event("SessionStart", cwd=str(deep)))
+    assert b"Read the map first." in out
+    assert list(deep.iterdir()) == []

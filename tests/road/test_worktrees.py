@@ -1,0 +1,82 @@
+"""Agents at work in worktrees of one repository, which are removed as soon as their sessions ended: nothing is lost."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+from tests.test_locate import git
+
+WORKTREES = 8
+
+
+class _Worker(threading.Thread):
+    """An agent that works in worktrees, one after the other, each thrown away after its sessions."""
+
+    def __init__(self, main: Agent, number: int, rounds: int) -> None:
+        super().__init__()
+        self.main, self.number, self.rounds = main, number, rounds
+        self.chance = random.Random(number)
+        self.told: list[str] = []
+
+    def run(self) -> None:
+        for round_ in range(self.rounds):
+            name = f"wt-{self.number}-{round_}"
+            # Beside the main checkout, or in it, as the client does.
+            place = self.main.project / ".claude" / "worktrees" if self.chance.random() < 0.5 else self.main.home
+            worktree = place / name
+            with _one_git:
+                git(self.main.project, "worktree", "add", "-b", name, worktree)
+            self.work(worktree, name)
+            time.sleep(self.chance.random() * 0.3)  # where its drain is by then is left to chance
+            with _one_git:
+                git(self.main.project, "worktree", "remove", "--force", worktree)
+
+    def work(self, worktree: Path, name: str) -> None:
+        folder = self.chance.choice([worktree, worktree / "src" / "deep"])
+        agent = Agent(folder, self.main.home)
+        transcript = self.main.home / ".claude" / "projects" / f"{name}.jsonl"
+        self.told.append(agent.hook("SessionStart", session_id=name, transcript_path=str(transcript)))
+        Session(name).cites("pat-001").write(transcript)
+        for event in ("Stop", *(["PreCompact"] if self.chance.random() < 0.5 else []), "SessionEnd"):
+            agent.hook(event, spawn=True, session_id=name, transcript_path=str(transcript))
+
+
+#: Two `git worktree add` at once may fail on each other's locks, which is git's business.
+_one_git = threading.Lock()
+
+
+@pytest.mark.parametrize(
+    "rounds", [1, pytest.param(12, marks=[pytest.mark.slow, pytest.mark.timeout(600)])], ids="{} rounds".format
+)
+def test_sessions_in_worktrees_that_are_removed_by_force_all_count_in_the_main_checkout(
+    agent: Agent, rounds: int
+) -> None:
+    (agent.project / "src" / "deep").mkdir(parents=True)
+    (agent.project / "src" / "deep" / "code.py").touch()
+    git(agent.project, "init")
+    git(agent.project, "add", ".")
+    git(agent.project, "commit", "-m", "first")
+    workers = [_Worker(agent, number, rounds) for number in range(WORKTREES)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    sessions = {f"wt-{number}-{round_}" for number in range(WORKTREES) for round_ in range(rounds)}
+
+    agent.run("drain", "--wait")
+
+    assert all("Write the failing test first." in told for worker in workers for told in worker.told)
+    assert {event["session_id"] for event in agent.events("session.recorded")} == sessions
+    assert agent.counters()["pat-001"] == (len(sessions), 0)
+    blamed = [step for step in agent.json("blame", "pat-001") if step.get("counted")]
+    assert {step["session_id"] for step in blamed} == sessions
+    assert len(blamed) == len(sessions)
+    agent.run("verify")
+    assert not agent.json("status")["failures"]
