@@ -144,7 +144,7 @@ def _is_open(path: Path) -> bool:
 
 def _ledger(project: Project) -> Iterator[Check]:
     if not project.has_ledger():
-        yield Check("ledger", "ok", "none yet; the first session that cites a bullet makes it")
+        yield Check("ledger", "ok", "none yet; the first session makes it")
         return
     if (found := _revision(project)) is not None:
         yield found
