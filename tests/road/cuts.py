@@ -19,6 +19,7 @@ from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.intake import Source, take_in
 from reflector.reflection.runner import Runner
 from reflector.transcripts.scan import scan
+from reflector.transcripts.source import UnknownTranscript
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Yard:
         self.folder = folder
         self.template = folder / "template.db"
         with Ledger.open_file(self.template) as ledger:
-            ledger.append([_added(bullet) for bullet in bullets])
+            ledger.append([added(bullet) for bullet in bullets])
 
     @contextmanager
     def ledger(self) -> Iterator[Ledger]:
@@ -65,7 +66,10 @@ def take(ledger: Ledger, path: Path, cuts: Sequence[Cut] = (), session_id: str |
     """As hooks hand it over: the session's id is known, and a compaction says how much to read."""
     session_id = session_id or scan(path).session_id
     for cut in (*cuts, Cut(path.stat().st_size)):
-        take_in(ledger, Source(path, "PreCompact", limit=cut.end, session_id=session_id))
+        try:
+            take_in(ledger, Source(path, "PreCompact", limit=cut.end, session_id=session_id))
+        except UnknownTranscript:  # a cut before the first record that a reader knows
+            assert cut.end < path.stat().st_size
         if cut.judged:
             judge(ledger)
 
@@ -92,7 +96,7 @@ def outcome(ledger: Ledger) -> Outcome:
 
 
 def ends(path: Path) -> list[int]:
-    """Where the records of a file end, the last one left out, and those before there is anything to read."""
+    """Where the records of a file end, but for the last one."""
     size, found = 0, []
     for line in path.read_bytes().splitlines(keepends=True):
         size += len(line)
@@ -107,6 +111,7 @@ def at_random(chance: Random, path: Path, most: int = 5) -> list[Cut]:
     return [Cut(end, chance.random() < 0.7) for end in chosen]
 
 
-def _added(bullet: Bullet) -> NewEvent:
+def added(bullet: Bullet) -> NewEvent:
+    """The event that adds a bullet without counts."""
     data = {"name": bullet.name, "section": bullet.section, "text": bullet.text, "helpful": 0, "harmful": 0}
     return NewEvent(ev.BULLET_ADDED, identity(ev.BULLET_ADDED, bullet.name), {**data, "origin": "cli"}, "human")
