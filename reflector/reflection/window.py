@@ -44,6 +44,15 @@ class Given:
     tag: Event
 
     @property
+    def is_erased(self) -> bool:
+        """Whether the reasons of the verdict were redacted: they must not be found again."""
+        return self.completed.data is None
+
+    @property
+    def is_decided(self) -> bool:
+        return self.verdict != "neutral"
+
+    @property
     def name(self) -> str:
         return str((self.tag.data or {})["name"])
 
@@ -97,7 +106,7 @@ def reading(ledger: Ledger, recorded: Event, backend: str, *, then: bool = False
     given = verdicts(ledger, recorded)
     if rereads(backend):
         names = {event.event_id: carried.intersection((event.data or {})["cited"]) for event in before}
-        _leave_decided(names, [one for one in given if one.tag.actor != backend and one.verdict != "neutral"])
+        _leave_decided(names, [one for one in given if one.is_erased or (one.tag.actor != backend and one.is_decided)])
         return Reading(recorded, [(event, names[event.event_id]) for event in before])
     known = {event.event_id for event in before}
     last = {one.name: one.verdict for one in given if not then or one.window_id in known}
@@ -106,7 +115,7 @@ def reading(ledger: Ledger, recorded: Event, backend: str, *, then: bool = False
 
 
 def _leave_decided(names: dict[str, frozenset[str]], decided: Sequence[Given]) -> None:
-    """Leave out the citations up to the window for which another backend decided them."""
+    """Leave out the citations up to the window for which they were decided once and for all."""
     places = list(names)
     for one in decided:
         if one.window_id in names:

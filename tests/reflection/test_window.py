@@ -214,6 +214,19 @@ def test_a_retraction_of_a_person_between_the_reading_and_the_append_is_no_confl
     assert [event.actor for event in cut.ledger.events(types=[ev.EVIDENCE_RETRACTED])] == ["human"]
 
 
+def test_what_was_erased_of_a_reflection_is_not_found_again(cut: Cut) -> None:
+    cut.session.cites("pat-001", None).user("Perfect, that works for Ada Example. Thanks!").agent("Fine.")
+    cut.window()
+    for kind in (ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED):
+        (said,) = cut.ledger.events(types=[kind])
+        assert "Ada Example" in str(said.data)
+        cut.ledger.redact(said.event_id, reason="a customer", actor="human")
+    cut.session.cites("pat-002", "helpful")
+    cut.window()
+    assert "Ada Example" not in str([event.data for event in cut.ledger.events()])
+    assert (cut.counters("pat-001"), cut.counters("pat-002")) == ((1, 0), (1, 0))
+
+
 def test_a_window_is_settled_once_however_often_it_is_finished(cut: Cut) -> None:
     cut.session.cites("pat-001", None).runs("pytest", "1 passed in 0.1s")
     cut.window()
