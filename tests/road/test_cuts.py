@@ -105,12 +105,35 @@ def test_any_windows_of_a_session_count_what_the_whole_counts(
 
 
 @pytest.mark.slow
-@settings(max_examples=600, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@pytest.mark.timeout(1800)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(steps=st.lists(STEPS, min_size=2, max_size=60), data=st.data())
 def test_any_windows_of_a_long_session_count_what_the_whole_counts(
     yard: Yard, steps: list[Step], data: st.DataObject
 ) -> None:
     same_as_whole(yard, steps, data)
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(steps=st.lists(STEPS, min_size=2, max_size=12), more=st.lists(STEPS, min_size=2, max_size=12), data=st.data())
+def test_any_windows_of_a_fork_count_what_the_whole_fork_counts_after_its_original(
+    yard: Yard, steps: list[Step], more: list[Step], data: st.DataObject
+) -> None:
+    original = Session()
+    for step in steps:
+        step(original)
+    fork = original.fork("s-2")
+    for step in more:
+        step(fork)
+    files = [session.write(yard.folder / f"{session.id}.jsonl") for session in (original, fork)]
+    outcomes = []
+    for is_cut in (False, True):
+        with yard.ledger() as ledger:
+            for path in files:
+                places = data.draw(st.lists(st.sampled_from(ends(path)), max_size=4, unique=True)) if is_cut else []
+                take(ledger, path, [Cut(place) for place in sorted(places)])
+            outcomes.append(outcome(ledger))
+    assert outcomes[0] == outcomes[1]
 
 
 def same_as_whole(yard: Yard, steps: list[Step], data: st.DataObject) -> None:
