@@ -169,7 +169,7 @@ def _cited_names(reader: Reader, path: Path, found: Scan, keys: frozenset[int]) 
 
 def _cited_earlier(reader: Reader, path: Path, found: Scan, before: Sequence[Event]) -> list[str]:
     """Names that earlier windows cited and that their records still cite, in order of first appearance."""
-    cited = {name for event in before for name in (event.data or {})["cited"]}
+    cited = {name for event in before for name in (event.data or {}).get("cited", ())}
     if not cited:
         return []
     keys = frozenset(key for event in before for key in keys_of(event))

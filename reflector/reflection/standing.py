@@ -64,7 +64,7 @@ def settled(
     judged = {one.window_id for one in given}
     # A window that failed is tried again when later ones are done, which have read all that it has.
     later = [event for event in later_windows(ledger, recorded) if event.event_id in judged]
-    overtaken = frozenset(name for event in later for name in (event.data or {})["carried"])
+    overtaken = frozenset(name for event in later for name in (event.data or {}).get("carried", ()))
     added: list[ParsedTag] = []
     overturned: list[Overturned] = []
     for tag in tags:

@@ -101,11 +101,13 @@ def reading(ledger: Ledger, recorded: Event, backend: str, *, then: bool = False
 
     `then` asks for what it would have read when only the windows before this one had been judged.
     """
-    carried = frozenset((recorded.data or {})["carried"])
     before = earlier_windows(ledger, recorded)
+    if not before:
+        return Reading(recorded, [])
+    carried = frozenset((recorded.data or {})["carried"])
     given = verdicts(ledger, recorded)
     if rereads(backend):
-        names = {event.event_id: carried.intersection((event.data or {})["cited"]) for event in before}
+        names = {event.event_id: carried.intersection((event.data or {}).get("cited", ())) for event in before}
         _leave_decided(names, [one for one in given if one.is_erased or (one.tag.actor != backend and one.is_decided)])
         return Reading(recorded, [(event, names[event.event_id]) for event in before])
     known = {event.event_id for event in before}
@@ -125,11 +127,11 @@ def _leave_decided(names: dict[str, frozenset[str]], decided: Sequence[Given]) -
 
 def earlier_windows(ledger: Ledger, recorded: Event) -> list[Event]:
     """The windows that a recorded one goes on from, oldest first, without those that were retracted."""
-    window = (recorded.data or {})["window"]
-    if window["mode"] != "new" or not window.get("after"):
+    after = _after(recorded)
+    if after is None or (recorded.data or {})["window"]["mode"] != "new":
         return []
     windows = _windows(ledger, recorded.session_id or "")
-    return [event for event in _line(windows, window["after"]) if not is_retracted(ledger, event.event_id)]
+    return [event for event in _line(windows, after) if not is_retracted(ledger, event.event_id)]
 
 
 def later_windows(ledger: Ledger, recorded: Event) -> list[Event]:
@@ -195,11 +197,17 @@ def _windows(ledger: Ledger, session_id: str) -> dict[str, Event]:
 
 def _line(windows: Mapping[str, Event], last: str | None) -> list[Event]:
     """A window and those that it goes on from, oldest first."""
+    left = dict(windows)  # a merged file may come from anybody, and go round in circles
     found: list[Event] = []
-    while last is not None and last in windows:
-        found.append(windows[last])
-        last = (windows[last].data or {})["window"].get("after")
+    while last is not None and (event := left.pop(last, None)) is not None:
+        found.append(event)
+        last = _after(event)
     return found[::-1]
+
+
+def _after(recorded: Event) -> str | None:
+    after: str | None = (recorded.data or {}).get("window", {}).get("after")
+    return after
 
 
 def _without_brackets(message: Message, live: Collection[str], judged: Collection[str]) -> Message:

@@ -6,10 +6,8 @@ test_real_transcripts.py for where they are looked for. Beside them may lie a se
 
 from __future__ import annotations
 
-import json
 import lzma
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,13 +17,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reflector.ledger import event as ev
+from reflector.ledger.verify import verify
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import load
 from tests.conftest import OpenLedger
 from tests.road.agent import Agent
 from tests.road.cuts import Cut, Yard, added, at_random, ends, judge, outcome, take
 from tests.road.sessions import Session
-from tests.road.test_real_transcripts import FILES, SHARED
+from tests.road.test_real_transcripts import FILES, SHARED, rewritten
 
 JUDGED = SHARED.parent / "judged"
 BULLETS = (
@@ -156,6 +155,7 @@ def test_on_either_engine_windows_count_what_the_whole_counts(open_ledger: OpenL
     assert outcome(cut) == outcome(whole)
     assert outcome(cut).verdicts == {"pat-002": ["helpful"]}
     assert len(list(cut.events(types=[ev.EVIDENCE_RETRACTED]))) == 1
+    assert list(verify(cut)) == []
     events = cut.head().position
     take(cut, path, [Cut(end) for end in ends(path)])
     judge(cut)
@@ -225,21 +225,17 @@ def test_all_real_sessions_cut_at_random_count_what_the_whole_counts(real: tuple
 
 def planted(path: Path, copy: Path, chance: Random) -> Path:
     """A copy in which the model cites bullets here and there, and people say how it went."""
-    lines = []
-    for raw in path.read_bytes().splitlines(keepends=True):
-        record: Any = None
-        with suppress(ValueError):
-            record = json.loads(raw)
-        body = record.get("message") if isinstance(record, dict) else None
+
+    def change(record: dict[str, Any]) -> bool:
+        body = record.get("message")
         content = body.get("content") if isinstance(body, dict) else None
         if isinstance(content, list) and record.get("type") == "assistant" and chance.random() < 0.2:
             words = chance.choice(CITES).format(chance.choice(BULLETS).name)
-            body["content"] = [{"type": "text", "text": words}, *content]
+            record["message"]["content"] = [{"type": "text", "text": words}, *content]
         elif isinstance(content, str) and record.get("type") == "user" and chance.random() < 0.4:
-            body["content"] = chance.choice(SAYS)
+            record["message"]["content"] = chance.choice(SAYS)
         else:
-            lines.append(raw)
-            continue
-        lines.append(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
-    copy.write_bytes(b"".join(lines))
-    return copy
+            return False
+        return True
+
+    return rewritten(path, copy, change)
