@@ -227,6 +227,19 @@ def test_what_was_erased_of_a_reflection_is_not_found_again(cut: Cut) -> None:
     assert (cut.counters("pat-001"), cut.counters("pat-002")) == ((1, 0), (1, 0))
 
 
+def test_windows_that_go_round_in_circles_are_read_once(cut: Cut) -> None:
+    """As a merged file may hold them."""
+    cut.session.cites("pat-001", None)
+    cut.window(judge=False)
+    (recorded,) = cut.ledger.events(types=[ev.SESSION_RECORDED])
+    data = recorded.data or {}
+    for own, other in (("a", "b"), ("b", "a")):
+        circling = {**data, "window": {**data["window"], "after": other}, "carried": ["pat-001"]}
+        cut.ledger.append([NewEvent(ev.SESSION_RECORDED, own, circling, "ingest", session_id=recorded.session_id)])
+    done = Runner(cut.ledger, RulesBackend()).finish_pending()
+    assert [one.outcome for one in done] == ["completed"] * 3
+
+
 def test_a_window_is_settled_once_however_often_it_is_finished(cut: Cut) -> None:
     cut.session.cites("pat-001", None).runs("pytest", "1 passed in 0.1s")
     cut.window()

@@ -83,6 +83,16 @@ def test_a_session_that_is_resumed_after_its_end_counts_each_bullet_once(agent: 
     assert agent.counters() == {"pat-001": (1, 0), "pat-002": (3, 1), "mis-001": (1, 0)}
 
 
+def test_advice_cited_again_after_a_compaction_counts_as_in_the_whole_file(agent: Agent, tmp_path: Path) -> None:
+    session, path = Session("s-1").cites("pat-001", None), tmp_path / "t.jsonl"
+    agent.hook("PreCompact", session_id="s-1", transcript_path=str(session.write(path)))
+    agent.call("drain")
+    session.user("Great, that works, thank you!").agent("Good. I will keep [pat-001] in mind.").write(path)
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
+
+
 def test_a_delivery_that_cannot_be_taken_in_does_not_hold_up_the_others(agent: Agent, tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_bytes(b"\x00\x01\x02")
     for name in ("good-1", "bad", "good-2"):
