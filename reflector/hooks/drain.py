@@ -92,12 +92,8 @@ class Road:
     def take(self, source: Source, *, window: WindowMode = "new", found: Scan | None = None) -> Taken:
         """Record a window; its reflection follows with `finish`. `found` is what a scan found, where there was one.
 
-        An open window of the same session is finished first: what it leaves undecided is carried into this one.
         Raises UsersPlaybookError, a ValueError, when it is recorded here and not in the user's ledger.
         """
-        session_id = safe_id(source.session_id)
-        if any(open_.session_id == session_id for open_ in self.ledger.open_windows()):
-            self.finish()
         if self.users is None:
             return take_in(self.ledger, source, window=window, found=found)
         found = found or reader_for(source.path).scan(source.path, source.limit)

@@ -64,8 +64,6 @@ class Users:
                 known = road.ledger.windows(session_id) if session_id else []
                 if not found.cited and not known:
                     return
-                if any(one.state in {"pending", "answered", "failed"} for one in known):
-                    road.finish()
                 take_in(road.ledger, source, window=window, found=found, beside=beside)
         except _TROUBLE as error:
             raise UsersPlaybookError(f"the user's playbook took nothing in: {error}") from error

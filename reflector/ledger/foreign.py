@@ -44,6 +44,9 @@ def _refuse_session(data: Mapping[str, Any]) -> None:
             unpack_keys(keys)
     except (ValueError, TypeError) as error:
         raise NotALine(f"the record keys of its window cannot be read ({error})") from error
+    after = window.get("after") if isinstance(window, Mapping) else None
+    if after is not None and not isinstance(after, str):
+        raise NotALine(f"its window goes on from {after!r:.80}, it must be the id of an event")
     for name in _LISTS:
         listed = data.get(name) or []
         if not isinstance(listed, list) or not all(isinstance(entry, str) for entry in listed):

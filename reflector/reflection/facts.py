@@ -6,7 +6,7 @@ words, a clock or a random number. So a step that is taken again after a crash i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reflector.ledger import event as ev
@@ -57,18 +57,23 @@ def answered(recorded: Event, backend: str, request: Request, answer: Answer, it
 
 
 def completed(
-    recorded: Event, reflection_id: str, parsed: Parsed, parser: int, given: Event, status: Mapping[str, str]
+    recorded: Event,
+    reflection_id: str,
+    parsed: Parsed,
+    parser: int,
+    given: Event,
+    status: Mapping[str, str],
+    tags: Sequence[ParsedTag],
 ) -> list[NewEvent]:
-    """The reflection as it was read, and a tag for each entry. `given` is the last of its answers."""
+    """The reflection as it was read, and those of its tags that add something. `given` is the last of its answers."""
     said = given.data or {}
     actor = given.actor
-    tags = parsed.tags
     event = NewEvent(
         ev.REFLECTION_COMPLETED,
         identity(ev.REFLECTION_COMPLETED, reflection_id),
         {
             "analysis": parsed.analysis,
-            "rationales": [{"index": tag.index, "rationale": tag.rationale} for tag in tags if tag.rationale],
+            "rationales": [{"index": tag.index, "rationale": tag.rationale} for tag in parsed.tags if tag.rationale],
             "parser": parser,
             "strategy": parsed.strategy,
             "problems": list(parsed.problems),

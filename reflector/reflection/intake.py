@@ -16,11 +16,11 @@ from typing import Any, Literal
 
 from reflector.ledger import event as ev
 from reflector.ledger.errors import Conflict
-from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.event import Event, NewEvent, identity
 from reflector.ledger.record_keys import pack_keys
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.reflection.redaction import clean
-from reflector.reflection.window import undecided
+from reflector.reflection.window import keys_of, windows_within
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.formats import Reader, reader_for
 from reflector.transcripts.message import Tally
@@ -47,7 +47,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What an intake found. `event_id` and `position` are None when no record was new."""
+    """What an intake found. `event_id` and `position` are None when no record was new.
+
+    carried  names that earlier windows of the session cite in the same transcript
+    """
 
     session_id: str
     event_id: str | None
@@ -96,15 +99,17 @@ def _take_in(
     found = found or reader.scan(source.path, source.limit)
     session_id = safe_id(source.session_id or found.session_id) or f"unknown-{found.sha256[:16]}"
     agent_id = safe_id(source.agent_id or found.agent_id)
-    seen = ledger.seen(found.keys) if window == "new" else set()
-    keys = [key for key in found.keys if key not in seen] if seen else list(found.keys)
+    seen = ledger.seen(found.keys)
+    keys = [key for key in found.keys if key not in seen] if seen and window == "new" else list(found.keys)
     if not keys:
         return Taken(session_id, None, None, 0, (), (), found.tally)
+    before = windows_within(ledger, session_id, agent_id, seen) if seen else []
     packed = pack_keys(keys)
     names = _cited_names(reader, source.path, found, frozenset(keys))
-    rows = {row.name: row for row in ledger.rows()} if names else {}
-    split = _split(names, {name: row for name, row in rows.items() if name not in (beside or ())})
-    carried = [name for name in undecided(ledger, session_id, agent_id) if name not in names] if seen else []
+    earlier = _cited_earlier(reader, source.path, found, before) if window == "new" else []
+    rows = {row.name: row for row in ledger.rows() if row.name not in (beside or ())} if names or earlier else {}
+    split = _split(names, rows)
+    carried = _split(earlier, rows)["cited"]
     if beside is not None and not (split["cited"] or split["retired"] or carried):
         return Taken(session_id, None, None, 0, (), (), found.tally)
     event = NewEvent(
@@ -127,6 +132,7 @@ def _take_in(
                 "last": _text(found.last_uuid or ""),
                 "records": len(keys),
                 "keys": packed,
+                "after": before[-1].event_id if before else None,
             },
             **split,
             "carried": carried,
@@ -159,6 +165,15 @@ def _cited_names(reader: Reader, path: Path, found: Scan, keys: frozenset[int]) 
     for message in reader.messages_at(path, places):
         names.update(dict.fromkeys(citations_of(message)))
     return list(names)
+
+
+def _cited_earlier(reader: Reader, path: Path, found: Scan, before: Sequence[Event]) -> list[str]:
+    """Names that earlier windows cited and that their records still cite, in order of first appearance."""
+    cited = {name for event in before for name in (event.data or {}).get("cited", ())}
+    if not cited:
+        return []
+    keys = frozenset(key for event in before for key in keys_of(event))
+    return [name for name in _cited_names(reader, path, found, keys) if name in cited]
 
 
 def _split(names: Sequence[str], rows: dict[str, BulletRow]) -> dict[str, list[str]]:

@@ -3,8 +3,9 @@
 Invariant: nothing here appends, so nothing is counted, whoever is asked and whatever is answered. An answer that the
 ledger has already is read again instead of asked for, and all are read by today's parser.
 
-A window is asked about as it was when it was recorded. The names carried into it count as cited also when it has
-decided them since, or a judge of later days would see less than the one of its own. The playbook is that of today.
+A window is asked about as it was when it was recorded. The names that the windows before it had left undecided count as
+cited also when it has decided them since, or a judge of later days would see less than the one of its own. The playbook
+is that of today.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
-from functools import partial
 from typing import Any
 
 from reflector.ledger import event as ev
@@ -23,7 +23,6 @@ from reflector.reflection.backends.anthropic.prices import Usage, cost
 from reflector.reflection.protocol import Answer, Backend, BackendError, Request
 from reflector.reflection.redaction import quote
 from reflector.reflection.runner import Runner, read_answers
-from reflector.reflection.window import window_messages
 from reflector.transcripts.source import UnknownTranscript
 
 MAX_RATIONALE = 300
@@ -181,6 +180,9 @@ class Judge:
             reason = "; ".join(parsed.problems) or "the answer holds no JSON object"
             return Judgement(None, quote(f"parse: {reason}", MAX_RATIONALE), spent, models=told)
         verdicts, strays = verdicts_of(parsed, {bullet.name for bullet in case.request.playbook})
+        # The rules say again what the session's earlier windows have decided, and nobody else is asked about that.
+        decided = set((case.recorded.data or {})["carried"]).difference(case.request.cited)
+        verdicts = {name: verdict for name, verdict in verdicts.items() if name not in decided}
         return Judgement(verdicts, "", spent, strays, told)
 
     def _is_wanted(self, answer: Event) -> bool:
@@ -201,15 +203,7 @@ def case_of(ledger: Ledger, window: WindowRow) -> Case | None:
     recorded = ledger.event(window.event_id)
     if recorded is None or recorded.data is None:
         return None
-    request = Runner(ledger, _Nobody()).request(recorded)
-    data = recorded.data
-    carried = list(data.get("carried") or ())
-    live = {bullet.name for bullet in request.playbook}
-    request = replace(
-        request,
-        cited=tuple(name for name in dict.fromkeys([*carried, *data["cited"]]) if name in live),
-        messages=partial(window_messages, ledger, recorded, carried),
-    )
+    request = Runner(ledger, _Nobody()).request(recorded, then=True)
     return Case(window, recorded, request, ledger.targeting(window.event_id))
 
 

@@ -22,7 +22,8 @@ class Request:
     """One window to judge.
 
     playbook   the live bullets, canonical order
-    cited      known names cited in the window, in order of first appearance
+    cited      known names to judge, in order of first appearance: those that the window cites, and of earlier windows
+               of its session those that are judged again
     messages   call it for a fresh stream of the window's messages, oldest first, bounded each
     allowance  most tokens that all answers to this request may take, None for no limit
     plan       how the answer to the first part divided the window, for the later parts; empty for the first

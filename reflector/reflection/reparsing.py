@@ -3,6 +3,8 @@
 Invariant: an answer is never asked for twice to be read twice. Where today's parser reads other tags than those that
 count, the old reflection is retracted and the new reading is appended in the same transaction, so a count is never
 seen without either. Where nothing differs, nothing is appended.
+
+The rules' answers are left out: they are what no parser misreads, and say of a session what its tags say only together.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from reflector.reflection import facts
 from reflector.reflection.answers import PARSER_VERSION, Parsed
 from reflector.reflection.judging import last_answers
 from reflector.reflection.runner import read_answers
+from reflector.reflection.window import rereads
 
 Reading = Literal["read", "changed", "same", "unreadable"]
 
@@ -44,7 +47,7 @@ def reparse(ledger: Ledger, *, session_id: str | None = None, dry_run: bool = Fa
         if recorded is None or recorded.data is None:
             continue
         story = ledger.targeting(window.event_id)
-        answers = last_answers(story, lambda _: True)
+        answers = last_answers(story, lambda answer: not rereads(answer.actor))
         if not answers:
             continue
         yield _reparse(ledger, window, recorded, story, answers, dry_run=dry_run)
@@ -79,7 +82,7 @@ def _reparse(
             )
         )
     status = {row.name: row.status for row in ledger.rows()}
-    events += facts.completed(recorded, reflection_id, parsed, PARSER_VERSION, given, status)
+    events += facts.completed(recorded, reflection_id, parsed, PARSER_VERSION, given, status, parsed.tags)
     if not dry_run:
         ledger.append(events)
     return Reparsed(window.event_id, window.session_id, "read" if old is None else "changed", before, after)

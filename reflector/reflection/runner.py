@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from reflector.config import Config
 from reflector.ledger import event as ev
 from reflector.ledger.canonical import NotCanonical
+from reflector.ledger.errors import Conflict
 from reflector.ledger.event import Event
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.reflection import facts
@@ -26,7 +27,7 @@ from reflector.reflection.facts import reflection_id_of
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import Backend, BackendError, Request
 from reflector.reflection.redaction import quote
-from reflector.reflection.window import still_carried, window_messages
+from reflector.reflection.window import reading
 from reflector.transcripts.source import UnknownTranscript
 
 if TYPE_CHECKING:
@@ -86,16 +87,16 @@ class Runner:
             answers.append(asked)
         return self._complete(window, recorded, answers)
 
-    def request(self, recorded: Event) -> Request:
-        """What a backend is asked about a recorded window. `recorded` must not be redacted."""
+    def request(self, recorded: Event, *, then: bool = False) -> Request:
+        """What a backend is asked about a recorded window, which must not be redacted; `then` as in `reading`."""
         data = recorded.data or {}
         live = {row.name: row for row in self.ledger.rows() if row.status == "live"}
-        carried = still_carried(self.ledger, recorded)
+        read = reading(self.ledger, recorded, self.backend.name, then=then)
         return Request(
             session_id=recorded.session_id or "",
             playbook=tuple(row.bullet for row in live.values()),
-            cited=tuple(name for name in dict.fromkeys([*carried, *data["cited"]]) if name in live),
-            messages=partial(window_messages, self.ledger, recorded, carried),
+            cited=tuple(name for name in dict.fromkeys([*read.carried, *data["cited"]]) if name in live),
+            messages=partial(read.messages, live.keys()),
         )
 
     def _answers(self, window: WindowRow) -> tuple[int, list[Event]]:
@@ -161,6 +162,7 @@ class Runner:
             return self._failed(window, "answer", "the answer was redacted before it was read")
         # Of a window that cites nothing there is no answer to read, and most cite nothing.
         from reflector.reflection.answers import PARSER_VERSION
+        from reflector.reflection.standing import settled
 
         parsed = read_answers(texts)
         if parsed.failed:
@@ -170,11 +172,25 @@ class Runner:
                 return self._failed(window, "answer", "the model declined to answer", final=True)
             return self._failed(window, "parse", reason, parser=PARSER_VERSION)
         reflection_id = answers[-1].reflection_id or ""
-        status = {row.name: row.status for row in self.ledger.rows()}
-        events = facts.completed(recorded, reflection_id, parsed, PARSER_VERSION, answers[-1], status)
-        self.ledger.append(events)
-        counted = [f"{e.data['name']} {e.data['tag']}" for e in events if e.data.get("disposition") == "counted"]
-        return Reflected(window.event_id, "completed", ", ".join(counted))
+        done = partial(facts.completed, recorded, reflection_id, parsed, PARSER_VERSION, answers[-1])
+        for is_last in (False, True):
+            status = {row.name: row.status for row in self.ledger.rows()}
+            live = [name for name in status if status[name] == "live"]
+            tags, overturned = settled(self.ledger, recorded, self.backend.name, parsed.tags, live)
+            events = done(status, tags)
+            try:
+                self.ledger.append([*(one.retraction(reflection_id) for one in overturned), *events])
+                break
+            except Conflict:  # a person retracted one of these tags a moment ago
+                if is_last:
+                    raise
+        was = {one.given.name: one.given.verdict for one in overturned}
+        told = [
+            f"{e.data['name']} {e.data['tag']}" + (f" (was {was[e.data['name']]})" if e.data["name"] in was else "")
+            for e in events[1:]
+            if e.data["disposition"] == "counted" or e.data["name"] in was
+        ]
+        return Reflected(window.event_id, "completed", ", ".join(told))
 
     def _skipped(self, window: WindowRow, recorded: Event, reason: str) -> Reflected:
         if window.state != "skipped":  # one that was asked about by hand is skipped already, perhaps for another reason

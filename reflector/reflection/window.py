@@ -1,15 +1,22 @@
-"""What a window's reflection reads: its own records, and earlier ones where names are carried.
+"""What a window's reflection reads: the session as far as it went, with the citations that are to be judged.
 
-Invariant: a citation that was decided is never judged again. A window may end before the evidence comes: a
-compaction cuts between an advice and the words of the user. So names that earlier windows of a session cited
-and left neutral are carried into the next one and judged with what is new; every other citation in the
-earlier records is read without its brackets, also in those that were taken in with a copy of the session.
+Invariant: where a session was cut changes no verdict of the rules. A window goes on from those windows of its session
+whose records its transcript holds. Their records are read again before its own, and each citation in them as in the
+whole file. So the last window of a session is judged as the whole would be (`reflector.reflection.standing` says what
+becomes of the verdicts before it).
+
+Who costs money is not asked twice: a model reads again what its session left neutral, and every other citation of the
+earlier records without its brackets. A citation that another backend decided stays decided for both.
+
+Records that were taken in with another session (a fork's original) cite nothing here, but may be the evidence; those
+before the first record of the session are left out.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
 
 from reflector.ledger import event as ev
@@ -23,68 +30,190 @@ from reflector.transcripts.message import Message
 _STORY = (ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
 
 
-def undecided(ledger: Ledger, session_id: str, agent_id: str | None) -> list[str]:
-    """Names that this session (or this subagent of it) cited and whose last tag from it is neutral."""
-    verdicts: dict[str, str] = {}
+def rereads(backend: str) -> bool:
+    """Whether a backend, by its name, judges the session as far as it went: the rules, which cost nothing."""
+    return backend == "rules"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A verdict that a reflection gave on a window. `tag` is its event."""
+
+    window_id: str
+    completed: Event
+    tag: Event
+
+    @property
+    def is_erased(self) -> bool:
+        """Whether the reasons of the verdict were redacted: they must not be found again."""
+        return self.completed.data is None
+
+    @property
+    def is_decided(self) -> bool:
+        return self.verdict != "neutral"
+
+    @property
+    def name(self) -> str:
+        return str((self.tag.data or {})["name"])
+
+    @property
+    def verdict(self) -> str:
+        return str((self.tag.data or {})["tag"])
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The earlier windows that are read with a recorded one, oldest first, each with the names judged again."""
+
+    recorded: Event
+    earlier: Sequence[tuple[Event, frozenset[str]]]
+
+    @property
+    def carried(self) -> list[str]:
+        """The names that are judged again, in the order of their first citation."""
+        again = frozenset[str]().union(*(names for _, names in self.earlier))
+        return [name for name in (self.recorded.data or {})["carried"] if name in again]
+
+    def messages(self, live: Collection[str]) -> Iterator[Message]:
+        """The messages, oldest first, from the file that the window was recorded from.
+
+        Of the `live` names, those that are not judged again stand without brackets in the earlier records.
+        Raises OSError and UnknownTranscript.
+        """
+        data = self.recorded.data or {}
+        own = frozenset(unpack_keys(data["window"]["keys"]))
+        again: dict[int, frozenset[str]] = {}
+        for event, names in self.earlier:
+            again.update(dict.fromkeys(keys_of(event), names))
+        path = Path(data["transcript"]["path"])
+        begun = False
+        for message in reader_for(path).read_messages(path, limit=data["transcript"]["bytes"]):
+            if message.key in own:
+                begun = True
+                yield message
+            elif begun or message.key in again:
+                begun = True
+                yield _without_brackets(message, live, again.get(message.key, frozenset()))
+
+
+def reading(ledger: Ledger, recorded: Event, backend: str, *, then: bool = False) -> Reading:
+    """What a backend reads for a recorded window.
+
+    `then` asks for what it would have read when only the windows before this one had been judged.
+    """
+    before = earlier_windows(ledger, recorded)
+    if not before:
+        return Reading(recorded, [])
+    carried = frozenset((recorded.data or {})["carried"])
+    given = verdicts(ledger, recorded)
+    if rereads(backend):
+        names = {event.event_id: carried.intersection((event.data or {}).get("cited", ())) for event in before}
+        _leave_decided(names, [one for one in given if one.is_erased or (one.tag.actor != backend and one.is_decided)])
+        return Reading(recorded, [(event, names[event.event_id]) for event in before])
+    known = {event.event_id for event in before}
+    last = {one.name: one.verdict for one in given if not then or one.window_id in known}
+    undecided = frozenset(name for name in carried if last.get(name) == "neutral")
+    return Reading(recorded, [(event, undecided) for event in before] if undecided else [])
+
+
+def _leave_decided(names: dict[str, frozenset[str]], decided: Sequence[Given]) -> None:
+    """Leave out the citations up to the window for which they were decided once and for all."""
+    places = list(names)
+    for one in decided:
+        if one.window_id in names:
+            for place in places[: places.index(one.window_id) + 1]:
+                names[place] -= {one.name}
+
+
+def earlier_windows(ledger: Ledger, recorded: Event) -> list[Event]:
+    """The windows that a recorded one goes on from, oldest first, without those that were retracted."""
+    after = _after(recorded)
+    if after is None or (recorded.data or {})["window"]["mode"] != "new":
+        return []
+    windows = _windows(ledger, recorded.session_id or "")
+    return [event for event in _line(windows, after) if not is_retracted(ledger, event.event_id)]
+
+
+def later_windows(ledger: Ledger, recorded: Event) -> list[Event]:
+    """The windows that go on from a recorded one, oldest first."""
+    windows = _windows(ledger, recorded.session_id or "")
+    later = [event for event in windows.values() if event.position > recorded.position]
+    return [event for event in later if recorded in earlier_windows(ledger, event)]
+
+
+def windows_within(ledger: Ledger, session_id: str, agent_id: str | None, keys: Set[int]) -> list[Event]:
+    """The windows of a session (or of this subagent of it) that a transcript with these records goes on from, oldest
+    first."""
+    windows = _windows(ledger, session_id)
+    for event in reversed(windows.values()):
+        if (event.data or {}).get("agent_id") == agent_id and not keys.isdisjoint(keys_of(event)):
+            return _line(windows, event.event_id)
+    return []
+
+
+def keys_of(recorded: Event) -> Sequence[int]:
+    """The keys of the records that a window took in."""
+    return unpack_keys((recorded.data or {}).get("window", {}).get("keys") or "")
+
+
+def verdicts(ledger: Ledger, recorded: Event) -> list[Given]:
+    """What was said of the names that the session of a window (or the subagent of it) cites, oldest first."""
+    agent_id = (recorded.data or {})["agent_id"]
     windows: set[str] = set()
-    reflection: str | None = None
-    for event in ledger.events(session_id=session_id, types=_STORY):
+    completed: dict[str, Event] = {}
+    found: list[Given] = []
+    for event in ledger.events(session_id=recorded.session_id, types=_STORY):
         data = event.data or {}
         if event.type == ev.SESSION_RECORDED:
             if data.get("agent_id") == agent_id:
                 windows.add(event.event_id)
         elif event.type == ev.REFLECTION_COMPLETED:
-            reflection = event.reflection_id if event.target_id in windows else None
-        elif event.reflection_id == reflection and data.get("disposition") in {"counted", "neutral"}:
-            verdicts[data["name"]] = data["tag"]
-    return [name for name, tag in verdicts.items() if tag == "neutral"]
+            if event.target_id in windows:
+                completed[event.reflection_id or ""] = event
+        elif data.get("disposition") in {"counted", "neutral"} and event.reflection_id in completed:
+            of = completed[event.reflection_id]
+            found.append(Given(of.target_id or "", of, event))
+    return found
 
 
-def still_carried(ledger: Ledger, recorded: Event) -> list[str]:
-    """The names carried into a recorded window that no other window has decided since.
-
-    Windows are not always judged in their order: one that failed is tried again when later ones are done.
-    """
-    data = recorded.data or {}
-    if not data["carried"]:
-        return []
-    names = undecided(ledger, recorded.session_id or "", data["agent_id"])
-    return [name for name in data["carried"] if name in names]
+def retractions(ledger: Ledger, event_id: str) -> list[Event]:
+    """The retraction of an event, the retraction of that one, and so on."""
+    line: list[Event] = []
+    while found := [event for event in ledger.targeting(event_id) if event.type == ev.EVIDENCE_RETRACTED]:
+        line.append(found[0])
+        event_id = found[0].event_id
+    return line
 
 
-def window_messages(ledger: Ledger, recorded: Event, carried: Collection[str]) -> Iterator[Message]:
-    """The messages of a recorded window, oldest first, from the file it was recorded from.
-
-    Where names are carried, the session's earlier records come too, citing nothing but these. What was taken in with a
-    fork of the session cites nothing at all, but it may be the evidence, and without it praise would meet older advice.
-    Raises OSError and UnknownTranscript.
-    """
-    data = recorded.data or {}
-    own = frozenset(unpack_keys(data["window"]["keys"]))
-    earlier = _earlier_keys(ledger, recorded) if carried else frozenset()
-    path = Path(data["transcript"]["path"])
-    for message in reader_for(path).read_messages(path, limit=data["transcript"]["bytes"]):
-        if message.key in own:
-            yield message
-        elif carried:
-            yield _citing_only(message, carried if message.key in earlier else ())
+def is_retracted(ledger: Ledger, event_id: str) -> bool:
+    """Whether an event is out of the count by a retraction of its own."""
+    return len(retractions(ledger, event_id)) % 2 == 1
 
 
-def _earlier_keys(ledger: Ledger, recorded: Event) -> frozenset[int]:
-    """Keys of the records that earlier windows of the same session (or subagent) took in."""
-    keys: set[int] = set()
-    agent_id = (recorded.data or {})["agent_id"]
-    before = ledger.events(session_id=recorded.session_id, types=(ev.SESSION_RECORDED,), upto=recorded.position - 1)
-    for event in before:
-        if event.data is not None and event.data["agent_id"] == agent_id:
-            keys.update(unpack_keys(event.data["window"]["keys"]))
-    return frozenset(keys)
+def _windows(ledger: Ledger, session_id: str) -> dict[str, Event]:
+    windows = ledger.events(session_id=session_id, types=(ev.SESSION_RECORDED,))
+    return {event.event_id: event for event in windows if event.data is not None}
 
 
-def _citing_only(message: Message, names: Collection[str]) -> Message:
-    """The message with the brackets taken off every other citation."""
+def _line(windows: Mapping[str, Event], last: str | None) -> list[Event]:
+    """A window and those that it goes on from, oldest first."""
+    left = dict(windows)  # a merged file may come from anybody, and go round in circles
+    found: list[Event] = []
+    while last is not None and (event := left.pop(last, None)) is not None:
+        found.append(event)
+        last = _after(event)
+    return found[::-1]
+
+
+def _after(recorded: Event) -> str | None:
+    after: str | None = (recorded.data or {}).get("window", {}).get("after")
+    return after
+
+
+def _without_brackets(message: Message, live: Collection[str], judged: Collection[str]) -> Message:
+    """The message with the brackets taken off the citations of names that are live and not judged in it."""
 
     def kept(match: re.Match[str]) -> str:
-        return match[0] if match[1] in names else match[1]
+        return match[0] if match[1] in judged or match[1] not in live else match[1]
 
     return message._replace(text=CITATION.sub(kept, message.text), thinking=CITATION.sub(kept, message.thinking))

@@ -233,6 +233,7 @@ _MISSHAPEN = [
     (window(), {"window": []}, {}),
     (window(), {"window": {"keys": "AAA"}}, {}),
     (window(), {"window": {"keys": 7}}, {}),
+    (window(), {"window": {"after": ["w-1"]}}, {}),
     (window(), {"cited": [["pat-001"]]}, {}),
     (window(), {"cited": 7}, {}),
     (added(), {}, {"merged": 7}),

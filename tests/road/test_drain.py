@@ -72,7 +72,7 @@ def test_a_turn_that_is_written_after_its_stop_is_taken_in_whole(agent: Agent, t
     assert agent.counters()["pat-001"] == (1, 0)
 
 
-def test_a_session_that_is_resumed_after_its_end_counts_what_is_new(agent: Agent, tmp_path: Path) -> None:
+def test_a_session_that_is_resumed_after_its_end_counts_each_bullet_once(agent: Agent, tmp_path: Path) -> None:
     session, path = Session("s-1").cites("pat-001"), tmp_path / "t.jsonl"
     for name in ("mis-001", "pat-001"):
         agent.hook("SessionEnd", session_id="s-1", transcript_path=str(session.write(path)))
@@ -80,7 +80,17 @@ def test_a_session_that_is_resumed_after_its_end_counts_what_is_new(agent: Agent
         session.cites(name)
     agent.hook("SessionEnd", session_id="s-1", transcript_path=str(session.write(path)))
     agent.call("drain")
-    assert agent.counters() == {"pat-001": (2, 0), "pat-002": (3, 1), "mis-001": (1, 0)}
+    assert agent.counters() == {"pat-001": (1, 0), "pat-002": (3, 1), "mis-001": (1, 0)}
+
+
+def test_advice_cited_again_after_a_compaction_counts_as_in_the_whole_file(agent: Agent, tmp_path: Path) -> None:
+    session, path = Session("s-1").cites("pat-001", None), tmp_path / "t.jsonl"
+    agent.hook("PreCompact", session_id="s-1", transcript_path=str(session.write(path)))
+    agent.call("drain")
+    session.user("Great, that works, thank you!").agent("Good. I will keep [pat-001] in mind.").write(path)
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
 
 
 def test_a_delivery_that_cannot_be_taken_in_does_not_hold_up_the_others(agent: Agent, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -131,13 +131,8 @@ def plant(path: Path, copy: Path, exchanges: dict[str, Exchange]) -> Path:
     """A copy in which the model cites each name and a person thanks it for that."""
     cited = {words: f"As [{name}] says, I do it." for name, (words, _) in exchanges.items()}
     thanked = {answer for _, answer in exchanges.values()}
-    lines = []
-    for raw in path.read_bytes().splitlines(keepends=True):
-        try:
-            record = json.loads(raw)
-        except ValueError:
-            lines.append(raw)
-            continue
+
+    def change(record: dict[str, Any]) -> bool:
         if record.get("uuid") in cited:
             record["message"]["content"] = [{"type": "text", "text": cited[record["uuid"]]}]
         elif record.get("uuid") in thanked:
@@ -145,8 +140,21 @@ def plant(path: Path, copy: Path, exchanges: dict[str, Exchange]) -> Path:
             for key in ("toolUseResult", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "origin"):
                 record.pop(key, None)
         else:
-            lines.append(raw)
-            continue
-        lines.append(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+            return False
+        return True
+
+    return rewritten(path, copy, change)
+
+
+def rewritten(path: Path, copy: Path, change: Callable[[dict[str, Any]], bool]) -> Path:
+    """A copy in which the records that `change` changed, as it says, are other ones."""
+    lines = []
+    for raw in path.read_bytes().splitlines(keepends=True):
+        line = raw
+        with suppress(ValueError):
+            record = json.loads(raw)
+            if isinstance(record, dict) and change(record):
+                line = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        lines.append(line)
     copy.write_bytes(b"".join(lines))
     return copy

@@ -87,8 +87,12 @@ joined by a plus sign mean that both were found in one message.
    word that the advice named. `is_error` alone decides nothing: text is read, mechanics are skipped.
 6. **Finds.** A looking or checking step after which the agent names the cause is helpful.
 
-Several citations of one bullet in a window make one tag: neutral ones say nothing, agreeing ones stand, and
-contradicting ones make neutral. A window without citations gets no tags.
+Several citations of one bullet make one tag: neutral ones say nothing, agreeing ones stand, and contradicting ones
+make neutral. A window without citations gets no tags.
+
+A window is judged together with the windows before it of its session: their records are read again, so it does not
+matter where a compaction, a stop or a resume cut the session. A verdict that stands adds no tag. A verdict that later
+words change is taken out of the count by an `evidence.retracted` of `rules`, and the new one counts.
 
 Known limits: sarcasm, remarks that are only understood from an image, objections in languages without rows, and
 results that only a person can see. Most of these end as neutral. Two things go wrong: an unrecognised objection can

@@ -1,0 +1,94 @@
+"""What a new reading of a session changes of what its earlier readings said.
+
+Invariant: a session says one thing of a bullet, that of the last window for which it was judged. The same verdict
+again adds no tag. Another one adds its tag, and a retraction takes the earlier tag out of the count in the same
+transaction: nothing is subtracted, and `blame` shows both.
+
+What a person retracted stays retracted, so a later window does not say it again. What a person put back stays in the
+count beside what later windows say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from reflector.ledger import event as ev
+from reflector.ledger.event import Event, NewEvent, identity
+from reflector.ledger.store import Ledger
+from reflector.reflection.answers import ParsedTag
+from reflector.reflection.window import (
+    Given,
+    earlier_windows,
+    later_windows,
+    reading,
+    rereads,
+    retractions,
+    verdicts,
+)
+
+_VERDICTS: Final = frozenset({"helpful", "harmful", "neutral"})
+
+
+@dataclass(frozen=True, slots=True)
+class Overturned:
+    """A tag that counts, and the verdict that a later window has instead."""
+
+    given: Given
+    verdict: str
+
+    def retraction(self, reflection_id: str) -> NewEvent:
+        """The event that takes the tag out of the count."""
+        tag = self.given.tag
+        return NewEvent(
+            ev.EVIDENCE_RETRACTED,
+            identity(ev.EVIDENCE_RETRACTED, tag.event_id),
+            {"reason": f"overturned by a later window of the session, which says {self.verdict}"},
+            tag.actor,
+            session_id=tag.session_id,
+            reflection_id=reflection_id,
+            target_id=tag.event_id,
+        )
+
+
+def settled(
+    ledger: Ledger, recorded: Event, backend: str, tags: Sequence[ParsedTag], live: Collection[str]
+) -> tuple[list[ParsedTag], list[Overturned]]:
+    """(the tags that the session has not said before, what they overturn) of a backend's reading of a window."""
+    if not rereads(backend):
+        return list(tags), []
+    given = [one for one in verdicts(ledger, recorded) if one.tag.actor == backend]
+    before = {event.event_id for event in earlier_windows(ledger, recorded)}
+    again = frozenset(reading(ledger, recorded, backend).carried)
+    judged = {one.window_id for one in given}
+    # A window that failed is tried again when later ones are done, which have read all that it has.
+    later = [event for event in later_windows(ledger, recorded) if event.event_id in judged]
+    overtaken = frozenset(name for event in later for name in (event.data or {}).get("carried", ()))
+    added: list[ParsedTag] = []
+    overturned: list[Overturned] = []
+    for tag in tags:
+        verdict, name = tag.tag or "", tag.name
+        if verdict not in _VERDICTS or name not in live:
+            added.append(tag)
+            continue
+        if name in overtaken:
+            continue
+        said = [one for one in given if one.name == name and one.window_id in before and name in again]
+        if verdict == "neutral":
+            is_said = bool(said) and said[-1].verdict == verdict
+        else:
+            is_said = any(one.verdict == verdict and _is_so(ledger, one) is not False for one in said)
+        if not is_said:
+            added.append(tag)
+        others = [one for one in said if one.verdict not in (verdict, "neutral")]
+        overturned += [Overturned(one, verdict) for one in others if _is_so(ledger, one)]
+    return added, overturned
+
+
+def _is_so(ledger: Ledger, given: Given) -> bool | None:
+    """Whether the session says a verdict by now; None where a person decided on it."""
+    lines = [retractions(ledger, event.event_id) for event in (given.tag, given.completed)]
+    if any(event.actor not in (given.tag.actor, "reparse") for line in lines for event in line):
+        return None
+    return not any(len(line) % 2 for line in lines)
