@@ -51,7 +51,7 @@ def _facts(project: Project) -> dict[str, Any]:
             "waiting": counts.waiting,
             "silent": counts.silent,
             "failed": [
-                {"delivery": f.path.name, "error": f.error, "attempts": f.attempts}
+                {"delivery": f.path.name, "error": f.error, "attempts": f.attempts, "given_up": f.is_given_up}
                 for f in spool.failed(project.spool_dir)
             ],
             "broken": [path.name for path in spool.broken(project.spool_dir)],
@@ -161,13 +161,14 @@ def _tell(facts: dict[str, Any]) -> None:
     for problem in facts["problems"]:
         click.echo(safe(f"problem   {problem}"))
     for failure in spool["failed"]:
-        click.echo(safe(f"failed    {failure['delivery']} (tried {failure['attempts']} times): {failure['error']}"))
+        tried = f"tried {failure['attempts']} times{', given up' if failure['given_up'] else ''}"
+        click.echo(safe(f"failed    {failure['delivery']} ({tried}): {failure['error']}"))
     for name in spool["broken"]:
         told = "not a hook payload; it is kept in the spool's folder broken/ until you remove it"
         click.echo(safe(f"broken    {name}: {told}"))
     for failure in facts["failures"]:
         click.echo(safe(f"failed    reflection at position {failure['position']}: {failure['error']}"))
     if spool["failed"] or facts["failures"]:
-        click.echo("          try again with: reflector drain --retry-failed")
+        click.echo("          tried again later by itself; now with: reflector drain --retry-failed")
     if spool["failed"]:
         click.echo("          or give a delivery up: remove its file from the spool's folder failed/")

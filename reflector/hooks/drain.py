@@ -175,7 +175,8 @@ def drain(
 ) -> Drained | None:
     """Take in the spool and finish what is pending; None when another process is at it and `wait` is False.
 
-    `retry` says which failed reflections are tried again; "all" tries failed deliveries again as well.
+    `retry` says which failed reflections are tried again; "all" tries failed deliveries again as well, which
+    otherwise are tried when their pause is over.
     Raises LedgerError (the delivery stays in the spool), PlaybookRefused, ConfigError.
     """
     done = Drained()
@@ -256,10 +257,10 @@ def _untried(ledger: Ledger, tried: Collection[str]) -> list[WindowRow]:
 def _drain_once(road: Road, done: Drained, *, retry: Retry, progress: Callable[[Delivery], None] | None) -> None:
     folder = road.project.spool_dir
     spool.sweep(folder)
-    if retry == "all":
-        spool.retry_failed(folder)
-        if kept := fallback_state():
-            spool.retry_failed(Path(kept) / "spool")
+    again = spool.retry_failed if retry == "all" else spool.retry_due
+    again(folder)
+    if kept := fallback_state():
+        again(Path(kept) / "spool")
     _claim_idle(road)
     while deliveries := spool.pending_for(road.project.root):
         for delivery in deliveries:
@@ -326,7 +327,7 @@ def _claim_idle(road: Road) -> None:
     """Stops of sessions whose end never came: taken in once nothing was heard for `idle_minutes`."""
     oldest = time.time_ns() - road.project.config.idle_minutes * 60_000_000_000
     for delivery in spool.waiting(road.project.spool_dir):
-        if delivery.received_at_ns <= oldest:
+        if spool.heard_at_ns(delivery) <= oldest:
             spool.claim(delivery)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from reflector.hooks.spool import MOST_ATTEMPTS
 from reflector.ledger import engines
 from tests.road.agent import Agent
 from tests.road.sessions import Session, as_bytes
@@ -239,6 +240,69 @@ def test_a_delivery_that_failed_is_tried_again_when_its_user_says_so(agent: Agen
     assert agent.call("status").err == ""
 
 
+def _pause_over(agent: Agent) -> None:
+    """As if each failed delivery had been tried long ago."""
+    for note in (agent.state / "spool" / "failed").glob("*.error"):
+        told = json.loads(note.read_bytes())
+        note.write_text(json.dumps(told | {"failed_at_ns": told["failed_at_ns"] - 86_400 * 10**9}))
+
+
+@pytest.mark.parametrize("what", ["missing", "a folder", "a pipe", "a link to itself", "prose"])
+def test_a_transcript_that_could_not_be_read_for_a_while_is_taken_in_by_a_later_drain(
+    agent: Agent, tmp_path: Path, what: str
+) -> None:
+    path = Session().cites("pat-001").write(tmp_path / "t.jsonl")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
+    whole = path.read_bytes()
+    path.unlink()
+    REFUSED[what](path)
+    agent.call("drain", code=1)
+    agent.call("drain")  # not at once
+    _pause_over(agent)
+    agent.call("drain", code=1)
+    (failure,) = agent.json("status", code=1)["spool"]["failed"]
+    assert failure["attempts"] == 2
+    if what != "missing":
+        (path.rmdir if what == "a folder" else path.unlink)()
+    path.write_bytes(whole)
+    _pause_over(agent)
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert agent.json("status")["spool"]["failed"] == []
+
+
+def test_a_delivery_that_was_tried_for_a_month_waits_for_its_user(agent: Agent, tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text("not yet")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
+    agent.call("drain", code=1)
+    (note,) = (agent.state / "spool" / "failed").glob("*.error")
+    note.write_text(json.dumps(json.loads(note.read_bytes()) | {"attempts": MOST_ATTEMPTS}))
+    Session().cites("pat-001").write(path)
+    _pause_over(agent)
+    agent.call("drain")
+    assert "given up" in agent.call("status", code=1).out
+    agent.call("drain", "--retry-failed")
+    assert agent.counters()["pat-001"] == (1, 0)
+
+
+def test_a_stop_that_was_heard_while_the_clock_was_ahead_is_taken_in_an_hour_after_it_is_right(
+    agent: Agent, tmp_path: Path
+) -> None:
+    path = Session().cites("pat-001").write(tmp_path / "t.jsonl")
+    agent.hook("Stop", session_id="s-1", transcript_path=str(path))
+    (stop,) = (agent.state / "spool" / "waiting").iterdir()
+    to_come = json.loads(stop.read_bytes())["received_at_ns"] + 12 * 365 * 86_400 * 10**9
+    stop.write_text(json.dumps(json.loads(stop.read_bytes()) | {"received_at_ns": to_come}))
+    os.utime(stop, ns=(to_come, to_come))
+    agent.call("drain")
+    assert agent.json("status")["spool"]["waiting"] == 1
+    os.utime(stop, ns=(0, stop.stat().st_mtime_ns - 3_601 * 10**9))  # as if an hour had passed
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert agent.json("status")["spool"]["waiting"] == 0
+
+
 def test_a_session_in_which_nothing_was_said_is_no_failure(agent: Agent, tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
     agent.hook("SessionEnd", session_id="s-1", transcript_path=str(tmp_path / "empty.jsonl"), reason="other")
@@ -255,7 +319,7 @@ def test_a_session_whose_transcript_is_missing_stays_with_its_error(agent: Agent
     for event in ("Stop", "SessionEnd"):  # something was said, wherever it is
         agent.hook(event, session_id="s-2", transcript_path=str(tmp_path / "2.jsonl"))
     told = agent.call("drain", code=1).err
-    assert f"{kept}: No such file or directory; kept in the spool, try again with: reflector drain" in told
+    assert f"{kept}: No such file or directory; kept and tried again later, or now with: reflector drain" in told
     assert len(agent.json("status", code=1)["spool"]["failed"]) == 2
 
 
