@@ -13,6 +13,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -124,20 +125,22 @@ def _ledger(project: Project) -> Iterator[Check]:
         with project.open_ledger() as ledger:
             yield from _open_ledger(ledger, project)
     except LedgerError as error:
-        yield Check("ledger", "error", str(error), "reflector verify")
+        what, _, way_out = str(error).partition("; ")
+        yield Check("ledger", "error", what, way_out or "reflector verify")
 
 
 def _revision(project: Project) -> Check | None:
-    """The schema's revision, read without a migration; None for a ledger on a server."""
-    if project.config.ledger_url:
+    """The schema's revision, read without a migration; None for a ledger on a server or one that is gone."""
+    if project.config.ledger_url or not project.ledger_file.exists():
         return None
-    with sqlite3.connect(f"{project.ledger_file.as_uri()}?mode=ro", uri=True) as connection:
-        try:
+    try:
+        with closing(sqlite3.connect(f"{project.ledger_file.as_uri()}?mode=ro", uri=True)) as connection:
             revision = connection.execute("SELECT version_num FROM alembic_version").fetchone()[0]
-        except (sqlite3.Error, TypeError) as error:
-            what = f"{project.ledger_file} cannot be read as a ledger ({error})"
-            return Check("ledger", "error", what, "restore a backup; the spool keeps what comes meanwhile")
-    connection.close()
+    except (sqlite3.Error, TypeError) as error:
+        what = f"{project.ledger_file} cannot be read as a ledger ({error})"
+        if not os.access(project.state_dir, os.W_OK):
+            return Check("ledger", "error", what, f"make {project.state_dir} writable: a ledger is not read otherwise")
+        return Check("ledger", "error", what, "restore a backup; the spool keeps what comes meanwhile")
     if revision == HEAD_REVISION:
         return Check("schema", "ok", f"revision {revision}")
     if str(revision) > HEAD_REVISION:

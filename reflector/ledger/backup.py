@@ -151,8 +151,6 @@ def _refuse_loss(present: Path, staged: Path, backup_file: Path, *, readable: bo
 
 def _keep(present: Path, *, readable: bool) -> Path | None:
     """Keep a ledger aside: a copy of a sound one, the very files of one that cannot be read."""
-    if not present.exists():
-        return None
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
     kept = present.with_name(f"{present.name}.before-{stamp}")
     if readable:
@@ -164,6 +162,8 @@ def _keep(present: Path, *, readable: bool) -> Path | None:
     for suffix in ("-wal", "-shm", "-journal"):
         with suppress(FileNotFoundError):
             Path(f"{present}{suffix}").rename(f"{kept}{suffix}")
+    if not present.exists():
+        return None
     present.rename(kept)
     return kept
 

@@ -21,7 +21,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import event as sa_event
 
-from reflector.ledger.errors import LedgerCorrupt, LedgerLocked, LedgerUnavailable
+from reflector.ledger.errors import LedgerCorrupt, LedgerGone, LedgerLocked, LedgerUnavailable
 
 #: SQLite before this can lose a commit when a checkpoint races a writer (the WAL-reset bug).
 SOUND_SQLITE = (3, 51, 3)
@@ -120,18 +120,30 @@ def _may_be_ours(cursor: Any) -> bool:
     return not names or {"playbook", "event"} <= names
 
 
+def had_ledger(path: Path) -> bool:
+    """True where a SQLite ledger was used in this file, whether or not it is still there."""
+    return Path(f"{path}.lock").exists()
+
+
+def forget_ledger(path: Path) -> None:
+    """Remove what a ledger that is gone left beside its file, so that a new one may begin there."""
+    for suffix in ("-wal", "-shm", "-journal", "", ".lock"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
 def claim_file(path: Path) -> None:
     """Create a missing ledger file for its owner only.
 
-    Raises LedgerCorrupt where there was a ledger before: going on with an empty one would lose it silently.
+    Raises LedgerGone where there was a ledger before: going on with an empty one would lose it silently.
     """
     # Looked at before the file: a first use makes the lock after the database's first page.
-    was_used = Path(f"{path}.lock").exists()
+    was_used = had_ledger(path)
     empty = not path.exists() or (path.is_file() and path.stat().st_size == 0)
     if was_used and empty:
-        raise LedgerCorrupt(
+        raise LedgerGone(
             f"the ledger {path} is {'empty' if path.exists() else 'missing'}, but {path.name}.lock shows that there "
-            f"was one; restore a backup, or remove {path}.lock to begin a new one"
+            "was one; restore a backup with `reflector restore FILE`, or begin a new ledger with "
+            "`reflector rebuild --new-ledger`: its counters begin at 0, so that sessions may be imported again"
         )
     if not path.exists():
         path.touch(mode=0o600)

@@ -63,6 +63,10 @@ class LedgerCorrupt(LedgerError):
     """The database answers, but what it holds is not a sound ledger."""
 
 
+class LedgerGone(LedgerCorrupt):
+    """There was a ledger in this file, and it is missing or empty."""
+
+
 class LedgerTooNew(LedgerError):
     """The ledger was written by a newer reflector than this one."""
 

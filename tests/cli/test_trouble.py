@@ -15,6 +15,8 @@ import pytest
 
 from reflector.hooks.spool import MOST_ATTEMPTS
 from reflector.ledger import engines
+from reflector.ledger.store import Ledger
+from tests.ledger.events import added
 from tests.road.agent import Agent
 from tests.road.sessions import Session, as_bytes
 
@@ -397,3 +399,45 @@ def test_no_secret_of_a_transcript_is_in_any_file_that_is_kept(agent: Agent, tmp
             kept = Path(folder, name).read_bytes()
             for kind, secret in SECRETS.items():
                 assert secret.encode() not in kept, (kind, name)
+
+
+@pytest.mark.parametrize("beside", [(), ("ledger.db-wal", "ledger.db-shm")])
+def test_a_ledger_that_is_gone_is_told_and_a_new_one_counts_each_session_once(
+    agent: Agent, tmp_path: Path, beside: tuple[str, ...]
+) -> None:
+    sessions = [Session(f"s-{n}").cites("pat-001").write(tmp_path / f"{n}.jsonl") for n in range(3)]
+    agent.call("ingest", *sessions)
+    agent.call("rebuild", "--new-ledger", code=2)  # it is there
+    agent.ledger.unlink()
+    for name in beside:
+        (agent.state / name).write_bytes(b"left behind")
+    assert "is missing" in assert_told(agent, "list", about=agent.ledger)
+    for command in ("doctor", "status", "verify"):
+        told = agent.call(command, code=1).out
+        assert f"{agent.ledger} is missing" in told, command
+        assert "rebuild --new-ledger" in told, command
+    ran = agent.call("rebuild", "--new-ledger")
+    assert "kept as" in ran.err
+    assert agent.counters()["pat-001"] == (0, 0)
+    agent.call("ingest", *sessions)
+    assert agent.counters()["pat-001"] == (3, 0)
+    assert agent.call("verify").out == ""
+    agent.call("status")
+
+
+def test_a_backup_is_restored_where_the_ledger_is_gone_and_its_write_ahead_log_is_not(
+    agent: Agent, tmp_path: Path
+) -> None:
+    session = Session().cites("pat-001").write(tmp_path / "1.jsonl")
+    agent.call("ingest", session)
+    agent.call("backup", str(tmp_path / "backup.db"))
+    with Ledger.open_file(agent.ledger) as ledger:
+        ledger.append([added("pat-009")])
+        left = {name: (agent.state / name).read_bytes() for name in ("ledger.db-wal", "ledger.db-shm")}
+    agent.ledger.unlink()
+    for name, content in left.items():
+        (agent.state / name).write_bytes(content)
+    agent.call("restore", str(tmp_path / "backup.db"))
+    assert agent.call("verify").out == ""
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert "pat-009" not in agent.counters()

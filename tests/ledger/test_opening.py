@@ -90,7 +90,7 @@ def test_a_ledger_that_was_emptied_is_not_begun_anew(path: Path) -> None:
 
 def test_a_ledger_that_is_missing_is_not_begun_anew(path: Path) -> None:
     path.unlink()
-    _refused(path, LedgerCorrupt, r"is missing, but ledger.db.lock shows .* or remove .*ledger.db.lock to begin")
+    _refused(path, LedgerCorrupt, r"is missing, but ledger.db.lock shows .* or begin a new ledger with")
     Path(f"{path}.lock").unlink()
     with Ledger.open_file(path) as ledger:
         assert ledger.head().position == 0
