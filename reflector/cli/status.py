@@ -35,6 +35,7 @@ def status(place: Place, as_json: bool) -> None:
 
 def _facts(project: Project) -> dict[str, Any]:
     from reflector.hooks import spool
+    from reflector.hooks.pauses import MOST_ATTEMPTS
     from reflector.ledger.errors import LedgerError
 
     counts = spool.counts(project.spool_dir)
@@ -51,7 +52,12 @@ def _facts(project: Project) -> dict[str, Any]:
             "waiting": counts.waiting,
             "silent": counts.silent,
             "failed": [
-                {"delivery": f.path.name, "error": f.error, "attempts": f.attempts, "given_up": f.is_given_up}
+                {
+                    "delivery": f.path.name,
+                    "error": f.error,
+                    "attempts": f.attempts,
+                    "given_up": f.attempts >= MOST_ATTEMPTS,
+                }
                 for f in spool.failed(project.spool_dir)
             ],
             "broken": [path.name for path in spool.broken(project.spool_dir)],

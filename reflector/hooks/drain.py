@@ -19,6 +19,7 @@ from reflector.curation.playbook_file import sync
 from reflector.hooks import fast, locks, spool
 from reflector.hooks.fallback import fallback_state
 from reflector.hooks.injection import write_injection
+from reflector.hooks.pauses import heard_at_ns
 from reflector.hooks.spool import Delivery
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.project import Project
@@ -327,7 +328,7 @@ def _claim_idle(road: Road) -> None:
     """Stops of sessions whose end never came: taken in once nothing was heard for `idle_minutes`."""
     oldest = time.time_ns() - road.project.config.idle_minutes * 60_000_000_000
     for delivery in spool.waiting(road.project.spool_dir):
-        if spool.heard_at_ns(delivery) <= oldest:
+        if heard_at_ns(delivery.path, delivery.received_at_ns) <= oldest:
             spool.claim(delivery)
 
 

@@ -17,13 +17,13 @@ The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled b
     spool/silent/           ends of sessions that never had a transcript: opened and left without a word
     spool/failed/           deliveries that could not be taken in; `<same name>.error` tells why, how often
 
-A delivery in `failed/` becomes pending again by itself after a growing pause, until it was tried `MOST_ATTEMPTS` times.
+A delivery in `failed/` becomes pending again by itself after a growing pause, until it was tried
+`pauses.MOST_ATTEMPTS` times.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -33,15 +33,12 @@ from typing import Any
 
 from reflector.hooks import fast
 from reflector.hooks.fallback import fallback_state
+from reflector.hooks.pauses import is_over
 
 #: A temporary file of this age belongs to a hook that was killed; a hook lives for milliseconds.
 LEFT_BEHIND_SECONDS = 3600.0
 #: Ends of sessions without a word that are kept; more of them say nothing more.
 MOST_SILENT = 100
-#: How often a delivery is tried without being asked to. With the pauses between them that takes a month at least.
-MOST_ATTEMPTS = 40
-_FIRST_PAUSE_NS = 60 * 1_000_000_000
-_LONGEST_PAUSE_NS = 24 * 3600 * 1_000_000_000
 #: What the hook adds around a payload is far below this.
 MAX_RECORD = fast.MAX_PAYLOAD + 64 * 1024
 
@@ -82,18 +79,6 @@ class Failure:
     error: str
     attempts: int
     failed_at_ns: int | None
-
-    @property
-    def is_given_up(self) -> bool:
-        """True where it is tried again only when its user says so."""
-        return self.attempts >= MOST_ATTEMPTS
-
-    @property
-    def is_due(self) -> bool:
-        """True where the pause since the last attempt is over: 1, 2, 4 … minutes, a day at most."""
-        pause = min(_FIRST_PAUSE_NS << max(self.attempts - 1, 0), _LONGEST_PAUSE_NS)
-        # A time to come was told by a clock that was wrong.
-        return not self.is_given_up and not 0 <= time.time_ns() - (self.failed_at_ns or 0) < pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,25 +157,6 @@ def accept(project: Path, payload: bytes) -> Delivery:
     spool_dir = fast.private_folder(fast.open_state(folder) + "/spool")
     path = Path(fast.write_durably(spool_dir, fast.record(folder, parsed, text)))
     return _read(path)
-
-
-def heard_at_ns(stop: Delivery) -> int:
-    """When a waiting Stop came, nanoseconds since the epoch.
-
-    One from a time to come was taken while the clock was wrong. It counts from when it is first looked at, which the
-    time of its file keeps.
-    """
-    now = time.time_ns()
-    if stop.received_at_ns <= now:
-        return stop.received_at_ns
-    try:
-        seen = stop.path.stat().st_mtime_ns
-        if seen <= now:
-            return seen
-        os.utime(stop.path)
-    except FileNotFoundError:  # its session ended meanwhile
-        pass
-    return now
 
 
 def claim(delivery: Delivery) -> Delivery | None:
@@ -281,7 +247,10 @@ def retry_failed(spool_dir: Path) -> int:
 
 def retry_due(spool_dir: Path) -> int:
     """Make the failed deliveries pending again whose pause is over; returns how many."""
-    return _make_pending([failure.path for failure in failed(spool_dir) if failure.is_due], spool_dir)
+    return _make_pending(
+        [failure.path for failure in failed(spool_dir) if is_over(failure.attempts, failure.failed_at_ns or 0)],
+        spool_dir,
+    )
 
 
 def _make_pending(paths: Sequence[Path], spool_dir: Path) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.hooks.spool import MOST_ATTEMPTS
+from reflector.hooks.pauses import MOST_ATTEMPTS
 from reflector.ledger import engines
 from reflector.ledger.store import Ledger
 from tests.ledger.events import added

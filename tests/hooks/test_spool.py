@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.hooks import locks, spool
+from reflector.hooks import locks, pauses, spool
 from tests.hooks.conftest import Project, event, files
 
 
@@ -70,7 +70,7 @@ def test_a_record_of_a_newer_version_is_kept_and_comes_in_after_the_upgrade(
     assert "newer reflector" in failure.error
     assert spool.retry_due(project.spool) == 0
     failure.path.write_bytes(old)  # what the newer program can read
-    monkeypatch.setattr(spool, "_FIRST_PAUSE_NS", 0)
+    monkeypatch.setattr(pauses, "_FIRST_NS", 0)
     assert spool.retry_due(project.spool) == 1
     assert [delivery.event for delivery in spool.pending(project.spool)] == [name]
 
