@@ -45,7 +45,7 @@ def _facts(project: Project) -> dict[str, Any]:
         "ledger": None,
         "bullets": 0,
         "user": _users(project),
-        "problems": _problems(project.playbook_json) + _problems_of_user(project),
+        "problems": _problems(project.playbook_json) + _problems_of_user(project) + _problems_of_locks(project),
         "windows": {},
         "spool": {
             "pending": counts.pending,
@@ -80,6 +80,14 @@ def _problems_of_user(project: Project) -> list[str]:
     return [] if project.is_users else _problems(user_root() / ".claude" / "playbook.json")
 
 
+def _problems_of_locks(project: Project) -> list[str]:
+    from reflector.hooks import locks
+
+    reason = "" if project.config.ledger_url else locks.why_none(project.state_dir)
+    told = f"no file can be locked in {project.state_dir} ({reason}), so its ledger cannot be written"
+    return [f"{told}; see `reflector doctor`"] if reason else []
+
+
 def _problems(path: Path) -> list[str]:
     """What keeps a playbook.json from being taken in."""
     from reflector.bounded_file import read_bounded
@@ -104,13 +112,10 @@ def _users(project: Project) -> dict[str, Any] | None:
 def _elsewhere() -> int:
     """Deliveries kept with the user because their project could not be written, of whatever project."""
     from reflector.hooks import spool
-    from reflector.hooks.fallback import fallback_state
+    from reflector.hooks.fallback import stand_ins
 
-    kept = fallback_state()
-    if not kept:
-        return 0
-    counts = spool.counts(Path(kept) / "spool")
-    return counts.pending + counts.waiting + counts.failed + counts.broken
+    found = [spool.counts(state / "spool") for state in stand_ins()]
+    return sum(counts.pending + counts.waiting + counts.failed + counts.broken for counts in found)
 
 
 def _ledger_facts(project: Project) -> dict[str, Any]:
@@ -161,7 +166,7 @@ def _tell(facts: dict[str, Any]) -> None:
     silent = f", {spool['silent']} ended without a word or a transcript" if spool["silent"] else ""
     lines.append(("spool", f"{spool['pending']} pending, {spool['waiting']} waiting for their session's end{silent}"))
     if spool["elsewhere"]:
-        lines.append(("", f"{spool['elsewhere']} in your own state folder, of projects that could not be written"))
+        lines.append(("", f"{spool['elsewhere']} kept elsewhere, of projects that could not be written"))
     for name, value in lines:
         click.echo(f"{name:<9} {safe(value)}")
     for problem in facts["problems"]:

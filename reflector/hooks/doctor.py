@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from reflector.config import Config
-from reflector.hooks import fast, spool
+from reflector.hooks import fast, locks, spool
 from reflector.hooks.conflicts import disabled_by, plugins
 from reflector.hooks.install import EVENTS, Handler, handlers
 from reflector.hooks.json_text import MalformedJson
@@ -39,6 +39,9 @@ _LITTLE_SPACE = 200 * 2**20
 _OLD_BACKLOG_SECONDS = 3600
 #: Hooks of a session that works: an installation that never fired at these does not reach the agent.
 _AT_EVERY_SESSION = ("SessionStart", "SessionEnd")
+
+
+_OTHER_LEDGER = "name a ledger on a local disk (sqlite:////path/to/ledger.db) or a PostgreSQL server with `ledger_url`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,12 @@ def _files(project: Project) -> Iterator[Check]:
         yield Check("permissions", "warning", f"others may read {names}", f"chmod -R go= {state}")
     else:
         yield Check("permissions", "ok", f"{state} is yours alone")
+    if reason := locks.why_none(state):
+        text = f"no file can be locked in {state} ({reason})"
+        if project.config.ledger_url:
+            yield Check("locks", "ok", f"{text}; files among the temporary ones of this machine are locked instead")
+        else:
+            yield Check("locks", "error", f"{text}, so its ledger cannot be written", _OTHER_LEDGER)
     free = shutil.disk_usage(state).free
     text = f"{free / 2**30:.1f} GiB free"
     if free < _LITTLE_SPACE:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from reflector.curation.playbook_file import sync
 from reflector.hooks import fast, locks, spool
-from reflector.hooks.fallback import fallback_state
+from reflector.hooks.fallback import stand_ins
 from reflector.hooks.injection import write_injection
 from reflector.hooks.pauses import heard_at_ns
 from reflector.hooks.spool import Delivery
@@ -260,8 +260,8 @@ def _drain_once(road: Road, done: Drained, *, retry: Retry, progress: Callable[[
     spool.sweep(folder)
     again = spool.retry_failed if retry == "all" else spool.retry_due
     again(folder)
-    if kept := fallback_state():
-        again(Path(kept) / "spool")
+    for state in stand_ins():
+        again(state / "spool")
     _claim_idle(road)
     while deliveries := spool.pending_for(road.project.root):
         for delivery in deliveries:
@@ -327,7 +327,7 @@ def _says_nothing(road: Road, delivery: Delivery, transcript: Path) -> bool:
 def _claim_idle(road: Road) -> None:
     """Stops of sessions whose end never came: taken in once nothing was heard for `idle_minutes`."""
     oldest = time.time_ns() - road.project.config.idle_minutes * 60_000_000_000
-    for delivery in spool.waiting(road.project.spool_dir):
+    for delivery in spool.waiting_for(road.project.root):
         if heard_at_ns(delivery.path, delivery.received_at_ns) <= oldest:
             spool.claim(delivery)
 

@@ -398,11 +398,11 @@ def deliver(project: str, payload: dict[str, object] | None, data: bytes) -> str
         return keep(open_state(project), payload, data)
     except (OSError, ValueError) as first:
         reach_package()
-        from reflector.hooks.fallback import open_fallback
+        from reflector.hooks.fallback import keep_elsewhere
 
         try:
-            return keep(open_fallback(), payload, data)
-        except (OSError, ValueError) as second:
+            return keep_elsewhere(payload, data)
+        except OSError as second:
             raise OSError(f"{first}; {second}") from None
 
 

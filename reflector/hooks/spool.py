@@ -25,14 +25,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reflector.hooks import fast
-from reflector.hooks.fallback import fallback_state
+from reflector.hooks.fallback import stand_ins
 from reflector.hooks.pauses import is_over
 
 #: A temporary file of this age belongs to a hook that was killed; a hook lives for milliseconds.
@@ -98,10 +98,18 @@ def pending_for(project: Path) -> list[Delivery]:
 
     As `pending` does, it moves records that cannot be read; call it under `drain.lock`.
     """
-    own, kept = Path(fast.state_folder(str(project))), fallback_state()
-    found = pending(own / "spool")
-    if kept:
-        found += [delivery for delivery in pending(Path(kept) / "spool") if delivery.project == str(project)]
+    return _of(project, pending)
+
+
+def waiting_for(project: Path) -> list[Delivery]:
+    """The newest Stop of each of a project's sessions that have not ended, wherever it is kept, oldest first."""
+    return _of(project, waiting)
+
+
+def _of(project: Path, read: Callable[[Path], list[Delivery]]) -> list[Delivery]:
+    found = read(Path(fast.state_folder(str(project))) / "spool")
+    for state in stand_ins():
+        found += [delivery for delivery in read(state / "spool") if delivery.project == str(project)]
     return sorted(found, key=lambda delivery: delivery.received_at_ns)
 
 

@@ -8,6 +8,7 @@ waited up to 2 s, with the file lock under 0.1 s; a plain BEGIN failed four time
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
@@ -27,6 +28,8 @@ from reflector.ledger.errors import LedgerCorrupt, LedgerGone, LedgerLocked, Led
 SOUND_SQLITE = (3, 51, 3)
 BUSY_TIMEOUT_MS = 30_000
 _CONNECT_TIMEOUT_S = 10
+#: What the system says of a file system on which no file can be locked.
+NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 #: An event with its analysis fits into a page of this size; in SQLite's own 4 KiB most of them spill into a page
 #: of their own, which makes the file a third larger.
 _PAGE_SIZE = 8192
@@ -266,8 +269,7 @@ def open_lock(url: sa.URL) -> int | None:
         return os.open(f"{url.database}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise LedgerUnavailable(
-            f"the ledger's lock {url.database}.lock cannot be opened ({error.strerror}); "
-            "check that its folder exists and that you may write there"
+            f"the ledger's lock {url.database}.lock cannot be opened ({error.strerror}); {_way_out(error)}"
         ) from error
 
 
@@ -306,14 +308,27 @@ def queue_for(handle: int, url: sa.URL) -> None:
         failures.append(error)
     if failures:
         raise LedgerUnavailable(
-            f"the ledger's lock {database}.lock cannot be taken ({failures[0].strerror}); "
-            "put the ledger on a local disk, not on a network file system"
+            f"the ledger's lock {database}.lock cannot be taken ({failures[0].strerror}); {_way_out(failures[0])}"
         ) from failures[0]
     if waiter.is_alive():
         raise LedgerLocked(
             f"the ledger {database} is locked by another process for {BUSY_TIMEOUT_MS // 1000} s; "
             "see which one hangs, and try again"
         )
+
+
+def _way_out(error: OSError) -> str:
+    """What a person can do where a lock's file cannot be opened or locked."""
+    if error.errno in NO_LOCKS:
+        return (
+            "no file can be locked on that file system: name a ledger on a local disk "
+            "(sqlite:////path/to/ledger.db) or a PostgreSQL server with `ledger_url`"
+        )
+    if error.errno in {errno.EMFILE, errno.ENFILE}:
+        return "close programs or raise the limit (`ulimit -n`), then run the same command again"
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return "free some space, then run the same command again"
+    return "check that its folder exists and that you may write there"
 
 
 def sync_folder(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -10,12 +11,15 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from reflector.hooks import background, fallback
 from reflector.hooks.pauses import MOST_ATTEMPTS
 from reflector.ledger import engines
 from reflector.ledger.store import Ledger
+from tests.conftest import Postgres
 from tests.ledger.events import added
 from tests.road.agent import Agent
 from tests.road.sessions import Session, as_bytes
@@ -441,3 +445,95 @@ def test_a_backup_is_restored_where_the_ledger_is_gone_and_its_write_ahead_log_i
     assert agent.call("verify").out == ""
     assert agent.counters()["pat-001"] == (1, 0)
     assert "pat-009" not in agent.counters()
+
+
+@pytest.fixture
+def no_locks(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
+    """A project on a file system on which no file can be locked, as some that come over a network are."""
+    real = fcntl.flock
+
+    def flock(fd: int, operation: int) -> None:
+        if Path(f"/proc/self/fd/{fd}").resolve().is_relative_to(agent.project):
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+        real(fd, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    monkeypatch.setattr("reflector.hooks.turn.flock", flock)
+    return agent
+
+
+def test_where_no_file_can_be_locked_a_sqlite_ledger_is_refused_and_the_delivery_waits(
+    no_locks: Agent, tmp_path: Path
+) -> None:
+    session = Session().cites("pat-001").write(tmp_path / "1.jsonl")
+    no_locks.hook("SessionEnd", session_id="s-1", transcript_path=str(session))
+    for command in (["drain"], ["add", "pat", "More."]):
+        told = assert_told(no_locks, *command, about=no_locks.ledger)
+        assert "No locks available" in told
+        assert "ledger_url" in told
+    assert len(no_locks.deliveries()) == 1
+    for command in (["doctor"], ["status"]):
+        assert "No locks available" in no_locks.call(*command, code=1).out
+
+
+@pytest.mark.postgres
+def test_where_no_file_can_be_locked_a_ledger_on_a_server_does_everything(
+    no_locks: Agent, tmp_path: Path, postgres: Postgres
+) -> None:
+    agent = no_locks
+    session = Session().cites("pat-001").write(tmp_path / "1.jsonl")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(session))
+    with postgres.database() as url:
+        agent.environ |= {"REFLECTOR_LEDGER_URL": url}
+        with patch.dict(os.environ, agent.env()):
+            assert background.run(str(agent.project)) == 0
+        assert agent.counters()["pat-001"] == (1, 0)
+        agent.call("add", "pat", "More.")
+        assert agent.call("verify").out == ""
+        agent.call("status")
+        (check,) = (check for check in agent.json("doctor", code=1) if check["name"] == "locks")
+        assert (check["state"], "No locks available" in check["text"]) == ("ok", True)
+    (folder,) = tmp_path.glob("reflector-*")
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_neither_project_nor_home_can_hold_is_kept_among_the_temporary_files(agent: Agent, tmp_path: Path) -> None:
+    agent.call("drain")
+    session = Session().cites("pat-001").write(tmp_path / "1.jsonl")
+    spool, elsewhere = agent.state / "spool", agent.home / ".local"
+    for path in (spool, elsewhere):  # a file in the place of a folder: root may write anywhere else
+        path.write_text("")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(session))
+    for path in (spool, elsewhere):
+        path.unlink()
+    assert agent.json("status")["spool"]["elsewhere"] == 1
+    assert "1 kept elsewhere" in agent.call("status").out
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert agent.json("status")["spool"]["elsewhere"] == 0
+
+
+@pytest.mark.parametrize("made", ["open to others", "a link", "another's"])
+def test_a_folder_among_the_temporary_files_that_is_not_this_users_is_not_used(
+    agent: Agent, tmp_path: Path, made: str
+) -> None:
+    path, outside = tmp_path / f"reflector-{os.geteuid()}", tmp_path / "outside"
+    outside.mkdir()
+    if made == "a link":
+        path.symlink_to(outside)
+    else:
+        path.mkdir()
+        path.chmod(0o777 if made == "open to others" else 0o700)
+    if made == "another's":
+        try:
+            os.chown(path, 12345, 12345)
+        except PermissionError:
+            pytest.skip("a file cannot be given to another user here (needs root)")
+    (path / "spool").mkdir(exist_ok=True)
+    (path / "spool" / "1.json").write_text(json.dumps({"v": 1, "project": str(agent.project), "payload": {}}))
+    assert agent.json("status")["spool"]["elsewhere"] == 0
+    agent.call("drain")
+    assert (path / "spool" / "1.json").exists()
+    if made != "open to others":
+        with patch.dict(os.environ, agent.env()), pytest.raises(OSError, match="reflector-"):
+            fallback.open_temporary()

@@ -238,7 +238,7 @@ def test_the_users_own_state_folder_is_where_xdg_says(project: Project) -> None:
 
 @pytest.mark.parametrize("name", ["SessionEnd", "Stop", "SessionStart"])
 def test_where_nothing_can_be_written_the_hook_says_so_in_one_line_and_exits_0(project: Project, name: str) -> None:
-    project.environ = {"HOME": "/dev/null", "CLAUDE_PROJECT_DIR": "/dev/null"}
+    project.environ = dict.fromkeys(("HOME", "CLAUDE_PROJECT_DIR", "TMPDIR"), "/dev/null")
     out, err = project.hook(event(name))
     assert out == b""
     assert err.count(b"\n") == (0 if name == "SessionStart" else 1)
