@@ -9,6 +9,7 @@ waited up to 2 s, with the file lock under 0.1 s; a plain BEGIN failed four time
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import sqlite3
 import threading
@@ -23,6 +24,10 @@ import sqlalchemy as sa
 from sqlalchemy import event as sa_event
 
 from reflector.ledger.errors import LedgerCorrupt, LedgerGone, LedgerLocked, LedgerUnavailable
+
+# What the drivers say beside the error that they raise is no line for the person who gets that error.
+for _name in ("psycopg", "sqlalchemy.pool"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
 
 #: SQLite before this can lose a commit when a checkpoint races a writer (the WAL-reset bug).
 SOUND_SQLITE = (3, 51, 3)
@@ -160,8 +165,15 @@ def _postgresql(url: sa.URL) -> sa.Engine:
         url, paramstyle="format", isolation_level="READ COMMITTED", pool_pre_ping=True, connect_args=wait
     )
 
-    @sa_event.listens_for(engine, "connect")
+    # Before SQLAlchemy's own first look at the server, which cannot read what a database without an encoding answers.
+    @sa_event.listens_for(engine, "connect", insert=True)
     def _connect(connection: Any, _: Any) -> None:
+        encoding = connection.info.parameter_status("server_encoding")
+        if encoding != "UTF8":
+            raise LedgerUnavailable(
+                f"the database {shown(url)} stores its text in {encoding}, and a ledger needs UTF8; create another "
+                "with `createdb --encoding=UTF8 --template=template0 NAME` and name it in the URL"
+            )
         # Without it a writer that was stopped while it held the playbook's row would stop every other one.
         connection.execute(f"SET lock_timeout = {BUSY_TIMEOUT_MS}")
         connection.commit()
