@@ -35,9 +35,12 @@ if TYPE_CHECKING:
     from reflector.hooks.users import Users
     from reflector.transcripts.scan import Scan
 
-#: Events in the middle of a turn, should somebody register the hook for them: a window ends with none of these.
+#: Events in the middle of a turn, should somebody register the hook for them, and starts, which a hook keeps where it
+#: could not read them: a window ends with none of these.
 _MID_TURN = frozenset(
     {
+        "SessionStart",
+        "SubagentStart",
         "UserPromptSubmit",
         "UserPromptExpansion",
         "PreToolUse",
