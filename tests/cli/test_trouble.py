@@ -537,3 +537,21 @@ def test_a_folder_among_the_temporary_files_that_is_not_this_users_is_not_used(
     if made != "open to others":
         with patch.dict(os.environ, agent.env()), pytest.raises(OSError, match="reflector-"):
             fallback.open_temporary()
+
+
+def test_an_answer_that_its_reader_cannot_take_is_a_failure_in_one_line(agent: Agent) -> None:
+    agent.call("drain")
+    with Path("/dev/full").open("w") as full:
+        for command in ("list", "status"):
+            process = agent.start(command, stdout=full)
+            _, err = process.communicate()
+            assert (process.returncode, len(err.splitlines())) == (1, 1)
+            assert "No space left" in err
+
+
+def test_too_little_memory_is_told_without_a_traceback(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    def drain(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("reflector.hooks.drain.drain", drain)
+    assert_told(agent, "drain", about="not enough memory")
