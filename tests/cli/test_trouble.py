@@ -86,6 +86,9 @@ def test_a_read_only_project_is_told_and_nothing_changes(tmp_path: Path) -> None
         subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
         for command in (["ingest", session], ["drain"], ["add", "pat", "More."], ["list"]):
             assert_told(agent, *command, about=disk)
+        (ledger,) = (check for check in agent.json("doctor", code=1) if check["name"] == "ledger")
+        assert "writable" in ledger["mend"]
+        assert "backup" not in ledger["mend"]
         process = agent.start_hook("SessionEnd", session_id="s-1", transcript_path=str(session))
         assert process.wait() == 0
         assert agent.json("status", code=1)["spool"]["elsewhere"] == 1
@@ -292,8 +295,9 @@ def test_a_delivery_that_was_tried_for_a_month_waits_for_its_user(agent: Agent, 
     assert agent.counters()["pat-001"] == (1, 0)
 
 
+@pytest.mark.parametrize("ended", [False, True])
 def test_a_stop_that_was_heard_while_the_clock_was_ahead_is_taken_in_an_hour_after_it_is_right(
-    agent: Agent, tmp_path: Path
+    agent: Agent, tmp_path: Path, ended: bool
 ) -> None:
     path = Session().cites("pat-001").write(tmp_path / "t.jsonl")
     agent.hook("Stop", session_id="s-1", transcript_path=str(path))
@@ -301,7 +305,10 @@ def test_a_stop_that_was_heard_while_the_clock_was_ahead_is_taken_in_an_hour_aft
     to_come = json.loads(stop.read_bytes())["received_at_ns"] + 12 * 365 * 86_400 * 10**9
     stop.write_text(json.dumps(json.loads(stop.read_bytes()) | {"received_at_ns": to_come}))
     os.utime(stop, ns=(to_come, to_come))
+    if ended:
+        agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
     agent.call("drain")
+    assert agent.counters()["pat-001"] == (int(ended), 0)
     assert agent.json("status")["spool"]["waiting"] == 1
     os.utime(stop, ns=(0, stop.stat().st_mtime_ns - 3_601 * 10**9))  # as if an hour had passed
     agent.call("drain")
