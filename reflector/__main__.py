@@ -42,16 +42,16 @@ def _be_short_lived() -> None:
 def _end(code: int) -> "NoReturn":
     """End without tearing the interpreter down, which takes as long as a small command: 40 ms with SQLAlchemy.
 
-    By now every ledger is closed. Where a stream cannot take the rest, the interpreter has its own words for it.
+    By now every ledger is closed. A stream that cannot take the rest makes a failure of a success.
     """
-    try:
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stream.flush()
-    except (OSError, ValueError):
-        sys.exit(code)
     import os
 
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            code = code or 1
     os._exit(code)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from reflector import locate
 from reflector.config import SETTINGS, Config, Layer, config_file, load_config
+from reflector.ledger.engines import had_ledger
 from reflector.ledger.errors import LedgerUnavailable
 from reflector.ledger.store import Ledger
 from reflector.playbook.names import USER_FIRST
@@ -98,8 +99,11 @@ class Project:
         return self.state_dir
 
     def has_ledger(self) -> bool:
-        """False when this project's own ledger file does not exist yet; a configured URL counts as existing."""
-        return bool(self.config.ledger_url) or self.ledger_file.exists()
+        """False when this project never had a ledger file of its own; a configured URL counts as existing.
+
+        True also for one that is gone: opening it says so.
+        """
+        return bool(self.config.ledger_url) or self.ledger_file.exists() or had_ledger(self.ledger_file)
 
     def open_ledger(self) -> Ledger:
         """Open the project's ledger; create it on first use. Raises a LedgerError."""

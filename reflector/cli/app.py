@@ -233,7 +233,7 @@ def known_code(error: Exception) -> int | None:
 
     if isinstance(error, ConfigError):
         return 2
-    if isinstance(error, LedgerError | PlaybookRefused | BulletRefused | UnknownTranscript | OSError):
+    if isinstance(error, LedgerError | PlaybookRefused | BulletRefused | UnknownTranscript | OSError | MemoryError):
         return 1
     return None
 
@@ -242,6 +242,8 @@ def words_of(error: Exception) -> str:
     """What a person is told of an error that `known_code` knows."""
     from reflector.cli.output import os_error_words
 
+    if isinstance(error, MemoryError):
+        return "there is not enough memory; close programs or raise the limit (`ulimit -v`), then run the same again"
     return os_error_words(error) if isinstance(error, OSError) else str(error)
 
 

@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--check", is_flag=True, help="Change nothing; print the difference and exit 1 on drift.")
+@click.option("--new-ledger", is_flag=True, help="Begin a new ledger in the place of one that is gone.")
 @click.pass_obj
-def rebuild(place: Place, check: bool) -> None:
+def rebuild(place: Place, check: bool, new_ledger: bool) -> None:
     """Rebuild the playbook from the events.
 
     Appends nothing and calls nobody; two rebuilds give the same playbook.json, byte for byte. Readers see the old
     playbook until the new one stands complete. One that was killed goes on where it stopped.
+
+    With --new-ledger the bullets of playbook.json begin a new ledger with their counters at 0, and sessions that are
+    imported again count once. A ledger that is there is never replaced.
     """
     from difflib import unified_diff
 
@@ -36,6 +40,9 @@ def rebuild(place: Place, check: bool) -> None:
     from reflector.playbook.fold import fold
 
     project = place.project()
+    if new_ledger:
+        _begin_anew(place, project)
+        return
     if check:
         needs_ledger(project)
         with project.open_ledger() as ledger:
@@ -61,6 +68,27 @@ def rebuild(place: Place, check: bool) -> None:
             length=road.ledger.head().position, label="rebuilding", file=sys.stderr, hidden=not sys.stderr.isatty()
         ) as bar:
             road.ledger.rebuild(lambda reached: bar.update(reached - bar.pos))
+        road.write()
+
+
+def _begin_anew(place: Place, project: Project) -> None:
+    from reflector.curation.playbook_file import forget_counts
+    from reflector.hooks import locks
+    from reflector.ledger.engines import forget_ledger, had_ledger
+
+    file = project.ledger_file
+    with locks.held(project.make_state_dir(), "drain.lock", wait=True):
+        if project.config.ledger_url or (file.exists() and file.stat().st_size):
+            raise click.UsageError(
+                f"{project.config.ledger_url or file} is there; --new-ledger is for one that is gone"
+            )
+        if had_ledger(file):
+            kept = forget_counts(project)
+            forget_ledger(file)
+            if kept is not None:
+                note(f"The counters of playbook.json begin at 0; what stood there is kept as {kept}")
+                note("Sessions are counted again by `reflector import-history`.")
+    with place.road(project) as road:
         road.write()
 
 

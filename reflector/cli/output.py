@@ -172,7 +172,9 @@ _WAYS_OUT = {
     errno.EISDIR: "a file is wanted, not a folder",
     errno.EACCES: "check its permissions",
     errno.EPERM: "check its permissions",
-    errno.EROFS: "check its permissions",
+    errno.EROFS: "it is on a file system that may only be read: write elsewhere, or mount it to be written",
+    errno.EMFILE: "close programs or raise the limit (`ulimit -n`), then run the same command again",
+    errno.ENFILE: "close programs or raise the limit (`ulimit -n`), then run the same command again",
     errno.ENOSPC: "free some space, then run the same command again",
     errno.EDQUOT: "free some space, then run the same command again",
 }

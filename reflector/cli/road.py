@@ -159,4 +159,4 @@ def _tell(done: Drained) -> None:
     for text in done.notes:
         note(f"reflector: {text}")
     for where, error in done.failed:
-        note(f"reflector: {where}: {error}; kept in the spool, try again with: reflector drain --retry-failed")
+        note(f"reflector: {where}: {error}; kept and tried again later, or now with: reflector drain --retry-failed")

@@ -35,6 +35,7 @@ def status(place: Place, as_json: bool) -> None:
 
 def _facts(project: Project) -> dict[str, Any]:
     from reflector.hooks import spool
+    from reflector.hooks.pauses import MOST_ATTEMPTS
     from reflector.ledger.errors import LedgerError
 
     counts = spool.counts(project.spool_dir)
@@ -44,14 +45,19 @@ def _facts(project: Project) -> dict[str, Any]:
         "ledger": None,
         "bullets": 0,
         "user": _users(project),
-        "problems": _problems(project.playbook_json) + _problems_of_user(project),
+        "problems": _problems(project.playbook_json) + _problems_of_user(project) + _problems_of_locks(project),
         "windows": {},
         "spool": {
             "pending": counts.pending,
             "waiting": counts.waiting,
             "silent": counts.silent,
             "failed": [
-                {"delivery": f.path.name, "error": f.error, "attempts": f.attempts}
+                {
+                    "delivery": f.path.name,
+                    "error": f.error,
+                    "attempts": f.attempts,
+                    "given_up": f.attempts >= MOST_ATTEMPTS,
+                }
                 for f in spool.failed(project.spool_dir)
             ],
             "broken": [path.name for path in spool.broken(project.spool_dir)],
@@ -72,6 +78,14 @@ def _problems_of_user(project: Project) -> list[str]:
     from reflector.user_folder import user_root
 
     return [] if project.is_users else _problems(user_root() / ".claude" / "playbook.json")
+
+
+def _problems_of_locks(project: Project) -> list[str]:
+    from reflector.hooks import locks
+
+    reason = "" if project.config.ledger_url else locks.why_none(project.state_dir)
+    told = f"no file can be locked in {project.state_dir} ({reason}), so its ledger cannot be written"
+    return [f"{told}; see `reflector doctor`"] if reason else []
 
 
 def _problems(path: Path) -> list[str]:
@@ -98,13 +112,10 @@ def _users(project: Project) -> dict[str, Any] | None:
 def _elsewhere() -> int:
     """Deliveries kept with the user because their project could not be written, of whatever project."""
     from reflector.hooks import spool
-    from reflector.hooks.fallback import fallback_state
+    from reflector.hooks.fallback import stand_ins
 
-    kept = fallback_state()
-    if not kept:
-        return 0
-    counts = spool.counts(Path(kept) / "spool")
-    return counts.pending + counts.waiting + counts.failed + counts.broken
+    found = [spool.counts(state / "spool") for state in stand_ins()]
+    return sum(counts.pending + counts.waiting + counts.failed + counts.broken for counts in found)
 
 
 def _ledger_facts(project: Project) -> dict[str, Any]:
@@ -155,19 +166,20 @@ def _tell(facts: dict[str, Any]) -> None:
     silent = f", {spool['silent']} ended without a word or a transcript" if spool["silent"] else ""
     lines.append(("spool", f"{spool['pending']} pending, {spool['waiting']} waiting for their session's end{silent}"))
     if spool["elsewhere"]:
-        lines.append(("", f"{spool['elsewhere']} in your own state folder, of projects that could not be written"))
+        lines.append(("", f"{spool['elsewhere']} kept elsewhere, of projects that could not be written"))
     for name, value in lines:
         click.echo(f"{name:<9} {safe(value)}")
     for problem in facts["problems"]:
         click.echo(safe(f"problem   {problem}"))
     for failure in spool["failed"]:
-        click.echo(safe(f"failed    {failure['delivery']} (tried {failure['attempts']} times): {failure['error']}"))
+        tried = f"tried {failure['attempts']} times{', given up' if failure['given_up'] else ''}"
+        click.echo(safe(f"failed    {failure['delivery']} ({tried}): {failure['error']}"))
     for name in spool["broken"]:
         told = "not a hook payload; it is kept in the spool's folder broken/ until you remove it"
         click.echo(safe(f"broken    {name}: {told}"))
     for failure in facts["failures"]:
         click.echo(safe(f"failed    reflection at position {failure['position']}: {failure['error']}"))
     if spool["failed"] or facts["failures"]:
-        click.echo("          try again with: reflector drain --retry-failed")
+        click.echo("          tried again later by itself; now with: reflector drain --retry-failed")
     if spool["failed"]:
         click.echo("          or give a delivery up: remove its file from the spool's folder failed/")

@@ -95,6 +95,23 @@ def set_aside(project: Project) -> tuple[Path, str] | None:
     return None if raw is None else (_keep(project, raw), _digest(raw))
 
 
+def forget_counts(project: Project) -> Path | None:
+    """Set every counter of playbook.json to 0, for a ledger that counts its sessions again.
+
+    Returns where what stood there is kept, None where there is no such file. Raises PlaybookRefused, OSError.
+    """
+    raw = _read(project.playbook_json)
+    if raw is None:
+        return None
+    loaded = load(raw, first=project.first_number)
+    if loaded.problems:
+        raise PlaybookRefused(project.playbook_json, loaded.problems)
+    kept = _keep(project, raw)
+    bullets = [Bullet(bullet.name, bullet.section, bullet.text, 0, 0) for bullet in loaded.bullets]
+    replace_file(_resolved(project.playbook_json), dump(bullets, None))
+    return kept
+
+
 def settle(ledger: Ledger, project: Project) -> Path | None:
     """Hold playbook.json against a history that was put in place as a whole. Raises LedgerError, OSError.
 

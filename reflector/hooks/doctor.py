@@ -13,6 +13,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Literal
 
 from reflector import locate
 from reflector.config import Config
-from reflector.hooks import fast, spool
+from reflector.hooks import fast, locks, spool
 from reflector.hooks.conflicts import disabled_by, plugins
 from reflector.hooks.install import EVENTS, Handler, handlers
 from reflector.hooks.json_text import MalformedJson
@@ -39,6 +40,9 @@ _LITTLE_SPACE = 200 * 2**20
 _OLD_BACKLOG_SECONDS = 3600
 #: Hooks of a session that works: an installation that never fired at these does not reach the agent.
 _AT_EVERY_SESSION = ("SessionStart", "SessionEnd")
+
+
+_OTHER_LEDGER = "name a ledger on a local disk (sqlite:////path/to/ledger.db) or a PostgreSQL server with `ledger_url`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,12 @@ def _files(project: Project) -> Iterator[Check]:
         yield Check("permissions", "warning", f"others may read {names}", f"chmod -R go= {state}")
     else:
         yield Check("permissions", "ok", f"{state} is yours alone")
+    if reason := locks.why_none(state):
+        text = f"no file can be locked in {state} ({reason})"
+        if project.config.ledger_url:
+            yield Check("locks", "ok", f"{text}; files among the temporary ones of this machine are locked instead")
+        else:
+            yield Check("locks", "error", f"{text}, so its ledger cannot be written", _OTHER_LEDGER)
     free = shutil.disk_usage(state).free
     text = f"{free / 2**30:.1f} GiB free"
     if free < _LITTLE_SPACE:
@@ -154,20 +164,22 @@ def _ledger(project: Project) -> Iterator[Check]:
         with project.open_ledger() as ledger:
             yield from _open_ledger(ledger, project)
     except LedgerError as error:
-        yield Check("ledger", "error", str(error), "reflector verify")
+        what, _, way_out = str(error).partition("; ")
+        yield Check("ledger", "error", what, way_out or "reflector verify")
 
 
 def _revision(project: Project) -> Check | None:
-    """The schema's revision, read without a migration; None for a ledger on a server."""
-    if project.config.ledger_url:
+    """The schema's revision, read without a migration; None for a ledger on a server or one that is gone."""
+    if project.config.ledger_url or not project.ledger_file.exists():
         return None
-    with sqlite3.connect(f"{project.ledger_file.as_uri()}?mode=ro", uri=True) as connection:
-        try:
+    try:
+        with closing(sqlite3.connect(f"{project.ledger_file.as_uri()}?mode=ro", uri=True)) as connection:
             revision = connection.execute("SELECT version_num FROM alembic_version").fetchone()[0]
-        except (sqlite3.Error, TypeError) as error:
-            what = f"{project.ledger_file} cannot be read as a ledger ({error})"
-            return Check("ledger", "error", what, "restore a backup; the spool keeps what comes meanwhile")
-    connection.close()
+    except (sqlite3.Error, TypeError) as error:
+        what = f"{project.ledger_file} cannot be read as a ledger ({error})"
+        if not os.access(project.state_dir, os.W_OK):
+            return Check("ledger", "error", what, f"make {project.state_dir} writable: a ledger is not read otherwise")
+        return Check("ledger", "error", what, "restore a backup; the spool keeps what comes meanwhile")
     if revision == HEAD_REVISION:
         return Check("schema", "ok", f"revision {revision}")
     if str(revision) > HEAD_REVISION:

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 from reflector.curation.playbook_file import sync
 from reflector.hooks import fast, locks, spool
-from reflector.hooks.fallback import fallback_state
+from reflector.hooks.fallback import stand_ins
 from reflector.hooks.injection import write_injection
+from reflector.hooks.pauses import heard_at_ns
 from reflector.hooks.spool import Delivery
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.project import Project
@@ -34,9 +35,12 @@ if TYPE_CHECKING:
     from reflector.hooks.users import Users
     from reflector.transcripts.scan import Scan
 
-#: Events in the middle of a turn, should somebody register the hook for them: a window ends with none of these.
+#: Events in the middle of a turn, should somebody register the hook for them, and starts, which a hook keeps where it
+#: could not read them: a window ends with none of these.
 _MID_TURN = frozenset(
     {
+        "SessionStart",
+        "SubagentStart",
         "UserPromptSubmit",
         "UserPromptExpansion",
         "PreToolUse",
@@ -171,7 +175,8 @@ def drain(
 ) -> Drained | None:
     """Take in the spool and finish what is pending; None when another process is at it and `wait` is False.
 
-    `retry` says which failed reflections are tried again; "all" tries failed deliveries again as well.
+    `retry` says which failed reflections are tried again; "all" tries failed deliveries again as well, which
+    otherwise are tried when their pause is over.
     Raises LedgerError (the delivery stays in the spool), PlaybookRefused, ConfigError.
     """
     done = Drained()
@@ -252,10 +257,10 @@ def _untried(ledger: Ledger, tried: Collection[str]) -> list[WindowRow]:
 def _drain_once(road: Road, done: Drained, *, retry: Retry, progress: Callable[[Delivery], None] | None) -> None:
     folder = road.project.spool_dir
     spool.sweep(folder)
-    if retry == "all":
-        spool.retry_failed(folder)
-        if kept := fallback_state():
-            spool.retry_failed(Path(kept) / "spool")
+    again = spool.retry_failed if retry == "all" else spool.retry_due
+    again(folder)
+    for state in stand_ins():
+        again(state / "spool")
     _claim_idle(road)
     while deliveries := spool.pending_for(road.project.root):
         for delivery in deliveries:
@@ -321,8 +326,8 @@ def _says_nothing(road: Road, delivery: Delivery, transcript: Path) -> bool:
 def _claim_idle(road: Road) -> None:
     """Stops of sessions whose end never came: taken in once nothing was heard for `idle_minutes`."""
     oldest = time.time_ns() - road.project.config.idle_minutes * 60_000_000_000
-    for delivery in spool.waiting(road.project.spool_dir):
-        if delivery.received_at_ns <= oldest:
+    for delivery in spool.waiting_for(road.project.root):
+        if heard_at_ns(delivery.path, delivery.received_at_ns) <= oldest:
             spool.claim(delivery)
 
 

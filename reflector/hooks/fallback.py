@@ -1,16 +1,46 @@
-"""Where a delivery goes when its project cannot be written: read-only, deleted, on a full disk.
+"""What stands in for a project's state folder: where that cannot be written, or where no file can be locked in it.
 
-Invariant: one place per user, `${XDG_STATE_HOME:-~/.local/state}/reflector`, laid out as a project's
-state folder; each record names its project, so a later drain knows whose it is.
+Invariant: each place is this user's alone, and laid out as a project's state folder; each record names its project,
+so a later drain knows whose it is. Two places are tried in turn: the user's own state folder,
+`${XDG_STATE_HOME:-~/.local/state}/reflector`, and one in the folder for temporary files, which the next start of the
+system may empty: `${TMPDIR:-/tmp}/reflector-<user id>`.
 """
 
+import os
 from pathlib import Path
 
 from reflector.hooks import fast
 
 
-def fallback_state() -> str:
-    """The user's own state folder, "" where the user has no home. Touches nothing."""
+def stand_ins() -> list[Path]:
+    """The state folders that stand in, those that are there. Touches nothing."""
+    kept = [_own()] if _own() else []
+    if _is_ours(_temporary()):
+        kept.append(_temporary())
+    return [Path(state) for state in kept]
+
+
+def keep_elsewhere(payload: dict[str, object] | None, data: bytes) -> str:
+    """File one delivery in the first place that takes it. Raises OSError with what each of them said."""
+    errors = []
+    for open_ in (_open_own, open_temporary):
+        try:
+            return fast.keep(open_(), payload, data)
+        except (OSError, ValueError) as error:
+            errors.append(str(error))
+    raise OSError("; ".join(errors))
+
+
+def open_temporary() -> str:
+    """The user's folder among the temporary files, made where it is missing. Raises OSError where it is not ours."""
+    state = fast.private_folder(_temporary())
+    if not _is_ours(state):
+        raise PermissionError(13, "belongs to another user", state)
+    return state
+
+
+def _own() -> str:
+    """The user's own state folder, "" where the user has no home."""
     base = fast.environment("XDG_STATE_HOME")
     if not Path(base).is_absolute():  # the XDG specification: relative paths are to be ignored
         home = fast.environment("HOME") or fast.environment("USERPROFILE")
@@ -18,10 +48,27 @@ def fallback_state() -> str:
     return base and base + "/reflector"
 
 
-def open_fallback() -> str:
-    """The user's own state folder, made where it is missing. Raises OSError where it cannot be."""
-    state = fallback_state()
+def _open_own() -> str:
+    state = _own()
     if not state:
         raise FileNotFoundError(2, "neither XDG_STATE_HOME nor HOME names a folder")
     Path(state).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return fast.private_folder(state)
+
+
+def _temporary() -> str:
+    base = fast.environment("TMPDIR") or fast.environment("TEMP") or "/tmp"
+    return f"{base.rstrip('/')}/reflector-{_user()}"
+
+
+def _is_ours(folder: str) -> bool:
+    """Whether a folder, and no link to one, is there that nobody else may use: anybody may have made it first."""
+    try:
+        found = Path(folder).lstat()
+    except OSError:
+        return False
+    return found.st_mode & 0o170077 == 0o040000 and found.st_uid == _user() if os.name == "posix" else True
+
+
+def _user() -> int:
+    return os.geteuid() if os.name == "posix" else 0

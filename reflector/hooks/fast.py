@@ -34,6 +34,7 @@ STOPS = ("Stop", "AfterAgent")
 NO_FOLLOW = getattr(system, "O_NOFOLLOW", 0)
 BINARY = getattr(system, "O_BINARY", 0)
 NEW = system.O_WRONLY | system.O_CREAT | system.O_EXCL | NO_FOLLOW | BINARY
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 #: Tells names apart that one process makes within one tick of a coarse clock.
 SERIAL = iter(range(1 << 62))
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
@@ -86,9 +87,11 @@ class _Decoding:
 
 
 def decode(raw: bytes) -> tuple[dict[str, object], str]:
-    """The payload and its text. Raises Broken unless it is one JSON object that names its event."""
+    """The payload and its text. Raises Broken unless it is one JSON object that names its event, ImportError or
+    OSError where the interpreter cannot load what reads JSON."""
     try:
-        text = raw.decode("utf-8-sig").strip(" \t\r\n")
+        # UTF-8 is built in; any other codec is a file that may not be readable.
+        text = raw.removeprefix(BYTE_ORDER_MARK).decode().strip(" \t\r\n")
     except UnicodeDecodeError as error:
         raise Broken(f"not UTF-8 at byte {error.start}") from None
     if not text:
@@ -100,7 +103,7 @@ def decode(raw: bytes) -> tuple[dict[str, object], str]:
             payload, end = make_scanner(_Decoding)(text, 0)  # type: ignore[arg-type]
             if end != len(text):
                 raise Broken(f"more than one JSON value: the first ends at character {end}")
-        except (ImportError, StopIteration, SystemError):
+        except (ImportError, OSError, StopIteration, SystemError):
             # No C scanner here, or it met an error that it can put into words only where json was imported.
             from json import loads
 
@@ -273,18 +276,30 @@ def words(payload: dict[str, object], key: str) -> str:
 
 def record(project: str, payload: dict[str, object], text: str) -> bytes:
     """One delivery as it is kept: the payload verbatim, and what only this moment knows."""
-    from _json import encode_basestring_ascii as quoted
-
     # A subagent's stop names the parent's transcript too; its size would be taken for the subagent's.
     key = "agent_transcript_path" if payload["hook_event_name"] == "SubagentStop" else "transcript_path"
     try:
         size = str(system.stat(words(payload, key)).st_size)
     except (OSError, ValueError):  # not there (yet), or no path at all
         size = "null"
-    return (
-        f'{{"v":1,"received_at_ns":{time_ns()},"project":{quoted(project) if project else "null"},'
-        f'"transcript_bytes":{size},"payload":{text}}}\n'
-    ).encode()
+    return enclosed(project, size, text.encode())
+
+
+def enclosed(project: str, transcript_bytes: str, payload: bytes) -> bytes:
+    """A record around a payload."""
+    head = f'{{"v":1,"received_at_ns":{time_ns()},"project":{quoted(project) if project else "null"},'
+    return f'{head}"transcript_bytes":{transcript_bytes},"payload":'.encode() + payload + b"}\n"
+
+
+def quoted(text: str) -> str:
+    """A JSON string in ASCII, made without a module: what is in memory by now is not lost for want of one."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    units = []
+    for letter in text:
+        code = ord(letter)
+        units += [code] if code < 0x10000 else [0xD7C0 + (code >> 10), 0xDC00 + (code & 0x3FF)]
+    return '"' + "".join([f"\\u{unit:04x}" for unit in units]) + '"'
 
 
 def keep(state: str, payload: dict[str, object] | None, data: bytes) -> str:
@@ -444,20 +459,33 @@ def deliver(project: str, payload: dict[str, object] | None, data: bytes) -> str
         return keep(open_state(project), payload, data)
     except (OSError, ValueError) as first:
         reach_package()
-        from reflector.hooks.fallback import open_fallback
+        from reflector.hooks.fallback import keep_elsewhere
 
         try:
-            return keep(open_fallback(), payload, data)
-        except (OSError, ValueError) as second:
+            return keep_elsewhere(payload, data)
+        except OSError as second:
             raise OSError(f"{first}; {second}") from None
+
+
+def note_unheard(project: str, told: str) -> None:
+    """Leave a trace, for `status`, of a payload that never came; none in a folder that nobody calls a project."""
+    try:
+        if not environment("CLAUDE_PROJECT_DIR"):
+            system.stat(state_folder(project))
+    except (OSError, ValueError):
+        return
+    deliver(project, None, f"{told}\n".encode("utf-8", "replace"))
 
 
 def hook() -> None:
     """Take one event from stdin and do what it asks for. Raises what goes wrong."""
     try:
         raw = read_all(0, MAX_PAYLOAD)
-    except OSError:  # started without a stdin
-        raw = b""
+    except OSError as error:  # started without a stdin, for one
+        told = f"nothing kept: stdin cannot be read: {error}"
+        complain(told)
+        note_unheard(project_of({}), told)
+        return
     try:
         if len(raw) > MAX_PAYLOAD:
             raise Broken(f"more than {MAX_PAYLOAD} bytes")
@@ -466,6 +494,12 @@ def hook() -> None:
         project = project_of({})
         path = deliver(project and keeper_of(project), None, raw[:MAX_PAYLOAD])
         complain(f"the payload is broken ({error}); kept as {path}")
+        return
+    except (ImportError, OSError) as error:
+        # Whoever takes the spool in parses it again.
+        project = project_of({})
+        data = enclosed(project, "null", raw.removeprefix(BYTE_ORDER_MARK))
+        complain(f"the payload was not read ({error}); kept as {deliver(project, {'hook_event_name': ''}, data)}")
         return
     event = payload["hook_event_name"]
     project = project_of(payload)

@@ -1,6 +1,8 @@
 """The locks of a project.
 
-Invariant: a lock is the kernel's, so a process that dies lets go of it.
+Invariant: a lock is the kernel's, so a process that dies lets go of it. On a file system without locks (some that come
+over a network) a file among the temporary ones of this machine is locked in the place of the project's: processes of
+other machines are not kept away then, which costs a second look at a delivery and counts nothing twice.
 """
 
 from __future__ import annotations
@@ -10,9 +12,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 
 from reflector.hooks import fast
+from reflector.hooks.fallback import open_temporary
+from reflector.ledger.engines import NO_LOCKS
 
 
 @contextmanager
@@ -24,10 +29,16 @@ def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
     it let go: a delivery is on disk before its drain asks for the lock.
     """
     state_dir.parent.mkdir(parents=True, exist_ok=True)
-    path = f"{fast.private_folder(str(state_dir))}/{name}"
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | fast.NO_FOLLOW, 0o600)
+    fd = _open(f"{fast.private_folder(str(state_dir))}/{name}")
     try:
-        held = _lock(fd, wait=wait)
+        try:
+            held = _lock(fd, wait=wait)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            os.close(fd)
+            fd = _open(_beside(state_dir, name))
+            held = _lock(fd, wait=wait)
         try:
             yield held
         finally:
@@ -35,6 +46,30 @@ def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
                 _unlock(fd)
     finally:
         os.close(fd)
+
+
+def why_none(folder: Path) -> str:
+    """Why no file can be locked in a folder, in the system's words; "" where it can, or where nobody can tell."""
+    try:
+        fd = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return ""
+    try:
+        _share(fd)
+    except OSError as error:
+        return os.strerror(error.errno) if error.errno in NO_LOCKS else ""
+    finally:
+        os.close(fd)
+    return ""
+
+
+def _open(path: str) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | fast.NO_FOLLOW, 0o600)
+
+
+def _beside(state_dir: Path, name: str) -> str:
+    """The file that is locked in the place of one that cannot be."""
+    return f"{open_temporary()}/{sha256(os.fsencode(state_dir.resolve())).hexdigest()[:24]}.{name}"
 
 
 if sys.platform == "win32":
@@ -52,6 +87,9 @@ if sys.platform == "win32":
 
     def _unlock(fd: int) -> None:
         msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+
+    def _share(_: int) -> None:
+        pass
 else:
     import fcntl
 
@@ -64,3 +102,6 @@ else:
 
     def _unlock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_UN)
+
+    def _share(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)

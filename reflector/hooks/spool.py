@@ -16,20 +16,24 @@ The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled b
     spool/broken/           payloads that could not be understood, verbatim
     spool/silent/           ends of sessions that never had a transcript: opened and left without a word
     spool/failed/           deliveries that could not be taken in; `<same name>.error` tells why, how often
+
+A delivery in `failed/` becomes pending again by itself after a growing pause, until it was tried
+`pauses.MOST_ATTEMPTS` times.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reflector.hooks import fast
-from reflector.hooks.fallback import fallback_state
+from reflector.hooks.fallback import stand_ins
+from reflector.hooks.pauses import is_over
 
 #: A temporary file of this age belongs to a hook that was killed; a hook lives for milliseconds.
 LEFT_BEHIND_SECONDS = 3600.0
@@ -94,10 +98,18 @@ def pending_for(project: Path) -> list[Delivery]:
 
     As `pending` does, it moves records that cannot be read; call it under `drain.lock`.
     """
-    own, kept = Path(fast.state_folder(str(project))), fallback_state()
-    found = pending(own / "spool")
-    if kept:
-        found += [delivery for delivery in pending(Path(kept) / "spool") if delivery.project == str(project)]
+    return _of(project, pending)
+
+
+def waiting_for(project: Path) -> list[Delivery]:
+    """The newest Stop of each of a project's sessions that have not ended, wherever it is kept, oldest first."""
+    return _of(project, waiting)
+
+
+def _of(project: Path, read: Callable[[Path], list[Delivery]]) -> list[Delivery]:
+    found = read(Path(fast.state_folder(str(project))) / "spool")
+    for state in stand_ins():
+        found += [delivery for delivery in read(state / "spool") if delivery.project == str(project)]
     return sorted(found, key=lambda delivery: delivery.received_at_ns)
 
 
@@ -198,8 +210,12 @@ def fail(delivery: Delivery, error: BaseException | str) -> Path:
     pulled = _pulled(delivery)
     if pulled is None:
         return delivery.path
-    folder = Path(fast.private_folder(str(pulled.path.parent / "failed")))
-    target = folder / pulled.path.name
+    return _set_aside(pulled.path, pulled.path.parent, error)
+
+
+def _set_aside(path: Path, spool_dir: Path, error: BaseException | str) -> Path:
+    folder = Path(fast.private_folder(str(spool_dir / "failed")))
+    target = folder / path.name
     note = {
         "error": (error if isinstance(error, str) else f"{type(error).__name__}: {error}")[:4000],
         "attempts": _failure(target).attempts + 1,
@@ -207,8 +223,8 @@ def fail(delivery: Delivery, error: BaseException | str) -> Path:
     }
     # The reason first: a crash in between leaves the delivery pending, never a failure without its reason.
     fast.write_durably(str(folder), json.dumps(note).encode(), target.with_suffix(".error").name)
-    pulled.path.rename(target)
-    _sync(folder, pulled.path.parent)
+    path.rename(target)
+    _sync(folder, path.parent)
     return target
 
 
@@ -234,15 +250,24 @@ def keep_silent(delivery: Delivery) -> None:
 
 def retry_failed(spool_dir: Path) -> int:
     """Make every failed or silent delivery pending again; returns how many. Notes stay, to count the attempts."""
-    moved = 0
-    for part in ("failed", "silent"):
-        paths = _records(spool_dir / part)
-        for path in paths:
+    return sum(_make_pending(_records(spool_dir / part), spool_dir) for part in ("failed", "silent"))
+
+
+def retry_due(spool_dir: Path) -> int:
+    """Make the failed deliveries pending again whose pause is over; returns how many."""
+    return _make_pending(
+        [failure.path for failure in failed(spool_dir) if is_over(failure.attempts, failure.failed_at_ns or 0)],
+        spool_dir,
+    )
+
+
+def _make_pending(paths: Sequence[Path], spool_dir: Path) -> int:
+    for path in paths:
+        with suppress(FileNotFoundError):  # another project's drain looks after the user's folder too
             path.rename(spool_dir / path.name)
-        if paths:
-            _sync(spool_dir, spool_dir / part)
-        moved += len(paths)
-    return moved
+    if paths:
+        _sync(spool_dir, paths[0].parent)
+    return len(paths)
 
 
 def sweep(spool_dir: Path, *, now: float | None = None) -> tuple[int, int]:
@@ -286,13 +311,15 @@ def _records(folder: Path) -> list[Path]:
 
 def _read_all(folder: Path) -> list[Delivery]:
     found = []
+    spool_dir = folder.parent if folder.name == "waiting" else folder
     for path in _records(folder):
         try:
             found.append(_read(path))
         except FileNotFoundError:  # settled meanwhile
             continue
+        except _Newer as error:
+            _set_aside(path, spool_dir, str(error))
         except ValueError:
-            spool_dir = folder.parent if folder.name == "waiting" else folder
             aside = Path(fast.private_folder(str(spool_dir / "broken")))
             with suppress(FileNotFoundError):  # another reader was first
                 path.rename(aside / f"{time.time_ns():020d}-{path.name}")
@@ -300,8 +327,12 @@ def _read_all(folder: Path) -> list[Delivery]:
     return found
 
 
+class _Newer(ValueError):
+    """A record whose form only a newer reflector knows."""
+
+
 def _read(path: Path) -> Delivery:
-    """One record. Raises ValueError for what no hook wrote, OSError where it cannot be read."""
+    """One record. Raises _Newer, ValueError for what no hook wrote, OSError where it cannot be read."""
     raw = fast.read_file(str(path), MAX_RECORD + 1)
     data: Any = None
     try:
@@ -309,7 +340,10 @@ def _read(path: Path) -> Delivery:
             data = json.loads(raw)
     except RecursionError as error:
         raise ValueError(str(error)) from None
-    payload = data.get("payload") if isinstance(data, dict) and data.get("v") == 1 else None
+    version = data.get("v") if isinstance(data, dict) else None
+    if type(version) is int and version > 1:
+        raise _Newer(f"a newer reflector left it (form {version}); upgrade this one")
+    payload = data.get("payload") if version == 1 else None
     if not isinstance(payload, dict):
         raise ValueError(f"{path}: no delivery of version 1")
     event = fast.words(payload, "hook_event_name")

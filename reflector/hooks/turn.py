@@ -32,6 +32,8 @@ def load_in_turn(project: str, load: Callable[[], object]) -> bool:
                 flock(fd, LOCK_EX | LOCK_NB)
             except BlockingIOError:
                 return False
+            except OSError:  # a file system without locks: as on Windows
+                pass
         load()
         return True
     finally:

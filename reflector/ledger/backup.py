@@ -12,6 +12,7 @@ transaction, so that processes which have it open go on with what was restored a
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailabl
 from reflector.ledger.store import Ledger
 from reflector.ledger.verify import Anchor, Finding, verify
 
+#: How the name of a copy ends that is not finished, and the age at which it belongs to a process that was killed.
+_UNFINISHED = ".reflector-unfinished"
+_LEFT_BEHIND_SECONDS = 3600.0
 #: What SQLite and the ledger put beside a database file.
 _BESIDE = ("-wal", "-shm", "-journal", ".lock")
 _PLAYBOOKS = "SELECT name, origin, position, chain FROM playbook ORDER BY id"
@@ -151,8 +155,6 @@ def _refuse_loss(present: Path, staged: Path, backup_file: Path, *, readable: bo
 
 def _keep(present: Path, *, readable: bool) -> Path | None:
     """Keep a ledger aside: a copy of a sound one, the very files of one that cannot be read."""
-    if not present.exists():
-        return None
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
     kept = present.with_name(f"{present.name}.before-{stamp}")
     if readable:
@@ -164,6 +166,8 @@ def _keep(present: Path, *, readable: bool) -> Path | None:
     for suffix in ("-wal", "-shm", "-journal"):
         with suppress(FileNotFoundError):
             Path(f"{present}{suffix}").rename(f"{kept}{suffix}")
+    if not present.exists():
+        return None
     present.rename(kept)
     return kept
 
@@ -223,8 +227,12 @@ def _settle(path: Path) -> None:
 
 @contextmanager
 def _staged(folder: Path, name: str) -> Iterator[Path]:
-    """A new, empty file of the owner's, which goes with all that was put beside it."""
-    staged = folder / f"{name}.{os.getpid()}.tmp"
+    """A new, empty file of the owner's, which goes with all that was put beside it; so does what was left behind."""
+    for left in folder.glob(f".*{_UNFINISHED}*"):
+        with suppress(FileNotFoundError):  # another backup was faster
+            if time.time() - left.lstat().st_mtime > _LEFT_BEHIND_SECONDS:
+                left.unlink()
+    staged = folder / f"{name}.{os.getpid()}{_UNFINISHED}"
     parts = (staged, *(Path(f"{staged}{suffix}") for suffix in _BESIDE))
     try:
         for path in parts:

@@ -8,6 +8,8 @@ waited up to 2 s, with the file lock under 0.1 s; a plain BEGIN failed four time
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import sqlite3
 import threading
@@ -21,12 +23,18 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import event as sa_event
 
-from reflector.ledger.errors import LedgerCorrupt, LedgerLocked, LedgerUnavailable
+from reflector.ledger.errors import LedgerCorrupt, LedgerGone, LedgerLocked, LedgerUnavailable
+
+# What the drivers say beside the error that they raise is no line for the person who gets that error.
+for _name in ("psycopg", "sqlalchemy.pool"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
 
 #: SQLite before this can lose a commit when a checkpoint races a writer (the WAL-reset bug).
 SOUND_SQLITE = (3, 51, 3)
 BUSY_TIMEOUT_MS = 30_000
 _CONNECT_TIMEOUT_S = 10
+#: What the system says of a file system on which no file can be locked.
+NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 #: An event with its analysis fits into a page of this size; in SQLite's own 4 KiB most of them spill into a page
 #: of their own, which makes the file a third larger.
 _PAGE_SIZE = 8192
@@ -120,18 +128,30 @@ def _may_be_ours(cursor: Any) -> bool:
     return not names or {"playbook", "event"} <= names
 
 
+def had_ledger(path: Path) -> bool:
+    """True where a SQLite ledger was used in this file, whether or not it is still there."""
+    return Path(f"{path}.lock").exists()
+
+
+def forget_ledger(path: Path) -> None:
+    """Remove what a ledger that is gone left beside its file, so that a new one may begin there."""
+    for suffix in ("-wal", "-shm", "-journal", "", ".lock"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
 def claim_file(path: Path) -> None:
     """Create a missing ledger file for its owner only.
 
-    Raises LedgerCorrupt where there was a ledger before: going on with an empty one would lose it silently.
+    Raises LedgerGone where there was a ledger before: going on with an empty one would lose it silently.
     """
     # Looked at before the file: a first use makes the lock after the database's first page.
-    was_used = Path(f"{path}.lock").exists()
+    was_used = had_ledger(path)
     empty = not path.exists() or (path.is_file() and path.stat().st_size == 0)
     if was_used and empty:
-        raise LedgerCorrupt(
+        raise LedgerGone(
             f"the ledger {path} is {'empty' if path.exists() else 'missing'}, but {path.name}.lock shows that there "
-            f"was one; restore a backup, or remove {path}.lock to begin a new one"
+            "was one; restore a backup with `reflector restore FILE`, or begin a new ledger with "
+            "`reflector rebuild --new-ledger`: its counters begin at 0, so that sessions may be imported again"
         )
     if not path.exists():
         path.touch(mode=0o600)
@@ -145,8 +165,15 @@ def _postgresql(url: sa.URL) -> sa.Engine:
         url, paramstyle="format", isolation_level="READ COMMITTED", pool_pre_ping=True, connect_args=wait
     )
 
-    @sa_event.listens_for(engine, "connect")
+    # Before SQLAlchemy's own first look at the server, which cannot read what a database without an encoding answers.
+    @sa_event.listens_for(engine, "connect", insert=True)
     def _connect(connection: Any, _: Any) -> None:
+        encoding = connection.info.parameter_status("server_encoding")
+        if encoding != "UTF8":
+            raise LedgerUnavailable(
+                f"the database {shown(url)} stores its text in {encoding}, and a ledger needs UTF8; create another "
+                "with `createdb --encoding=UTF8 --template=template0 NAME` and name it in the URL"
+            )
         # Without it a writer that was stopped while it held the playbook's row would stop every other one.
         connection.execute(f"SET lock_timeout = {BUSY_TIMEOUT_MS}")
         connection.commit()
@@ -254,8 +281,7 @@ def open_lock(url: sa.URL) -> int | None:
         return os.open(f"{url.database}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise LedgerUnavailable(
-            f"the ledger's lock {url.database}.lock cannot be opened ({error.strerror}); "
-            "check that its folder exists and that you may write there"
+            f"the ledger's lock {url.database}.lock cannot be opened ({error.strerror}); {_way_out(error)}"
         ) from error
 
 
@@ -294,14 +320,27 @@ def queue_for(handle: int, url: sa.URL) -> None:
         failures.append(error)
     if failures:
         raise LedgerUnavailable(
-            f"the ledger's lock {database}.lock cannot be taken ({failures[0].strerror}); "
-            "put the ledger on a local disk, not on a network file system"
+            f"the ledger's lock {database}.lock cannot be taken ({failures[0].strerror}); {_way_out(failures[0])}"
         ) from failures[0]
     if waiter.is_alive():
         raise LedgerLocked(
             f"the ledger {database} is locked by another process for {BUSY_TIMEOUT_MS // 1000} s; "
             "see which one hangs, and try again"
         )
+
+
+def _way_out(error: OSError) -> str:
+    """What a person can do where a lock's file cannot be opened or locked."""
+    if error.errno in NO_LOCKS:
+        return (
+            "no file can be locked on that file system: name a ledger on a local disk "
+            "(sqlite:////path/to/ledger.db) or a PostgreSQL server with `ledger_url`"
+        )
+    if error.errno in {errno.EMFILE, errno.ENFILE}:
+        return "close programs or raise the limit (`ulimit -n`), then run the same command again"
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return "free some space, then run the same command again"
+    return "check that its folder exists and that you may write there"
 
 
 def sync_folder(folder: Path) -> None:

@@ -63,6 +63,10 @@ class LedgerCorrupt(LedgerError):
     """The database answers, but what it holds is not a sound ledger."""
 
 
+class LedgerGone(LedgerCorrupt):
+    """There was a ledger in this file, and it is missing or empty."""
+
+
 class LedgerTooNew(LedgerError):
     """The ledger was written by a newer reflector than this one."""
 
@@ -92,41 +96,110 @@ def translated(where: str) -> Iterator[None]:
 
 
 def _is_driver_error(error: BaseException) -> bool:
-    return any(cls.__module__.split(".")[0] in {"sqlite3", "pysqlite3", "psycopg"} for cls in type(error).__mro__)
+    return _driver(error) in {"sqlite3", "pysqlite3", "psycopg"}
+
+
+def _driver(error: BaseException) -> str:
+    """The package that an error's class comes from."""
+    packages = [cls.__module__.split(".")[0] for cls in type(error).__mro__]
+    return next((name for name in packages if name in {"sqlite3", "pysqlite3", "psycopg"}), packages[0])
 
 
 def _translate(error: BaseException, where: str) -> LedgerError:
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return (_of_server if _driver(error) == "psycopg" else _of_file)(error, text, where)
+
+
+def _retracted() -> LedgerError:
+    return AlreadyRetracted(
+        "this target is already retracted or redacted; nothing was appended. To undo it, retract the retraction"
+    )
+
+
+def _no_target(where: str) -> LedgerError:
+    return NoSuchTarget(
+        f"an event's target is not in the ledger {where}; nothing was appended. "
+        "Append the target first, or look its id up with `reflector log`"
+    )
+
+
+def _refused(text: str, where: str) -> LedgerError:
+    return LedgerCorrupt(f"the ledger {where} refused a change: {text}")
+
+
+def _of_file(_: BaseException, text: str, where: str) -> LedgerError:
+    """An error of SQLite, whose words are the same everywhere."""
     lower = text.lower()
     if "this target is taken" in lower or "event_target_once" in lower:
-        return AlreadyRetracted(
-            "this target is already retracted or redacted; nothing was appended. To undo it, retract the retraction"
-        )
+        return _retracted()
     if "append-only" in lower:
-        return LedgerCorrupt(f"the ledger {where} refused a change: {text}")
-    if "foreign key" in lower or "event_target_exists" in lower:
-        return NoSuchTarget(
-            f"an event's target is not in the ledger {where}; nothing was appended. "
-            "Append the target first, or look its id up with `reflector log`"
-        )
+        return _refused(text, where)
+    if "foreign key" in lower:
+        return _no_target(where)
     if "constraint" in lower:
         return LedgerError(f"the ledger {where} refused the events, nothing was appended: {text}")
-    if "database is locked" in lower or "database table is locked" in lower or "lock timeout" in lower:
+    if "database is locked" in lower or "database table is locked" in lower:
         return LedgerLocked(f"the ledger {where} is locked by another process ({text}); try again")
     if "malformed" in lower or "not a database" in lower or "corrupt" in lower or "could not decode" in lower:
         return LedgerCorrupt(
             f"{where} is not a sound ledger ({text}); nothing was changed. "
             "Run `reflector verify`, and restore a backup or move the file away"
         )
-    if "is full" in lower or "disk full" in lower or "no space left" in lower:
+    if "is full" in lower:
         return LedgerUnavailable(f"no space left for the ledger {where} ({text}); free some and run it again")
-    if "readonly" in lower or "read-only" in lower:
+    if "readonly" in lower:
         return LedgerUnavailable(f"the ledger {where} is read-only ({text}); check the permissions of its folder")
     if "unable to open" in lower:
         return LedgerUnavailable(
-            f"the ledger {where} cannot be opened ({text}); check that its folder exists and is yours"
+            f"the ledger {where} cannot be opened ({text}); check that its folder exists, is yours and may be written: "
+            "a ledger on a read-only file system is read from a copy"
         )
     return LedgerUnavailable(
         f"the ledger {where} could not be used: {text}; check its disk, the space left there and its permissions, "
+        "then run the same command again"
+    )
+
+
+#: What a server says by SQLSTATE (a code or its class): the error, what happened, the way out. Its words come in the
+#: server's language. See PostgreSQL's manual, appendix A.
+_BY_SQLSTATE: dict[str, tuple[type[LedgerError], str, str]] = {
+    "25006": (LedgerUnavailable, "may only be read", "name the primary server, or see default_transaction_read_only"),
+    "28": (LedgerUnavailable, "refuses the user", "check the user and the password of the URL"),
+    "3D000": (LedgerUnavailable, "is not on the server", "create it (`createdb --encoding=UTF8`), or correct the URL"),
+    "40": (LedgerLocked, "is locked by another process", "try again"),
+    "42501": (LedgerUnavailable, "refuses the user", "grant the user of the URL what is missing"),
+    "53100": (LedgerUnavailable, "has no space left", "free some on the server, then run the same command again"),
+    "53300": (LedgerUnavailable, "has no connection left", "close some or raise max_connections, then try again"),
+    "55P03": (LedgerLocked, "is locked by another process", "try again"),
+    "57014": (LedgerLocked, "did not answer in time", "try again, or raise statement_timeout"),
+    "57P": (LedgerUnavailable, "is on a server that stops or starts", "run the same command again when it is up"),
+    "XX001": (LedgerCorrupt, "is damaged on the server", "run `reflector verify`, and restore a backup"),
+    "XX002": (LedgerCorrupt, "is damaged on the server", "run `reflector verify`, and restore a backup"),
+}
+
+
+def _of_server(error: BaseException, text: str, where: str) -> LedgerError:
+    """An error of PostgreSQL, known by its code; one without a code was met on the way to the server."""
+    code: str | None = getattr(error, "sqlstate", None)
+    if code is None or code.startswith("08"):
+        return LedgerUnavailable(
+            f"the ledger {where} has no connection to its server ({text}); check that it runs and takes connections, "
+            "and the host, user, password and database of the URL; then run the same command again"
+        )
+    if code == "P0001":  # raised by a trigger of ours
+        return _refused(text, where)
+    if code.startswith("23"):
+        constraint = getattr(getattr(error, "diag", None), "constraint_name", None)
+        if constraint == "event_target_once":
+            return _retracted()
+        if code == "23503":
+            return _no_target(where)
+        return LedgerError(f"the ledger {where} refused the events, nothing was appended: {text}")
+    for known in (code, code[:3], code[:2]):
+        if known in _BY_SQLSTATE:
+            kind, what, way_out = _BY_SQLSTATE[known]
+            return kind(f"the ledger {where} {what} ({text}); {way_out}")
+    return LedgerUnavailable(
+        f"the ledger {where} could not be used: {text} (SQLSTATE {code}); see the server's log, "
         "then run the same command again"
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from reflector.ledger.errors import LedgerCorrupt
+from reflector.ledger.errors import LedgerCorrupt, LedgerGone
 from reflector.ledger.finding import RESTORE, Anchor, Finding
 from reflector.ledger.rows import Head
 from reflector.ledger.store import Ledger
@@ -35,6 +35,6 @@ def judge(open_ledger: Callable[[], Ledger], *anchors: Anchor) -> Verdict:
             with suppress(LedgerCorrupt):  # what it would say was found already
                 head = ledger.head()
     except LedgerCorrupt as error:
-        what, _, _ = str(error).partition("; ")
-        findings.append(Finding("database", None, what, RESTORE))
+        what, _, way_out = str(error).partition("; ")
+        findings.append(Finding("database", None, what, way_out if isinstance(error, LedgerGone) else RESTORE))
     return Verdict(tuple(findings), head)

@@ -152,6 +152,9 @@ def _beside_postgresql(engine: sa.Engine, playbook_id: int) -> Iterator[_Staging
             sql.execute(f"CREATE TABLE IF NOT EXISTS {_SCHEMA}.{table.name} (LIKE {ledger}.{table.name} INCLUDING ALL)")
         sql.execute("COMMIT")
         sql.execute(f"SET search_path TO {_SCHEMA}, {ledger}")
+        # Between rebuilds the staged tables are empty, and once autovacuum has seen that, the planner reads a whole
+        # table for each row that it changes: 104 million rows for 10,000 windows.
+        sql.execute("SET enable_seqscan = off")
         yield _Staging(sql, ledger)
     finally:
         connection.close()

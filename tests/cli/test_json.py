@@ -166,7 +166,7 @@ def test_status(lived_in: Agent) -> None:
     assert_is(documented("status"), status)
     assert_is(documented("status", "ledger"), status["ledger"])
     assert_is(documented("status", "spool"), status["spool"])
-    assert [sorted(failure) for failure in status["spool"]["failed"]] == [["attempts", "delivery", "error"]]
+    assert [sorted(failure) for failure in status["spool"]["failed"]] == [["attempts", "delivery", "error", "given_up"]]
     assert status["spool"]["broken"] == ["1-1-1.json"]
     assert status["failures"]
     for failure in status["failures"]:

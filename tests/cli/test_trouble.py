@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -10,10 +11,16 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from reflector.hooks import background, fallback
+from reflector.hooks.pauses import MOST_ATTEMPTS
 from reflector.ledger import engines
+from reflector.ledger.store import Ledger
+from tests.conftest import Postgres
+from tests.ledger.events import added
 from tests.road.agent import Agent
 from tests.road.sessions import Session, as_bytes
 
@@ -79,6 +86,9 @@ def test_a_read_only_project_is_told_and_nothing_changes(tmp_path: Path) -> None
         subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
         for command in (["ingest", session], ["drain"], ["add", "pat", "More."], ["list"]):
             assert_told(agent, *command, about=disk)
+        (ledger,) = (check for check in agent.json("doctor", code=1) if check["name"] == "ledger")
+        assert "writable" in ledger["mend"]
+        assert "backup" not in ledger["mend"]
         process = agent.start_hook("SessionEnd", session_id="s-1", transcript_path=str(session))
         assert process.wait() == 0
         assert agent.json("status", code=1)["spool"]["elsewhere"] == 1
@@ -239,6 +249,73 @@ def test_a_delivery_that_failed_is_tried_again_when_its_user_says_so(agent: Agen
     assert agent.call("status").err == ""
 
 
+def _pause_over(agent: Agent) -> None:
+    """As if each failed delivery had been tried long ago."""
+    for note in (agent.state / "spool" / "failed").glob("*.error"):
+        told = json.loads(note.read_bytes())
+        note.write_text(json.dumps(told | {"failed_at_ns": told["failed_at_ns"] - 86_400 * 10**9}))
+
+
+@pytest.mark.parametrize("what", ["missing", "a folder", "a pipe", "a link to itself", "prose"])
+def test_a_transcript_that_could_not_be_read_for_a_while_is_taken_in_by_a_later_drain(
+    agent: Agent, tmp_path: Path, what: str
+) -> None:
+    path = Session().cites("pat-001").write(tmp_path / "t.jsonl")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
+    whole = path.read_bytes()
+    path.unlink()
+    REFUSED[what](path)
+    agent.call("drain", code=1)
+    agent.call("drain")  # not at once
+    _pause_over(agent)
+    agent.call("drain", code=1)
+    (failure,) = agent.json("status", code=1)["spool"]["failed"]
+    assert failure["attempts"] == 2
+    if what != "missing":
+        (path.rmdir if what == "a folder" else path.unlink)()
+    path.write_bytes(whole)
+    _pause_over(agent)
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert agent.json("status")["spool"]["failed"] == []
+
+
+def test_a_delivery_that_was_tried_for_a_month_waits_for_its_user(agent: Agent, tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text("not yet")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
+    agent.call("drain", code=1)
+    (note,) = (agent.state / "spool" / "failed").glob("*.error")
+    note.write_text(json.dumps(json.loads(note.read_bytes()) | {"attempts": MOST_ATTEMPTS}))
+    Session().cites("pat-001").write(path)
+    _pause_over(agent)
+    agent.call("drain")
+    assert "given up" in agent.call("status", code=1).out
+    agent.call("drain", "--retry-failed")
+    assert agent.counters()["pat-001"] == (1, 0)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_stop_that_was_heard_while_the_clock_was_ahead_is_taken_in_an_hour_after_it_is_right(
+    agent: Agent, tmp_path: Path, ended: bool
+) -> None:
+    path = Session().cites("pat-001").write(tmp_path / "t.jsonl")
+    agent.hook("Stop", session_id="s-1", transcript_path=str(path))
+    (stop,) = (agent.state / "spool" / "waiting").iterdir()
+    to_come = json.loads(stop.read_bytes())["received_at_ns"] + 12 * 365 * 86_400 * 10**9
+    stop.write_text(json.dumps(json.loads(stop.read_bytes()) | {"received_at_ns": to_come}))
+    os.utime(stop, ns=(to_come, to_come))
+    if ended:
+        agent.hook("SessionEnd", session_id="s-1", transcript_path=str(path))
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (int(ended), 0)
+    assert agent.json("status")["spool"]["waiting"] == 1
+    os.utime(stop, ns=(0, stop.stat().st_mtime_ns - 3_601 * 10**9))  # as if an hour had passed
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert agent.json("status")["spool"]["waiting"] == 0
+
+
 def test_a_session_in_which_nothing_was_said_is_no_failure(agent: Agent, tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
     agent.hook("SessionEnd", session_id="s-1", transcript_path=str(tmp_path / "empty.jsonl"), reason="other")
@@ -255,7 +332,7 @@ def test_a_session_whose_transcript_is_missing_stays_with_its_error(agent: Agent
     for event in ("Stop", "SessionEnd"):  # something was said, wherever it is
         agent.hook(event, session_id="s-2", transcript_path=str(tmp_path / "2.jsonl"))
     told = agent.call("drain", code=1).err
-    assert f"{kept}: No such file or directory; kept in the spool, try again with: reflector drain" in told
+    assert f"{kept}: No such file or directory; kept and tried again later, or now with: reflector drain" in told
     assert len(agent.json("status", code=1)["spool"]["failed"]) == 2
 
 
@@ -333,3 +410,155 @@ def test_no_secret_of_a_transcript_is_in_any_file_that_is_kept(agent: Agent, tmp
             kept = Path(folder, name).read_bytes()
             for kind, secret in SECRETS.items():
                 assert secret.encode() not in kept, (kind, name)
+
+
+@pytest.mark.parametrize("beside", [(), ("ledger.db-wal", "ledger.db-shm")])
+def test_a_ledger_that_is_gone_is_told_and_a_new_one_counts_each_session_once(
+    agent: Agent, tmp_path: Path, beside: tuple[str, ...]
+) -> None:
+    sessions = [Session(f"s-{n}").cites("pat-001").write(tmp_path / f"{n}.jsonl") for n in range(3)]
+    agent.call("ingest", *sessions)
+    agent.call("rebuild", "--new-ledger", code=2)  # it is there
+    agent.ledger.unlink()
+    for name in beside:
+        (agent.state / name).write_bytes(b"left behind")
+    assert "is missing" in assert_told(agent, "list", about=agent.ledger)
+    for command in ("doctor", "status", "verify"):
+        told = agent.call(command, code=1).out
+        assert f"{agent.ledger} is missing" in told, command
+        assert "rebuild --new-ledger" in told, command
+    ran = agent.call("rebuild", "--new-ledger")
+    assert "kept as" in ran.err
+    assert agent.counters()["pat-001"] == (0, 0)
+    agent.call("ingest", *sessions)
+    assert agent.counters()["pat-001"] == (3, 0)
+    assert agent.call("verify").out == ""
+    agent.call("status")
+
+
+def test_a_backup_is_restored_where_the_ledger_is_gone_and_its_write_ahead_log_is_not(
+    agent: Agent, tmp_path: Path
+) -> None:
+    session = Session().cites("pat-001").write(tmp_path / "1.jsonl")
+    agent.call("ingest", session)
+    agent.call("backup", str(tmp_path / "backup.db"))
+    with Ledger.open_file(agent.ledger) as ledger:
+        ledger.append([added("pat-009")])
+        left = {name: (agent.state / name).read_bytes() for name in ("ledger.db-wal", "ledger.db-shm")}
+    agent.ledger.unlink()
+    for name, content in left.items():
+        (agent.state / name).write_bytes(content)
+    agent.call("restore", str(tmp_path / "backup.db"))
+    assert agent.call("verify").out == ""
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert "pat-009" not in agent.counters()
+
+
+@pytest.fixture
+def no_locks(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
+    """A project on a file system on which no file can be locked, as some that come over a network are."""
+    real = fcntl.flock
+
+    def flock(fd: int, operation: int) -> None:
+        if Path(f"/proc/self/fd/{fd}").resolve().is_relative_to(agent.project):
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+        real(fd, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    monkeypatch.setattr("reflector.hooks.turn.flock", flock)
+    return agent
+
+
+def test_where_no_file_can_be_locked_a_sqlite_ledger_is_refused_and_the_delivery_waits(
+    no_locks: Agent, tmp_path: Path
+) -> None:
+    session = Session().cites("pat-001").write(tmp_path / "1.jsonl")
+    no_locks.hook("SessionEnd", session_id="s-1", transcript_path=str(session))
+    for command in (["drain"], ["add", "pat", "More."]):
+        told = assert_told(no_locks, *command, about=no_locks.ledger)
+        assert "No locks available" in told
+        assert "ledger_url" in told
+    assert len(no_locks.deliveries()) == 1
+    for command in (["doctor"], ["status"]):
+        assert "No locks available" in no_locks.call(*command, code=1).out
+
+
+@pytest.mark.postgres
+def test_where_no_file_can_be_locked_a_ledger_on_a_server_does_everything(
+    no_locks: Agent, tmp_path: Path, postgres: Postgres
+) -> None:
+    agent = no_locks
+    session = Session().cites("pat-001").write(tmp_path / "1.jsonl")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(session))
+    with postgres.database() as url:
+        agent.environ |= {"REFLECTOR_LEDGER_URL": url}
+        with patch.dict(os.environ, agent.env()):
+            assert background.run(str(agent.project)) == 0
+        assert agent.counters()["pat-001"] == (1, 0)
+        agent.call("add", "pat", "More.")
+        assert agent.call("verify").out == ""
+        agent.call("status")
+        (check,) = (check for check in agent.json("doctor", code=1) if check["name"] == "locks")
+        assert (check["state"], "No locks available" in check["text"]) == ("ok", True)
+    (folder,) = tmp_path.glob("reflector-*")
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_neither_project_nor_home_can_hold_is_kept_among_the_temporary_files(agent: Agent, tmp_path: Path) -> None:
+    agent.call("drain")
+    session = Session().cites("pat-001").write(tmp_path / "1.jsonl")
+    spool, elsewhere = agent.state / "spool", agent.home / ".local"
+    for path in (spool, elsewhere):  # a file in the place of a folder: root may write anywhere else
+        path.write_text("")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(session))
+    for path in (spool, elsewhere):
+        path.unlink()
+    assert agent.json("status")["spool"]["elsewhere"] == 1
+    assert "1 kept elsewhere" in agent.call("status").out
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert agent.json("status")["spool"]["elsewhere"] == 0
+
+
+@pytest.mark.parametrize("made", ["open to others", "a link", "another's"])
+def test_a_folder_among_the_temporary_files_that_is_not_this_users_is_not_used(
+    agent: Agent, tmp_path: Path, made: str
+) -> None:
+    path, outside = tmp_path / f"reflector-{os.geteuid()}", tmp_path / "outside"
+    outside.mkdir()
+    if made == "a link":
+        path.symlink_to(outside)
+    else:
+        path.mkdir()
+        path.chmod(0o777 if made == "open to others" else 0o700)
+    if made == "another's":
+        try:
+            os.chown(path, 12345, 12345)
+        except PermissionError:
+            pytest.skip("a file cannot be given to another user here (needs root)")
+    (path / "spool").mkdir(exist_ok=True)
+    (path / "spool" / "1.json").write_text(json.dumps({"v": 1, "project": str(agent.project), "payload": {}}))
+    assert agent.json("status")["spool"]["elsewhere"] == 0
+    agent.call("drain")
+    assert (path / "spool" / "1.json").exists()
+    if made != "open to others":
+        with patch.dict(os.environ, agent.env()), pytest.raises(OSError, match="reflector-"):
+            fallback.open_temporary()
+
+
+def test_an_answer_that_its_reader_cannot_take_is_a_failure_in_one_line(agent: Agent) -> None:
+    agent.call("drain")
+    with Path("/dev/full").open("w") as full:
+        for command in ("list", "status"):
+            process = agent.start(command, stdout=full)
+            _, err = process.communicate()
+            assert (process.returncode, len(err.splitlines())) == (1, 1)
+            assert "No space left" in err
+
+
+def test_too_little_memory_is_told_without_a_traceback(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    def drain(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("reflector.hooks.drain.drain", drain)
+    assert_told(agent, "drain", about="not enough memory")

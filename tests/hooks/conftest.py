@@ -43,6 +43,7 @@ class Project:
 
     def start(self, command: list[str] | None = None, **options: Any) -> subprocess.Popen[bytes]:
         base = {"PATH": os.environ["PATH"], "HOME": str(self.home), "CLAUDE_PROJECT_DIR": str(self.path)}
+        base["TMPDIR"] = str(self.path.parent)
         options.setdefault("cwd", self.path)
         return subprocess.Popen(
             command or INSTALLED,

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from reflector.hooks import fast, spool
 from tests.hooks.conftest import INSTALLED, Project, event, files, records
 
 
@@ -238,7 +239,7 @@ def test_the_users_own_state_folder_is_where_xdg_says(project: Project) -> None:
 
 @pytest.mark.parametrize("name", ["SessionEnd", "Stop", "SessionStart"])
 def test_where_nothing_can_be_written_the_hook_says_so_in_one_line_and_exits_0(project: Project, name: str) -> None:
-    project.environ = {"HOME": "/dev/null", "CLAUDE_PROJECT_DIR": "/dev/null"}
+    project.environ = dict.fromkeys(("HOME", "CLAUDE_PROJECT_DIR", "TMPDIR"), "/dev/null")
     out, err = project.hook(event(name))
     assert out == b""
     assert err.count(b"\n") == (0 if name == "SessionStart" else 1)
@@ -272,7 +273,55 @@ def test_without_stdin_and_stdout_the_hook_still_exits_0(project: Project) -> No
     process = project.start(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *INSTALLED])
     process.communicate(timeout=30)
     assert process.returncode == 0
-    assert [path.read_bytes() for path in files(project.spool / "broken")] == [b""]
+    (trace,) = files(project.spool / "broken")
+    assert b"stdin cannot be read" in trace.read_bytes()
+
+
+def test_without_stdin_nothing_is_made_in_a_folder_that_nobody_calls_a_project(project: Project) -> None:
+    project.environ = {"CLAUDE_PROJECT_DIR": ""}
+    process = project.start(["sh", "-c", 'exec "$@" <&-', "sh", *INSTALLED])
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err.count(b"\n")) == (0, 1)
+    assert list(project.path.iterdir()) == []
+    project.state.mkdir(parents=True)
+    process = project.start(["sh", "-c", 'exec "$@" <&-', "sh", *INSTALLED])
+    process.communicate(timeout=30)
+    assert len(files(project.spool / "broken")) == 1
+
+
+_WITHOUT = """\
+import runpy, sys
+
+class Unreadable:
+    def find_spec(self, name, path=None, target=None):
+        if name in {modules!r}:
+            raise {error}
+
+for name in {modules!r}:
+    sys.modules.pop(name, None)
+sys.meta_path.insert(0, Unreadable())
+sys.path_importer_cache.clear()
+runpy.run_path({file!r}, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("error", ["ImportError('gone')", "OSError(24, 'Too many open files')"])
+@pytest.mark.parametrize("modules", [("_json",), ("_json", "json"), ("encodings.utf_8_sig",)], ids=" ".join)
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["", "with a byte order mark"])
+def test_a_payload_is_kept_where_the_interpreter_cannot_load_what_reads_it(
+    project: Project, modules: tuple[str, ...], error: str, mark: bytes
+) -> None:
+    script = _WITHOUT.format(modules=modules, error=error, file=INSTALLED[-1])
+    raw = mark + json.dumps(event("SessionEnd", reason="clear")).encode()
+    out, _ = project.hook(raw, command=[sys.executable, "-I", "-S", "-c", script])
+    assert out == b""
+    (delivery,) = spool.pending(project.spool)
+    assert (delivery.event, delivery.reason, delivery.project) == ("SessionEnd", "clear", str(project.path))
+
+
+@pytest.mark.parametrize("text", ["/plain", 'a "quoted" \\ one', "caf\u00e9\n\x7f", "\U0001f600\udce9", "\0"])
+def test_a_quoted_text_is_json(text: str) -> None:
+    assert json.loads(fast.quoted(text)) == text
 
 
 def test_eight_hooks_at_once_on_a_new_project_keep_eight_deliveries(project: Project) -> None:

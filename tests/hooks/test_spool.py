@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.hooks import locks, spool
+from reflector.hooks import locks, pauses, spool
 from tests.hooks.conftest import Project, event, files
 
 
@@ -47,7 +47,7 @@ def test_values_of_wrong_types_are_read_as_missing(project: Project, wrong: obje
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b'{"v": 2, "payload": {}}', b'{"v": 1}', b"[" * 100_000, b"\xff"]
+    "content", [b"", b"{", b"[]", b'{"v": "2", "payload": {}}', b'{"v": 1}', b"[" * 100_000, b"\xff"]
 )
 def test_a_record_that_cannot_be_read_is_set_aside_not_passed_over(project: Project, content: bytes) -> None:
     project.hook(event("SessionEnd"))
@@ -55,6 +55,24 @@ def test_a_record_that_cannot_be_read_is_set_aside_not_passed_over(project: Proj
     assert [delivery.event for delivery in spool.pending(project.spool)] == ["SessionEnd"]
     assert [path.read_bytes() for path in spool.broken(project.spool)] == [content]
     assert len(spool.pending(project.spool)) == 1
+
+
+@pytest.mark.parametrize("name", ["SessionEnd", "Stop"])
+def test_a_record_of_a_newer_version_is_kept_and_comes_in_after_the_upgrade(
+    project: Project, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    project.hook(event(name))
+    (path,) = (path for path in files(project.spool) + files(project.spool / "waiting"))
+    old = path.read_bytes()
+    path.write_bytes(old.replace(b'"v":1', b'"v":2'))
+    assert spool.pending(project.spool) == spool.waiting(project.spool) == spool.broken(project.spool) == []
+    (failure,) = spool.failed(project.spool)
+    assert "newer reflector" in failure.error
+    assert spool.retry_due(project.spool) == 0
+    failure.path.write_bytes(old)  # what the newer program can read
+    monkeypatch.setattr(pauses, "_FIRST_NS", 0)
+    assert spool.retry_due(project.spool) == 1
+    assert [delivery.event for delivery in spool.pending(project.spool)] == [name]
 
 
 def test_a_settled_delivery_is_gone(project: Project) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -51,6 +52,16 @@ def test_a_backup_is_a_ledger_of_its_own_that_only_its_owner_reads(path: Path, t
     with Ledger.open_file(copy) as other:
         assert other.head() == head
         assert list(verify(other, Anchor(head.position, head.chain))) == []
+
+
+def test_what_a_killed_backup_left_behind_goes_with_the_next_one_in_its_folder(path: Path, tmp_path: Path) -> None:
+    old, new = (tmp_path / f".{name}.db.4711.reflector-unfinished-wal" for name in ("monday", "tuesday"))
+    for left in (old, new):
+        left.touch()
+    os.utime(old, (0, 0))
+    with _told(path) as ledger:
+        backup(ledger, tmp_path / "wednesday.db")
+    assert _names(tmp_path) == {"wednesday.db", "state", new.name}
 
 
 def test_nothing_is_overwritten_and_a_refused_backup_leaves_nothing(path: Path, tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_a_ledger_that_was_emptied_is_not_begun_anew(path: Path) -> None:
 
 def test_a_ledger_that_is_missing_is_not_begun_anew(path: Path) -> None:
     path.unlink()
-    _refused(path, LedgerCorrupt, r"is missing, but ledger.db.lock shows .* or remove .*ledger.db.lock to begin")
+    _refused(path, LedgerCorrupt, r"is missing, but ledger.db.lock shows .* or begin a new ledger with")
     Path(f"{path}.lock").unlink()
     with Ledger.open_file(path) as ledger:
         assert ledger.head().position == 0
@@ -430,7 +430,7 @@ def test_an_url_that_does_not_work_is_an_error_without_its_password(url: str) ->
 def test_an_error_of_a_server_names_the_database(postgres: Postgres) -> None:
     with postgres.database() as url:
         pass
-    with pytest.raises(LedgerUnavailable, match=r"t_\d+_\d+.* could not be used: .*does not exist"):
+    with pytest.raises(LedgerUnavailable, match=r"t_\d+_\d+.* has no connection to its server .*does not exist"):
         Ledger.open(url)
 
 

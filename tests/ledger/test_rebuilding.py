@@ -7,18 +7,20 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from time import sleep
 
 import pytest
 import sqlalchemy as sa
 
 from reflector.ledger import tables
-from reflector.ledger.engines import sqlite_url
+from reflector.ledger.engines import open_engine, sqlite_url
 from reflector.ledger.event import NewEvent
+from reflector.ledger.projection import CODE_VERSION
 from reflector.ledger.rebuilding import Progress
 from reflector.ledger.store import Ledger
 from reflector.ledger.verify import verify
 from reflector.playbook.fold import fold
-from tests.conftest import OpenLedger
+from tests.conftest import OpenLedger, Postgres
 
 from .events import added, adopted, reflected, retracted, window
 
@@ -222,6 +224,43 @@ def test_two_rebuilds_at_once_share_the_pages(ledger: Ledger) -> None:
         assert process.returncode == 0
     assert rows(ledger) == before
     assert list(verify(ledger)) == []
+
+
+def _reads_of_staged_rows(url: str, windows: int) -> int:
+    """Rows that were read by going through whole staged tables, once the server has counted this many windows."""
+    engine = open_engine(url)
+    query = "SELECT sum(seq_tup_read), sum(n_tup_ins) FILTER (WHERE relname = 'session_window')"
+    try:
+        while True:
+            with engine.connect() as connection:
+                read, inserted = connection.exec_driver_sql(
+                    f"{query} FROM pg_stat_user_tables WHERE schemaname LIKE 'reflector%%'"
+                ).one()
+            if (inserted or 0) >= windows:
+                return int(read)
+            sleep(0.01)
+    finally:
+        engine.dispose()
+
+
+@pytest.mark.postgres
+def test_a_rebuild_reads_no_staged_table_again_and_again_after_autovacuum_saw_it_empty(postgres: Postgres) -> None:
+    with postgres.database() as url, Ledger.open(url) as ledger:
+        windows = 600  # with so many tags each that a page's windows look like few rows to the planner
+        tags = [("pat-001", "helpful"), ("mis-001", "harmful")] * 6
+        events: list[NewEvent] = []
+        for number in range(windows):
+            recorded = window(number, f"s{number}", keys=[number])
+            events += [recorded, *reflected(f"r{number}", recorded, *tags)]
+        ledger.append(events)
+        ledger.rebuild()
+        before = _reads_of_staged_rows(url, windows)
+        with ledger.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            for table in (*tables.REBUILDABLE, tables.projection):
+                connection.exec_driver_sql(f"VACUUM ANALYZE reflector_rebuild_{CODE_VERSION}.{table.name}")
+        ledger.rebuild()
+        assert _reads_of_staged_rows(url, 2 * windows) - before < 20 * windows
+        assert list(verify(ledger)) == []
 
 
 def test_a_ledger_in_memory_is_rebuilt_as_well() -> None:

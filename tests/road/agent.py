@@ -95,6 +95,7 @@ class Agent:
 
     def env(self, **more: str) -> dict[str, str]:
         base = {"PATH": os.environ["PATH"], "HOME": str(self.home), "CLAUDE_PROJECT_DIR": str(self.project)}
+        base["TMPDIR"] = str(self.project.parent)
         return {**base, **self.environ, **more}
 
     def write_playbook(self, sections: dict[str, Any]) -> None:

@@ -1,0 +1,162 @@
+"""A PostgreSQL that refuses, is cut off or is set up otherwise: known by its codes, told with what to do about it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from tempfile import TemporaryDirectory
+from time import sleep
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from reflector.ledger.errors import LedgerError, LedgerLocked, LedgerUnavailable
+from reflector.ledger.store import Ledger
+from reflector.ledger.verify import verify
+from tests.conftest import Postgres
+
+from .events import added
+
+pytestmark = pytest.mark.postgres
+
+
+@contextmanager
+def cut_after(url: str, answers: int) -> Iterator[str]:
+    """The URL of a way to the server that is closed, as by a crash, once so many of its answers have passed."""
+    server = sa.make_url(url)
+    host, port = str(server.query["host"]), server.port or 5432
+    left = threading.Semaphore(answers)
+
+    def forward(source: socket.socket, target: socket.socket, *, counted: bool) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                if counted and not left.acquire(blocking=False):
+                    break
+                target.sendall(data)
+        for one in (source, target):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def serve(listening: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listening.accept()
+                behind = socket.socket(socket.AF_UNIX)
+                behind.connect(f"{host}/.s.PGSQL.{port}")
+                for ends, counted in (((client, behind), False), ((behind, client), True)):
+                    threading.Thread(target=forward, args=ends, kwargs={"counted": counted}, daemon=True).start()
+
+    with TemporaryDirectory(dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(f"{folder}/.s.PGSQL.{port}")
+        listening.listen()
+        threading.Thread(target=serve, args=(listening,), daemon=True).start()
+        yield server.update_query_dict({"host": folder}).render_as_string(hide_password=False)
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def _used(url: str) -> str:
+    """Open a ledger, append to it and read it: the error that this ended with, "" for none."""
+    try:
+        with Ledger.open(url) as ledger:
+            ledger.append([added("pat-002")])
+            assert list(verify(ledger)) == []
+            ledger.rebuild()
+    except LedgerUnavailable as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("answers", [0, 1, 2, 5, 8, 10, 12, 13, 14, 15, 16, 30])
+def test_wherever_the_connection_is_cut_the_error_is_one_and_the_ledger_goes_on(
+    postgres: Postgres, capfd: pytest.CaptureFixture[str], answers: int
+) -> None:
+    with postgres.database() as url:
+        with Ledger.open(url) as ledger:
+            ledger.append([added("pat-001")])
+        with cut_after(url, answers) as cut:
+            told = _used(cut)
+        assert "check that it runs" in told or not told
+        assert "folder" not in told
+        assert capfd.readouterr() == ("", "")
+        with Ledger.open(url) as ledger:
+            ledger.append([added("pat-002")])
+            assert [bullet.name for bullet in ledger.bullets()] == ["pat-001", "pat-002"]
+            assert list(verify(ledger)) == []
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_that_is_not_in_utf8_is_refused(postgres: Postgres, encoding: str) -> None:
+    with postgres.database(empty=True) as url:
+        name = f"{sa.make_url(url).database}_other"
+        postgres._run(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'")
+        other = sa.make_url(url).set(database=name).render_as_string(hide_password=False)
+        try:
+            with pytest.raises(LedgerUnavailable, match=f"in {encoding}, and a ledger needs UTF8; create another"):
+                Ledger.open(other)
+        finally:
+            postgres._run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.mark.parametrize("language", ["C", "de_DE.utf8"])
+def test_a_server_that_may_only_be_read_is_told_in_one_message_whatever_language_it_speaks(
+    postgres: Postgres, capfd: pytest.CaptureFixture[str], language: str
+) -> None:
+    with postgres.database() as url, Ledger.open(url) as ledger:
+        name = sa.make_url(url).database
+        ledger.append([added("pat-001")])
+        postgres._run(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        with suppress(psycopg.errors.InvalidParameterValue):  # not every server has every language
+            postgres._run(f"ALTER DATABASE {name} SET lc_messages = '{language}'")
+        with (
+            Ledger.open(url) as again,
+            pytest.raises(LedgerUnavailable, match=r"may only be read .*; name the"),
+        ):
+            again.append([added("pat-002")])
+        assert capfd.readouterr() == ("", "")
+
+
+def test_a_statement_that_the_server_stops_is_told_with_its_limit(postgres: Postgres) -> None:
+    with postgres.database() as url, Ledger.open(url) as ledger, psycopg.connect(url) as other:
+        other.execute("SELECT 1 FROM playbook FOR UPDATE")
+        postgres._run(f"ALTER DATABASE {sa.make_url(url).database} SET statement_timeout = 50")
+        with Ledger.open(url) as limited, pytest.raises(LedgerLocked, match="statement_timeout"):
+            limited.append([added("pat-001")])
+        other.rollback()
+        ledger.append([added("pat-001")])
+
+
+@pytest.mark.parametrize(
+    ("database", "way_out"),
+    [("nowhere", "check that it runs and takes connections"), ("?host=/nowhere", "and the host, user, password")],
+)
+def test_a_server_that_takes_no_connection_is_told_without_a_word_of_folders(
+    postgres: Postgres, database: str, way_out: str
+) -> None:
+    server = postgres.server.set(database="nowhere")
+    if database.startswith("?"):
+        server = server.update_query_dict({"host": "/nowhere"})
+    with pytest.raises(LedgerError) as caught:
+        Ledger.open(server.render_as_string(hide_password=False))
+    assert way_out in str(caught.value)
+    assert "folder" not in str(caught.value)
+
+
+def test_a_connection_that_an_administrator_ends_is_told_and_the_next_append_goes_on(postgres: Postgres) -> None:
+    with postgres.database() as url, Ledger.open(url) as ledger:
+        ledger.append([added("pat-001")])
+        with pytest.raises(LedgerUnavailable, match=r"when it is up|check that it runs"), ledger.asking() as sql:  # noqa: PT012
+            _end_all(postgres, str(sa.make_url(url).database))
+            sql.execute("SELECT 1")
+        ledger.append([added("pat-002")])
+        assert ledger.head().position == 2
+
+
+def _end_all(postgres: Postgres, database: str) -> None:
+    """End every connection to a database, and wait until they are gone."""
+    with postgres._connected() as connection:
+        ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+        while connection.execute(ended, [database]).fetchall():
+            sleep(0.01)
