@@ -16,8 +16,8 @@ from typing import Any, Final
 from reflector.ledger import event as ev
 from reflector.ledger.canonical import MAX_INT
 from reflector.ledger.record_keys import unpack_keys
+from reflector.playbook.admissible import MAX_COUNT, text_fault
 from reflector.playbook.counting import is_counting
-from reflector.playbook.document import MAX_COUNT, text_fault
 from reflector.playbook.names import SECTIONS, is_name
 
 Fault = Callable[[Any], str | None]

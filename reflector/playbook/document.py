@@ -13,11 +13,7 @@ Indented by two, not escaped to ASCII, all five sections present in canonical or
 (as editors and git like it), bullets of a section in the order given: the order of their creation.
 
 Playbooks of other systems that keep their advice by its id under `bullets` or `skills`, and lists of these ids under
-`sections`, are read with their texts and counters; their ids are not names of ours.
-
-Texts are kept to the letter, line breaks included. Control, escape and bidirectional characters are
-refused, not cleaned: texts are shown in terminals and prompts, and a cleaned text would differ from the
-file that its owner sees. So are Unicode's invisible "tag" characters, which only ever hide instructions.
+`sections`, are read with their texts and counters; their ids are not names of ours. Texts are kept to the letter.
 """
 
 from __future__ import annotations
@@ -30,13 +26,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from .admissible import MAX_COUNT, text_fault
 from .bullet import Bullet
 from .names import SECTIONS, SLUG_OF_TITLE, is_below, is_name, section_slug, unused_names
 
 VERSION: Final = "1.0"
 MAX_BYTES: Final = 64 * 1024 * 1024
-MAX_TEXT: Final = 10_000
-MAX_COUNT: Final = 10**9 - 1
 
 Format = Literal["sections", "key_points", "bullets", "skills", "unreadable"]
 _ELSEWHERE: Final[tuple[Format, ...]] = ("bullets", "skills")
@@ -46,9 +41,6 @@ _IMPORT = "correct it there and import the file again"
 _SHAPES = "advice is read from `sections`, `key_points`, `bullets` or `skills`; bring it into one of these"
 #: One word that ends in a number, such as `shell_usage-00012`, or a UUID: it names advice and gives none.
 _IDENTIFIER = re.compile(r"[\w.]+[-_]\d+|[0-9a-fA-F-]{32,36}")
-_REFUSED = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
-)
 _ENTRY_KEYS = frozenset({"name", "text", "helpful", "harmful"})
 
 _show = reprlib.Repr()
@@ -103,19 +95,6 @@ def dump(bullets: Iterable[Bullet], last_updated: str | None) -> bytes:
         "sections": {SECTIONS[slug]: entries for slug, entries in sections.items()},
     }
     return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
-
-
-def text_fault(text: object) -> str | None:
-    """Why `text` cannot be a bullet's text, None where it can. The same rule for files, people and models."""
-    if not isinstance(text, str):
-        return "the text is no string"
-    if not text.strip():
-        return "the text is empty"
-    if len(text) > MAX_TEXT:
-        return f"the text has {len(text):,} characters, more than {MAX_TEXT:,}"
-    if refused := _REFUSED.search(text):
-        return f"the text holds the character U+{ord(refused[0]):04X} at {refused.start()}"
-    return None
 
 
 def load(raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, foreign: bool = False) -> Loaded:

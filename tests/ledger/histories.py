@@ -17,7 +17,7 @@ from reflector.ledger import event as ev
 from reflector.ledger.engines import sqlite_url
 from reflector.ledger.event import NewEvent
 from reflector.ledger.store import Ledger
-from reflector.playbook.document import text_fault
+from reflector.playbook.admissible import text_fault
 
 from .events import about, added, adopted, changed, imported, reflected, retracted, window
 

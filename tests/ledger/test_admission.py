@@ -16,7 +16,8 @@ from reflector.ledger.merge import merge
 from reflector.ledger.store import Ledger
 from reflector.ledger.transfer import WrongLine, load
 from reflector.ledger.verify import verify
-from reflector.playbook.document import MAX_COUNT, MAX_TEXT, dump
+from reflector.playbook.admissible import MAX_COUNT, MAX_TEXT
+from reflector.playbook.document import dump
 from tests.conftest import OpenLedger
 
 from . import sql

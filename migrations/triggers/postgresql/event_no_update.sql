@@ -1,6 +1,6 @@
 -- The one opening: a text may be erased when an event.redacted names it and nothing else changes. Where counts or
 -- tables rest on the text's event, the event.redacted must keep those facts; an event without prose is never erased.
--- Which types are wholly prose and which in part: reflector/ledger/fields.py.
+-- One that was erased itself has a later one, which keeps them. Which types are wholly prose: reflector/ledger/fields.py.
 CREATE OR REPLACE FUNCTION reflector_event_no_update() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     erased event%ROWTYPE;
@@ -12,7 +12,7 @@ BEGIN
         WHERE playbook_id = OLD.playbook_id AND type = 'event.redacted' AND target_id = OLD.event_id
             AND (
                 OLD.type IN ({whole})
-                OR OLD.type IN ({in_part}) AND json_typeof(data::json -> 'kept') = 'object'
+                OR OLD.type IN ({in_part}) AND (data IS NULL OR json_typeof(data::json -> 'kept') = 'object')
             )
     ) THEN
         RAISE EXCEPTION 'append-only: events are never changed (position: %)', OLD.position;
