@@ -247,6 +247,25 @@ def test_a_window_whose_reasons_were_erased_too_is_still_seen_by_the_views(ledge
     assert list(verify(ledger)) == []
 
 
+@pytest.mark.parametrize("theirs", [["pat-002"], ["pat-002", "pat-003"], ["pat-002", "pat-003", "pat-004"]])
+def test_what_was_erased_here_does_not_come_back_with_another_machines_redactions(
+    ledger: Ledger, theirs: list[str]
+) -> None:
+    event = imported(*((f"pat-00{number}", 3, 1) for number in range(1, 6)))
+    ledger.append([event])
+    with Ledger.open("sqlite://") as other:
+        load(other, exported(ledger))
+        ledger.redact(event.event_id, reason="ours", actor="human", takes=_only("pat-001"))
+        for name in theirs:
+            other.redact(event.event_id, reason=name, actor="human", takes=_only(name))
+            merge(ledger, lambda: list(exported(other)))
+            assert ledger.bullets()[0].text == REDACTED
+            assert not any("About pat-001" in str(row) for row in sql.content(ledger))
+            assert list(verify(ledger)) == []
+    assert [(b.helpful, b.harmful) for b in ledger.bullets()] == [(3, 1)] * 5
+    assert ledger.bullets()[4].text == "About pat-005"
+
+
 def test_a_second_text_that_another_machine_erased_is_erased_here_by_a_merge(ledger: Ledger) -> None:
     event = imported(("pat-001", 3, 1), ("pat-002", 0, 2))
     ledger.append([event])
@@ -261,3 +280,21 @@ def test_a_second_text_that_another_machine_erased_is_erased_here_by_a_merge(led
     assert not any("About pat-00" in str(row) for row in sql.content(ledger))
     assert list(verify(ledger)) == []
     assert merge(ledger, lambda: list(exported(ledger))).added == 0
+
+
+def test_the_page_says_which_fields_are_prose() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "ledger-format.md").read_text(encoding="utf-8")
+
+    def prose(fields: Mapping[str, Field], before: str = "") -> list[str]:
+        found: list[str] = []
+        for name, field in fields.items():
+            found += [f"`{before}{name}`"] if field.prose is not None else []
+            found += prose(field.within, f"{before}{name}.")
+        return found
+
+    rows = [
+        f"| `{type_}` | {'yes' if kind.whole else ''} | {', '.join(prose(kind.fields))} |"
+        for type_, kind in KINDS.items()
+        if kind.holds_prose
+    ]
+    assert "\n".join(["|---|---|---|", *rows, ""]) in page
