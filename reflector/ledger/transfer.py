@@ -104,6 +104,7 @@ def checked(lines: Iterable[str | bytes]) -> tuple[Header, Iterator[Checked]]:
 
 def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]]) -> Iterator[Checked]:
     number, position, recorded_at = 1, 0, ""
+    erased: set[str | None] = set()
     chain = genesis(header.playbook, header.origin)
     for number, text in lines:
         if position == header.position:
@@ -124,6 +125,10 @@ def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]]) -> Iterato
             raise WrongLine(number, f"{what}, the line has {stored.chain}")
         if stored.recorded_at < recorded_at:
             raise WrongLine(number, f"it was recorded at {stored.recorded_at}, before the line above ({recorded_at})")
+        if one.facts is None:
+            erased.add(stored.event_id)
+        if stored.type == EVENT_REDACTED and stored.target_id not in erased:
+            raise WrongLine(number, f"it says that the text of {stored.target_id} was erased, and the text is there")
         position, recorded_at = stored.position, stored.recorded_at
         yield one
     if position != header.position:

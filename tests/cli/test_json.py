@@ -212,9 +212,9 @@ def test_sql(lived_in: Agent) -> None:
 
 def test_redact_where(lived_in: Agent) -> None:
     found = lived_in.json("redact", "--where", "The cart")
-    assert_is(keys("redact --where TEXT"), found)
+    assert_is(documented("redact --where TEXT"), found)
     for event in found["events"]:
-        assert_is(keys("redact --where TEXT", "events"), event)
+        assert_is(documented("redact --where TEXT", "events"), event)
     assert found["events"]
 
 

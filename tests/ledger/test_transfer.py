@@ -27,7 +27,7 @@ from reflector.ledger.verify import verify
 from tests.conftest import OpenLedger
 
 from . import sql
-from .events import added, changed, history, reflected, window
+from .events import added, changed, history, redacted, reflected, window
 from .forged_files import forged
 from .histories import STEPS, TEXT, Fresh, erase_some, fresh, live, sqlite_file
 
@@ -200,6 +200,7 @@ def _retraction(of: str, key: str) -> NewEvent:
     ("events", "number", "what"),
     [
         ([added(), added("pat-002"), added()], 4, "stands there already"),
+        ([added(), redacted(added().event_id)], 3, "was erased, and the text is there"),
         ([added(), _retraction("0" * 32, "1")], 3, "is no event before it"),
         ([added(), *(_retraction(added().event_id, str(n)) for n in range(2))], 4, "has a evidence.retracted already"),
     ],
