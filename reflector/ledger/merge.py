@@ -23,13 +23,11 @@ from reflector.ledger.canonical import genesis, leaf, next_chain, sealed
 from reflector.ledger.cloudevents import Stored
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.event import NewEvent, identity
-from reflector.ledger.incoming import Item, beside_id, came_as, incoming, meta_here
+from reflector.ledger.incoming import Item, beside_id, brings_back, came_as, incoming, meta_here
 from reflector.ledger.merged import RESTATED, first_moment
 from reflector.ledger.projection import Projector
-from reflector.ledger.reader import line_of
 from reflector.ledger.rebuilding import rebuild_within
 from reflector.ledger.record_keys import unpack_keys
-from reflector.ledger.redaction import texts_of
 from reflector.ledger.renames import renamed_ids
 from reflector.ledger.rows import Head, Projected
 from reflector.ledger.statements import Statements
@@ -297,7 +295,9 @@ class _Merging:
         for known in (item.event_id, *came_as(meta)):
             if known in self.there and self.there[known][1] == item.data_hash:
                 return None
-        if stored.type == ev.EVENT_REDACTED and self._brings_back(item.target_id or ""):
+        if stored.type == ev.EVENT_REDACTED and (
+            item.target_id not in self.there or brings_back(self.sql, item.target_id, self.found)
+        ):
             self.otherwise += 1
             return None
         if item.event_id not in self.there:
@@ -314,23 +314,6 @@ class _Merging:
             return None
         beside = self.beside[stored.event_id] = beside_id(item)
         return None if beside in self.there else beside
-
-    def _brings_back(self, target_id: str) -> bool:
-        """Whether what the file's redactions leave of an event holds a text that was erased here.
-
-        True too for the redaction of one that was not appended for that reason, now or by an earlier merge.
-        """
-        if target_id not in self.there:
-            return True
-        line = line_of(self.sql, target_id)
-        if len(line) < 2 or line[-1].data is None:
-            return False
-        event, last = line[0], line[-1]
-        left = self.found.kept.get(event.event_id)
-        if left is None:
-            return False
-        here = texts_of(event.type, (last.data or {}).get("kept", {}))
-        return not set(texts_of(event.type, left)) <= set(here)
 
     def _here(self, item: Item) -> tuple[int, str, str, str]:
         """What the record of a merge says of an event that was not appended."""
