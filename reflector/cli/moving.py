@@ -56,7 +56,9 @@ def _adopt(place: Place, file: Path) -> None:
 
     with place.road() as road:
         raw = read_bounded(file, MAX_BYTES)
-        loaded = load(raw, taken=[row.name for row in road.ledger.rows()], first=road.project.first_number)
+        loaded = load(
+            raw, taken=[row.name for row in road.ledger.rows()], first=road.project.first_number, foreign=True
+        )
         if loaded.problems:
             raise PlaybookRefused(file, loaded.problems)
         count = import_bullets(road.ledger, road.project, loaded, raw, file)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import note, safe, short_id, table
+from reflector.cli.output import counted, note, print_json, safe, short_id, table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,51 +66,134 @@ def retract(place: Place, what: str, why: str, undone: bool) -> None:
 
 
 @click.command()
-@click.argument("what", metavar="REFLECTION|EVENT")
-@click.option("--why", required=True, help="The reason, for the ledger; without what is to be erased.")
+@click.argument("what", metavar="[REFLECTION|EVENT]", required=False)
+@click.option("--where", "text", metavar="TEXT", help="All that holds this text; it is shown first.")
+@click.option("--why", help="The reason, for the ledger; without what is to be erased.")
 @click.option("--bullet", "bullets", multiple=True, metavar="NAME", help="Of an import, only this one; repeatable.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True, help="With --where: JSON for machines; erases only with --yes.")
 @click.pass_obj
-def redact(place: Place, what: str, why: str, bullets: tuple[str, ...], yes: bool) -> None:
-    """Erase an event's prose for ever; what was counted stays counted.
+def redact(
+    place: Place,
+    what: str | None,
+    text: str | None,
+    why: str | None,
+    bullets: tuple[str, ...],
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Erase prose for ever; what was counted stays counted.
 
     Named is an event by its id, the beginning of one, or the position that `reflector log` shows; a reflection means
-    its analysis. The chain still verifies, and exports and backups made later do not hold the text. Earlier ones do.
+    its analysis. With --where it is whatever holds a text, to the letter: events, copies of imported playbooks and
+    deliveries that wait. The chain still verifies, and exports and backups made later do not hold the text. Earlier
+    ones do.
     """
-    from reflector.curation.erasure import copies, echoes, erase, forget_copies, planned
+    if (what is None) == (text is None) or (text is not None and bullets) or (as_json and text is None):
+        raise click.UsageError("name an event, or a text with --where; --bullet is for an event, --json for --where")
+    if text is not None:
+        _redact_where(place, text, why, yes=yes, as_json=as_json)
+    elif what is not None:
+        _redact_one(place, what, _reason(why), bullets, yes=yes)
+
+
+def _reason(why: str | None) -> str:
+    if why is None:
+        raise click.UsageError("say with --why why, without what is to be erased: the reason stays in the ledger")
+    return why
+
+
+def _redact_one(place: Place, what: str, why: str, bullets: tuple[str, ...], *, yes: bool) -> None:
+    from reflector.curation.erasure import copies, echoes, erase, forget, planned
 
     with place.road() as road:
         ledger = road.ledger
         target = named(ledger, what)
         if target.kind == "session":
             raise click.UsageError(f"session {target.id} has many events; name one of `reflector log --session {what}`")
-        erasure = planned(ledger, target.events[0], bullets)
-        if erasure.earlier is None:
-            _ask(erasure, yes=yes)
-        appended = erase(ledger, erasure, why)
+        event = target.events[0]
+        erasure = planned(event, bullets)
+        if erasure.texts and not yes:
+            _ask(erasure, f"from the {event.type} at position {event.position}")
+        (appended,) = erase(ledger, erasure, why)
         road.write()
-        removed = forget_copies(road.project.state_dir / "kept", erasure)
+        removed = forget(copies(road.project.state_dir / "kept", erasure))
         left = copies(road.project.root / ".claude", erasure)
         others = echoes(ledger, erasure)
     if not appended.added:
-        click.echo(f"position {erasure.event.position} was redacted at {appended.position}; its file was swept again")
+        click.echo(f"position {event.position} was redacted at {appended.position}; its file was swept again")
         return
-    click.echo(f"position {erasure.event.position} redacted at {appended.position}")
+    click.echo(f"position {event.position} redacted at {appended.position}")
     _tell_what_is_left(removed, left, others)
 
 
-def _ask(erasure: Erasure, *, yes: bool) -> None:
+def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_json: bool) -> None:
+    from reflector.curation.erasure import copies, erase, forget, holding
+
+    with place.road() as road:
+        erasure = holding(road.ledger, text)
+        folder, state = road.project.root / ".claude", road.project.state_dir
+        files = copies(folder, erasure)
+        ours = [path for path in files if path.is_relative_to(state / "kept") or path.is_relative_to(state / "spool")]
+        nothing = not (erasure.events or files or erasure.stays)
+        if not as_json:
+            _tell_what_holds(erasure, files, ours)
+        if nothing or (as_json and not yes):
+            done = []
+        else:
+            reason = _reason(why)
+            if not yes:
+                _ask(erasure, "wherever it is said")
+            done = [one for one in erase(road.ledger, erasure, reason) if one.added]
+            road.write()
+            forget(path for path in ours if path.exists())
+            files = copies(folder, erasure)
+    if as_json:
+        print_json(_found(erasure, files, ours, [one.position for one in done]))
+    elif done or ours:
+        click.echo(f"{counted(len(done), 'event')} redacted, {counted(len(ours), 'file')} removed")
+        _tell_what_is_left([], files, [])
+
+
+def _tell_what_holds(erasure: Erasure, files: list[Path], ours: list[Path]) -> None:
+    if not (erasure.events or files or erasure.stays):
+        note("Nothing holds this text.")
+        return
+    rows = [
+        (str(event.position), event.type, " ".join(text.split())[:200])
+        for event, texts in erasure.events
+        for text in texts
+    ]
+    rows += [("", "a copy, which goes", str(path)) for path in ours]
+    rows += [("", "a file, not the ledger's", str(path)) for path in files if path not in ours]
+    rows += [(str(event.position), event.type, "outside of its prose, which stays") for event in erasure.stays]
+    table(("position", "what", "text"), rows, numbers=("position",))
+
+
+def _found(erasure: Erasure, files: list[Path], ours: list[Path], redacted_at: list[int]) -> dict[str, object]:
+    return {
+        "events": [
+            {"position": event.position, "event_id": event.event_id, "type": event.type, "texts": list(texts)}
+            for event, texts in erasure.events
+        ],
+        "stays": [event.position for event in erasure.stays],
+        "copies": [str(path) for path in ours],
+        "files": [str(path) for path in files if path not in ours],
+        "redacted_at": redacted_at,
+    }
+
+
+def _ask(erasure: Erasure, where: str) -> None:
     import sys
 
-    event = erasure.event
-    if yes:
-        return
     if not sys.stdin.isatty():
         raise click.UsageError("what is erased cannot be brought back; say --yes where nobody can be asked")
-    for text in erasure.texts[:_NAMED]:
-        note(f"  {' '.join(text.split())[:200]}")
-    more = f" and {len(erasure.texts) - _NAMED} more" if len(erasure.texts) > _NAMED else ""
-    if not click.confirm(f"Erase this{more} from the {event.type} at position {event.position} for ever?", err=True):
+    if erasure.wanted is None:
+        for text in erasure.texts[:_NAMED]:
+            note(f"  {' '.join(text.split())[:200]}")
+    shown = len(erasure.texts) if erasure.wanted is not None else _NAMED
+    more = f" and {len(erasure.texts) - shown} more" if len(erasure.texts) > shown else ""
+    if not click.confirm(f"Erase this{more} {where} for ever?", err=True):
         raise click.exceptions.Exit(1)
 
 

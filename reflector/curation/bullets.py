@@ -12,8 +12,8 @@ from reflector.ledger import event as ev
 from reflector.ledger.errors import Conflict
 from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import BulletRow, Ledger
+from reflector.playbook.admissible import text_fault
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.document import text_fault
 from reflector.playbook.names import SECTIONS, next_name
 
 
@@ -41,15 +41,17 @@ def add_bullet(
     text = text.strip()
     if fault := text_fault(text):
         raise BulletRefused(f"{fault}; nothing was added")
+    tried: list[str] = []
     while True:
         rows = ledger.rows()
         same = next((row for row in rows if row.status == "live" and row.text == text), None)
         if same is not None:
             raise BulletRefused(f"{same.name} says exactly this already")
-        bullet = Bullet(new_name(section, [row.name for row in rows], first), section, text)
+        bullet = Bullet(new_name(section, [*(row.name for row in rows), *tried], first), section, text)
         try:
             (appended,) = ledger.append([add_event(bullet, origin=origin, actor=actor, proposal=proposal)])
         except Conflict:
+            tried.append(bullet.name)  # given out meanwhile, or its identity is that of an event of a forged file
             continue
         if appended.added:
             return bullet

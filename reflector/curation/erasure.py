@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import json
 import mmap
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from reflector.ledger import event as ev
 from reflector.ledger.canonical import sealed
-from reflector.ledger.engines import sweep
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.event import Appended, Event
-from reflector.ledger.redaction import MIXED, PROSE, kept_facts
+from reflector.ledger.fields import KINDS
+from reflector.ledger.redaction import Takes, everything, kept_facts, texts_of
 from reflector.ledger.store import Ledger
 from reflector.playbook.fold import REDACTED
 from reflector.reflection.redaction import quote
@@ -27,9 +27,9 @@ from reflector.reflection.redaction import quote
 _MAX_REASON: Final = 500
 #: A text as short as this stands in many places and says nothing about any of them.
 _SHORTEST: Final = 8
-_HOLDING_TEXT: Final = PROSE | MIXED
-#: Where prose stands in an event's data; the rest of what is erased with it (a model's name) is no secret.
-_PROSE_KEYS: Final = frozenset({"answer", "analysis", "rationale", "problems", "reason", "text", "message", "path"})
+#: What is looked for everywhere may be a name, but not a syllable.
+_SHORTEST_WANTED: Final = 4
+_HOLDING_TEXT: Final = frozenset(type_ for type_, kind in KINDS.items() if kind.holds_prose)
 #: A ledger's own files, which the ledger sweeps itself.
 _OWN: Final = frozenset({"ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db.lock", "ledger.db.rebuild"})
 
@@ -40,82 +40,106 @@ class ErasureRefused(LedgerError):
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """What a redaction takes: the event, the texts that go, and (of an import) the bullets whose texts they are.
+    """What a redaction takes.
 
-    earlier  the position of the redaction that erased it before, None where nothing was erased yet
+    events  each event that loses prose, with the texts that go
+    takes   which texts go of an event that holds more
+    wanted  the text that was looked for everywhere; None where an event was named
+    stays   what holds the wanted text where nothing can be erased: a name, an id, a measurement
     """
 
-    event: Event
-    texts: tuple[str, ...]
-    bullets: tuple[str, ...] | None = None
-    earlier: int | None = None
+    events: tuple[tuple[Event, tuple[str, ...]], ...]
+    takes: Takes
+    wanted: str | None = None
+    stays: tuple[Event, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts that go, each once."""
+        return tuple(dict.fromkeys(text for _, texts in self.events for text in texts))
 
 
-def planned(ledger: Ledger, event: Event, bullets: Collection[str] = ()) -> Erasure:
-    """What erasing an event's prose would take; `bullets` names those of an import. Raises ErasureRefused."""
+def planned(event: Event, bullets: Collection[str] = ()) -> Erasure:
+    """What erasing an event's prose would take; `bullets` names those of an import. Raises ErasureRefused.
+
+    It takes no text where all of it was erased before.
+    """
     if bullets and event.type != ev.PLAYBOOK_IMPORTED:
         raise ErasureRefused(f"only a playbook.imported holds several bullets; position {event.position} is none")
-    for redaction in ledger.targeting(event.event_id):
-        if redaction.type == ev.EVENT_REDACTED:
-            return Erasure(event, (), earlier=redaction.position)
-    data = event.data or {}
-    chosen = tuple(bullets) or None
-    there = [item["name"] for item in data.get("bullets", ())] if chosen else []
+    there = {item["name"] for item in (event.data or {}).get("bullets", ())} if bullets else set()
     if strange := [name for name in bullets if name not in there]:
         raise ErasureRefused(f"{', '.join(strange)} did not come with the import at position {event.position}")
-    kept = kept_facts(event.type, data, chosen)
-    texts = tuple(dict.fromkeys(_gone(data, kept or {})))
-    return Erasure(event, texts, chosen)
+    takes: Takes = (lambda bullet, _: bullet["name"] in bullets) if bullets else everything
+    kept_facts(event.type, event.data or {}, takes)
+    return Erasure(((event, texts_of(event.type, _own(event), takes)),), takes)
 
 
-def erase(ledger: Ledger, erasure: Erasure, why: str, *, actor: str = "human") -> Appended:
+def holding(ledger: Ledger, wanted: str) -> Erasure:
+    """What erasing a text wherever the ledger holds it would take. Raises ErasureRefused for one too short to mean
+    anything."""
+    if len(wanted.strip()) < _SHORTEST_WANTED:
+        raise ErasureRefused(f"{wanted!r} is too short to look for; name at least {_SHORTEST_WANTED} characters")
+    forms = _spelt(wanted)
+
+    def takes(_: Mapping[str, Any], text: str) -> bool:
+        return any(form in text for form in forms)
+
+    events: list[tuple[Event, tuple[str, ...]]] = []
+    stays: list[Event] = []
+    for event in ledger.events():
+        data = _own(event)
+        if texts := texts_of(event.type, data, takes):
+            events.append((event, texts))
+            data = kept_facts(event.type, data, takes) or {}
+        rest = (event.event_id, event.actor, event.session_id, event.reflection_id, dict(event.meta), data)
+        if takes({}, json.dumps(rest, ensure_ascii=False)):
+            stays.append(event)
+    return Erasure(tuple(events), takes, wanted, tuple(stays))
+
+
+def erase(ledger: Ledger, erasure: Erasure, why: str, *, actor: str = "human") -> list[Appended]:
     """Erase it. The playbook's lock must be held; playbook.json is written by whoever holds it.
 
     What was erased before, but stayed in the file because somebody read it, is swept out now.
     Raises LedgerError, LedgerLocked where others kept the file from being swept: the same call again does it then.
     """
-    if erasure.earlier is not None:
-        sweep(ledger.engine)
-        (redaction,) = ledger.at([erasure.earlier])
-        return Appended(redaction.event_id, redaction.position, added=False)
     reason = quote(why, _MAX_REASON)
     if not reason:
         raise ErasureRefused("the reason is empty; say with --why why, without what is to be erased")
-    if any(text in reason for text in erasure.texts if len(text) >= _SHORTEST):
+    if any(text in reason for text in _looked_for(erasure)):
         raise ErasureRefused("the reason repeats the text that is to be erased, and would stay; say it without")
-    return ledger.redact(erasure.event.event_id, reason=reason, actor=actor, bullets=erasure.bullets)
+    ids = [event.event_id for event, _ in erasure.events]
+    return ledger.redact_all(ids, reason=reason, actor=actor, takes=erasure.takes)
 
 
 def echoes(ledger: Ledger, erasure: Erasure) -> list[Event]:
     """Events that still hold prose of the same reflection or proposal, or one of the very texts that went."""
     found: dict[int, Event] = {}
-    event = erasure.event
-    looked_for = [text for text in erasure.texts if len(text) >= _SHORTEST]
-    # Canonical JSON in JSON again: an answer holds the analysis with its quotes escaped once more.
-    spelt = {form for text in looked_for for form in _spelt(text)}
+    ((event, _),) = erasure.events
+    forms = _forms(erasure)
     for other in ledger.events(types=_HOLDING_TEXT):
         if other.event_id == event.event_id or other.data is None or other.type == ev.SESSION_RECORDED:
             continue
         related = event.reflection_id is not None and other.reflection_id == event.reflection_id
-        related = related or (other.event_id == event.target_id and other.type in PROSE)
-        whole = json.dumps(other.data, ensure_ascii=False)
-        if (related and whole != "{}" and not _is_erased(ledger, other)) or any(form in whole for form in spelt):
+        related = related or (other.event_id == event.target_id and KINDS[other.type].whole)
+        whole = json.dumps(_own(other), ensure_ascii=False)
+        if (related and whole != "{}" and not _is_erased(ledger, other)) or any(form in whole for form in forms):
             found[other.position] = other
     return [found[position] for position in sorted(found)]
 
 
-def forget_copies(kept: Path, erasure: Erasure) -> list[Path]:
-    """Remove the copies of imported playbooks in which a text that went still stands; which they were."""
-    found = copies(kept, erasure)
+def copies(folder: Path, erasure: Erasure) -> list[Path]:
+    """Files below a folder, other than the ledger's own, in which a text that goes, or went, stands."""
+    forms = [form.encode() for form in _forms(erasure)]
+    return [path for path in sorted(folder.rglob("*")) if forms and _holds(path, forms)]
+
+
+def forget(files: Iterable[Path]) -> list[Path]:
+    """Remove copies in which a text that went still stands; which they were."""
+    found = list(files)
     for path in found:
         path.unlink()
     return found
-
-
-def copies(folder: Path, erasure: Erasure) -> list[Path]:
-    """Files below a folder, other than the ledger's own, in which a text that went still stands."""
-    wanted = [form.encode() for text in erasure.texts if len(text) >= _SHORTEST for form in _spelt(text)]
-    return [path for path in sorted(folder.rglob("*")) if wanted and _holds(path, wanted)]
 
 
 def brought_back(ledger: Ledger, upto: int, texts: Mapping[str, str]) -> set[str]:
@@ -156,16 +180,18 @@ def _is_erased(ledger: Ledger, event: Event) -> bool:
     return any(other.type == ev.EVENT_REDACTED for other in ledger.targeting(event.event_id))
 
 
-def _gone(before: Any, after: Any, *, prose: bool = False) -> Iterator[str]:
-    """Every prose of a value that another one does not hold at the same place."""
-    if isinstance(before, str):
-        if prose and before not in (after, "", REDACTED):
-            yield before
-    elif isinstance(before, Mapping):
-        for key, value in before.items():
-            there = after.get(key) if isinstance(after, Mapping) else None
-            yield from _gone(value, there, prose=key in _PROSE_KEYS)
-    elif isinstance(before, list | tuple):
-        for index, value in enumerate(before):
-            there = after[index] if isinstance(after, list | tuple) and index < len(after) else None
-            yield from _gone(value, there, prose=prose)
+def _own(event: Event) -> Mapping[str, Any]:
+    """An event's data; of a redaction only its reason: what else it holds is another event's."""
+    data = event.data or {}
+    return {"reason": data.get("reason", "")} if event.type == ev.EVENT_REDACTED else data
+
+
+def _looked_for(erasure: Erasure) -> list[str]:
+    if erasure.wanted is not None:
+        return [erasure.wanted]
+    return [text for text in erasure.texts if len(text) >= _SHORTEST]
+
+
+def _forms(erasure: Erasure) -> set[str]:
+    # Canonical JSON in JSON again: an answer holds the analysis with its quotes escaped once more.
+    return {form for text in _looked_for(erasure) for form in _spelt(text)}

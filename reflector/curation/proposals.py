@@ -16,8 +16,8 @@ from reflector.ledger import event as ev
 from reflector.ledger.errors import Conflict
 from reflector.ledger.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger
+from reflector.playbook.admissible import text_fault
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.document import text_fault
 from reflector.playbook.names import SECTIONS
 from reflector.reflection.redaction import quote, redact
 

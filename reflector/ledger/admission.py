@@ -1,7 +1,8 @@
 """What an event must be to be appended.
 
-Invariant: whatever passes here can be hashed, stored and folded on both engines, now and in every rebuild. An
-event that fails later, inside the projection, would be one that the ledger holds and cannot read.
+Invariant: whatever passes here can be hashed, stored, folded and shown on both engines, now and in every rebuild. An
+event that fails later, inside the projection or a command, would be one that the ledger holds and cannot read. A
+bullet is admitted by the same rules whether a person adds it, an agent proposes it or a file brings it.
 """
 
 from __future__ import annotations
@@ -10,22 +11,27 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from reflector.ledger import event as ev
-from reflector.ledger.canonical import MAX_INT, plain, sealed
+from reflector.ledger.canonical import plain, sealed
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.fields import faults
 
 _MAX_FIELD = 1024
 _FIELDS = ("event_id", "occurred_at", "actor", "session_id", "reflection_id", "target_id")
 _TARGETED = frozenset({ev.REFLECTION_COMPLETED, ev.EVIDENCE_RETRACTED, ev.EVENT_REDACTED})
-#: Types whose data the tables are written from, or that must have a target.
-_CHECKED = _TARGETED | {
-    ev.PLAYBOOK_IMPORTED,
-    ev.BULLET_ADDED,
-    ev.BULLET_REVISED,
-    ev.BULLET_MOVED,
-    ev.BULLET_REMOVED,
-    ev.BULLET_RECOUNTED,
-}
+#: Types that bring or change bullets, and the proposal of one.
+_BULLETS = frozenset(
+    {
+        ev.PLAYBOOK_IMPORTED,
+        ev.BULLET_PROPOSED,
+        ev.BULLET_ADDED,
+        ev.BULLET_REVISED,
+        ev.BULLET_MOVED,
+        ev.BULLET_REMOVED,
+        ev.BULLET_RECOUNTED,
+    }
+)
+_CHECKED = _TARGETED | _BULLETS
 _NO_META = sealed({})
 
 
@@ -40,12 +46,15 @@ class Prepared(NamedTuple):
     meta_hash: str
 
 
-def prepare(event: NewEvent) -> Prepared:
-    """Check an event and write its canonical form. Raises LedgerError, or NotCanonical for its data or meta."""
+def prepare(event: NewEvent, *, foreign: bool = False) -> Prepared:
+    """Check an event and write its canonical form; a `foreign` one is a file's.
+
+    Raises LedgerError, or NotCanonical for its data or meta.
+    """
     check_fields(event)
     facts = plain(event.data)
-    if event.type in _CHECKED:
-        check_facts(event, facts)
+    if foreign or event.type in _CHECKED:
+        check_facts(event, facts, foreign=foreign)
     data, data_hash = sealed(facts)
     meta, meta_hash = sealed(plain(event.meta)) if event.meta else _NO_META
     return Prepared(event, facts, data, data_hash, meta, meta_hash)
@@ -89,8 +98,12 @@ def _fault(value: str) -> str | None:
     return None
 
 
-def check_facts(event: NewEvent, facts: Mapping[str, Any]) -> None:
-    """Check that the tables can be written from an event's data, in its canonical form. Raises LedgerError."""
+def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = False) -> None:
+    """Check an event's target, and its data in canonical form. Raises LedgerError.
+
+    What this program appends has the shape of its type by the way it is made, so only bullets are looked at, which
+    people and models word. A `foreign` event is a file's, which may come from anybody.
+    """
     if event.type in _TARGETED and event.target_id is None:
         raise LedgerError(f"{event.type}: target_id is missing; name the event that it is about")
     if event.type == ev.REFLECTION_COMPLETED:
@@ -101,18 +114,13 @@ def check_facts(event: NewEvent, facts: Mapping[str, Any]) -> None:
                 f"{event.type}: event_id {event.event_id!r} is not the identity of the reflection "
                 f"{event.reflection_id!r}; make it with identity({event.type!r}, reflection_id)"
             )
-    for index, bullet in enumerate(new_bullets(event.type, facts)):
-        _check_texts(event.type, index, bullet, "name", "section", "text")
-        _check_counters(event.type, bullet)
-    if event.type == ev.BULLET_REVISED:
-        _check_texts(event.type, 0, facts, "name", "text")
-    elif event.type == ev.BULLET_MOVED:
-        _check_texts(event.type, 0, facts, "name", "section")
-    elif event.type == ev.BULLET_REMOVED:
-        _check_texts(event.type, 0, facts, "name")
-    elif event.type == ev.BULLET_RECOUNTED:
-        _check_texts(event.type, 0, facts, "name")
-        _check_counters(event.type, facts)
+    if fault := fault_of(event.type, facts, foreign=foreign):
+        raise LedgerError(f"{event.type}: {fault}")
+
+
+def fault_of(type_: str, facts: Mapping[str, Any], *, foreign: bool = False) -> str | None:
+    """The first thing wrong with an event's data, None where it would be admitted."""
+    return next(faults(type_, facts), None) if foreign or type_ in _BULLETS else None
 
 
 def new_bullets(type_: str, facts: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -121,17 +129,3 @@ def new_bullets(type_: str, facts: Mapping[str, Any]) -> Iterator[Mapping[str, A
         yield facts
     elif type_ == ev.PLAYBOOK_IMPORTED:
         yield from facts.get("bullets", ())
-
-
-def _check_texts(type_: str, index: int, facts: Mapping[str, Any], *fields: str) -> None:
-    for field in fields:
-        value = facts.get(field) if isinstance(facts, Mapping) else None
-        if not isinstance(value, str) or not value or "\0" in value:
-            raise LedgerError(f"{type_}: {field} of bullet {index + 1} is {value!r}; it must be a text without NUL")
-
-
-def _check_counters(type_: str, facts: Mapping[str, Any]) -> None:
-    for field in ("helpful", "harmful"):
-        value = facts.get(field, 0)
-        if type(value) is not int or not 0 <= value <= MAX_INT:
-            raise LedgerError(f"{type_}: {field} of {facts['name']} is {value!r}; a counter is a whole number from 0")

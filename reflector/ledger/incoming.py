@@ -14,7 +14,10 @@ from reflector.ledger.canonical import plain, sealed
 from reflector.ledger.cloudevents import Stored
 from reflector.ledger.event import identity
 from reflector.ledger.merged import MERGED
+from reflector.ledger.reader import line_of
+from reflector.ledger.redaction import texts_of
 from reflector.ledger.renames import renamed
+from reflector.ledger.statements import Statements
 from reflector.ledger.survey import Survey
 from reflector.ledger.transfer import Checked
 
@@ -89,3 +92,16 @@ def came_as(meta: Mapping[str, Any]) -> Iterator[str]:
 def beside_id(item: Item) -> str:
     """The id of an event that stands beside one of its own id and other data."""
     return identity(item.one.stored.type, "beside", item.event_id, item.data_hash)
+
+
+def brings_back(sql: Statements, target_id: str, found: Survey) -> bool:
+    """Whether what the file's redactions leave of an event holds a text that was erased here.
+
+    Such a redaction is not appended, nor the one of it in a later merge.
+    """
+    line = line_of(sql, target_id)
+    if len(line) < 2 or line[-1].data is None:
+        return False
+    left, here = found.kept.get(line[0].event_id), line[-1].data.get("kept", {})
+    type_ = line[0].type
+    return left is not None and not set(texts_of(type_, left)) <= set(texts_of(type_, here))

@@ -23,7 +23,7 @@ from reflector.ledger.canonical import genesis, leaf, next_chain, sealed
 from reflector.ledger.cloudevents import Stored
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.event import NewEvent, identity
-from reflector.ledger.incoming import Item, beside_id, came_as, incoming, meta_here
+from reflector.ledger.incoming import Item, beside_id, brings_back, came_as, incoming, meta_here
 from reflector.ledger.merged import RESTATED, first_moment
 from reflector.ledger.projection import Projector
 from reflector.ledger.rebuilding import rebuild_within
@@ -295,6 +295,11 @@ class _Merging:
         for known in (item.event_id, *came_as(meta)):
             if known in self.there and self.there[known][1] == item.data_hash:
                 return None
+        if stored.type == ev.EVENT_REDACTED and (
+            item.target_id not in self.there or brings_back(self.sql, item.target_id, self.found)
+        ):
+            self.otherwise += 1
+            return None
         if item.event_id not in self.there:
             return item.event_id
         if stored.type in _ONE_FACT:

@@ -7,18 +7,18 @@ code is refused untouched, and whatever a migration did, every trigger and every
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import sqlalchemy as sa
 
 from reflector.ledger.engines import migration_transaction, shown
 from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew
+from reflector.ledger.fields import KINDS
 from reflector.ledger.tables import metadata
 from reflector.ledger.views import refuse_taken_names
 from reflector.resources import resource_dir
 
 #: The newest revision under migrations/versions; a test holds the two equal.
-HEAD_REVISION = "0002"
+HEAD_REVISION = "0003"
 _SQL = "SELECT version_num FROM alembic_version"
 
 
@@ -86,15 +86,24 @@ def upgrade(connection: sa.Connection, to: str = "head") -> None:
         ) from error
 
 
-def trigger_files(dialect: str) -> dict[str, Path]:
-    """The SQL file of each trigger an engine must have, by trigger name, in order of creation."""
-    return {path.stem: path for path in sorted((resource_dir("migrations") / "triggers" / dialect).glob("*.sql"))}
+def triggers(dialect: str) -> dict[str, str]:
+    """The SQL of each trigger that an engine must have, by trigger name, in order of creation."""
+    files = sorted((resource_dir("migrations") / "triggers" / dialect).glob("*.sql"))
+    return {path.stem: _with_types(path.read_text(encoding="utf-8")) for path in files}
+
+
+def _with_types(sql: str) -> str:
+    """A trigger's SQL with the types of events whose data may be erased, wholly and in part."""
+    kinds = {type_: kind for type_, kind in sorted(KINDS.items()) if kind.holds_prose}
+    for place, whole in (("{whole}", True), ("{in_part}", False)):
+        sql = sql.replace(place, ", ".join(f"'{type_}'" for type_, kind in kinds.items() if kind.whole == whole))
+    return sql
 
 
 def drop_triggers(connection: sa.Connection) -> None:
     """Take SQLite's triggers down for a migration: it checks each of them when a table is renamed."""
     if connection.dialect.name == "sqlite":
-        for name in trigger_files("sqlite"):
+        for name in triggers("sqlite"):
             connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {name}")
 
 
@@ -103,8 +112,8 @@ def create_triggers(connection: sa.Connection) -> None:
     dialect = connection.dialect.name
     # On the driver's cursor: several statements in one text, and percent signs that are no placeholders.
     cursor = connection.connection.cursor()
-    for name, path in trigger_files(dialect).items():
+    for name, sql in triggers(dialect).items():
         if dialect == "sqlite":
             cursor.execute(f"DROP TRIGGER IF EXISTS {name}")
-        cursor.execute(path.read_text(encoding="utf-8"))
+        cursor.execute(sql)
     cursor.close()

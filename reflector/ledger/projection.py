@@ -21,6 +21,7 @@ from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
 from reflector.playbook.counting import DEFAULT, Counting, is_counting
 from reflector.playbook.fold import MAX_TAGS, REDACTED, changes_playbook, reads, verdict
+from reflector.playbook.names import section_slug
 
 #: Raised when `project` writes other rows for the same events; a ledger with an older one is rebuilt.
 CODE_VERSION = 1
@@ -218,7 +219,8 @@ class Projector:
         for ordinal, item in enumerate(items, start=last + 1):
             counters = (item.get("helpful", 0), item.get("harmful", 0))
             at = (event.position, event.position)
-            rows.append((item["name"], ordinal, item["section"], item["text"], "live", *at, *counters, *counters))
+            section = section_slug(item["section"])
+            rows.append((item["name"], ordinal, section, item["text"], "live", *at, *counters, *counters))
         self.sql.insert_new("bullet", _BULLET_COLUMNS, rows)
 
     def _set(self, name: object, **values: object) -> None:
@@ -230,7 +232,7 @@ class Projector:
         self._set(data.get("name"), text=data.get("text", REDACTED))
 
     def _moved(self, _: Projected, data: Mapping[str, Any]) -> None:
-        self._set(data.get("name"), section=data.get("section"))
+        self._set(data.get("name"), section=section_slug(data.get("section", "")))
 
     def _removed(self, _: Projected, data: Mapping[str, Any]) -> None:
         self._set(data.get("name"), status="removed", removed_into=data.get("into"), reason=data.get("reason"))

@@ -6,7 +6,6 @@ answered from one state of the ledger, whatever is appended meanwhile.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -20,7 +19,17 @@ from reflector.ledger.engines import shown
 from reflector.ledger.errors import translated
 from reflector.ledger.event import BULLET_TAGGED, EVENT_REDACTED, Event
 from reflector.ledger.projection import TABLES, Projector
-from reflector.ledger.rows import PROJECTED, BulletRow, Head, Projected, WindowRow, event_of, projected_of
+from reflector.ledger.redaction import what_is_left
+from reflector.ledger.rows import (
+    PROJECTED,
+    BulletRow,
+    Head,
+    Projected,
+    WindowRow,
+    event_of,
+    projected_of,
+    redaction_data,
+)
 from reflector.ledger.statements import Statements
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.counting import Counting
@@ -35,7 +44,7 @@ _BULLETS = f"SELECT {', '.join(field.name for field in fields(BulletRow))} FROM 
 _TAGS = "SELECT position, active FROM tag WHERE playbook_id = ? AND name = ? ORDER BY position"
 _HISTORY = f"SELECT {PROJECTED} FROM event WHERE playbook_id = ? AND position > ? AND position <= ? ORDER BY position"  # noqa: S608
 _HISTORY += f" LIMIT {_PAGE}"
-_REDACTIONS = f"SELECT target_id, data FROM event WHERE playbook_id = ? AND type = ? AND {_NOT_A_TAG}"  # noqa: S608
+_REDACTIONS = f"SELECT target_id, event_id, data FROM event WHERE playbook_id = ? AND type = ? AND {_NOT_A_TAG}"  # noqa: S608
 
 
 class Reader:
@@ -244,29 +253,45 @@ class Reader:
         return self._read(connection, f"{where} ORDER BY position LIMIT {_PAGE}", *values)
 
     def _read(self, connection: sa.Connection, where: str, *values: object) -> list[Event]:
-        """The events of a condition; a redacted one with the facts that its redaction kept.
+        # As text on the driver's cursor: building and reading the same by SQLAlchemy takes twice as long.
+        return events_where(self._statements(connection), where, *values)
 
-        As text on the driver's cursor: building and reading the same by SQLAlchemy takes twice as long.
-        """
-        sql = self._statements(connection)
-        rows = sql.run(f"SELECT {_EVENTS} FROM event WHERE playbook_id = ? AND {where}", *values).fetchall()  # noqa: S608
-        erased = [row[1] for row in rows if row[10] is None]
-        kept = kept_of(sql, erased) if erased else {}
-        return [event_of(row, kept.get(row[1])) for row in rows]
+
+def events_where(sql: Statements, where: str, *values: object) -> list[Event]:
+    """The events of a condition; a redacted one with the facts that its redaction kept."""
+    rows = sql.run(f"SELECT {_EVENTS} FROM event WHERE playbook_id = ? AND {where}", *values).fetchall()  # noqa: S608
+    erased = [row[1] for row in rows if row[10] is None]
+    kept = kept_of(sql, erased) if erased else {}
+    return [event_of(row, kept.get(row[1])) for row in rows]
+
+
+def line_of(sql: Statements, event_id: str) -> list[Event]:
+    """An event and the redactions of it so far, oldest first; the same line for each of them. [] for no event."""
+    line = events_where(sql, "event_id = ?", event_id)
+    while line and line[0].type == EVENT_REDACTED and line[0].target_id is not None:
+        line = [*events_where(sql, "event_id = ?", line[0].target_id), *line]
+    redaction = f"target_id = ? AND type = ? AND {_NOT_A_TAG}"
+    while line and (more := events_where(sql, redaction, line[-1].event_id, EVENT_REDACTED)):
+        line += more
+    return line
 
 
 def history_page(sql: Statements, after: int, upto: int, reads: Callable[[str], bool]) -> list[Projected]:
     """The next events behind a position, at most `_PAGE` and none behind `upto`, with the data of the types that
     `reads` names."""
     rows = sql.run(_HISTORY, after, upto).fetchall()
-    kept: dict[str, str | None] = {}
-    if any(row[7] is None for row in rows):
-        kept = dict(sql.run(_REDACTIONS, EVENT_REDACTED).fetchall())
+    erased = [row[1] for row in rows if row[7] is None]
+    kept = kept_of(sql, erased) if erased else {}
     return [projected_of(row, kept, reads) for row in rows]
 
 
 def kept_of(sql: Statements, erased: Collection[str]) -> dict[str, Mapping[str, Any] | None]:
-    """What the redactions of these events kept of their data, by the redacted event's id."""
-    among, values = sql.among("target_id", erased)
-    rows = sql.run(f"{_REDACTIONS} AND {among}", EVENT_REDACTED, values).fetchall()
-    return {target: json.loads(data or "{}").get("kept") for target, data in rows}
+    """What the redactions of these events left of their data, by the redacted event's id."""
+    by_target: dict[str, tuple[str, Mapping[str, Any] | None]] = {}
+    wanted = erased
+    while wanted:
+        among, values = sql.among("target_id", wanted)
+        rows = sql.run(f"{_REDACTIONS} AND {among}", EVENT_REDACTED, values).fetchall()
+        by_target |= {target: (event_id, redaction_data(text)) for target, event_id, text in rows}
+        wanted = [event_id for _, event_id, text in rows if text is None and event_id not in by_target]
+    return {target: what_is_left(target, by_target) for target in erased}

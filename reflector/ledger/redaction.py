@@ -1,54 +1,116 @@
 """Erasing a text while the counts that rest on its event stay.
 
 Invariant: after a redaction every counter, name and window is as before, in the tables and in a rebuild, and the
-chain verifies. So an event that the fold reads leaves its facts behind, in the `kept` of the event.redacted
-that erases it, and whoever reads the event reads those.
+chain verifies. So an event that is not prose alone leaves its facts behind, in the `kept` of the event.redacted that
+erases it, and whoever reads the event reads those.
+
+A later text of the same event stands in that `kept`. So the event.redacted that erases it points to the one before
+and erases that: redactions of one event are a line, of which the last one holds what is left of the event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from reflector.ledger import event as ev
 from reflector.ledger.errors import LedgerError
+from reflector.ledger.event import Event
+from reflector.ledger.fields import KINDS, Field
 from reflector.playbook.fold import REDACTED
 
-#: All prose: nothing that the fold reads is lost with it.
-PROSE = frozenset(
-    {
-        ev.REFLECTION_ANSWERED,
-        ev.REFLECTION_COMPLETED,
-        ev.REFLECTION_SKIPPED,
-        ev.EVIDENCE_RETRACTED,
-        ev.BULLET_PROPOSED,
-    }
-)
-#: Prose beside facts.
-MIXED = frozenset({ev.PLAYBOOK_IMPORTED, ev.BULLET_ADDED, ev.BULLET_REVISED, ev.SESSION_RECORDED, ev.REFLECTION_FAILED})
+#: Which texts go: called with the object that holds a text, and the text.
+Takes = Callable[[Mapping[str, Any], str], bool]
 
 
-def kept_facts(type_: str, data: Mapping[str, Any], bullets: Collection[str] | None) -> dict[str, Any] | None:
-    """What stays of an event's data, None when nothing has to.
+def everything(_: Mapping[str, Any], __: str) -> bool:
+    """Takes every text."""
+    return True
 
-    `bullets` are the names in a playbook.imported whose texts go (None: all). Raises LedgerError for an event
-    that holds no text to erase.
-    """
-    if type_ in PROSE:
+
+def texts_of(type_: str, data: Mapping[str, Any], takes: Takes = everything) -> tuple[str, ...]:
+    """The texts of an event's data that a redaction would erase, each once."""
+    found: dict[str, None] = {}
+
+    def note(holder: Mapping[str, Any], text: str) -> bool:
+        if takes(holder, text):
+            found[text] = None
+        return False
+
+    _without(KINDS[type_].fields, data, note)
+    return tuple(found)
+
+
+def kept_facts(type_: str, data: Mapping[str, Any], takes: Takes = everything) -> dict[str, Any] | None:
+    """What stays of an event's data, None where it is prose alone. Raises LedgerError where it holds no prose."""
+    kind = KINDS[type_]
+    if kind.whole:
         return None
-    if type_ == ev.PLAYBOOK_IMPORTED:
-        items = [
-            {**item, "text": REDACTED} if bullets is None or item["name"] in bullets else item
-            for item in data["bullets"]
-        ]
-        return {**data, "bullets": items}
-    if type_ in {ev.BULLET_ADDED, ev.BULLET_REVISED}:
-        return {**data, "text": REDACTED}
-    if type_ == ev.SESSION_RECORDED:
-        return {**data, "transcript": {**data.get("transcript", {}), "path": REDACTED}}
-    if type_ == ev.REFLECTION_FAILED:
-        return {**data, "message": REDACTED}
+    if kind.holds_prose:
+        return _without(kind.fields, data, takes)
     raise LedgerError(
         f"a {type_} holds no text of its own, so there is nothing to redact; "
         "redact the bullet, the session or the reflection that it belongs to"
     )
+
+
+def _without(fields: Mapping[str, Field], value: Mapping[str, Any], takes: Takes) -> dict[str, Any]:
+    changed = dict(value)
+    for name, one in fields.items():
+        found = value.get(name)
+        if one.prose is not None:
+            changed |= {name: _erased(one, value, found, takes)} if name in value else {}
+        elif one.within and isinstance(found, list):
+            changed[name] = [
+                _without(one.within, inner, takes) if isinstance(inner, Mapping) else inner for inner in found
+            ]
+        elif one.within and isinstance(found, Mapping):
+            changed[name] = _without(one.within, found, takes)
+    return changed
+
+
+def _erased(one: Field, holder: Mapping[str, Any], found: Any, takes: Takes) -> Any:
+    if isinstance(found, list):
+        return [_erased(one, holder, item, takes) for item in found]
+    if not isinstance(found, str) or one.prose is None or found in ("", REDACTED):
+        return found
+    return REDACTED if one.prose(found) and takes(holder, found) else found
+
+
+def redaction_of(line: Sequence[Event], event_id: str, reason: str, takes: Takes) -> dict[str, Any] | None:
+    """The data of an event.redacted that erases texts of one event of a line; None where nothing is left to erase.
+
+    The line is an event and the redactions of it so far, oldest first. Raises LedgerError for an event without prose.
+    """
+    event, *before = line
+    if not before:
+        kept = kept_facts(event.type, event.data or {}, takes)
+        return {"reason": reason} if kept is None else {"reason": reason, "kept": kept}
+    data = before[-1].data or {}
+    left: Mapping[str, Any] = data.get("kept", {})
+    reasons = [*data.get("earlier", ()), data.get("reason", "")]
+    kept, earlier = dict(left), list(reasons)
+    if event_id == event.event_id:
+        kept = (kept_facts(event.type, left, takes) if left else None) or {}
+    else:
+        number = [one.event_id for one in before].index(event_id)
+        earlier[number] = REDACTED if takes(data, reasons[number]) else reasons[number]
+    return None if (kept, earlier) == (left, reasons) else {"reason": reason, "earlier": earlier, "kept": kept}
+
+
+def what_is_left(target_id: str, by_target: Mapping[str, tuple[str, Mapping[str, Any] | None]]) -> Any:
+    """The data that stands for an erased event's, None where nothing does.
+
+    `by_target` has the id and the data (None once it was erased) of each event.redacted, by the id of its target.
+    """
+    data: Mapping[str, Any] | None = None
+    steps = 0
+    while data is None and target_id in by_target and steps < len(by_target):
+        target_id, data = by_target[target_id]
+        steps += 1
+    if data is None:
+        return None
+    kept, earlier = data.get("kept") or None, data.get("earlier", ())
+    if steps > len(earlier):
+        return kept
+    # The erased event is itself a redaction of the line.
+    return {"reason": earlier[-steps], "kept": kept} if kept else {"reason": earlier[-steps]}

@@ -109,8 +109,17 @@ class Projected(NamedTuple):
 PROJECTED = "position, event_id, type, recorded_at, session_id, reflection_id, target_id, data"
 
 
-def projected_of(row: Sequence[Any], kept: Mapping[str, str | None], reads: Callable[[str], bool]) -> Projected:
-    """A row of `PROJECTED`; `kept` has the redactions' data by target. Raises LedgerCorrupt.
+def redaction_data(text: str | None) -> Mapping[str, Any] | None:
+    """The data of an event.redacted, {} for a text that is not an object: the walk of `verify` names its event."""
+    try:
+        data = None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return data if data is None or isinstance(data, dict) else {}
+
+
+def projected_of(row: Sequence[Any], kept: Mapping[str, Any], reads: Callable[[str], bool]) -> Projected:
+    """A row of `PROJECTED`; `kept` has what redactions left, by target. Raises LedgerCorrupt.
 
     Data is parsed of the types that `reads` names, of the others it is None: prose is most of a ledger's bytes.
     """
@@ -121,8 +130,8 @@ def projected_of(row: Sequence[Any], kept: Mapping[str, str | None], reads: Call
         elif not reads(type_):
             data = None
         else:
-            data = json.loads(text) if text is not None else json.loads(kept.get(event_id) or "{}").get("kept")
-    except (ValueError, AttributeError, RecursionError) as error:
+            data = json.loads(text) if text is not None else kept.get(event_id)
+    except (ValueError, RecursionError) as error:
         raise LedgerCorrupt(
             f"event {position} ({type_}) does not hold JSON ({error}); run `reflector verify`"
         ) from error

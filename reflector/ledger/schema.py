@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from reflector.ledger import migration
 from reflector.ledger.engines import open_engine
-from reflector.ledger.migration import trigger_files
+from reflector.ledger.migration import triggers
 from reflector.ledger.tables import metadata
 from reflector.ledger.views import wrong_views
 
@@ -48,14 +48,14 @@ def wrong_triggers(connection: sa.Connection) -> Iterator[Fault]:
     """Triggers that are missing, disabled, changed, or not the ledger's."""
     dialect = connection.dialect.name
     standing = _standing_triggers(connection)
-    files = trigger_files(dialect)
-    for name, path in files.items():
-        wanted = _wanted(path.read_text(encoding="utf-8"), dialect)
+    ours = triggers(dialect)
+    for name, text in ours.items():
+        wanted = _wanted(text, dialect)
         if name not in standing:
             yield Fault("trigger", name, "is missing or disabled")
         elif standing[name] != (wanted if wanted[1] is not None else (wanted[0], standing[name][1])):
             yield Fault("trigger", name, "was changed")
-    for name in standing.keys() - files.keys():
+    for name in standing.keys() - ours.keys():
         yield Fault("trigger", name, "is none of the ledger's")
 
 
@@ -77,7 +77,7 @@ def _standing_triggers(connection: sa.Connection) -> dict[str, tuple[str, str | 
 
 
 def _wanted(text: str, dialect: str) -> tuple[str, str | None]:
-    """What the catalogue shows for a trigger's file; a file may use a function that another one defines."""
+    """What the catalogue shows for a trigger's SQL; it may use a function that another one defines."""
     statement = text[text.index("CREATE TRIGGER") :]
     if dialect == "sqlite":
         return _squeezed(statement), None

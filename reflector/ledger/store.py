@@ -32,7 +32,7 @@ from reflector.ledger.errors import (
 from reflector.ledger.event import BULLET_ASSERTED, EVENT_REDACTED, Appended, NewEvent, identity
 from reflector.ledger.migration import ensure_current
 from reflector.ledger.projection import CODE_VERSION, TABLES, Projector
-from reflector.ledger.reader import Reader
+from reflector.ledger.reader import Reader, line_of
 from reflector.ledger.rebuilding import (
     Progress,
     begin_tables,
@@ -41,7 +41,7 @@ from reflector.ledger.rebuilding import (
     rebuild_beside,
     rebuild_within,
 )
-from reflector.ledger.redaction import kept_facts
+from reflector.ledger.redaction import Takes, everything, redaction_of
 from reflector.ledger.rows import BulletRow, Head, Projected, WindowRow
 from reflector.ledger.statements import Statements
 from reflector.ledger.writer import Writer, Writing
@@ -194,30 +194,46 @@ class Ledger(Reader):
             Projector(sql).project(projected)
             update = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
             sql.execute(update, position, chain, recorded_at, self.playbook_id)
+            writing.position, writing.chain, writing.recorded_at = position, chain, recorded_at
         return answers
 
-    def redact(self, event_id: str, *, reason: str, actor: str, bullets: Collection[str] | None = None) -> Appended:
-        """Erase an event's text for ever: its data becomes NULL, its hash, facts and counts stay.
+    def redact(self, event_id: str, *, reason: str, actor: str, takes: Takes = everything) -> Appended:
+        """Erase an event's text for ever; see `redact_all`."""
+        (answer,) = self.redact_all([event_id], reason=reason, actor=actor, takes=takes)
+        return answer
 
-        Of a playbook.imported, `bullets` names those whose texts go (None: all). Appends an event.redacted, with
-        the facts that have to stay, and rebuilds the tables. On SQLite the file is rewritten, so that the text is
-        gone from it; a server's own copies (write-ahead log, dead rows) end with its vacuum.
-        Raises NoSuchTarget, LedgerError for an event without text, AlreadyRetracted for a second redaction.
+    def redact_all(
+        self, event_ids: Collection[str], *, reason: str, actor: str, takes: Takes = everything
+    ) -> list[Appended]:
+        """Erase texts of events for ever, as one operation: data becomes NULL, its hash, facts and counts stay.
+
+        `takes` says which texts go of an event that holds more than prose. Appends an event.redacted for each, with
+        the facts that have to stay, and rebuilds the tables. What was erased before adds nothing. On SQLite the file
+        is rewritten, so that the text is gone from it; a server's own copies (write-ahead log, dead rows) end with
+        its vacuum. Raises NoSuchTarget, LedgerError for an event without text.
         """
-        found = self.event(event_id)
-        if found is None:
-            raise NoSuchTarget(f"event {event_id} is not in the ledger; look its id up with `reflector log`")
-        kept = kept_facts(found.type, found.data or {}, bullets)
-        data = {"reason": reason} if kept is None else {"reason": reason, "kept": kept}
-        event = NewEvent(EVENT_REDACTED, identity(EVENT_REDACTED, event_id), data, actor, target_id=event_id)
-        with self._writing([event.event_id]) as writing:
-            (answer,) = self._append(writing, [prepare(event)])
-            if answer.added:
-                writing.sql.run("UPDATE event SET data = NULL WHERE playbook_id = ? AND event_id = ?", event_id)
+        answers: list[Appended] = []
+        with self._writing() as writing:
+            for event_id in event_ids:
+                answers.append(self._redact(writing, event_id, reason, actor, takes))
+            if any(answer.added for answer in answers):
                 rebuild_within(writing.sql)
                 clear_staged(writing.sql)
         with translated(shown(self.engine.url)):
             sweep(self.engine)
+        return answers
+
+    def _redact(self, writing: Writing, event_id: str, reason: str, actor: str, takes: Takes) -> Appended:
+        line = line_of(writing.sql, event_id)
+        if not line:
+            raise NoSuchTarget(f"event {event_id} is not in the ledger; look its id up with `reflector log`")
+        last = line[-1]
+        data = redaction_of(line, event_id, reason, takes)
+        if data is None:
+            return Appended(last.event_id, last.position, added=False)
+        event = NewEvent(EVENT_REDACTED, identity(EVENT_REDACTED, last.event_id), data, actor, target_id=last.event_id)
+        (answer,) = self._append(writing, [prepare(event)])
+        writing.sql.run("UPDATE event SET data = NULL WHERE playbook_id = ? AND event_id = ?", last.event_id)
         return answer
 
     def assert_counters(self, name: str, helpful: int, harmful: int, *, actor: str) -> Appended:

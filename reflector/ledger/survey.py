@@ -17,7 +17,7 @@ from reflector.ledger.cloudevents import Header
 from reflector.ledger.merged import MERGED, records
 from reflector.ledger.reader import Reader
 from reflector.ledger.renames import inverse, mentioned
-from reflector.ledger.transfer import Checked, Progress, checked, match_redaction, refuse_erased
+from reflector.ledger.transfer import Checked, Erased, Progress, checked
 from reflector.playbook.fold import REDACTED
 from reflector.playbook.names import is_name, next_name
 
@@ -51,7 +51,8 @@ class Survey:
 
     common   the last of its positions at which this ledger has the very chain: the same ledger up to there, or merged
     forward  whether this ledger is an earlier state of the file's
-    kept     what the redactions kept of the erased events' data, by their ids; `types` are the types of these
+    kept     what is left of the erased events' data, by their ids
+    types    the types of events of which redactions keep what is left, by the id that the redaction points to
     named    every name that an event mentions
     names    renamings that earlier merges fixed: a bullet's name there, and here
     """
@@ -87,7 +88,7 @@ def survey(ledger: Reader, lines: Iterable[str | bytes], progress: Progress | No
                 merged.add((record["position"], record["chain"]))
                 found.names |= record["renamed"]
     own = _Own(ledger) if head.origin == header.origin else None
-    erased: dict[str, Checked] = {}
+    erased = Erased()
     for one in events:
         stored = one.stored
         _take(found, one, erased, head.origin)
@@ -95,7 +96,7 @@ def survey(ledger: Reader, lines: Iterable[str | bytes], progress: Progress | No
             found.common, found.common_chain = stored.position, stored.chain
         if progress is not None and stored.position % _PAGE == 0:
             progress(_PAGE)
-    refuse_erased(erased)
+    erased.refuse_rest()
     found.forward = (
         own is not None and found.common == head.position < header.position and found.common_chain == head.chain
     )
@@ -122,13 +123,13 @@ class _Own:
         return not self.parted
 
 
-def _take(found: Survey, one: Checked, erased: dict[str, Checked], origin: str) -> None:
+def _take(found: Survey, one: Checked, erased: Erased, origin: str) -> None:
     stored = one.stored
     facts = one.facts
-    gone = match_redaction(one, erased)
+    gone = erased.take(one)
     if gone is not None and facts is not None:
-        found.kept[gone.stored.event_id] = kept = facts.get("kept")
-        found.types[gone.stored.event_id] = gone.stored.type
+        found.kept[gone.stored.event_id] = kept = facts.get("kept") or None
+        found.types[stored.target_id or ""] = gone.stored.type
         _say(found, gone, kept or {})
     if stored.type == ev.EVENT_REDACTED:
         return

@@ -20,11 +20,11 @@ from reflector.ledger.cloudevents import Header, Line, NotALine, Stored, event_l
 from reflector.ledger.engines import shown, write_transaction
 from reflector.ledger.errors import LedgerError, translated
 from reflector.ledger.event import EVENT_REDACTED, ONCE_PER_TARGET
-from reflector.ledger.foreign import refuse_misshapen
-from reflector.ledger.migration import trigger_files
+from reflector.ledger.fields import KINDS
+from reflector.ledger.foreign import refuse_misplaced
+from reflector.ledger.migration import triggers
 from reflector.ledger.reader import Reader
 from reflector.ledger.rebuilding import rebuild_within
-from reflector.ledger.redaction import PROSE
 from reflector.ledger.rows import Head
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
@@ -104,6 +104,7 @@ def checked(lines: Iterable[str | bytes]) -> tuple[Header, Iterator[Checked]]:
 
 def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]]) -> Iterator[Checked]:
     number, position, recorded_at = 1, 0, ""
+    erased: set[str | None] = set()
     chain = genesis(header.playbook, header.origin)
     for number, text in lines:
         if position == header.position:
@@ -124,6 +125,10 @@ def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]]) -> Iterato
             raise WrongLine(number, f"{what}, the line has {stored.chain}")
         if stored.recorded_at < recorded_at:
             raise WrongLine(number, f"it was recorded at {stored.recorded_at}, before the line above ({recorded_at})")
+        if one.facts is None:
+            erased.add(stored.event_id)
+        if stored.type == EVENT_REDACTED and stored.target_id not in erased:
+            raise WrongLine(number, f"it says that the text of {stored.target_id} was erased, and the text is there")
         position, recorded_at = stored.position, stored.recorded_at
         yield one
     if position != header.position:
@@ -136,13 +141,13 @@ def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]]) -> Iterato
 def _sealed(number: int, line: Line) -> Checked:
     """A line with its texts in canonical form, from which its hashes are computed."""
     event = line.event
-    refuse_misshapen(event)
+    refuse_misplaced(event)
     if line.erased:
         check_fields(event)
         data, data_hash, facts = None, line.data_hash, None
         meta, meta_hash = sealed(plain(event.meta))
     else:
-        prepared = prepare(event)
+        prepared = prepare(event, foreign=True)
         facts, data, data_hash = prepared.facts, prepared.data, prepared.data_hash
         meta, meta_hash = prepared.meta, prepared.meta_hash
     stored = Stored(
@@ -207,28 +212,18 @@ def write(sql: Statements, events: Iterator[Checked], progress: Progress | None 
 
     Raises WrongLine for an event that cannot stand beside the others.
     """
-    erased: dict[str, Checked] = {}
+    erased = Erased()
     last: Stored | None = None
     while page := list(islice(events, _PAGE)):
         _refuse_strays(sql, page)
         for one in page:
-            match_redaction(one, erased)
+            erased.take(one)
         sql.insert("event", Stored._fields, [one.stored for one in page])
         last = page[-1].stored
         if progress is not None:
             progress(len(page))
-    refuse_erased(erased)
+    erased.refuse_rest()
     return last
-
-
-def refuse_erased(erased: Mapping[str, Checked]) -> None:
-    """Refuse events without data that no event.redacted has erased. Raises WrongLine."""
-    for one in erased.values():
-        raise WrongLine(
-            one.number,
-            f"the data of this {one.stored.type} was erased, and no event.redacted of the file says so; "
-            "an export --as-of a position before the erasure cannot be taken in, write one of a later position",
-        )
 
 
 def _refuse_strays(sql: Statements, page: list[Checked]) -> None:
@@ -253,25 +248,42 @@ def _refuse_strays(sql: Statements, page: list[Checked]) -> None:
             taken.add((stored.type, stored.target_id))
 
 
-def match_redaction(one: Checked, erased: dict[str, Checked]) -> Checked | None:
-    """Hold every erased event against the event.redacted that erased it, with the facts that have to stay.
+class Erased:
+    """The events of a file that have no data, until the event.redacted that says what is left of them."""
 
-    The event that this one erased, if it is an event.redacted. Raises WrongLine where the facts are gone.
-    """
-    if one.facts is None:
-        erased[one.stored.event_id] = one
-    if one.stored.type != EVENT_REDACTED or (gone := erased.pop(one.stored.target_id or "", None)) is None:
-        return None
-    if gone.stored.type in PROSE:
+    def __init__(self) -> None:
+        #: What was erased first, by the id of the last one of its line.
+        self._ends: dict[str, Checked] = {}
+
+    def take(self, one: Checked) -> Checked | None:
+        """Take the next line; the event of which it says what is left, if it does. Raises WrongLine."""
+        stored = one.stored
+        gone = self._ends.pop(stored.target_id or "", None) if stored.type == EVENT_REDACTED else None
+        if one.facts is None:
+            self._ends[stored.event_id] = gone or one
+            return None
+        if gone is not None and gone.stored.type != EVENT_REDACTED and not KINDS[gone.stored.type].whole:
+            _check_what_is_left(one, gone)
         return gone
+
+    def refuse_rest(self) -> None:
+        """Refuse events without data that no event.redacted has erased. Raises WrongLine."""
+        for one in self._ends.values():
+            raise WrongLine(
+                one.number,
+                f"the data of this {one.stored.type} was erased, and no event.redacted of the file says so; "
+                "an export --as-of a position before the erasure cannot be taken in, write one of a later position",
+            )
+
+
+def _check_what_is_left(one: Checked, gone: Checked) -> None:
     kept = (one.facts or {}).get("kept")
     try:
         if not isinstance(kept, Mapping):
             raise LedgerError(f"the facts of the {gone.stored.type} at position {gone.stored.position} are gone")
-        check_facts(gone.line.event, kept)
+        check_facts(gone.line.event, kept, foreign=True)
     except LedgerError as error:
         raise WrongLine(one.number, str(error)) from error
-    return gone
 
 
 def _become(connection: sa.Connection, sql: Statements, header: Header, last: Stored | None) -> None:
@@ -281,7 +293,7 @@ def _become(connection: sa.Connection, sql: Statements, header: Header, last: St
     trigger is down for this one statement, which only a playbook without events ever sees.
     """
     name = "playbook_head_moves_on"
-    down, up = f"DROP TRIGGER {name}", trigger_files("sqlite")[name].read_text(encoding="utf-8")
+    down, up = f"DROP TRIGGER {name}", triggers("sqlite")[name]
     if sql.postgres:
         down, up = (f"ALTER TABLE playbook {what} TRIGGER {name}" for what in ("DISABLE", "ENABLE"))
     connection.exec_driver_sql(down)

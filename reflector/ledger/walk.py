@@ -16,13 +16,15 @@ import sqlalchemy as sa
 
 from reflector.ledger import event as ev
 from reflector.ledger import tables
+from reflector.ledger.admission import fault_of
 from reflector.ledger.canonical import digest, genesis, next_chain
 from reflector.ledger.drift import Folded
+from reflector.ledger.fields import KINDS
 from reflector.ledger.finding import RESTORE, Anchor, Finding
 from reflector.ledger.projection import storable
 from reflector.ledger.record_keys import unpack_keys
-from reflector.ledger.redaction import PROSE
-from reflector.ledger.rows import Projected
+from reflector.ledger.redaction import what_is_left
+from reflector.ledger.rows import Projected, redaction_data
 from reflector.ledger.tag_rows import COLUMNS as _TAG_COLUMNS
 from reflector.ledger.tag_rows import TagRows
 from reflector.playbook.fold import verdict
@@ -145,6 +147,9 @@ class Walk:
             tag_rows.take(row[0], (row[0], name, value, row[7], row[8]))
             return
         data: Mapping[str, Any] | None = kept.get(row[1]) if text is None else json.loads(text)
+        if data is not None and (fault := fault_of(type_, data)):
+            what = f"this {type_} holds what is not admitted: {fault}"
+            self.wrong = Finding("data", row[0], what, _TAKEN_IN)
         if type_ in _ADDING:
             folded.number(data or {}, imported=type_ == ev.PLAYBOOK_IMPORTED)
         folded.playbook.apply(Projected(row[0], row[1], type_, row[5], row[7], row[8], row[9], data))
@@ -176,29 +181,26 @@ class Walk:
         return Finding("assertion", position, what, f"look at `reflector blame {name}`")
 
     def _kept(self) -> dict[str, dict[str, Any] | None]:
-        """What each event.redacted kept of its target's data, by the target's id."""
+        """What is left of each event that an event.redacted erased, by its id."""
         table = tables.event
         # The literal lets the planner take the index of the rare types; without it every event is read once more.
-        query = sa.select(table.c.target_id, table.c.data).where(
+        query = sa.select(table.c.target_id, table.c.event_id, table.c.data).where(
             table.c.playbook_id == self.id, table.c.type == ev.EVENT_REDACTED, sa.text("type <> 'bullet.tagged'")
         )
-        kept: dict[str, dict[str, Any] | None] = {}
-        for target, data in self.connection.execute(query):
-            try:
-                kept[target] = json.loads(data or "{}").get("kept")
-            except (ValueError, AttributeError, RecursionError):
-                kept[target] = None  # the walk itself finds this event's data unreadable
-        return kept
+        rows = self.connection.execute(query)
+        by_target = {target: (event_id, redaction_data(data)) for target, event_id, data in rows}
+        return {target: what_is_left(target, by_target) for target in by_target}
 
     def _erased(self, row: tuple[Any, ...], kept: dict[str, dict[str, Any] | None]) -> Iterator[Finding]:
         if row[10] is not None:
             yield Finding("redaction", row[0], f"the text of this {row[2]} is back, though it was redacted", _AGAIN)
         elif row[1] not in kept:
             yield Finding("redaction", row[0], "the data was erased without an event.redacted", RESTORE)
-        elif row[2] not in PROSE and kept[row[1]] is None:
+        elif not (row[2] in KINDS and KINDS[row[2]].whole) and kept[row[1]] is None:
             yield Finding("redaction", row[0], f"the facts of this {row[2]} were erased with its text", RESTORE)
 
 
+_TAKEN_IN = "an older version took it in with a file; remove the bullet from playbook.json, or restore a backup"
 _AGAIN = "find out who put it back; restore a backup from after the redaction"
 #: Types that bring bullets.
 _ADDING = frozenset({ev.PLAYBOOK_IMPORTED, ev.BULLET_ADDED})

@@ -12,9 +12,8 @@ The form (version "1.0") is a documented contract, shared with the tool that fir
 Indented by two, not escaped to ASCII, all five sections present in canonical order, a newline at the end
 (as editors and git like it), bullets of a section in the order given: the order of their creation.
 
-Texts are kept to the letter, line breaks included. Control, escape and bidirectional characters are
-refused, not cleaned: texts are shown in terminals and prompts, and a cleaned text would differ from the
-file that its owner sees. So are Unicode's invisible "tag" characters, which only ever hide instructions.
+Playbooks of other systems that keep their advice by its id under `bullets` or `skills`, and lists of these ids under
+`sections`, are read with their texts and counters; their ids are not names of ours. Texts are kept to the letter.
 """
 
 from __future__ import annotations
@@ -23,24 +22,25 @@ import json
 import re
 import reprlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from .admissible import MAX_COUNT, text_fault
 from .bullet import Bullet
-from .names import SECTIONS, SLUG_OF_TITLE, is_below, is_name, next_name, section_slug
+from .names import SECTIONS, SLUG_OF_TITLE, is_below, is_name, section_slug, unused_names
 
 VERSION: Final = "1.0"
 MAX_BYTES: Final = 64 * 1024 * 1024
-MAX_TEXT: Final = 10_000
-MAX_COUNT: Final = 10**9 - 1
 
-Format = Literal["sections", "key_points", "unreadable"]
+Format = Literal["sections", "key_points", "bullets", "skills", "unreadable"]
+_ELSEWHERE: Final[tuple[Format, ...]] = ("bullets", "skills")
 
 _REBUILD = "correct it there, or write the file anew from the ledger with `reflector rebuild`"
-_REFUSED = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
-)
+_IMPORT = "correct it there and import the file again"
+_SHAPES = "advice is read from `sections`, `key_points`, `bullets` or `skills`; bring it into one of these"
+#: One word that ends in a number, such as `shell_usage-00012`, or a UUID: it names advice and gives none.
+_IDENTIFIER = re.compile(r"[\w.]+[-_]\d+|[0-9a-fA-F-]{32,36}")
 _ENTRY_KEYS = frozenset({"name", "text", "helpful", "harmful"})
 
 _show = reprlib.Repr()
@@ -97,41 +97,32 @@ def dump(bullets: Iterable[Bullet], last_updated: str | None) -> bytes:
     return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def text_fault(text: object) -> str | None:
-    """Why `text` cannot be a bullet's text, None where it can. The same rule for files, people and models."""
-    if not isinstance(text, str):
-        return "the text is no string"
-    if not text.strip():
-        return "the text is empty"
-    if len(text) > MAX_TEXT:
-        return f"the text has {len(text):,} characters, more than {MAX_TEXT:,}"
-    if refused := _REFUSED.search(text):
-        return f"the text holds the character U+{ord(refused[0]):04X} at {refused.start()}"
-    return None
-
-
-def load(raw: bytes | str, taken: Iterable[str] = (), first: int = 0) -> Loaded:
+def load(raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, foreign: bool = False) -> Loaded:
     """Read a playbook file of any known shape; never raises for its content.
 
     `taken` are names that entries without one must not get, besides those in the file: all that the
     ledger has ever given out, so that no removed bullet's history is inherited. `first` is the lowest
-    number that a name may have here: an entry with a lower one is read as one without a name.
+    number that a name may have here: an entry with a lower one is read as one without a name. A `foreign` file is
+    not the project's own, which the ledger could write anew.
     """
-    reading = _Reading(set(taken), first)
+    reading = _Reading(set(taken), first, foreign=foreign)
     document = reading.parse(raw)
     if document is None:
         return Loaded("unreadable", problems=tuple(reading.problems))
-    if "sections" in document:
-        shape: Format = "sections"
+    shape = _shape(document)
+    if shape in _ELSEWHERE:
+        reading.elsewhere(shape, document[shape])
+    elif shape == "sections":
         reading.sections(document["sections"])
-        if "key_points" in document:
-            reading.notes.append("key_points beside sections are left aside")
-    elif "key_points" in document:
-        shape = "key_points"
+        for other in ("key_points", *_ELSEWHERE):
+            if other in document:
+                reading.notes.append(f"{other} beside sections are left aside")
+    elif shape == "key_points":
         reading.key_points(document["key_points"])
     else:
         keys = ", ".join(sorted(_show.repr(key) for key in list(document)[:8])) or "no keys"
-        reading.problem("the file", "has neither sections nor key_points", keys, f"it is no playbook; {_REBUILD}")
+        way_out = _SHAPES if foreign else f"it is no playbook; {_REBUILD}"
+        reading.problem("the file", "has neither sections nor key_points", keys, way_out)
         return Loaded("unreadable", problems=tuple(reading.problems))
     if (version := document.get("version", VERSION)) != VERSION:
         reading.notes.append(f"version {_show.repr(version)} was read as {VERSION}")
@@ -142,6 +133,17 @@ def load(raw: bytes | str, taken: Iterable[str] = (), first: int = 0) -> Loaded:
     order = list(SECTIONS)
     bullets = tuple(sorted(reading.bullets(), key=lambda b: order.index(b.section)))
     return Loaded(shape, bullets, updated, tuple(reading.problems), tuple(reading.notes), frozenset(reading.named_here))
+
+
+def _shape(document: dict[str, Any]) -> Format:
+    """Under which key a document's advice stands. Where sections hold objects, these are it; texts may be ids."""
+    sections = document.get("sections")
+    lists = list(sections.values()) if isinstance(sections, dict) else []
+    if not any(isinstance(entry, dict) for entries in lists if isinstance(entries, list) for entry in entries):
+        for key in _ELSEWHERE:
+            if isinstance(document.get(key), dict | list):
+                return key
+    return "sections" if "sections" in document else "key_points" if "key_points" in document else "unreadable"
 
 
 class _Duplicates(dict[str, Any]):
@@ -191,6 +193,7 @@ class _Entry:
 class _Reading:
     taken: set[str]
     first: int = 0
+    foreign: bool = False
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     entries: list[_Entry] = field(default_factory=list)
@@ -199,6 +202,11 @@ class _Reading:
 
     def problem(self, where: str, what: str, value: str, way_out: str) -> None:
         self.problems.append(Problem(where, what, value, way_out))
+
+    @property
+    def mend(self) -> str:
+        """The way out of a fault of the file as a whole."""
+        return _IMPORT if self.foreign else _REBUILD
 
     def parse(self, raw: bytes | str) -> dict[str, Any] | None:
         """The file's JSON object, or None with a problem that says where reading stopped."""
@@ -214,13 +222,13 @@ class _Reading:
             except UnicodeDecodeError as error:
                 line = raw.count(b"\n", 0, error.start) + 1
                 byte = f"byte 0x{raw[error.start]:02x} at {error.start}"
-                self.problem(f"line {line}", "is not UTF-8", byte, f"save the file as UTF-8, or {_REBUILD}")
+                self.problem(f"line {line}", "is not UTF-8", byte, f"save the file as UTF-8, or {self.mend}")
                 return None
         else:
             text = raw
         text = text.removeprefix("\ufeff")
         if not text.strip():
-            self.problem("the file", "is empty", "", _REBUILD)
+            self.problem("the file", "is empty", "", self.mend)
             return None
         try:
             document = json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_constant=_NoNumber)
@@ -232,14 +240,15 @@ class _Reading:
                 f"line {error.lineno}, column {error.colno}",
                 f"is not JSON: {error.msg}{at_end}",
                 _show.repr(near),
-                _REBUILD,
+                self.mend,
             )
             return None
         except RecursionError:
-            self.problem("the file", "is nested too deeply to be a playbook", "", _REBUILD)
+            self.problem("the file", "is nested too deeply to be a playbook", "", self.mend)
             return None
         if not isinstance(document, dict):
-            self.problem("the file", "holds no JSON object", _show.repr(document), f"it is no playbook; {_REBUILD}")
+            way_out = _SHAPES if self.foreign else f"it is no playbook; {_REBUILD}"
+            self.problem("the file", "holds no JSON object", _show.repr(document), way_out)
             return None
         self.duplicates("the file", document)
         return document
@@ -274,7 +283,36 @@ class _Reading:
         for index, entry in enumerate(points):
             self.entry(f"key_points[{index}]", "oth", entry)
 
+    def elsewhere(self, key: str, found: dict[str, Any] | list[Any]) -> None:
+        """Another system's advice by its id, or a list of it: `content` or `text`, `helpful`, `harmful`, `section`."""
+        if isinstance(found, dict):
+            self.duplicates(key, found)
+        strange, left = 0, set[str]()
+        for of, entry in found.items() if isinstance(found, dict) else enumerate(found):
+            where = f"{key}[{_show.repr(of)}]"
+            if not isinstance(entry, dict):
+                self.entry(where, "oth", entry)
+                continue
+            self.duplicates(where, entry)
+            if (status := entry.get("status", "active")) != "active":
+                self.notes.append(f"{where} is {_show.repr(status)} there and is left out")
+                continue
+            section = entry.get("section")
+            strange += not (isinstance(section, str) and _is_title(section))
+            ours = {name: entry[name] for name in ("text", "helpful", "harmful") if name in entry}
+            if "text" not in ours and "content" in entry:
+                ours["text"] = entry["content"]
+            left |= entry.keys() - _ENTRY_KEYS - {"id", "content", "section", "status"}
+            self.entry(where, section_slug(section) if isinstance(section, str) else "oth", ours)
+        if strange:
+            self.notes.append(f"{strange} of {key} stand in no section of ours and go to OTHERS")
+        if left:
+            self.notes.append(f"{', '.join(sorted(map(_show.repr, left))[:5])} of {key} is not kept")
+
     def entry(self, where: str, slug: str, entry: object) -> None:
+        if isinstance(entry, str) and (is_name(entry) or _IDENTIFIER.fullmatch(entry.strip())):
+            self.problem(where, "is an id, not a text", _show.repr(entry), "write the text that it stands for")
+            return
         if isinstance(entry, str):
             entry = {"text": entry}
         if not isinstance(entry, dict):
@@ -345,13 +383,15 @@ class _Reading:
                     "remove one of the two, or leave its name out to get a new one",
                 )
         taken = self.taken | owners.keys()
-        latest: dict[str, str] = {}
+        unused: dict[str, Iterator[str]] = {}
         found = []
         for entry in self.entries:
             name = entry.name
             if name is None:
                 slug = "kpt" if self.unnamed_are_kpt else entry.slug
-                name = latest[slug] = next_name(slug, (latest[slug],) if slug in latest else taken, self.first)
+                if slug not in unused:
+                    unused[slug] = unused_names(slug, taken, self.first)
+                name = next(unused[slug])
                 self.named_here.add(name)
             elif owners[name] is not entry:
                 continue

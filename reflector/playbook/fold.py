@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from .bullet import Bullet
 from .counting import DEFAULT, Counting, is_counting, member
+from .names import section_slug
 
 REDACTED = "[redacted]"
 #: A reflection's tags stand right behind its completion, within this many positions; what stands elsewhere can
@@ -197,7 +198,7 @@ def _add(book: Playbook, event: FoldedEvent, item: Mapping[str, Any]) -> None:
     baseline = (item.get("helpful", 0), item.get("harmful", 0))
     if item["name"] not in book.entries:
         book.entries[item["name"]] = Entry(
-            item["name"], item["section"], item["text"], event.position, baseline, event.position
+            item["name"], section_slug(item["section"]), item["text"], event.position, baseline, event.position
         )
 
 
@@ -212,7 +213,7 @@ def _revised(book: Playbook, _: FoldedEvent, data: Mapping[str, Any]) -> None:
 
 
 def _moved(book: Playbook, _: FoldedEvent, data: Mapping[str, Any]) -> None:
-    _change(book, data, section=data.get("section"))
+    _change(book, data, section=section_slug(data.get("section", "")))
 
 
 def _removed(book: Playbook, _: FoldedEvent, data: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ number that was ever given out, tombstones included, so no history is ever merge
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 #: Section titles by slug, in canonical order (requirements A-29).
 SECTIONS: dict[str, str] = {
@@ -22,6 +22,7 @@ SLUG_OF_TITLE: dict[str, str] = {title: slug for slug, title in SECTIONS.items()
 #: The user's own playbook gives its names from this number up: what the agent is told at a start comes from two
 #: playbooks, and a name in it must mean one bullet.
 USER_FIRST = 9001
+_BEYOND = 10**9
 
 #: Requirements A-03, with ASCII digits only: `\d` alone would take Arabic digits too.
 NAME = re.compile(r"(?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+", re.ASCII)
@@ -42,9 +43,21 @@ def section_slug(title: str) -> str:
 
 def next_name(slug: str, ever_used: Iterable[str], first: int = 0) -> str:
     """The first name of section `slug` that was never given out: `pat-008` after `pat-007`; none below `first`."""
+    return next(unused_names(slug, ever_used, first))
+
+
+def unused_names(slug: str, ever_used: Iterable[str], first: int = 0) -> Iterator[str]:
+    """The names of section `slug` that were never given out, from the next one up, without end.
+
+    A number too long to be counted up to is passed over, or a bullet of such a name would be the section's last.
+    """
     prefix = "kpt_" if slug == "kpt" else f"{slug}-"
-    numbers = (_number(name) for name in ever_used if name.startswith(prefix) and is_name(name))
-    return f"{prefix}{max(first - 1, *numbers, 0) + 1:03d}"
+    numbers = {_number(name) for name in ever_used if name.startswith(prefix) and is_name(name)}
+    number = max(first - 1, *(number for number in numbers if number < _BEYOND), 0)
+    while True:
+        number += 1
+        if number not in numbers:
+            yield f"{prefix}{number:03d}"
 
 
 def is_below(name: str, first: int) -> bool:

@@ -210,6 +210,14 @@ def test_sql(lived_in: Agent) -> None:
     assert [{key: row[key] for key in listed[0]} for row in bullets] == listed
 
 
+def test_redact_where(lived_in: Agent) -> None:
+    found = lived_in.json("redact", "--where", "The cart")
+    assert_is(documented("redact --where TEXT"), found)
+    for event in found["events"]:
+        assert_is(documented("redact --where TEXT", "events"), event)
+    assert found["events"]
+
+
 def test_exports(lived_in: Agent) -> None:
     assert lived_in.call("export").out.encode() == lived_in.playbook.read_bytes()
     assert all(e["data"]["window"]["keys"] for e in lived_in.events("session.recorded"))

@@ -171,3 +171,20 @@ def test_what_says_two_things_at_once_is_a_usage_error(told: Agent, tmp_path: Pa
     path = tmp_path / "ledger.ndjson"
     assert "choose one" in told.call("import", "--merge", "--preserve", path, code=2).err
     assert "add --merge" in told.call("import", "--rename", path, code=2).err
+
+
+def test_another_systems_playbook_is_imported_with_its_texts_or_refused_with_fitting_advice(
+    agent: Agent, tmp_path: Path
+) -> None:
+    advice = {"dns-00001": {"id": "dns-00001", "section": "DNS", "content": "Ask two servers.", "helpful": 37}}
+    skillbook = tmp_path / "skillbook.json"
+    skillbook.write_text(json.dumps({"skills": advice, "sections": {"DNS": ["dns-00001"]}, "next_id": 2}))
+    for _ in range(2):
+        agent.call("import", skillbook)
+    (bullet,) = (b for b in agent.json("list") if b["section"] == "OTHERS" and b["helpful"] == 37)
+    assert bullet["text"] == "Ask two servers."
+    for text in ('{"sections": {"DNS": ["dns-00001"]}}', "[]", "- a: b", '{"entries": []}'):
+        skillbook.write_text(text)
+        ran = agent.call("import", skillbook, code=1)
+        assert "rebuild" not in ran.err
+    assert agent.call("verify").out == ""

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from reflector.curation.erasure import echoes, erase, planned
+from reflector.curation.proposals import propose
 from reflector.ledger import engines
 from reflector.ledger.errors import LedgerLocked
 from reflector.ledger.store import Ledger
@@ -128,10 +129,13 @@ def test_a_reader_that_keeps_the_old_content_in_the_file_is_told_of_and_a_second
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM event").fetchone()
         with pytest.raises(LedgerLocked, match="run the same command again"):
-            erase(ledger, planned(ledger, event), "a customer")
+            erase(ledger, planned(event), "a customer")
         reader.execute("COMMIT")
-        again = planned(ledger, event)
-        assert (again.earlier, erase(ledger, again, "a customer").added) == (2, False)
+        (event, _) = ledger.events()
+        (event, _) = ledger.events()
+        again = planned(event)
+        (answer,) = erase(ledger, again, "a customer")
+        assert (again.texts, answer.position, answer.added) == ((), 2, False)
         assert not [p for p in tmp_path.iterdir() if p.is_file() and SECRET.encode() in p.read_bytes()]
 
 
@@ -140,8 +144,8 @@ def test_events_that_say_the_very_same_are_found_however_it_is_quoted(tmp_path: 
     with Ledger.open_file(tmp_path / "ledger.db") as ledger:
         ledger.append([added("pat-001", text), added("pat-002", "Something else"), added("pat-003", f"So: {text}")])
         (first, _, third) = ledger.events()
-        assert [event.position for event in echoes(ledger, planned(ledger, first))] == [3]
-        assert echoes(ledger, planned(ledger, third)) == []
+        assert [event.position for event in echoes(ledger, planned(first))] == [3]
+        assert echoes(ledger, planned(third)) == []
 
 
 def test_an_older_playbook_json_that_comes_back_does_not_bring_the_text_back(told: Agent) -> None:
@@ -156,3 +160,68 @@ def test_an_older_playbook_json_that_comes_back_does_not_bring_the_text_back(tol
     told.playbook.write_text(older.replace(f"Keep {SECRET} small.", "Keep it small."))
     told.call("drain")
     assert [event["data"]["text"] for event in told.events("bullet.revised")] == ["Keep it small."]
+
+
+def test_a_text_is_found_wherever_it_stands_shown_first_and_erased_as_one_operation(told: Agent) -> None:
+    counters = told.counters()
+    shown = told.call("redact", "--where", SECRET, "--why", "names a customer", code=2)
+    assert "say --yes" in shown.err
+    assert all(type_ in shown.out for type_ in ("playbook.imported", "bullet.added", "reflection.completed"))
+    found = told.json("redact", "--where", SECRET)
+    assert {event["type"] for event in found["events"]} >= {"playbook.imported", "bullet.added", "reflection.answered"}
+    assert [Path(path).parent.name for path in found["copies"]] == ["kept"]
+    assert found["redacted_at"] == told.events("event.redacted") == []
+    erased = told.json("redact", "--where", SECRET, "--why", "names a customer", "--yes")
+    assert len(erased["redacted_at"]) == len(found["events"])
+    assert holding(told) == []
+    assert told.counters() == counters
+    assert {event["data"]["reason"] for event in told.events("event.redacted")} == {"names a customer"}
+    assert {b["name"] for b in told.json("list") if b["text"] == "[redacted]"} == {"pat-002", "ctx-001"}
+    assert told.call("verify").out == told.call("rebuild", "--check").out == ""
+    assert "Nothing holds this text" in told.call("redact", "--where", SECRET, "--why", "again", "--yes").err
+
+
+def test_a_proposal_is_found_by_its_text_and_erased(told: Agent) -> None:
+    with Ledger.open_file(told.ledger) as ledger:
+        propose(ledger, "pat", "Ask Zebraquux first.", "seen with Zebraquux")
+    told.call("redact", "--where", "Zebraquux", "--why", "a codename", "--yes")
+    assert b"Zebraquux" not in told.ledger.read_bytes()
+    assert told.json("proposals", "--all") == []
+    assert told.call("verify").out == ""
+
+
+def test_another_file_that_holds_the_text_is_named_and_left(told: Agent) -> None:
+    notes = told.claude / "notes.md"
+    notes.write_text(f"Remember that {SECRET}!")
+    assert "notes.md" in told.call("redact", "--where", SECRET, "--why", "a customer", "--yes").err
+    assert notes.exists()
+
+
+def test_a_delivery_that_waits_and_holds_the_text_goes_too(told: Agent) -> None:
+    waiting = told.claude / "reflector" / "spool" / "waiting" / "s-9.json"
+    waiting.parent.mkdir(parents=True, exist_ok=True)
+    waiting.write_text('{"prompt": "Zebraquux"}')
+    ran = told.call("redact", "--where", "Zebraquux", "--why", "a codename", "--yes")
+    assert "s-9.json" in ran.out
+    assert not waiting.exists()
+
+
+def test_what_stands_outside_of_prose_is_told_of_and_stays(told: Agent) -> None:
+    found = told.json("redact", "--where", "pat-001")
+    assert told.events("bullet.tagged")[0]["position"] in found["stays"]
+
+
+def test_a_search_that_cannot_be_meant_is_refused(told: Agent) -> None:
+    assert "too short" in told.call("redact", "--where", "a", "--why", "x", "--yes", code=1).err
+    assert "name an event" in told.call("redact", "--why", "x", code=2).err
+    assert "name an event" in told.call("redact", "1", "--where", SECRET, "--why", "x", code=2).err
+    assert "repeats the text" in told.call("redact", "--where", SECRET, "--why", SECRET, "--yes", code=1).err
+    assert "say with --why" in told.call("redact", "--where", SECRET, "--yes", code=2).err
+
+
+def test_a_second_text_of_an_import_is_erased_by_its_name(told: Agent) -> None:
+    for name in ("pat-002", "pat-001"):
+        told.call("redact", "1", "--bullet", name, "--why", "a customer", "--yes")
+    assert {b["name"] for b in told.json("list") if b["text"] == "[redacted]"} == {"pat-001", "pat-002"}
+    assert b"Write the failing test first." not in told.ledger.read_bytes()
+    assert told.call("verify").out == ""

@@ -39,11 +39,13 @@ def changed(type_: str, name: str, *key: str | int, **data: Any) -> NewEvent:
 def window(number: int = 1, session: str | None = "s1", keys: Sequence[int] = ()) -> NewEvent:
     data = {
         "agent": "claude-code",
+        "agent_id": None,
         "trigger": "SessionEnd",
         "transcript": {"path": "/t.jsonl", "bytes": 10},
         "window": {"keys": pack_keys(keys)},
         "cited": [],
         "unknown": [],
+        "carried": [],
     }
     return NewEvent(ev.SESSION_RECORDED, identity(ev.SESSION_RECORDED, number), data, "intake", session_id=session)
 
@@ -103,6 +105,9 @@ def adopted(counting: str, number: int = 1) -> NewEvent:
     return NewEvent(ev.POLICY_ADOPTED, identity(ev.POLICY_ADOPTED, counting, number), data, "human")
 
 
+_UNKNOWN = ("pat-009", "unknown", "unknown_tag")
+
+
 #: A short history with every kind of event: three bullets, two windows, a retraction of a tag.
 def history() -> list[NewEvent]:
     first, second = window(1, "s1", keys=[1, 2, 3]), window(2, "s2", keys=[4, -5])
@@ -116,7 +121,13 @@ def history() -> list[NewEvent]:
         retracted(tags[3]),
         second,
         about(ev.REFLECTION_FAILED, second, stage="parse", message="no JSON", attempts=1),
-        *reflected("r2", second, ("pat-001", "harmful"), ("ctx-001", "neutral", "neutral"), ("x", "y", "unknown_tag")),
+        *reflected(
+            "r2",
+            second,
+            ("pat-001", "harmful"),
+            ("ctx-001", "neutral", "neutral"),
+            _UNKNOWN,
+        ),
         changed(ev.BULLET_REVISED, "pat-001", 1, text="Read the whole error first"),
         changed(ev.BULLET_MOVED, "ctx-001", 1, section="oth"),
         changed(ev.BULLET_REMOVED, "mis-001", 1, reason="merged", into="pat-001"),

@@ -17,6 +17,7 @@ from reflector.ledger import event as ev
 from reflector.ledger.engines import sqlite_url
 from reflector.ledger.event import NewEvent
 from reflector.ledger.store import Ledger
+from reflector.playbook.admissible import text_fault
 
 from .events import about, added, adopted, changed, imported, reflected, retracted, window
 
@@ -24,7 +25,7 @@ Fresh = Callable[[], AbstractContextManager[str]]
 Step = tuple[str, int, int]
 
 NAMES = ("pat-001", "pat-002", "mis-001")
-_TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
+_TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).filter(lambda text: text_fault(text) is None)
 _KINDS = (
     "add",
     "import",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,10 +15,12 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from reflector.ledger import event as ev
 from reflector.ledger import migration, tables
 from reflector.ledger.engines import open_engine, sqlite_url, write_transaction
 from reflector.ledger.errors import LedgerCorrupt
-from reflector.ledger.migration import HEAD_REVISION, ensure_current, trigger_files, upgrade
+from reflector.ledger.event import NewEvent
+from reflector.ledger.migration import HEAD_REVISION, ensure_current, triggers, upgrade
 from reflector.ledger.store import Ledger
 from reflector.ledger.verify import verify
 from reflector.ledger.views import VIEWS, view_sql
@@ -26,10 +28,10 @@ from reflector.resources import resource_dir
 from tests.conftest import Postgres
 
 from . import sql
-from .events import added, history
+from .events import added, changed, history
 
-#: The newest revision, and a digest of the views that it makes.
-_VIEWS_OF_REVISION = ("0002", "d6ec1201c1302ada")
+#: The newest revision, and digests of the views and the triggers that it makes.
+_MADE_BY_REVISION = ("0003", "7dfe271de75dea60", "6afaaeedcc73ca3c")
 
 
 def _revisions() -> list[str]:
@@ -126,7 +128,7 @@ def _words(statement: str) -> list[str]:
 
 def test_every_trigger_has_a_file_on_each_engine_and_stands_in_a_new_ledger(ledger: Ledger) -> None:
     names = {name for name, _ in sql.standing_triggers(ledger)}
-    assert names == set(trigger_files(ledger.engine.dialect.name))
+    assert names == set(triggers(ledger.engine.dialect.name))
     assert len(names) >= 6
 
 
@@ -151,11 +153,31 @@ def test_a_ledger_of_any_revision_is_upgraded_with_its_data_and_its_triggers(emp
                 sql.run(ledger, statement)
 
 
-def test_views_that_change_come_with_a_new_revision() -> None:
-    """Without one the ledgers that are there keep the old views, and `verify` takes them for tampered with."""
-    texts = "\n".join(view_sql(dialect, name) for dialect in ("sqlite", "postgresql") for name in VIEWS)
-    digest = hashlib.sha256(" ".join(texts.split()).encode()).hexdigest()
-    assert (HEAD_REVISION, digest[:16]) == _VIEWS_OF_REVISION
+def test_views_and_triggers_that_change_come_with_a_new_revision() -> None:
+    """Without one the ledgers that are there keep the old ones, and `verify` takes them for tampered with."""
+    engines = ("sqlite", "postgresql")
+    views = _digest(view_sql(dialect, name) for dialect in engines for name in VIEWS)
+    assert (HEAD_REVISION, views, _digest(sql for dialect in engines for sql in triggers(dialect).values())) == (
+        _MADE_BY_REVISION
+    )
+
+
+def _digest(texts: Iterable[str]) -> str:
+    return hashlib.sha256(" ".join("\n".join(texts).split()).encode()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize("start", _revisions())
+def test_a_proposal_in_a_ledger_of_any_revision_can_be_erased_after_the_upgrade(empty_url: str, start: str) -> None:
+    engine = open_engine(empty_url)
+    with write_transaction(engine) as connection:
+        upgrade(connection, start)
+        _insert_history(connection, _PROPOSAL)
+    engine.dispose()
+    with Ledger.open(empty_url) as ledger:
+        ledger.redact(_PROPOSAL.event_id, reason="a secret", actor="human")
+        assert not [row for row in sql.content(ledger) if "hunter2" in str(row)]
+        ledger.rebuild()
+        assert list(verify(ledger)) == []
 
 
 @pytest.mark.postgres
@@ -175,10 +197,13 @@ def test_a_ledger_of_before_the_views_is_refused_untouched_where_a_name_is_taken
         engine.dispose()
 
 
-def _insert_history(connection: sa.Connection) -> None:
+_PROPOSAL = changed(ev.BULLET_PROPOSED, "pat-001", section="pat", text="Use hunter2", reason="seen")
+
+
+def _insert_history(connection: sa.Connection, *more: NewEvent) -> None:
     """Events as the first revision could hold them; later columns must have a default."""
     with Ledger.open("sqlite://") as source:
-        source.append(history())
+        source.append([*history(), *more])
         playbook = sql.rows(source, "SELECT id, name, origin, 0, chain, recorded_at FROM playbook")[0]
         columns = [column.name for column in tables.event.columns]
         rows = sql.rows(source, f"SELECT {', '.join(columns)} FROM event ORDER BY position")

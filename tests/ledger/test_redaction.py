@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reflector.ledger import event as ev
-from reflector.ledger.errors import Conflict, LedgerError, NoSuchTarget
+from reflector.ledger.errors import LedgerError, NoSuchTarget
+from reflector.ledger.event import NewEvent
+from reflector.ledger.fields import KINDS, Field
+from reflector.ledger.merge import merge
+from reflector.ledger.redaction import Takes
 from reflector.ledger.store import Ledger
+from reflector.ledger.transfer import exported, load
 from reflector.ledger.verify import verify
 from reflector.playbook.fold import REDACTED, fold
 from tests.conftest import OpenLedger
 
 from . import sql
-from .events import added, adopted, changed, history, imported, reflected, window
+from .events import about, added, adopted, changed, history, imported, reflected, window
+
+SECRET = "The key is hunter2 of Köln"
 
 _WITH_TEXT = [
     ev.PLAYBOOK_IMPORTED,
@@ -76,21 +86,21 @@ def test_an_earlier_text_does_not_come_back_when_its_revision_is_redacted(ledger
 def test_only_the_named_bullets_of_an_import_lose_their_texts(ledger: Ledger) -> None:
     event = imported(("pat-001", 3, 1), ("pat-002", 0, 2))
     ledger.append([event])
-    ledger.redact(event.event_id, reason="a secret", actor="human", bullets=["pat-002"])
+    ledger.redact(event.event_id, reason="a secret", actor="human", takes=lambda bullet, _: bullet["name"] == "pat-002")
     assert [(b.text, b.helpful, b.harmful) for b in ledger.bullets()] == [("About pat-001", 3, 1), (REDACTED, 0, 2)]
 
 
-def test_redacting_again_adds_nothing_and_another_reason_is_a_conflict(ledger: Ledger) -> None:
+def test_redacting_again_adds_nothing_whatever_the_reason(ledger: Ledger) -> None:
     ledger.append([added()])
     first = ledger.redact(added().event_id, reason="a secret", actor="human")
-    again = ledger.redact(added().event_id, reason="a secret", actor="human")
-    assert (again.position, again.added) == (first.position, False)
-    with pytest.raises(Conflict):
-        ledger.redact(added().event_id, reason="another", actor="human")
+    for reason in ("a secret", "another"):
+        again = ledger.redact(added().event_id, reason=reason, actor="human")
+        assert (again.position, again.added) == (first.position, False)
 
 
 def test_an_event_without_text_and_an_event_that_is_not_there_are_refused(ledger: Ledger) -> None:
-    events = [adopted("as_applied"), *reflected("r1", window(), ("pat-001", "helpful"))]
+    moved = changed(ev.BULLET_MOVED, "pat-001", section="oth")
+    events = [moved, *reflected("r1", window(), ("pat-001", "helpful"))]
     ledger.append([window(), *events])
     for event in (events[0], events[2]):
         with pytest.raises(LedgerError, match="holds no text of its own"):
@@ -116,3 +126,175 @@ def test_no_file_of_a_sqlite_ledger_holds_the_text_afterwards(ledger: Ledger, tm
     assert holding() == []
     assert list(verify(ledger)) == []
     assert ledger.bullets()[0].helpful == 600
+
+
+def _filled(fields: Mapping[str, Field], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Data with the secret in each field that holds prose."""
+    filled = dict(data)
+    for name, field in fields.items():
+        if field.prose is not None:
+            filled[name] = [SECRET] if field.fault(SECRET) else SECRET
+        elif field.within and isinstance(data.get(name, []), list):
+            filled[name] = [_filled(field.within, item) for item in data.get(name) or [{}]]
+        elif field.within:
+            filled[name] = _filled(field.within, data[name])
+    return filled
+
+
+def _every_type() -> list[NewEvent]:
+    first, second = window(3, "s3", keys=[7]), window(4, "s3", keys=[8])
+    return [
+        *history(),
+        changed(ev.BULLET_PROPOSED, "pat-009", section="pat", text="x", reason="y"),
+        first,
+        about(ev.REFLECTION_SKIPPED, first, reason="the gate"),
+        second,
+        adopted("as_applied"),
+    ]
+
+
+def _holds(ledger: Ledger, folder: Path) -> list[object]:
+    """Everything in which the secret stands: rows, exports, and the files of a SQLite ledger."""
+    tables = ("SELECT * FROM event", "SELECT * FROM bullet", "SELECT * FROM sessions")
+    found: list[object] = [row for query in tables for row in sql.rows(ledger, query) if SECRET in str(row)]
+    found += [line for line in (*exported(ledger), str(ledger.rows()), str(list(ledger.events()))) if SECRET in line]
+    return found + [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize("type_", sorted(type_ for type_, kind in KINDS.items() if kind.holds_prose))
+def test_what_an_event_of_any_type_can_hold_can_be_erased(
+    ledger: Ledger, open_ledger: OpenLedger, tmp_path: Path, type_: str
+) -> None:
+    events = _every_type()
+    if type_ == ev.EVENT_REDACTED:
+        ledger.append(events)
+        ledger.redact(events[0].event_id, reason=SECRET, actor="human")
+    else:
+        ledger.append([replace(e, data=_filled(KINDS[type_].fields, e.data)) if e.type == type_ else e for e in events])
+    assert _holds(ledger, tmp_path)
+    state = [(r.name, r.section, r.status, r.helpful, r.harmful) for r in ledger.rows()], ledger.windows()
+    targets = [event.event_id for event in ledger.events(types=[type_])]
+    assert targets
+    answers = ledger.redact_all(targets, reason="a secret", actor="human")
+    assert [answer.added for answer in answers] == [True] * len(targets)
+    assert _holds(ledger, tmp_path) == []
+    for reader in (ledger, open_ledger()):
+        assert ([(r.name, r.section, r.status, r.helpful, r.harmful) for r in reader.rows()], reader.windows()) == state
+        assert list(verify(reader)) == []
+    ledger.rebuild()
+    assert list(verify(ledger)) == []
+    with Ledger.open("sqlite://") as other:
+        assert load(other, exported(ledger)) == ledger.head()
+        assert list(verify(other)) == []
+        assert (other.rows(), list(other.events())) == (ledger.rows(), list(ledger.events()))
+
+
+def _only(name: str) -> Takes:
+    return lambda bullet, _: bullet.get("name") == name
+
+
+def test_one_text_of_an_import_after_another_is_erased_and_the_others_stay(ledger: Ledger) -> None:
+    names = [f"pat-{number:03d}" for number in range(1, 41)]
+    event = imported(*((name, 3, 1) for name in names))
+    ledger.append([event])
+    for number, name in enumerate(names[:-1], start=1):
+        assert ledger.redact(event.event_id, reason=f"secret {number}", actor="human", takes=_only(name)).added
+    assert [b.text for b in ledger.bullets()] == [REDACTED] * 39 + ["About pat-040"]
+    assert {(b.helpful, b.harmful) for b in ledger.bullets()} == {(3, 1)}
+    assert not any("About pat-039" in str(row) for row in sql.content(ledger))
+    assert [e.data["reason"] for e in ledger.events(types=[ev.EVENT_REDACTED]) if e.data] == [
+        f"secret {number}" for number in range(1, 40)
+    ]
+    ledger.rebuild()
+    assert ledger.bullets()[-1].text == "About pat-040"
+    assert fold(ledger.events()).bullets() == ledger.bullets()
+    assert list(verify(ledger)) == []
+    again = ledger.redact(event.event_id, reason="x", actor="human", takes=_only("pat-007"))
+    assert (again.added, again.position) == (False, 40)
+    with Ledger.open("sqlite://") as other:
+        assert load(other, exported(ledger)) == ledger.head()
+        assert list(verify(other)) == []
+
+
+def test_the_reason_of_any_redaction_of_a_line_can_be_erased_alone(ledger: Ledger) -> None:
+    event = imported(("pat-001", 3, 1), ("pat-002", 0, 2))
+    ledger.append([event])
+    ledger.redact(event.event_id, reason=SECRET, actor="human", takes=_only("pat-001"))
+    ledger.redact(event.event_id, reason="another", actor="human", takes=_only("pat-002"))
+    first, second = ledger.events(types=[ev.EVENT_REDACTED])
+    ledger.redact(first.event_id, reason="a third", actor="human")
+    assert [e.data["reason"] for e in ledger.events(types=[ev.EVENT_REDACTED]) if e.data] == [
+        REDACTED,
+        "another",
+        "a third",
+    ]
+    assert not any(SECRET in str(row) for row in sql.content(ledger))
+    assert not ledger.redact(second.event_id, reason="x", actor="human", takes=lambda *_: False).added
+    assert [(b.name, b.text) for b in ledger.bullets()] == [("pat-001", REDACTED), ("pat-002", REDACTED)]
+    assert list(verify(ledger)) == []
+
+
+def test_a_window_whose_reasons_were_erased_too_is_still_seen_by_the_views(ledger: Ledger) -> None:
+    recorded = window(1, "s1", keys=[1, 2, 3])
+    ledger.append([added(), recorded])
+    ledger.redact(recorded.event_id, reason="one", actor="human")
+    before = sql.rows(ledger, "SELECT * FROM sessions"), sql.rows(ledger, "SELECT * FROM doubles")
+    ledger.redact(recorded.event_id, reason="none", actor="human")
+    (redaction,) = ledger.events(types=[ev.EVENT_REDACTED])
+    ledger.redact(redaction.event_id, reason="two", actor="human")
+    assert (sql.rows(ledger, "SELECT * FROM sessions"), sql.rows(ledger, "SELECT * FROM doubles")) == before
+    assert ledger.seen([1, 2, 3, 4]) == {1, 2, 3}
+    assert list(verify(ledger)) == []
+
+
+@pytest.mark.parametrize("theirs", [["pat-002"], ["pat-002", "pat-003"], ["pat-002", "pat-003", "pat-004"]])
+def test_what_was_erased_here_does_not_come_back_with_another_machines_redactions(
+    ledger: Ledger, theirs: list[str]
+) -> None:
+    event = imported(*((f"pat-00{number}", 3, 1) for number in range(1, 6)))
+    ledger.append([event])
+    with Ledger.open("sqlite://") as other:
+        load(other, exported(ledger))
+        ledger.redact(event.event_id, reason="ours", actor="human", takes=_only("pat-001"))
+        for name in theirs:
+            other.redact(event.event_id, reason=name, actor="human", takes=_only(name))
+            merge(ledger, lambda: list(exported(other)))
+            assert ledger.bullets()[0].text == REDACTED
+            assert not any("About pat-001" in str(row) for row in sql.content(ledger))
+            assert list(verify(ledger)) == []
+    assert [(b.helpful, b.harmful) for b in ledger.bullets()] == [(3, 1)] * 5
+    assert ledger.bullets()[4].text == "About pat-005"
+
+
+def test_a_second_text_that_another_machine_erased_is_erased_here_by_a_merge(ledger: Ledger) -> None:
+    event = imported(("pat-001", 3, 1), ("pat-002", 0, 2))
+    ledger.append([event])
+    with Ledger.open("sqlite://") as other:
+        load(other, exported(ledger))
+        merge(other, lambda: exported(ledger))
+        for name in ("pat-001", "pat-002"):
+            other.redact(event.event_id, reason=name, actor="human", takes=_only(name))
+        ledger.append([added("ctx-001")])
+        merge(ledger, lambda: list(exported(other)))
+    assert [b.text for b in ledger.bullets()][:2] == [REDACTED] * 2
+    assert not any("About pat-00" in str(row) for row in sql.content(ledger))
+    assert list(verify(ledger)) == []
+    assert merge(ledger, lambda: list(exported(ledger))).added == 0
+
+
+def test_the_page_says_which_fields_are_prose() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "ledger-format.md").read_text(encoding="utf-8")
+
+    def prose(fields: Mapping[str, Field], before: str = "") -> list[str]:
+        found: list[str] = []
+        for name, field in fields.items():
+            found += [f"`{before}{name}`"] if field.prose is not None else []
+            found += prose(field.within, f"{before}{name}.")
+        return found
+
+    rows = [
+        f"| `{type_}` | {'yes' if kind.whole else ''} | {', '.join(prose(kind.fields))} |"
+        for type_, kind in KINDS.items()
+        if kind.holds_prose
+    ]
+    assert "\n".join(["|---|---|---|", *rows, ""]) in page

@@ -27,7 +27,8 @@ from reflector.ledger.verify import verify
 from tests.conftest import OpenLedger
 
 from . import sql
-from .events import added, changed, history, reflected, window
+from .events import added, changed, history, redacted, reflected, window
+from .forged_files import forged
 from .histories import STEPS, TEXT, Fresh, erase_some, fresh, live, sqlite_file
 
 __all__ = ["fresh"]
@@ -148,8 +149,12 @@ WRONG: list[tuple[Callable[[Lines], Lines], int, str]] = [
     (lambda lines: [*lines[:4], *lines[5:]], 5, "after 3 comes 4"),
     (lambda lines: [*lines[:4], lines[5], lines[4], *lines[6:]], 5, "after 3 comes 4"),
     (lambda lines: [*lines[:9], "", *lines[9:]], 10, "not JSON"),
-    (_edited(3, data={"name": "pat-001"}), 3, "section of bullet 1 is None"),
-    (_edited(8, data={"name": "pat-001", "tag": "helpful"}), 8, "its data is not what was appended"),
+    (_edited(3, data={"name": "pat-001"}), 3, "section is missing"),
+    (
+        _edited(8, data={"name": "pat-001", "tag": "helpful", "disposition": "neutral"}),
+        8,
+        "its data is not what was appended",
+    ),
     (_edited(8, datahash="0" * 64), 8, "its data is not what was appended"),
     (_edited(8, actor="me"), 8, "the chain computed is pl1:"),
     (_edited(8, meta='{"x":1}'), 8, "the chain computed is pl1:"),
@@ -187,35 +192,15 @@ def test_the_first_wrong_line_is_named_with_what_is_wrong_and_nothing_is_kept(
     assert list(verify(ledger)) == []
 
 
-def _forged(*events: NewEvent) -> Lines:
-    """A file whose hashes are right and whose events no ledger would have taken."""
-    with sqlite_file() as url, Ledger.open(url) as ledger:
-        head = ledger.head()
-        lines: Lines = []
-        chain, at = head.chain, "2026-01-02T03:04:05.000000Z"
-        for position, e in enumerate(events, start=1):
-            data, meta = canonical(e.data), canonical(e.meta)
-            header = (position, e.event_id, e.type, 1, at, at, e.actor, e.session_id, e.reflection_id, e.target_id)
-            chain = next_chain(chain, header, digest(data), digest(meta))
-            names = ("position", "id", "type", "schemaversion", "occurredat", "time", "actor")
-            line = {"specversion": "1.0", "source": f"urn:reflector:ledger:{head.origin}"}
-            line |= dict(zip(names, header, strict=False)) | {"datahash": digest(data), "meta": meta, "chain": chain}
-            more = {"sessionid": e.session_id, "reflectionid": e.reflection_id, "targetid": e.target_id}
-            line |= {name: value for name, value in more.items() if value} | {"data": e.data}
-            lines.append(json.dumps(line))
-        first = json.loads(next(exported(ledger)))
-        first["data"] |= {"position": len(events), "chain": chain}
-        return [json.dumps(first), *lines]
-
-
 def _retraction(of: str, key: str) -> NewEvent:
-    return NewEvent(ev.EVIDENCE_RETRACTED, identity(ev.EVIDENCE_RETRACTED, key), {}, "human", target_id=of)
+    return NewEvent(ev.EVIDENCE_RETRACTED, identity(ev.EVIDENCE_RETRACTED, key), {"reason": "x"}, "human", target_id=of)
 
 
 @pytest.mark.parametrize(
     ("events", "number", "what"),
     [
         ([added(), added("pat-002"), added()], 4, "stands there already"),
+        ([added(), redacted(added().event_id)], 3, "was erased, and the text is there"),
         ([added(), _retraction("0" * 32, "1")], 3, "is no event before it"),
         ([added(), *(_retraction(added().event_id, str(n)) for n in range(2))], 4, "has a evidence.retracted already"),
     ],
@@ -224,7 +209,7 @@ def test_a_history_that_no_ledger_would_have_taken_is_named_by_its_line(
     ledger: Ledger, events: list[NewEvent], number: int, what: str
 ) -> None:
     with pytest.raises(WrongLine, match=re.escape(what)) as error:
-        load(ledger, _forged(*events))
+        load(ledger, forged(*events))
     assert error.value.number == number
     assert ledger.head().position == 0
 
@@ -248,7 +233,7 @@ def test_an_event_that_the_tables_could_not_read_is_refused_by_its_line(
     ledger: Ledger, event: NewEvent, data: dict[str, Any], meta: dict[str, Any]
 ) -> None:
     with pytest.raises(WrongLine) as error:
-        load(ledger, _forged(replace(event, data={**event.data, **data}, meta=meta)))
+        load(ledger, forged(replace(event, data={**event.data, **data}, meta=meta)))
     assert error.value.number == 2
     assert ledger.head().position == 0
 

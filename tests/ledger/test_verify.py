@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from reflector.ledger import event as ev
 from reflector.ledger.canonical import digest, genesis, next_chain
-from reflector.ledger.migration import create_triggers, trigger_files
+from reflector.ledger.migration import create_triggers, triggers
 from reflector.ledger.store import Ledger
 from reflector.ledger.verify import Anchor, verify
 from tests.conftest import OpenLedger
@@ -65,7 +65,7 @@ def test_a_sound_ledger_has_no_findings_however_often_it_is_asked_and_is_not_cha
     ],
 )
 def test_a_changed_event_is_found_at_its_position(told: Ledger, change: str, found: str) -> None:
-    target = next(e for e in told.events(types=[ev.BULLET_TAGGED]) if e.data and e.data["name"] == "x")
+    target = next(e for e in told.events(types=[ev.BULLET_TAGGED]) if e.data and e.data["name"] == "pat-009")
     _forge(told, f"UPDATE event SET {change} WHERE position = {target.position}")
     assert (found, target.position) in _codes(told)
 
@@ -243,14 +243,14 @@ def test_an_assertion_that_the_events_do_not_bear_out_is_found_where_it_stands(t
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("name", trigger_files("sqlite"))
+@pytest.mark.parametrize("name", triggers("sqlite"))
 def test_a_dropped_trigger_of_sqlite_is_found(told: Ledger, name: str) -> None:
     sql.run(told, f"DROP TRIGGER {name}")
     _trigger_found(told, name, "is missing or disabled")
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("name", trigger_files("sqlite"))
+@pytest.mark.parametrize("name", triggers("sqlite"))
 def test_a_hollow_trigger_of_sqlite_is_found(told: Ledger, name: str) -> None:
     table, when = name.split("_")[0], {"delete": "DELETE", "update": "UPDATE"}.get(name.split("_")[-1], "INSERT")
     hollow = f"CREATE TRIGGER {name} BEFORE {when} ON {table} BEGIN SELECT 1; END"
@@ -279,7 +279,7 @@ _POSTGRESQL = [
 @pytest.mark.postgres
 @pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)
 @pytest.mark.parametrize(("statement", "what"), _POSTGRESQL)
-@pytest.mark.parametrize("name", trigger_files("postgresql"))
+@pytest.mark.parametrize("name", triggers("postgresql"))
 def test_a_disabled_dropped_or_hollow_trigger_of_postgresql_is_found(
     told: Ledger, name: str, statement: str, what: str
 ) -> None:
@@ -325,7 +325,7 @@ def test_data_of_any_shape_is_a_finding_not_a_crash(told: Ledger, text: str) -> 
 def test_a_reference_that_points_nowhere_is_found(told: Ledger) -> None:
     with told.engine.connect() as connection:
         connection.connection.cursor().execute("PRAGMA foreign_keys=OFF")
-        for name in trigger_files("sqlite"):
+        for name in triggers("sqlite"):
             connection.exec_driver_sql(f"DROP TRIGGER {name}")
         connection.exec_driver_sql("DELETE FROM event WHERE position = 3")
         create_triggers(connection)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reflector.playbook.admissible import MAX_COUNT, MAX_TEXT, text_fault
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.document import MAX_COUNT, MAX_TEXT, dump, load, text_fault
+from reflector.playbook.document import dump, load
 from reflector.playbook.names import SECTIONS, is_name
 
 NAMES = st.one_of(
@@ -133,7 +134,7 @@ def test_a_byte_order_mark_and_an_empty_playbook_are_no_problem() -> None:
         (b"null", "the file: holds no JSON object (None)"),
         (b'"text"', "the file: holds no JSON object ('text')"),
         (b"{}", "the file: has neither sections nor key_points (no keys)"),
-        (b'{"bullets": [], "meta": 1}', "has neither sections nor key_points ('bullets', 'meta')"),
+        (b'{"entries": [], "meta": 1}', "has neither sections nor key_points ('entries', 'meta')"),
         (b'{"sections": null}', "sections: is no object (None)"),
         (b'{"sections": []}', "sections: is no object ([])"),
         (b'{"sections": {"OTHERS": {}}}', "sections['OTHERS']: is no list ({})"),
@@ -270,3 +271,56 @@ def test_no_content_makes_loading_raise(raw: bytes | str) -> None:
 def test_many_bare_texts_are_named_in_linear_time() -> None:
     loaded = load(json.dumps({"key_points": ["a"] * 50_000}))
     assert loaded.bullets[-1].name == "kpt_50000"
+
+
+def _skill(id_: str, section: str, content: str, **more: object) -> dict[str, object]:
+    return {"id": id_, "section": section, "content": content, "neutral": 1, "created_at": "2025-01-01", **more}
+
+
+@pytest.mark.parametrize("key", ["bullets", "skills"])
+def test_a_playbook_of_another_system_is_read_with_its_texts_and_counters(key: str) -> None:
+    advice = {
+        "dns_check-00001": _skill("dns_check-00001", "DNS Check", "Ask two servers.", helpful=37, harmful=2),
+        "dns_check-00002": _skill("dns_check-00002", "DNS Check", "Never trust a cache.", status="invalid"),
+        "pat-1": _skill("pat-1", "Patterns & Approaches", "Retry twice."),
+    }
+    document = {key: advice, "sections": {"DNS Check": ["dns_check-00001", "dns_check-00002"]}, "next_id": 3}
+    loaded = load(json.dumps(document), foreign=True)
+    assert (loaded.format, loaded.problems) == (key, ())
+    assert [(b.name, b.text, b.helpful, b.harmful) for b in loaded.bullets] == [
+        ("pat-001", "Retry twice.", 0, 0),
+        ("oth-001", "Ask two servers.", 37, 2),
+    ]
+    assert loaded.named_here == {"pat-001", "oth-001"}
+    assert any("'invalid' there and is left out" in text for text in loaded.notes)
+    as_list = load(json.dumps({key: list(advice.values())}))
+    assert [b.text for b in as_list.bullets] == ["Retry twice.", "Ask two servers."]
+
+
+def test_an_id_is_never_taken_for_a_text() -> None:
+    sections = {"DNS Check": ["dns_check-00001", "pat-001", "5e0af7c8-95a4-4b1e-9d30-0a5f2f1c7f10"], "OTHERS": ["Ask."]}
+    loaded = load(json.dumps({"sections": sections}))
+    assert [problem.what for problem in loaded.problems] == ["is an id, not a text"] * 3
+
+
+def test_advice_of_another_system_without_a_text_is_refused_by_its_id() -> None:
+    loaded = load(json.dumps({"bullets": {"a-1": {"helpful": 3}, "a-2": {"content": "x", "helpful": -1}}}))
+    assert [(p.where, p.what) for p in loaded.problems] == [
+        ("bullets['a-1']", "the text is no string"),
+        ("bullets['a-2']", "helpful is negative"),
+    ]
+
+
+def test_our_own_sections_are_read_whatever_stands_beside_them() -> None:
+    entry = {"name": "pat-001", "text": "Read first.", "helpful": 1, "harmful": 0}
+    loaded = load(json.dumps({"sections": {"PATTERNS & APPROACHES": [entry]}, "bullets": {"x-1": {"content": "y"}}}))
+    assert [b.text for b in loaded.bullets] == ["Read first."]
+    assert loaded.notes == ("bullets beside sections are left aside",)
+
+
+@pytest.mark.parametrize("raw", ["", "[1]", "{", '{"entries": []}', b"\xff\xfe{", b"\xffx", "[" * 100_000])
+def test_a_foreign_file_is_refused_with_advice_that_suits_it(raw: str | bytes) -> None:
+    loaded = load(raw, foreign=True)
+    assert loaded.format == "unreadable"
+    assert not any("reflector rebuild" in str(problem) for problem in loaded.problems)
+    assert load(raw).problems

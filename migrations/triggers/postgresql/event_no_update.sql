@@ -1,5 +1,6 @@
 -- The one opening: a text may be erased when an event.redacted names it and nothing else changes. Where counts or
 -- tables rest on the text's event, the event.redacted must keep those facts; an event without prose is never erased.
+-- One that was erased itself has a later one, which keeps them. Which types are wholly prose: reflector/ledger/fields.py.
 CREATE OR REPLACE FUNCTION reflector_event_no_update() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     erased event%ROWTYPE;
@@ -10,12 +11,8 @@ BEGIN
         SELECT 1 FROM event
         WHERE playbook_id = OLD.playbook_id AND type = 'event.redacted' AND target_id = OLD.event_id
             AND (
-                OLD.type IN (
-                    'reflection.answered', 'reflection.completed', 'reflection.skipped', 'evidence.retracted'
-                )
-                OR OLD.type IN (
-                    'playbook.imported', 'bullet.added', 'bullet.revised', 'session.recorded', 'reflection.failed'
-                ) AND json_typeof(data::json -> 'kept') = 'object'
+                OLD.type IN ({whole})
+                OR OLD.type IN ({in_part}) AND (data IS NULL OR json_typeof(data::json -> 'kept') = 'object')
             )
     ) THEN
         RAISE EXCEPTION 'append-only: events are never changed (position: %)', OLD.position;

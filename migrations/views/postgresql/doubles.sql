@@ -88,10 +88,15 @@ packed AS MATERIALIZED (
         decode(coalesce(
             replace(recorded.data, '\u0000', '\ufffd')::json #>> '{window,keys}',
             (
-                SELECT replace(redaction.data, '\u0000', '\ufffd')::json #>> '{kept,window,keys}'
-                FROM event AS redaction
-                WHERE redaction.playbook_id = recorded.playbook_id AND redaction.target_id = recorded.event_id
-                    AND redaction.type = 'event.redacted'
+                WITH RECURSIVE line(event_id, data) AS (
+                    SELECT recorded.event_id, NULL
+                    UNION ALL
+                    SELECT redaction.event_id, redaction.data FROM line
+                    JOIN event AS redaction ON redaction.playbook_id = recorded.playbook_id
+                        AND redaction.target_id = line.event_id AND redaction.type = 'event.redacted'
+                )
+                SELECT replace(line.data, '\u0000', '\ufffd')::json #>> '{kept,window,keys}'
+                FROM line WHERE line.data IS NOT NULL
             ),
             ''
         ), 'base64') AS keys

@@ -89,9 +89,14 @@ packed AS MATERIALIZED (
         recorded.playbook_id AS playbook_id,
         recorded.position AS position,
         rtrim(coalesce("->>"(recorded.data, '$.window.keys'), (
-            SELECT "->>"(redaction.data, '$.kept.window.keys') FROM event AS redaction
-            WHERE redaction.playbook_id = recorded.playbook_id AND redaction.target_id = recorded.event_id
-                AND redaction.type = 'event.redacted'
+            WITH line(event_id, data) AS (
+                SELECT recorded.event_id, NULL
+                UNION ALL
+                SELECT redaction.event_id, redaction.data FROM line
+                JOIN event AS redaction ON redaction.playbook_id = recorded.playbook_id
+                    AND redaction.target_id = line.event_id AND redaction.type = 'event.redacted'
+            )
+            SELECT "->>"(line.data, '$.kept.window.keys') FROM line WHERE line.data IS NOT NULL
         ), ''), '=') AS keys
     FROM event AS recorded
     WHERE recorded.type = 'session.recorded' AND recorded.type <> 'bullet.tagged'

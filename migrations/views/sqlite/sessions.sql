@@ -13,9 +13,14 @@ WITH delivery AS MATERIALIZED (
         coalesce(
             recorded.data,
             (
-                SELECT "->>"(redaction.data, '$.kept') FROM event AS redaction
-                WHERE redaction.playbook_id = recorded.playbook_id AND redaction.target_id = recorded.event_id
-                    AND redaction.type = 'event.redacted'
+                WITH line(event_id, data) AS (
+                    SELECT recorded.event_id, NULL
+                    UNION ALL
+                    SELECT redaction.event_id, redaction.data FROM line
+                    JOIN event AS redaction ON redaction.playbook_id = recorded.playbook_id
+                        AND redaction.target_id = line.event_id AND redaction.type = 'event.redacted'
+                )
+                SELECT "->>"(line.data, '$.kept') FROM line WHERE line.data IS NOT NULL
             )
         ) AS data,
         CASE
