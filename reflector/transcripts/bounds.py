@@ -7,6 +7,7 @@ out), and none costs more than a few passes of `str.find` over its input.
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 #: The model's own words. Above what a model can answer in one message, so no citation is ever cut.
@@ -20,6 +21,10 @@ RESULT_TEXT = 4 * 1024
 #: One string among a tool call's arguments, and all of them together.
 ARGUMENT_TEXT = 2 * 1024
 ARGUMENTS_TEXT = 16 * 1024
+
+#: How far a cut moves to the end of a line, and to the end of a run of characters on a longer one.
+_LINE, _RUN = 256, 8192
+_REST_OF_RUN = re.compile(r"[^\s\"'`]{0,8192}+")
 
 _ITEMS = 32
 _DEPTH = 4
@@ -39,6 +44,35 @@ def clean(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-8", "replace").decode()
     return text
+
+
+def whole_end(text: str, at: int) -> int:
+    """Where a text that is cut at `at` ends so that nothing in it is half a secret, or half of anything.
+
+    The line that the cut divides goes; of a line that begins far away, what follows its last quote or space.
+    """
+    if at >= len(text):
+        at = len(text)
+    end = text.rfind("\n", max(0, at - _LINE), at)
+    if end < 0:
+        floor = max(0, at - _RUN)
+        end = max(text.rfind('"', floor, at), text.rfind("'", floor, at), text.rfind(" ", max(0, at - _LINE), at), floor)
+    return end
+
+
+def whole_start(text: str, at: int) -> int:
+    """Where a text whose beginning is cut off at `at` begins so that nothing in it has lost the name before it.
+
+    A value may stand on the line below its name, so two lines go; of longer lines, as much as a name and a gap take,
+    and the run of characters that it ends in.
+    """
+    for _ in range(2):
+        line = text.find("\n", at, at + _LINE)
+        if line < 0:
+            run = _REST_OF_RUN.match(text, min(at + _LINE, len(text)))
+            return run.end() if run else len(text)
+        at = line + 1
+    return at
 
 
 def head_and_tail(text: str, limit: int) -> str:
