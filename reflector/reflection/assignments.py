@@ -16,11 +16,14 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
+#: The end of a line, as it is or escaped, and what the next one begins with: a line number, a sign of a diff.
+BREAK = r"(?:\\{1,4}n|\n)(?:[ ]{0,8}[0-9]{1,6}(?:→|\\{1,4}t|[\t:|])|[+>-])?[ \t]{0,40}"
+
 # A pattern that begins with plain letters is searched ten times as fast as one that begins with alternatives.
 _NAME = re.compile(
     r"[pPkKsScCtTaA](?i:"
     r"(?P<password>(?<=p)(?:ass[_-]?(?:word|phrase|code)|asswd|wd)|(?<=requirep)ass|(?<=_p)ass(?![A-Za-z])"
-    r"|(?<![A-Za-z0-9]p)w(?![A-Za-z0-9]))"
+    r"|(?:(?<![A-Za-z0-9]p)|(?<=\\[nrt]p))w(?![A-Za-z0-9]))"
     r"|(?P<key>(?<=k)ey|(?<=s)ession|(?<=s)id(?![A-Za-z])|(?<=a)uth(?<!_auth)(?![A-Za-z])(?![_-]key))"
     r"|(?P<secret>(?<=s)ecret(?![_-]?key)|(?<=c)redential|(?<=[?&]s)ig(?==))"
     r"|(?P<token>(?<=t)oken|(?<=_a)uth(?![A-Za-z])(?![_-]key))"
@@ -29,12 +32,12 @@ _NAME = re.compile(
     r"(?P<close>\\{0,3}[\"'`]?\]?)\s{0,4}"
     r"(?P<assign>:\s{0,4}[A-Za-z_][A-Za-z0-9_.\[\]|]{0,40}[ ]=[ ]"  # an annotation: `password: str = …`
     r"|:=|=>|=(?![=~>])|:(?![:=]))"
-    r"|\\{0,3}[\"']\s{0,2}(?P<argument>,)(?:\\n|\s){0,40}"  # setenv("TOKEN", "…"), ["--password", "…"]
-    r"|\\{0,3}[\"']?\s{1,40}(?P<pair>value)\\{0,3}[\"']?\s{0,2}[:=]"  # Kubernetes' `name: TOKEN` and `value: …`, forms
+    r"|\\{0,3}[\"']\s{0,2}(?P<argument>,)[ ]{0,2}(?:" + BREAK + r")?"  # setenv("TOKEN", "…"), ["--password", "…"]
+    r"|\\{0,3}[\"']?(?:[ \t]{1,40}|" + BREAK + r")(?P<pair>value)\\{0,3}[\"']?\s{0,2}[:=]"  # Kubernetes' `name: TOKEN` and `value: …`, forms
     r"|(?P<element>>)(?=[^<>\s]{1,256}</)"
     r"|[ ](?P<said>is|was)[ ]"  # the password is …
     r"|(?P<option>[ ])(?=[^\s=:-])"  # --password hunter2
-    r")(?P<gap>[ \t]{0,40}(?:[|>][+-]?(?:\\n|\n)[ \t]{1,40})?)"  # YAML's `password: >-`, the value below
+    r")(?P<gap>[ \t]{0,40}(?:[|>][+-]?" + BREAK + r"(?<=[ \t]))?)"  # YAML's `password: >-`, the value below
 )
 _FAMILIES = ("password", "key", "secret", "token")
 #: What makes any other key the key of an interface or of a cipher.
@@ -85,7 +88,9 @@ _SENTENCE = re.compile(
     r"(?i)\b(?:password|passphrase|secret|required?|must|invalid|enter|your|please|is|the|an?|not)\b"
 )
 #: `sha256`, `ed25519`, `utf-8`, `v2.1.0`, `32-byte`, `2fa`: words with a number.
-_NUMBERED = re.compile(r"(?i)v?[0-9][0-9.]*[a-z]{0,2}|[a-z]+-?[0-9]{1,5}|[0-9]+(?:-[a-z]+)+|[a-z]+(?:[-_][a-z]+)*[-_][0-9]+")
+_NUMBERED = re.compile(
+    r"v?[0-9][0-9.]*[A-Za-z]{0,2}|(?:[A-Z]+|[A-Za-z][a-z]+)-?[0-9]{1,5}|[0-9]+(?:-[a-z]+)+|[a-z]+(?:[-_][a-z]+)*[-_][0-9]+"
+)
 _NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from reflector.reflection.assignments import is_placeholder
+from reflector.reflection.assignments import BREAK, is_placeholder
 
 
 class _Rule(NamedTuple):
@@ -40,13 +40,6 @@ def _is_mixed(match: re.Match[str]) -> bool:
     return any(c.isdigit() for c in secret) and any(c.isalpha() for c in secret)
 
 
-def _is_header(match: re.Match[str]) -> bool:
-    """Letters alone are a secret where they are many and no name of code, whose humps are few and wide."""
-    secret = match["secret"]
-    humps = sum(a.islower() and b.isupper() for a, b in zip(secret, secret[1:], strict=False))
-    return humps == 0 or len(secret) < 5 * humps
-
-
 def _is_password(match: re.Match[str]) -> bool:
     return not is_placeholder(match["secret"])
 
@@ -54,6 +47,7 @@ def _is_password(match: re.Match[str]) -> bool:
 #: An argument of a command, quoted or bare.
 _ARGUMENT = r"\\{0,3}['\"]?(?P<secret>[^\s'\"$\[<\{\\-][^\s'\"\\]{2,255})"
 
+_BETWEEN = rf"(?:[ ]{{1,8}}|{BREAK})"
 _DATABASE = re.compile(r"(?i)(?:sql|postgres|maria|mongo|redis|amqp|oracle)[a-z0-9+_]{0,16}\Z")
 
 _RULES = (
@@ -89,7 +83,6 @@ _RULES = (
             r"(?i:authorization)\\?[\"']?\s{0,4}[:=,]\s{0,4}\\?[\"']?(?i:bearer|token)[ ]"
             r"(?P<secret>[A-Za-z]{20,}+)(?![A-Za-z0-9_.(\[])"
         ),
-        _is_header,
     ),
     _Rule(
         "bearer",
@@ -145,7 +138,7 @@ _RULES = (
         "machine",
         "password",
         re.compile(
-            r"machine\s{1,8}\S{1,128}(?:\s|\\n){1,8}login(?:\s|\\n){1,8}\S{1,128}(?:\s|\\n){1,8}password\s{1,8}" + _ARGUMENT
+            rf"machine[ ][^\s\\]{{1,128}}+{_BETWEEN}login[ ][^\s\\]{{1,128}}+{_BETWEEN}password[ ]" + _ARGUMENT
         ),
     ),
     # .pgpass: host:port:database:user:password
@@ -153,7 +146,7 @@ _RULES = (
         ":",
         "password",
         re.compile(
-            r"(?<![^\s\"'])[A-Za-z0-9_.*-]{1,128}+:(?:543[0-9]|6432|\*):[A-Za-z0-9_.*-]{1,64}+:[A-Za-z0-9_.*-]{1,64}+:"
+            r"(?:(?<![^\s\"'→|+>])|(?<=\\n))[A-Za-z0-9_.*-]{1,128}+:(?:543[0-9]|6432|\*):[A-Za-z0-9_.*-]{1,64}+:[A-Za-z0-9_.*-]{1,64}+:"
             r"(?P<secret>(?![\[$<\{])[^\s\"'\\]{4,255})"
         ),
     ),

@@ -54,10 +54,9 @@ def quote(text: str, limit: int) -> str:
     Invisible characters go first: a zero-width space inside a key would hide it from `redact`, and `clean`
     would then restore it. Of a text much longer than the limit, only the beginning is looked at.
     """
-    shown = visible(text[: 16 * limit + 4096])
-    end = whole_end(shown, len(shown)) if len(text) > 16 * limit + 4096 else len(shown)
-    line = clean(redact(shown[:end]), limit)
-    return line if end == len(shown) or line.endswith("…") else clean(f"{line} …", limit)
+    bounded = text[: whole_end(text, 16 * limit + 4096)]
+    line = clean(redact(visible(bounded)), limit)
+    return line if len(bounded) == len(text) or line.endswith("…") else clean(f"{line} …", limit)
 
 
 def visible(text: str) -> str:
