@@ -19,6 +19,7 @@ from reflector.reflection.places import redact_places
 from reflector.reflection.tokens import redact_tokens
 from reflector.transcripts.bounds import whole_end
 
+_MARKER = re.compile(r"\[redacted:([a-z-]+)\]")
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI: colours, cursor movement
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, …
@@ -34,6 +35,13 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 def redact(text: str) -> str:
     """`text` with every secret replaced by `[redacted:kind]`."""
     return redact_assignments(redact_places(redact_tokens(redact_keys(text))))
+
+
+def found(text: str) -> list[str]:
+    """The kinds of secrets that a text holds, in order; empty where it holds none."""
+    text = visible(text)
+    redacted = redact(text)
+    return list(dict.fromkeys(_MARKER.findall(redacted))) if redacted != text else []
 
 
 def clean(text: str, limit: int) -> str:
