@@ -50,6 +50,12 @@ _ARGUMENT = r"\\{0,3}['\"]?(?P<secret>[^\s'\"$\[<\{\\-][^\s'\"\\]{2,255})"
 _BETWEEN = rf"(?:[ ]{{1,8}}|{BREAK})"
 _DATABASE = re.compile(r"(?i)(?:sql|postgres|maria|mongo|redis|amqp|oracle)[a-z0-9+_]{0,16}\Z")
 
+
+def _before_option(option: str) -> str:
+    """What stands between a command and the first of an option: no other command."""
+    return rf"[ ](?:(?:(?!{option})[^\n|;&]){{0,200}}[ ])?{option}"
+
+
 _RULES = (
     _Rule(
         "://",
@@ -113,25 +119,18 @@ _RULES = (
         lambda match: not match["secret"].isdigit(),
     ),
     _Rule("sshpass", "password", re.compile(r"sshpass[ ]{1,4}-p[ ]{0,4}" + _ARGUMENT), _is_password),
-    _Rule(
-        "mysql",
-        "password",
-        re.compile(r"mysql[a-z]{0,12}+[ ](?:[^\n|;&]{0,200}?[ ])?-p" + _ARGUMENT),
-        _is_password,
-    ),
-    _Rule(
-        "mariadb",
-        "password",
-        re.compile(r"mariadb[a-z-]{0,12}+[ ](?:[^\n|;&]{0,200}?[ ])?-p" + _ARGUMENT),
-        _is_password,
-    ),
-    _Rule("redis-cli", "password", re.compile(r"redis-cli[ ](?:[^\n|;&]{0,100}?[ ])?-a[ ]" + _ARGUMENT), _is_password),
-    _Rule("docker login", "password", re.compile(r"docker login[ ](?:[^\n|;&]{0,100}?[ ])?-p[ ]" + _ARGUMENT), _is_password),
+    _Rule("mysql", "password", re.compile(r"mysql[a-z]{0,12}+" + _before_option("-p") + _ARGUMENT), _is_password),
+    _Rule("mariadb", "password", re.compile(r"mariadb[a-z-]{0,12}+" + _before_option("-p") + _ARGUMENT), _is_password),
+    _Rule("redis-cli", "password", re.compile(r"redis-cli" + _before_option("-a[ ]") + _ARGUMENT), _is_password),
+    _Rule("docker login", "password", re.compile(r"docker login" + _before_option("-p[ ]") + _ARGUMENT), _is_password),
     _Rule("pass:", "password", re.compile(r"-pass(?:in|out)?[ ]{1,4}\\?['\"]?pass:" + _ARGUMENT), _is_password),
     _Rule(
         "htpasswd",
         "password",
-        re.compile(r"htpasswd[ ]-[A-Za-z]{0,8}b[A-Za-z]{0,8}[ ](?:[^\s-][^\s]{0,200}[ ])?[^\s]{1,128}[ ]" + _ARGUMENT),
+        re.compile(
+            r"htpasswd[ ](?=-[A-Za-z]{0,8}b)(?:-[A-Za-mo-z]{1,8}+[ ][^\s]{1,200}+|-(?=[A-Za-z]{0,8}n)[A-Za-z]{1,8}+)[ ]"
+            r"[^\s]{1,128}+[ ]" + _ARGUMENT
+        ),
         _is_password,
     ),
     _Rule(

@@ -184,16 +184,14 @@ def leaks(file: Path, kind: str, dice: Random) -> tuple[str, str, int] | None:
         before = filler(dice, 10_000, long_lines=long_lines) + "\n" + before
     around = " " if long_lines else "\n"
     limit = dice.choice((100_000, 20_000, 6_000))
-    lines = records(place, f"{before}{around}{text}{around}{after}", 0 if limit == 100_000 else 20, dice)
+    lines = records(place, f"{before}{around}{text}{around}{after}", 0 if limit == 100_000 else 12, dice)
     piece = shown(parts, request_of(file, lines, limit))
     return (place, piece, limit) if piece else None
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS[::5], *KEYS])
 def test_no_cut_on_the_way_to_a_model_leaves_half_a_secret(kind: str, tmp_path: Path) -> None:
-    dice = Random(kind)
-    for _ in range(3):
-        assert leaks(tmp_path / "s.jsonl", kind, dice) is None
+    assert leaks(tmp_path / "s.jsonl", kind, Random(kind)) is None
 
 
 @pytest.mark.slow
@@ -204,7 +202,7 @@ def test_no_cut_of_many_leaves_half_a_secret(kind: str, tmp_path: Path) -> None:
         assert leaks(tmp_path / "s.jsonl", kind, dice) is None
 
 
-@pytest.mark.parametrize("before", range(0, 2_400, 97))
+@pytest.mark.parametrize("before", range(0, 2_400, 400))
 def test_a_key_whose_beginning_was_cut_away_with_the_middle_of_an_answer_is_known(before: int, tmp_path: Path) -> None:
     text, parts = secret("large rsa key", Random(before))
     answer = "line of a log\n" * (before // 14) + text + "\nlast line" * 20
