@@ -33,7 +33,9 @@ _NAME = re.compile(
     r"(?P<assign>:\s{0,4}[A-Za-z_][A-Za-z0-9_.\[\]|]{0,40}[ ]=[ ]"  # an annotation: `password: str = …`
     r"|:=|=>|=(?![=~>])|:(?![:=]))"
     r"|\\{0,3}[\"']\s{0,2}(?P<argument>,)[ ]{0,2}(?:" + BREAK + r")?"  # setenv("TOKEN", "…"), ["--password", "…"]
-    r"|\\{0,3}[\"']?(?:[ \t]{1,40}|" + BREAK + r")(?P<pair>value)\\{0,3}[\"']?\s{0,2}[:=]"  # Kubernetes' `name: TOKEN` and `value: …`, forms
+    r"|\\{0,3}[\"']?(?:[ \t]{1,40}|"
+    + BREAK
+    + r")(?P<pair>value)\\{0,3}[\"']?\s{0,2}[:=]"  # Kubernetes' `name: TOKEN` and `value: …`, forms
     r"|(?P<element>>)(?=[^<>\s]{1,256}</)"
     r"|[ ](?P<said>is|was)[ ]"  # the password is …
     r"|(?P<option>[ ])(?=[^\s=:-])"  # --password hunter2

@@ -24,7 +24,9 @@ _BODY = re.compile(
 #: The body before an END, letter by letter from its end: a last line, and the whole lines before it.
 _GAP_BACK = r"(?:\s|[nrt]\\{1,4}|[\"',>|]|[→\t:][0-9]{1,6})"
 _LINE_BACK = r"(?:(?![nrt]\\)[A-Za-z0-9+/])"
-_BODY_BACK = re.compile(rf"{_GAP_BACK}*+(?P<last>={{0,2}}{_LINE_BACK}++)(?P<more>(?:{_GAP_BACK}++{_LINE_BACK}{{16,}}+)*+)")
+_BODY_BACK = re.compile(
+    rf"{_GAP_BACK}*+(?P<last>={{0,2}}{_LINE_BACK}++)(?P<more>(?:{_GAP_BACK}++{_LINE_BACK}{{16,}}+)*+)"
+)
 #: Lines as wide as those of a key, two or more in a row, and the shorter one that ends them.
 _WIDE = r"[A-Za-z0-9+/]{64,70}+(?![A-Za-z0-9+/=_-])"
 _LINES = re.compile(
@@ -50,9 +52,7 @@ def redact_keys(text: str) -> str:
     return "".join(pieces) + text[done:]
 
 
-def _keys_between(
-    text: str, before: re.Match[str] | None, after: re.Match[str] | None
-) -> list[tuple[int, int]]:
+def _keys_between(text: str, before: re.Match[str] | None, after: re.Match[str] | None) -> list[tuple[int, int]]:
     """Where keys stand between two edges (None: the ends of the text), an edge that belongs to one included."""
     start, end = before.end() if before else 0, after.start() if after else len(text)
     begins, ends = _private(before, "BEGIN"), _private(after, "END")

@@ -66,9 +66,7 @@ _RULES = (
     _Rule(
         "://",
         "url-password",
-        re.compile(
-            r"://[^\s/:@\[\]\"'<>]{0,128}+:(?P<secret>(?!\*|[0-9]{1,5}/)[^\s/\"'<>$\{\[][^\s\"'<>\[]{0,255})@"
-        ),
+        re.compile(r"://[^\s/:@\[\]\"'<>]{0,128}+:(?P<secret>(?!\*|[0-9]{1,5}/)[^\s/\"'<>$\{\[][^\s\"'<>\[]{0,255})@"),
         lambda match: _DATABASE.search(match.string, max(0, match.start() - 24), match.start()) is not None,
     ),
     _Rule("://", "url-token", re.compile(r"://(?P<secret>[A-Za-z0-9_]{20,255}+)@"), _is_mixed),
@@ -113,9 +111,7 @@ _RULES = (
     _Rule(
         "-u",
         "password",
-        re.compile(
-            r"(?<![^\s(])(?:-u|--user)[ =]['\"]?[^\s:'\"$\[]{1,128}+:(?P<secret>[^\s'\"$\[<\{][^\s'\"]{3,}+)"
-        ),
+        re.compile(r"(?<![^\s(])(?:-u|--user)[ =]['\"]?[^\s:'\"$\[]{1,128}+:(?P<secret>[^\s'\"$\[<\{][^\s'\"]{3,}+)"),
         lambda match: not match["secret"].isdigit(),
     ),
     _Rule("sshpass", "password", re.compile(r"sshpass[ ]{1,4}-p[ ]{0,4}" + _ARGUMENT), _is_password),
@@ -136,9 +132,7 @@ _RULES = (
     _Rule(
         "machine",
         "password",
-        re.compile(
-            rf"machine[ ][^\s\\]{{1,128}}+{_BETWEEN}login[ ][^\s\\]{{1,128}}+{_BETWEEN}password[ ]" + _ARGUMENT
-        ),
+        re.compile(rf"machine[ ][^\s\\]{{1,128}}+{_BETWEEN}login[ ][^\s\\]{{1,128}}+{_BETWEEN}password[ ]" + _ARGUMENT),
     ),
     # .pgpass: host:port:database:user:password
     _Rule(

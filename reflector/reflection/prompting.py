@@ -98,7 +98,9 @@ def compose(
                 "raise request_tokens or prune the playbook"
             )
     # Before a text is cut: of half a key no rule knows what it was.
-    reduced = reduce_messages(lambda: map(_redacted, messages()), frozenset(cited), room, part=part, most_parts=most_parts)
+    reduced = reduce_messages(
+        lambda: map(_redacted, messages()), frozenset(cited), room, part=part, most_parts=most_parts
+    )
     transcript = _TAG.sub("&lt;", redact(visible(json.dumps(list(reduced.turns), indent=2, ensure_ascii=False))))
     before, after = template.split(values | {"transcript": transcript}, "transcript")
     tokens = estimate_tokens(before) + estimate_tokens(after)

@@ -104,13 +104,20 @@ _BEHIND = _START.replace("{0}", ".")
 _INSIDE: tuple[tuple[str, str, str], ...] = (
     ("telegram-token", ":AA", r"[0-9]" + _BEHIND + r"[0-9]{7,9}+:AA[A-Za-z0-9_-]{32,34}+" + _END),
     ("mailchimp-key", "-us", _HEX + _BEHIND + rf"{_HEX}{{31}}-us[0-9]{{1,2}}" + _END),
-    ("azure-secret", "Q~", r"[A-Za-z0-9_~.-](?:(?<![A-Za-z0-9_~.-].)|(?<=\\[nrt].))[A-Za-z0-9_~.-]{2}[78]Q~[A-Za-z0-9_~.-]{31,37}+" + _END),
+    (
+        "azure-secret",
+        "Q~",
+        r"[A-Za-z0-9_~.-](?:(?<![A-Za-z0-9_~.-].)|(?<=\\[nrt].))[A-Za-z0-9_~.-]{2}[78]Q~[A-Za-z0-9_~.-]{31,37}+" + _END,
+    ),
     ("terraform-token", ".atlasv1.", _WORD + _BEHIND + rf"{_WORD}{{13}}\.atlasv1\.{_DASHED}{{60,70}}+" + _END),
     # The id of the bot in base64, a time, a signature.
     (
         "discord-token",
         ".",
-        r"[MNO]" + _BEHIND + rf"(?=[A-Za-z]{{0,27}}[0-9]){_DASHED}{{23,27}}+\.{_DASHED}{{6,7}}+\.{_DASHED}{{27,40}}+" + _END,
+        r"[MNO]"
+        + _BEHIND
+        + rf"(?=[A-Za-z]{{0,27}}[0-9]){_DASHED}{{23,27}}+\.{_DASHED}{{6,7}}+\.{_DASHED}{{27,40}}+"
+        + _END,
     ),
 )
 

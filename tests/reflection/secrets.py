@@ -447,7 +447,7 @@ def ordinary(dice: Random) -> list[str]:
             f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{b64(32)[:43]} bob@host",
             f"-----BEGIN CERTIFICATE-----\n{b64(48)}\n{b64(48)}\n-----END CERTIFICATE-----",
             "\n".join(sha256(blob(9)).hexdigest() for _ in range(3)),
-            f"ETag: \"{commit[:32]}\"",
+            f'ETag: "{commit[:32]}"',
             f"0x{commit}",
             f"/home/bob/.cache/pip/http/{commit[0]}/{commit[1]}/{commit}",
             f"traceId={commit[:32]} spanId={commit[:16]}",

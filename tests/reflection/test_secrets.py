@@ -138,7 +138,13 @@ PLACES = ("result", "file", "human", "argument", "assistant", "thinking")
 
 
 def filler(dice: Random, size: int, *, long_lines: bool) -> str:
-    words = ("the quick brown fox", "lorem ipsum dolor", "line of output here", "def foo(self): pass", "an error occurred")
+    words = (
+        "the quick brown fox",
+        "lorem ipsum dolor",
+        "line of output here",
+        "def foo(self): pass",
+        "an error occurred",
+    )
     return (" " if long_lines else "\n").join(dice.choices(words, k=size // 18 + 1))[:size]
 
 
@@ -158,7 +164,10 @@ def records(place: str, text: str, more: int, dice: Random) -> Iterator[dict[str
         given = {"file_path": "/x/a", "content": text}
         yield of("assistant", [{"type": "tool_use", "id": "t1", "name": "Write", "input": given}])
     elif place != "human":
-        yield of("assistant", [{"type": "text" if place == "assistant" else "thinking", place.replace("assistant", "text"): text}])
+        yield of(
+            "assistant",
+            [{"type": "text" if place == "assistant" else "thinking", place.replace("assistant", "text"): text}],
+        )
     for _ in range(more):
         yield of("assistant", [{"type": "text", "text": filler(dice, 1500, long_lines=False)}])
 
