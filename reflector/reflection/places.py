@@ -22,7 +22,7 @@ class _Rule(NamedTuple):
     literal: str
     kind: str
     pattern: re.Pattern[str]
-    accepts: Callable[[re.Match[str]], bool] = lambda match: True
+    accepts: Callable[[re.Match[str]], bool] = bool
 
 
 def _is_basic(match: re.Match[str]) -> bool:

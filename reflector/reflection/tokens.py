@@ -1,7 +1,7 @@
 """Secrets that their own form gives away: a provider's prefix, a JWT, a bot's token.
 
 Invariant: one pass of each rule is enough. A token is bordered by characters that no other rule takes, so replacing one
-token neither hides nor uncovers another one; where a token may hold dashes, it is looked for after those that hold none.
+token neither hides nor uncovers another one; tokens that may hold dashes come after those that hold none.
 A run that fails a rule holds no second start of that rule, so each rule is linear.
 """
 

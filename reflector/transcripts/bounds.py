@@ -121,7 +121,7 @@ def shortened_output(text: str, limit: int) -> tuple[str, int]:
 
 
 def _with_errors(text: str, first: int, last: int, limit: int) -> tuple[str, int]:
-    """The text up to `first` and from `last` on, and what looks like errors between; how many characters are left out."""
+    """The text up to `first` and from `last` on, and what looks like errors between; how much is left out."""
     longest = min(_ERROR_LINE, limit // 4)
     lines: list[str] = []
     room = limit - 2 * (limit // 4)

@@ -203,7 +203,7 @@ def test_a_private_key_is_its_owners_and_is_never_overwritten(lived: Agent, key:
 
 @pytest.mark.parametrize("place", ["--key", "--sign", "--anchor"])
 def test_a_private_key_that_is_given_in_the_place_of_another_thing_is_not_shown(
-    lived: Agent, key: tuple[Path, str], tmp_path: Path, place: str
+    lived: Agent, key: tuple[Path, str], place: str
 ) -> None:
     private = key[0].read_text().strip()
     seed = private.rpartition("+")[2]

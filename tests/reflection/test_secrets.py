@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -72,7 +73,7 @@ def test_any_piece_of_a_private_key_of_two_whole_lines_is_known(kind: str) -> No
         lines = text.split("\n")
         first = dice.randrange(len(lines) - 2)
         piece = lines[first : dice.randrange(first + 2, len(lines)) + 1]
-        if not any(len(one) == len(two) for one, two in zip(piece, piece[1:], strict=False)):
+        if not any(len(one) == len(two) for one, two in pairwise(piece)):
             continue
         for written in ("\n".join(piece), numbered("\n".join(piece)), json.dumps("\n".join(piece))):
             assert shown(parts, redact(f"before\n{written}\nafter")) is None, written
@@ -110,7 +111,7 @@ def calls_of(work: Callable[[], object]) -> int:
     """How many functions are called, Python's and C's: every round of a rule, every match that is looked at."""
     count = 0
 
-    def profile(frame: object, event: str, argument: object) -> None:
+    def profile(_frame: object, event: str, _argument: object) -> None:
         nonlocal count
         count += event in ("call", "c_call")
 
