@@ -248,6 +248,8 @@ def words_of(error: Exception) -> str:
 
 
 def _shown(text: str) -> str:
+    """An error for a terminal. Its arguments may be a key that was given in the place of a file's name."""
     from reflector.cli.output import safe
+    from reflector.reflection.redaction import redact
 
-    return safe(text)
+    return redact(safe(text))

@@ -15,6 +15,7 @@ from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.admissible import text_fault
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.names import SECTIONS, next_name
+from reflector.reflection.redaction import found
 
 
 class BulletRefused(ValueError):
@@ -39,7 +40,7 @@ def add_bullet(
     if section not in SECTIONS:
         raise BulletRefused(f"{section!r} is not a section; the sections are {', '.join(SECTIONS)}")
     text = text.strip()
-    if fault := text_fault(text):
+    if fault := text_fault(text) or secret_fault(text):
         raise BulletRefused(f"{fault}; nothing was added")
     tried: list[str] = []
     while True:
@@ -55,6 +56,14 @@ def add_bullet(
             continue
         if appended.added:
             return bullet
+
+
+def secret_fault(text: str) -> str | None:
+    """What of a bullet's text looks like a secret, None where nothing does: every later session would be told it."""
+    kinds = found(text)
+    if not kinds:
+        return None
+    return f"the text holds what looks like a secret ({', '.join(kinds)}); say where it is kept instead of what it is"
 
 
 def add_event(bullet: Bullet, *, origin: str, actor: str, proposal: str | None = None) -> NewEvent:

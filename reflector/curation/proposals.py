@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from reflector.curation.bullets import BulletRefused, add_bullet
+from reflector.curation.bullets import BulletRefused, add_bullet, secret_fault
 from reflector.ledger import event as ev
 from reflector.ledger.errors import Conflict
 from reflector.ledger.event import Event, NewEvent, identity
@@ -19,7 +19,7 @@ from reflector.ledger.store import Ledger
 from reflector.playbook.admissible import text_fault
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.names import SECTIONS
-from reflector.reflection.redaction import quote, redact
+from reflector.reflection.redaction import quote
 
 State = Literal["waiting", "approved", "rejected"]
 _MAX_REASON = 1_000
@@ -51,10 +51,8 @@ def propose(ledger: Ledger, section: str, text: str, reason: str, *, actor: str 
     if section not in SECTIONS:
         raise ProposalRefused(f"{section!r} is not a section; the sections are {', '.join(SECTIONS)}")
     text = text.strip()
-    if fault := text_fault(text):
+    if fault := text_fault(text) or secret_fault(text):
         raise ProposalRefused(f"{fault}; nothing was proposed")
-    if redact(text) != text:
-        raise ProposalRefused("the text holds what looks like a secret; propose it without")
     same = next((row.name for row in ledger.rows() if row.status == "live" and row.text == text), None)
     if same is not None:
         raise ProposalRefused(f"{same} says exactly this already")

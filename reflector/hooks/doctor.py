@@ -34,6 +34,7 @@ from reflector.ledger.store import Ledger
 from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
 from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, find_template
+from reflector.reflection.redaction import found
 
 State = Literal["ok", "warning", "error"]
 _LITTLE_SPACE = 200 * 2**20
@@ -232,10 +233,20 @@ def _windows(ledger: Ledger, project: Project) -> Iterator[Check]:
         )
     else:
         yield Check("reflections", "ok", f"{_counted(len(windows), 'session window')}, none open")
-    if not ledger.bullets() and not project.is_users:
+    bullets = ledger.bullets()
+    # `add` refuses these; a person's own edit and an imported file do not wait for an answer.
+    secrets = [bullet.name for bullet in bullets if found(bullet.text)]
+    if secrets:
+        yield Check(
+            "playbook",
+            "warning",
+            f"{_counted(len(secrets), 'bullet')} with what looks like a secret: {', '.join(secrets[:10])}",
+            "take it out of playbook.json, erase it with `reflector redact`, and change the secret",
+        )
+    elif not bullets and not project.is_users:
         yield Check("playbook", "warning", "it is empty: nothing can be cited", 'reflector add pat "…"')
     else:
-        yield Check("playbook", "ok", _counted(len(ledger.bullets()), "bullet"))
+        yield Check("playbook", "ok", _counted(len(bullets), "bullet"))
 
 
 def _beside(project: Project) -> Iterator[Check]:

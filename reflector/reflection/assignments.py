@@ -16,31 +16,35 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-_FAMILIES = {
-    "password": r"pass[_-]?word|passwd|pass[_-]?phrase|pwd|requirepass|_pass(?![A-Za-z])",
-    "api-key": (
-        r"api[_-]?key|(?:access|account|private|secret|encryption|signing|master|license|auth|shared|sharedaccess)"
-        r"[_-]?key"
-    ),
-    "secret": r"secret|credential|(?<=[?&])sig(?==)",
-    "token": r"token|_auth(?![A-Za-z])",
-    # Any other key: only a long random value counts.
-    "key": r"key|session|sid(?![A-Za-z])|auth(?![A-Za-z])",
-}
-_TRIGGERS = ("pass", "pwd", "key", "secret", "credential", "sig=", "token", "auth", "session", "sid")
+#: The end of a line, as it is or escaped, and what the next one begins with: a line number, a sign of a diff.
+BREAK = r"(?:\\{1,4}n|\n)(?:[ ]{0,8}[0-9]{1,6}(?:→|\\{1,4}t|[\t:|])|[+>-])?[ \t]{0,40}"
 
+# A pattern that begins with plain letters is searched ten times as fast as one that begins with alternatives.
 _NAME = re.compile(
-    "(?i:" + "|".join(f"(?P<{family.replace('-', '_')}>{words})" for family, words in _FAMILIES.items()) + ")"
-    r"(?P<suffix>[A-Za-z0-9_-]{0,40}+)"
+    r"[pPkKsScCtTaA](?i:"
+    r"(?P<password>(?<=p)(?:ass[_-]?(?:word|phrase|code)|asswd|wd)|(?<=requirep)ass|(?<=_p)ass(?![A-Za-z])"
+    r"|(?:(?<![A-Za-z0-9]p)|(?<=\\[nrt]p))w(?![A-Za-z0-9]))"
+    r"|(?P<key>(?<=k)ey|(?<=s)ession|(?<=s)id(?![A-Za-z])|(?<=a)uth(?<!_auth)(?![A-Za-z])(?![_-]key))"
+    r"|(?P<secret>(?<=s)ecret(?![_-]?key)|(?<=c)redential|(?<=[?&]s)ig(?==))"
+    r"|(?P<token>(?<=t)oken|(?<=_a)uth(?![A-Za-z])(?![_-]key))"
+    r")(?P<suffix>[A-Za-z0-9_-]{0,40}+)"
     r"(?:"
     r"(?P<close>\\{0,3}[\"'`]?\]?)\s{0,4}"
     r"(?P<assign>:\s{0,4}[A-Za-z_][A-Za-z0-9_.\[\]|]{0,40}[ ]=[ ]"  # an annotation: `password: str = …`
-    r"|:=|=>|=(?![=>~])|:(?![:=]))"
-    r"|[\"']\s{0,2}(?P<argument>,)"  # setenv("TOKEN", "…")
-    r"|[\"']?\s{1,40}(?P<pair>value)[\"']?\s{0,2}[:=]"  # Kubernetes' `name: TOKEN` and `value: …`, HTML forms
+    r"|:=|=>|=(?![=~>])|:(?![:=]))"
+    r"|\\{0,3}[\"']\s{0,2}(?P<argument>,)[ ]{0,2}(?:" + BREAK + r")?"  # setenv("TOKEN", "…"), ["--password", "…"]
+    r"|\\{0,3}[\"']?(?:[ \t]{1,40}|"
+    + BREAK
+    + r")(?P<pair>value)\\{0,3}[\"']?\s{0,2}[:=]"  # Kubernetes' `name: TOKEN` and `value: …`, forms
     r"|(?P<element>>)(?=[^<>\s]{1,256}</)"
+    r"|[ ](?P<said>is|was)[ ]"  # the password is …
     r"|(?P<option>[ ])(?=[^\s=:-])"  # --password hunter2
-    r")(?P<gap>[ \t]{0,40})"
+    r")(?P<gap>[ \t]{0,40}(?:[|>][+-]?" + BREAK + r"(?<=[ \t]))?)"  # YAML's `password: >-`, the value below
+)
+_FAMILIES = ("password", "key", "secret", "token")
+#: What makes any other key the key of an interface or of a cipher.
+_API_KEY = re.compile(
+    r"(?i)(?:api|access|account|private|secret|encryption|signing|master|license|auth|shared|sharedaccess)[_-]?\Z"
 )
 _NAME_START = re.compile(r"[A-Za-z0-9_.-]*\Z")
 
@@ -85,6 +89,10 @@ _TYPE = re.compile(r"(?:[A-Z][a-z]+)+")
 _SENTENCE = re.compile(
     r"(?i)\b(?:password|passphrase|secret|required?|must|invalid|enter|your|please|is|the|an?|not)\b"
 )
+#: `sha256`, `ed25519`, `utf-8`, `v2.1.0`, `32-byte`, `2fa`: words with a number.
+_NUMBERED = re.compile(
+    r"v?[0-9][0-9.]*[A-Za-z]{0,2}|(?:[A-Z]+|[A-Za-z][a-z]+)-?[0-9]{1,5}|[0-9]+(?:-[a-z]+)+|[a-z]+(?:[-_][a-z]+)*[-_][0-9]+"
+)
 _NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
@@ -104,16 +112,13 @@ def redact_assignments(text: str) -> str:
 
     Linear: a value is looked at over a bounded length before it is found to be a secret.
     """
-    folded = text.lower()
-    if not any(trigger in folded for trigger in _TRIGGERS):
-        return text
     pieces: list[str] = []
     done = position = 0
     while match := _NAME.search(text, position):
         position = match.end("suffix")
         span = _secret_span(text, match)
         if span is not None:
-            marker = f"[redacted:{_family(match)}]"
+            marker = f"[redacted:{_family(match, text)}]"
             if text[span[0] : span[1]].isdigit() and text[span[0] - 1] != text[span[1] : span[1] + 1]:
                 # A bare number under a quoted name, as in JSON: the marker must be a string there.
                 mark = (match["close"] or "").rstrip("]")
@@ -123,27 +128,36 @@ def redact_assignments(text: str) -> str:
     return "".join(pieces) + text[done:]
 
 
-def _family(match: re.Match[str]) -> str:
-    return next(family for family in _FAMILIES if match[family.replace("-", "_")] is not None)
+def _prefix(match: re.Match[str], text: str) -> str:
+    """What of the name stands before the word that gives it away."""
+    before = _NAME_START.search(text[max(0, match.start() - 40) : match.start()])
+    return before[0] if before else ""
+
+
+def _family(match: re.Match[str], text: str) -> str:
+    """password, api-key, secret, token; or key, any other key, of which only a long random value counts."""
+    family = next(name for name in _FAMILIES if match[name] is not None)
+    return "api-key" if family == "key" and _API_KEY.search(_prefix(match, text)) else family
 
 
 def _secret_span(text: str, match: re.Match[str]) -> tuple[int, int] | None:
     """Start and end of the secret that the matched name is given, or None where it is given none."""
-    family = _family(match)
-    keyword, suffix = match[family.replace("-", "_")], match["suffix"]
+    keyword, suffix = text[match.start() : match.start("suffix")], match["suffix"]
     if not _names_a_secret(keyword, suffix):
         return None
-    before = _NAME_START.search(text[max(0, match.start() - 40) : match.start()])
-    prefix = before[0] if before else ""
+    family, prefix = _family(match, text), _prefix(match, text)
     if family == "key" and "public" in prefix.lower():
         return None
     if match["option"] and not prefix.startswith("--"):
+        return None
+    if match["said"] and family == "key":
         return None
     if match["element"] and text[match.start() - len(prefix) - 1 : match.start() - len(prefix)] != "<":
         return None
     start = match.end()
     if quote := _QUOTE.match(text, start):
-        return _quoted_span(text, quote, family, strict=match["argument"] is not None)
+        strict = match["argument"] is not None and not prefix.startswith("--")
+        return _quoted_span(text, quote, family, strict=strict)
     bare = _BARE.match(text, start, start + _BARE_LIMIT)
     if bare is None or match["argument"]:
         return None
@@ -157,6 +171,10 @@ def _secret_span(text: str, match: re.Match[str]) -> tuple[int, int] | None:
         after=text[bare.end() : bare.end() + 1],
         last=_REST_OF_LINE.match(text, bare.end()) is not None,
     )
+    if match["said"]:
+        # Prose goes on with a word; a sentence ends in a full stop.
+        value = bare[0].rstrip(".!?:")
+        return (start, start + len(value)) if _is_said_secret(value) else None
     if not _is_bare_secret(bare[0], place):
         return None
     whole = _BARE.match(text, start)
@@ -192,7 +210,7 @@ def _quoted_span(text: str, quote: re.Match[str], family: str, *, strict: bool) 
 
 
 def _is_quoted_secret(value: str, family: str) -> bool:
-    if len(value) < 4 or _is_no_literal(value):
+    if len(value) < 4 or is_placeholder(value):
         return False
     if family == "key":
         return _long_random(value)
@@ -209,7 +227,7 @@ def _is_quoted_secret(value: str, family: str) -> bool:
 
 
 def _is_bare_secret(value: str, place: _Place) -> bool:
-    if len(value) < 4 or place.after in ("(", "[", "{") or _is_no_literal(value):
+    if len(value) < 4 or place.after in ("(", "[", "{") or is_placeholder(value):
         return False
     if place.family == "key":
         return _long_random(value)
@@ -237,7 +255,12 @@ def _is_bare_secret(value: str, place: _Place) -> bool:
     return _random(value) and len(value) >= (8 if place.tight else 12) and (digits > 1 or place.tight)
 
 
-def _is_no_literal(value: str) -> bool:
+def _is_said_secret(value: str) -> bool:
+    return len(value) >= 6 and not is_placeholder(value) and _random(value) and _NUMBERED.fullmatch(value) is None
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a value is a reference, a placeholder, a constant's name or a word: nothing that could be a secret."""
     return (
         _REFERENCE.match(value) is not None
         or value.lower().rstrip(";:.,!?0123456789") in _NOT_A_SECRET

@@ -14,6 +14,7 @@ from reflector.ledger.event import Event, NewEvent, identity
 from reflector.ledger.store import WindowRow
 from reflector.reflection.protocol import Answer, Request
 from reflector.reflection.redaction import clean, quote, redact
+from reflector.transcripts.bounds import whole_end
 
 if TYPE_CHECKING:
     from reflector.reflection.answers import Parsed, ParsedTag
@@ -37,7 +38,7 @@ def answered(recorded: Event, backend: str, request: Request, answer: Answer, it
         "model": answer.model,
         "prompt_sha256": answer.prompt_sha256,
         "template_sha256": answer.template_sha256,
-        "answer": redact(_storable(answer.text[:MAX_ANSWER])),
+        "answer": redact(_storable(answer.text[: whole_end(answer.text, MAX_ANSWER)])),
         "iteration": iteration,
     }
     if answer.parts > 1:

@@ -97,8 +97,29 @@ def compose(
                 f"template and playbook take about {rest:,} of {limit:,} tokens, which leaves no room for a session; "
                 "raise request_tokens or prune the playbook"
             )
-    reduced = reduce_messages(messages, frozenset(cited), room, part=part, most_parts=most_parts)
+    # Before a text is cut: of half a key no rule knows what it was.
+    reduced = reduce_messages(
+        lambda: map(_redacted, messages()), frozenset(cited), room, part=part, most_parts=most_parts
+    )
     transcript = _TAG.sub("&lt;", redact(visible(json.dumps(list(reduced.turns), indent=2, ensure_ascii=False))))
     before, after = template.split(values | {"transcript": transcript}, "transcript")
     tokens = estimate_tokens(before) + estimate_tokens(after)
     return Prompt(before, after, template.sha256, tokens, room, reduced.parts, reduced.left_out)
+
+
+def _redacted(message: Message) -> Message:
+    """The message without secrets. The names of a call's arguments give secrets away, so these are redacted as one."""
+    calls = message.calls
+    if calls:
+        given = [json.dumps(call.input, ensure_ascii=False) for call in calls]
+        cleared = [redact(visible(one)) for one in given]
+        calls = tuple(
+            call if after == before else call._replace(input=json.loads(after))
+            for call, before, after in zip(calls, given, cleared, strict=True)
+        )
+    return message._replace(
+        text=redact(visible(message.text)),
+        thinking=redact(visible(message.thinking)),
+        calls=calls,
+        results=tuple(result._replace(text=redact(visible(result.text))) for result in message.results),
+    )

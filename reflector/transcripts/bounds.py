@@ -1,12 +1,15 @@
 """Whatever size goes in, a bounded text comes out.
 
 Invariant: no function here returns more than its limit (plus one short mark that says what was left
-out), and none costs more than a few passes of `str.find` over its input.
+out), and none costs more than a few passes of `str.find` over its input. What is cut as it is read is cut where no
+secret is halved: nobody redacts megabytes that are thrown away, and of half a key no rule knows what it was.
 """
 
 from __future__ import annotations
 
 import math
+import re
+from string import ascii_letters, digits
 from typing import Any
 
 #: The model's own words. Above what a model can answer in one message, so no citation is ever cut.
@@ -21,6 +24,11 @@ RESULT_TEXT = 4 * 1024
 ARGUMENT_TEXT = 2 * 1024
 ARGUMENTS_TEXT = 16 * 1024
 
+#: How far a cut moves to the end of a line, and to the end of a run of characters on a longer one.
+_LINE, _RUN = 256, 8192
+_TOKEN = ascii_letters + digits + "+/=_.~%-"
+_REST_OF_RUN = re.compile(r"[A-Za-z0-9+/=_.~%-]{0,8192}+")
+
 _ITEMS = 32
 _DEPTH = 4
 
@@ -28,6 +36,7 @@ _DEPTH = 4
 _ERROR_WORDS = ("rror", "ERR", "FAIL", "ailed", "xception")
 _HITS_PER_WORD = 6
 _ERROR_LINE = 240
+_ERROR_WORD = 40
 
 
 def clean(text: str) -> str:
@@ -41,12 +50,55 @@ def clean(text: str) -> str:
     return text
 
 
+def whole_end(text: str, at: int, start: int = 0) -> int:
+    """Where a piece from `start` ends that would be cut at `at`, so that it does not end in half a secret.
+
+    The line that the cut divides goes. Of a line that begins far away, what follows its last quote or space goes.
+    """
+    if at > len(text):
+        return len(text)
+    near = max(start, at - _LINE)
+    for marks in ("\n", "\"'", " "):
+        end = max(text.rfind(mark, near, at) for mark in marks)
+        if end >= 0:
+            return end
+    run = text[max(start, at - _RUN) : at]
+    return at - len(run) + len(run.rstrip(_TOKEN))
+
+
+def whole_start(text: str, at: int) -> int:
+    """Where the piece begins that would be cut off at `at`, so that it holds no value that has lost its name.
+
+    A value may stand on the line below its name, so the line that the cut divides goes, and the one below it. Of longer
+    lines goes as much as a name and a phrase take, and the run of characters that it ends in.
+    """
+    for _ in range(2):
+        line = text.find("\n", at, at + _LINE)
+        if line < 0:
+            run = _REST_OF_RUN.match(text, min(at + _LINE, len(text)))
+            return run.end() if run else len(text)
+        at = line + 1
+    return at
+
+
 def head_and_tail(text: str, limit: int) -> str:
     """`text` itself up to `limit` characters, else its first two thirds and last third of that."""
     if len(text) <= limit:
         return text if text.isascii() else clean(text)
     tail = limit // 3
-    return clean(f"{text[: limit - tail]}\n[… {len(text) - limit} characters …]\n{text[-tail:]}")
+    return _without_middle(text, limit - tail, len(text) - tail)
+
+
+def excerpt(text: str, limit: int) -> str:
+    """The same as `head_and_tail`, as far as its two pieces are whole."""
+    if len(text) <= limit:
+        return text if text.isascii() else clean(text)
+    tail = limit // 3
+    return _without_middle(text, whole_end(text, limit - tail), whole_start(text, len(text) - tail))
+
+
+def _without_middle(text: str, first: int, last: int) -> str:
+    return clean(f"{text[:first]}\n[… {last - first} characters …]\n{text[last:]}")
 
 
 def result_text(text: str) -> str:
@@ -55,30 +107,37 @@ def result_text(text: str) -> str:
     The end of a test run says how it went and its errors stand in the middle, so a plain cut at
     either side would turn failures into silence.
     """
-    return shortened_output(text, RESULT_TEXT)[0]
+    if len(text) <= RESULT_TEXT:
+        return clean(text)
+    quarter = RESULT_TEXT // 4
+    return _with_errors(text, whole_end(text, quarter), whole_start(text, len(text) - quarter), RESULT_TEXT)[0]
 
 
 def shortened_output(text: str, limit: int) -> tuple[str, int]:
     """A tool's answer cut to about `limit` characters as `result_text` cuts it, and how many were left out."""
     if len(text) <= limit:
         return clean(text), 0
-    head, tail = limit // 4, limit // 4
-    first, last = head, len(text) - tail
+    return _with_errors(text, limit // 4, len(text) - limit // 4, limit)
+
+
+def _with_errors(text: str, first: int, last: int, limit: int) -> tuple[str, int]:
+    """The text up to `first` and from `last` on, and what looks like errors between; how much is left out."""
     longest = min(_ERROR_LINE, limit // 4)
     lines: list[str] = []
-    room = limit - head - tail
+    room = limit - 2 * (limit // 4)
     done = first
     for start, end in _error_lines(text, first, last):
         # Of a line without an end the pieces around two words may overlap.
         if end <= done:
             continue
         start = max(start, done)
-        done = min(end, start + longest)
+        done = end if end <= start + longest else whole_end(text, start + longest, start)
         line = text[start:done]
         if len(line) >= room:
             break
-        lines.append(line)
-        room -= len(line) + 1
+        if line:
+            lines.append(line)
+            room -= len(line) + 1
     middle = "\n".join(["[…]", *lines, "[…]"] if lines else ["[…]"])
     shown = clean(f"{text[:first]}\n{middle}\n{text[last:]}")
     return shown, last - first - sum(map(len, lines))
@@ -93,12 +152,15 @@ def _error_lines(text: str, first: int, last: int) -> list[tuple[int, int]]:
             if at < 0:
                 break
             # A line of megabytes must not be searched to its ends: what stands near the word counts.
-            start = text.rfind("\n", max(first, at - _ERROR_LINE // 2), at) + 1 or max(first, at - _ERROR_LINE // 2)
+            near = max(first, at - _ERROR_LINE // 2)
+            start = text.rfind("\n", near, at) + 1 or text.rfind(" ", near, at) + 1 or at
             end = text.find("\n", at, min(last, at + _ERROR_LINE))
             if end < 0:
-                end = min(last, at + _ERROR_LINE)
-            spans.add((start, end))
-            at = end
+                end = whole_end(text, min(last, at + _ERROR_LINE), start)
+            # A long line without a space is no message: the word stands in a key, a digest or an address.
+            if end - start <= _ERROR_WORD or text.find(" ", start, end) >= 0:
+                spans.add((start, end))
+            at = max(end, at + len(word))
     return sorted(spans)
 
 
@@ -159,6 +221,6 @@ class _Arguments:
         return value if isinstance(value, (bool, int)) else None
 
     def _text(self, text: str, limit: int) -> str:
-        bounded = head_and_tail(text, min(limit, max(self._room, 16)))
+        bounded = excerpt(text, min(limit, max(self._room, 16)))
         self._room -= len(bounded) + 1
         return bounded

@@ -113,8 +113,8 @@ def by_model(
         origin="synthetic" if synthetic else "model",
         chain=place.chain,
         timestamp=place.timestamp,
-        text=bounds.head_and_tail(text, bounds.MODEL_TEXT),
-        thinking=bounds.head_and_tail(thinking, bounds.MODEL_TEXT),
+        text=bounds.excerpt(text, bounds.MODEL_TEXT),
+        thinking=bounds.excerpt(thinking, bounds.MODEL_TEXT),
         calls=calls,
         offset=place.offset,
     )
@@ -136,7 +136,7 @@ def by_user(uuid: str, place: Place, origin: Origin, text: str, results: tuple[T
         origin=origin,
         chain=place.chain,
         timestamp=place.timestamp,
-        text=bounds.head_and_tail(text, limit),
+        text=bounds.excerpt(text, limit),
         results=results,
         offset=place.offset,
     )

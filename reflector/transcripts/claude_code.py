@@ -211,8 +211,8 @@ def _assistant(envelope: _Envelope) -> Message:
         origin="synthetic" if synthetic else "model",
         chain=envelope.chain,
         timestamp=_short(record.get("timestamp")),
-        text=bounds.head_and_tail("\n".join(texts), bounds.MODEL_TEXT),
-        thinking=bounds.head_and_tail("\n".join(thinking), bounds.MODEL_TEXT),
+        text=bounds.excerpt("\n".join(texts), bounds.MODEL_TEXT),
+        thinking=bounds.excerpt("\n".join(thinking), bounds.MODEL_TEXT),
         calls=tuple(calls),
         offset=envelope.offset,
     )
@@ -271,7 +271,7 @@ def _utterance(envelope: _Envelope, origin: Origin, text: str, results: tuple[To
         origin=origin,
         chain=envelope.chain,
         timestamp=_short(envelope.record.get("timestamp")),
-        text=bounds.head_and_tail(text, limit),
+        text=bounds.excerpt(text, limit),
         results=results,
         offset=envelope.offset,
     )
@@ -299,7 +299,7 @@ def _answer(answer: str, detail: Any) -> str:
         return bounds.result_text(answer)
     if "file" in detail or "filePath" in detail:
         # The text of a file: its lines may speak of errors, and none has happened.
-        return bounds.head_and_tail(answer, bounds.RESULT_TEXT)
+        return bounds.excerpt(answer, bounds.RESULT_TEXT)
     stdout, stderr, code = detail.get("stdout"), detail.get("stderr"), detail.get("exitCode")
     if answer.startswith(_CUT_OUTPUT) and isinstance(stdout, str) and len(stdout) > len(answer):
         answer = stdout

@@ -137,6 +137,10 @@ def test_a_bullet_that_is_there_or_cannot_be_is_refused(agent: Agent) -> None:
     assert "the text is empty" in agent.call("add", "pat", "  ", code=1).err
     assert "U+001B" in agent.call("add", "pat", "red \x1b[31m", code=1).err
     assert "10,000" in agent.call("add", "pat", "x" * 10_001, code=1).err
+    token = "ghp_" + "a1B2" * 9
+    refused = agent.call("add", "pat", f"Push with {token}.", code=1).err
+    assert "looks like a secret (github-token); say where it is kept" in refused
+    assert token not in refused
     assert len(agent.counters()) == 3
 
 

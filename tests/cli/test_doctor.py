@@ -63,6 +63,17 @@ def test_one_is_told_in_the_singular(tmp_path: Path) -> None:
     assert found(agent, "spool")[0]["text"] == "1 delivery failed, 0 could not be understood"
 
 
+def test_a_bullet_that_a_person_wrote_a_secret_into_is_named_and_the_secret_is_not(agent: Agent) -> None:
+    token = "ghp_" + "a1B2" * 9
+    agent.write_playbook(
+        {"PROJECT CONTEXT": [{"name": "ctx-001", "text": f"Push with {token}.", "helpful": 0, "harmful": 0}]}
+    )
+    agent.call("list")
+    (check,) = found(agent, "playbook")
+    assert (check["state"], check["text"]) == ("warning", "1 bullet with what looks like a secret: ctx-001")
+    assert token not in agent.call("doctor").out
+
+
 def test_bullets_of_the_users_own_that_are_not_told_here_are_named(agent: Agent) -> None:
     assert found(agent, "yours") == []
     agent.call("--user", "add", "pref", "Answer in English.")

@@ -171,6 +171,14 @@ def test_a_proposal_that_cannot_be_a_bullet_is_refused_in_words(
     assert agent.events("bullet.proposed") == []
 
 
+def test_the_reason_of_a_proposal_is_bounded_before_it_is_looked_at(agent: Agent) -> None:
+    token = "ghp_" + "a1B2" * 9
+    ask(agent, "propose_bullet", **{**ADVICE, "reason": f"It is {token} " + "word " * 400_000})
+    (proposed,) = agent.events("bullet.proposed")
+    assert proposed["data"]["reason"].startswith("It is [redacted:github-token] word")
+    assert len(proposed["data"]["reason"]) <= 1_000
+
+
 def test_nothing_but_the_protocol_is_on_stdout_whatever_is_on_stdin(agent: Agent) -> None:
     hello = {
         "jsonrpc": "2.0",

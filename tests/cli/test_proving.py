@@ -201,6 +201,23 @@ def test_a_private_key_is_its_owners_and_is_never_overwritten(lived: Agent, key:
     assert "permitted" not in told
 
 
+@pytest.mark.parametrize("place", ["--key", "--sign", "--anchor"])
+def test_a_private_key_that_is_given_in_the_place_of_another_thing_is_not_shown(
+    lived: Agent, key: tuple[Path, str], place: str
+) -> None:
+    private = key[0].read_text().strip()
+    seed = private.rpartition("+")[2]
+    call = {
+        "--key": ["verify", "--anchor", lived.call("head").out.split()[-1], "--key", private],
+        "--sign": ["head", "--sign", private],
+        "--anchor": ["verify", "--anchor", private],
+    }[place]
+    ran = lived.call(*call, code=None)
+    assert ran.code != 0
+    assert "[redacted:private-key]" in ran.err
+    assert not any(seed[start : start + 12] in ran.out + ran.err for start in range(len(seed) - 11))
+
+
 def test_a_key_without_an_anchor_and_an_anchor_without_a_note_are_usage_errors(
     lived: Agent, key: tuple[Path, str]
 ) -> None:

@@ -395,7 +395,7 @@ def test_the_time_of_each_events_last_hook_is_kept(project: Project) -> None:
     assert stamp.read_bytes() == b""
     os.utime(stamp, (1, 1))
     project.hook(event("SessionEnd"))
-    assert time.time() - stamp.stat().st_mtime < 60
+    assert stamp.stat().st_mtime > 1
     project.hook(event("SessionStart"))
     assert {path.name for path in files(project.state / "fired")} == {"SessionEnd", "SessionStart"}
 

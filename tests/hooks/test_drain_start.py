@@ -54,7 +54,7 @@ class Drains:
 
     def started(self, count: int) -> list[dict[str, object]]:
         """What the drains saw, once `count` of them have started."""
-        for _ in range(2000):
+        for _ in range(24_000):
             if len(found := sorted(self.seen.glob("*.started"))) >= count:
                 return [json.loads(path.read_text()) for path in found]
             time.sleep(0.005)
@@ -80,7 +80,7 @@ def test_the_hook_returns_while_its_drain_still_runs(project: Project, drains: D
     os.set_inheritable(write, True)
     process = project.start(drains.command, pass_fds=[write])
     os.close(write)
-    assert process.communicate(json.dumps(event(name)).encode(), timeout=10) == (b"", b"")
+    assert process.communicate(json.dumps(event(name)).encode(), timeout=60) == (b"", b"")
     assert process.returncode == 0
     (seen,) = drains.started(1)  # and runs until it is released
     assert os.read(read, 1) == b""  # the agent's other pipes are closed too
@@ -94,7 +94,7 @@ def test_the_hook_returns_while_its_drain_still_runs(project: Project, drains: D
 
 def test_a_drain_outlives_the_kill_of_the_agents_process_group(project: Project, drains: Drains) -> None:
     process = project.start(drains.command, start_new_session=True)
-    process.communicate(json.dumps(event("SessionEnd")).encode(), timeout=10)
+    process.communicate(json.dumps(event("SessionEnd")).encode(), timeout=60)
     drains.started(1)
     with pytest.raises(ProcessLookupError):  # the drain is in no group of the hook's
         os.killpg(process.pid, 9)
@@ -105,15 +105,13 @@ def test_a_drain_outlives_the_kill_of_the_agents_process_group(project: Project,
 def test_a_start_drains_what_an_earlier_session_left_and_only_then(project: Project, drains: Drains) -> None:
     def hook(name: str, **environ: str) -> None:
         process = project.start(["env", *(f"{key}={value}" for key, value in environ.items()), *drains.command])
-        process.communicate(json.dumps(event(name)).encode(), timeout=10)
+        process.communicate(json.dumps(event(name)).encode(), timeout=60)
 
     hook("SessionStart")
     hook("Stop")
     hook("SubagentStart")
-    time.sleep(0.2)
-    assert list(drains.seen.iterdir()) == []
     hook("SessionStart")  # the stop waits
-    drains.started(1)
+    assert len(drains.started(1)) == 1  # any of the hooks before would have started one before
     (project.spool / "waiting" / "s-1.json").unlink()
     hook("SessionEnd", REFLECTOR_NO_SPAWN="1")
     hook("SessionStart")
@@ -122,15 +120,17 @@ def test_a_start_drains_what_an_earlier_session_left_and_only_then(project: Proj
 
 def test_a_broken_payload_starts_no_drain(project: Project, drains: Drains) -> None:
     process = project.start(drains.command)
-    process.communicate(b"{", timeout=10)
-    time.sleep(0.2)
+    process.communicate(b"{", timeout=60)
     assert list(drains.seen.iterdir()) == []
+    process = project.start(drains.command)
+    process.communicate(json.dumps(event("SessionEnd")).encode(), timeout=60)
+    assert len(drains.started(1)) == 1
 
 
 def test_a_drain_that_cannot_start_costs_the_hook_nothing(project: Project, drains: Drains) -> None:
     code = f"import sys, runpy; sys.executable = '/nowhere'; runpy.run_path({fast.__file__!r}, run_name='__main__')"
     process = project.start([str(drains.python), "-I", "-S", "-c", code])
-    out, err = process.communicate(json.dumps(event("SessionEnd")).encode(), timeout=10)
+    out, err = process.communicate(json.dumps(event("SessionEnd")).encode(), timeout=60)
     assert (out, process.returncode) == (b"", 0)
     assert err.count(b"\n") == 1
     assert b"drain" in err

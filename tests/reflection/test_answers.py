@@ -361,6 +361,10 @@ HOSTILE = [
 PREFIXES = ["", '{"analysis": "', '{"bullet_tags": [', '"bullet_tags": [{"name": "a', '"']
 
 
+#: Seconds of the processor. A quadratic rule takes minutes: this ends a hang, and measures nothing.
+HANGS = 60
+
+
 def seconds_to_parse(text: str) -> float:
     started = time.process_time()
     parse_answer(text)
@@ -369,13 +373,12 @@ def seconds_to_parse(text: str) -> float:
 
 @pytest.mark.parametrize("seed", HOSTILE, ids=ascii)
 def test_a_hostile_text_takes_linear_time(seed: str) -> None:
-    # Quadratic reading took minutes at this size.
     for prefix in PREFIXES:
-        assert seconds_to_parse(prefix + seed * (60_000 // len(seed))) < 3
+        assert seconds_to_parse(prefix + seed * (60_000 // len(seed))) < HANGS
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", HOSTILE, ids=ascii)
 def test_a_hostile_megabyte_takes_linear_time(seed: str) -> None:
     for prefix in PREFIXES:
-        assert seconds_to_parse(prefix + seed * (1_000_000 // len(seed))) < 20
+        assert seconds_to_parse(prefix + seed * (1_000_000 // len(seed))) < HANGS

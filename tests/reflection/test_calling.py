@@ -222,11 +222,11 @@ def test_an_api_that_says_when_to_come_again_is_heeded(
 
 
 def test_the_time_to_come_again_may_be_a_date(api: Api, hurried: Hurried) -> None:
-    at = format_datetime(datetime.now(UTC) + timedelta(seconds=10), usegmt=True)
+    at = format_datetime(datetime.now(UTC) + timedelta(seconds=600), usegmt=True)
     api.else_ = error(429, "rate_limit_error", **{"retry-after": at})
-    failure(api.settings(), hurried)
+    failure(api.settings(deadline=3_000.0), hurried)
     assert len(hurried.waits) == 2
-    assert all(7 < wait <= 10 for wait in hurried.waits)
+    assert all(300 < wait <= 600 for wait in hurried.waits)
 
 
 def test_a_slow_answer_is_waited_for(api: Api, hurried: Hurried) -> None:
@@ -245,20 +245,17 @@ def test_an_api_that_hangs_is_asked_three_times(api: Api, hurried: Hurried) -> N
 
 def test_the_deadline_ends_whatever_goes_on(api: Api, hurried: Hurried) -> None:
     api.else_ = Behaviour(silent=True)
-    begun = time.monotonic()
     failed = failure(api.settings(deadline=0.3), hurried)
-    assert time.monotonic() - begun < 5
-    assert (failed.stage, failed.attempts) == ("transport", 1)
-    assert str(failed) == "no answer within 0.3 s (requests: 1)"
+    # On a busy machine the deadline may come before the request.
+    assert (failed.stage, failed.attempts) in [("transport", 0), ("transport", 1)]
+    assert str(failed) == f"no answer within 0.3 s (requests: {failed.attempts})"
 
 
-def test_the_deadline_ends_a_wait(api: Api) -> None:
+def test_a_wait_that_would_end_behind_the_deadline_is_not_begun(api: Api) -> None:
     api.else_ = error(500)
-    begun = time.monotonic()
-    with pytest.raises(CallFailed) as caught:
-        asyncio.run(ask(api.settings(deadline=1.0), BLOCKS))
-    assert time.monotonic() - begun < 1  # the first wait would end behind the deadline
-    assert caught.value.attempts == 1
+    patient = Hurried(jitter=60.0)
+    failed = failure(api.settings(deadline=60.0), patient)
+    assert (failed.attempts, patient.waits) == (1, [])
 
 
 @pytest.mark.parametrize("cut", [0, 1, 40, 200])

@@ -32,7 +32,7 @@ def is_alive(pid: int) -> bool:
 
 def ends(pid: int) -> bool:
     """Whether a process ends within the time that a busy machine may take to end it."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while is_alive(pid) and time.monotonic() < end:
         time.sleep(0.02)
     return not is_alive(pid)
@@ -68,10 +68,10 @@ def test_where_no_process_can_be_started_this_one_does_the_work(crew: Crew) -> N
 def test_closing_ends_what_is_at_work_at_once() -> None:
     crew = Crew(2)
     worker = crew.submit(os.getpid).result()
-    sleeping = [crew.submit(time.sleep, 60) for _ in range(5)]
+    sleeping = [crew.submit(time.sleep, 3_600) for _ in range(5)]
     began = time.monotonic()
     crew.close()
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 600  # they would sleep for an hour
     assert all(task.done() for task in sleeping)
     assert ends(worker)
 

@@ -373,12 +373,12 @@ def big_window() -> Iterator[Message]:
         yield answers(f"{number} " + "some output of a tool 123\n" * 120, is_error=number % 90 == 0)
 
 
-def test_twenty_megabytes_take_flat_memory_and_few_seconds() -> None:
-    started = time.perf_counter()
+def test_twenty_megabytes_take_flat_memory() -> None:
+    started = time.process_time()
     reduced = reduce_messages(big_window, NAMES, 180_000)
-    taken = time.perf_counter() - started
+    taken = time.process_time() - started
     assert estimate_tokens(written(reduced)) <= 180_000
-    assert taken < 15  # about 1 s on an idle machine; a quadratic pass would take minutes
+    assert taken < 60  # ends a hang: about 1 s, and a quadratic pass would take minutes
     tracemalloc.start()
     try:
         reduce_messages(big_window, NAMES, 20_000)

@@ -89,7 +89,7 @@ def test_words_behind_what_an_editor_adds_are_a_persons(tmp_path: Path) -> None:
         ("Output:\nExit code: 3", ("Output:\nExit code: 3", False)),
         ("plain", ("plain", False)),
         ('{"a": 1}', ('{"a": 1}', False)),
-        ("{" * 100_000, ("{" * 1024 + "\n[…]\n" + "{" * 1024, False)),
+        ("{" * 100_000, ("{" * 1024 + "\n[…]\n" + "{" * 768, False)),
         (None, ("", False)),
         (7, ("", False)),
     ],

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from reflector.reflection.rules.verdicts import Judgement
 
 _RATIONALE = 300
+#: Evidence is quoted up to so many characters.
+_CUT_QUOTE = 200
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]+")
 
 
@@ -63,7 +65,10 @@ def rationale(judgement: Judgement) -> str:
         head = f"{head} ({judgement.rule})"
     if not judgement.quote:
         return head
-    quote = _printable(redact(judgement.quote))
+    quote = judgement.quote
+    if len(quote) >= _CUT_QUOTE:
+        quote = quote[: quote.rfind(" ") + 1]  # the last word may be half a secret
+    quote = _printable(redact(quote))
     room = _RATIONALE - len(head) - 4
     if len(quote) > room:
         quote = quote[: room - 1] + "…"

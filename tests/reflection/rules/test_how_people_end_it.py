@@ -94,4 +94,4 @@ def test_a_huge_monotonous_text_costs_no_more_than_a_long_one(piece: str) -> Non
     huge = piece * (1_000_000 // len(piece))
     begun = time.process_time()
     judge(CITED, runs(huge, huge), says(huge), edits(old=huge, new="b"), person(huge), calls("Bash", command=huge))
-    assert time.process_time() - begun < 5
+    assert time.process_time() - begun < 60  # ends a hang: what is quadratic takes minutes

@@ -30,8 +30,8 @@ def test_the_page_in_docs_is_current() -> None:
 @pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.id)
 @pytest.mark.parametrize("text", ["a" * 20_000, "no " * 7_000, "error: " * 3_000, "\n" * 20_000, "1 " * 9_000])
 def test_no_row_is_slow_on_long_dull_text(rule: Rule, text: str) -> None:
-    from time import perf_counter
+    from time import process_time
 
-    started = perf_counter()
+    started = process_time()
     found(rule, text)
-    assert perf_counter() - started < 1.0
+    assert process_time() - started < 20  # ends a hang: a row that is quadratic takes minutes

@@ -1,0 +1,93 @@
+"""Private keys: from BEGIN to END, and what a cut left of one.
+
+Invariant: a key is known by its BEGIN, by its END, or by two whole lines of its body, so no cut of a text makes a key
+unknown. Certificates and public keys, whose edges say what they are, stay. Each stretch between two edges is looked
+at once.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+MARKER = "[redacted:private-key]"
+
+#: What divides a text: the edges of PEM blocks, and keys that are redacted already.
+_EDGE = re.compile(r"-----(?P<edge>BEGIN|END) (?P<what>[A-Z0-9 ]{1,60})-----|\[redacted:")
+#: What stands between the lines of a key: line breaks (real or escaped, more than once too), quotes, and the line
+#: numbers that an agent's file reader adds.
+_GAP = r"(?:\s|\\{1,4}[nrt]|[\"',>|]|[0-9]{1,6}[→\t:])"
+_BODY = re.compile(
+    rf"{_GAP}*+(?:(?:Proc-Type|DEK-Info|Version|Comment):[^\n]{{0,120}}{_GAP}++)*+"
+    rf"[A-Za-z0-9+/=]{{16,}}+(?:{_GAP}++[A-Za-z0-9+/=]{{16,}}+)*+(?:{_GAP}*+[A-Za-z0-9+/]{{0,63}}+={{1,2}})?"
+)
+#: The body before an END, letter by letter from its end: a last line, and the whole lines before it.
+_GAP_BACK = r"(?:\s|[nrt]\\{1,4}|[\"',>|]|[→\t:][0-9]{1,6})"
+_LINE_BACK = r"(?:(?![nrt]\\)[A-Za-z0-9+/])"
+_BODY_BACK = re.compile(
+    rf"{_GAP_BACK}*+(?P<last>={{0,2}}{_LINE_BACK}++)(?P<more>(?:{_GAP_BACK}++{_LINE_BACK}{{16,}}+)*+)"
+)
+#: Lines as wide as those of a key, two or more in a row, and the shorter one that ends them.
+_WIDE = r"[A-Za-z0-9+/]{64,70}+(?![A-Za-z0-9+/=_-])"
+_LINES = re.compile(
+    rf"(?:(?<![A-Za-z0-9+/=_\\-])|(?<=\\[nrt])){_WIDE}(?:{_GAP}++{_WIDE})++"
+    rf"(?:{_GAP}++(?:[A-Za-z0-9+/]{{0,69}}+={{1,2}}|[A-Za-z0-9+/]{{16,63}}+(?![A-Za-z0-9+/=_-])))?"
+)
+_RUN = re.compile(r"[A-Za-z0-9+/=]{16}")
+_LINE = re.compile(r"(\\(?:u[0-9a-fA-F]{4}|.))|(?=[0-9+/=]{0,80}[A-Za-z])[A-Za-z0-9+/=]{12,}+", re.DOTALL)
+_LONGEST = 32_768
+
+
+def redact_keys(text: str) -> str:
+    """`text` with every private key, or what is left of one, replaced by `[redacted:private-key]`."""
+    edges = list(_EDGE.finditer(text)) if "-----" in text else []
+    if not edges and not _LINES.search(text):
+        return text
+    pieces: list[str] = []
+    done = 0
+    for before, after in pairwise([None, *edges, None]):
+        for start, end in _keys_between(text, before, after):
+            pieces += [text[done:start], _hidden(text[start:end])]
+            done = end
+    return "".join(pieces) + text[done:]
+
+
+def _keys_between(text: str, before: re.Match[str] | None, after: re.Match[str] | None) -> list[tuple[int, int]]:
+    """Where keys stand between two edges (None: the ends of the text), an edge that belongs to one included."""
+    start, end = before.end() if before else 0, after.start() if after else len(text)
+    begins, ends = _private(before, "BEGIN"), _private(after, "END")
+    if before and after and begins and ends and end - start <= _LONGEST and _RUN.search(text, start, end):
+        return [(before.start(), after.end())]
+    if _public(before, "BEGIN") or _public(after, "END"):
+        return []
+    spans: list[tuple[int, int]] = []
+    if before and begins and (body := _BODY.match(text, start, end)):
+        start = body.end()
+        spans.append((before.start(), start))
+    last = None
+    if after and ends and (body := _BODY_BACK.match(text[max(start, end - _LONGEST) : end][::-1])):
+        tail = body["last"]
+        if body["more"] or tail.startswith("=") or (len(tail) >= 12 and any(c in "0123456789+/" for c in tail)):
+            last = (end - body.end(), after.end())
+            end = last[0]
+    spans += [lines.span() for lines in _LINES.finditer(text, start, end) if _mixed(lines[0])]
+    return [*spans, last] if last else spans
+
+
+def _private(edge: re.Match[str] | None, which: str) -> bool:
+    return edge is not None and edge["edge"] == which and "PRIVATE KEY" in edge["what"]
+
+
+def _public(edge: re.Match[str] | None, which: str) -> bool:
+    return edge is not None and edge["edge"] == which and "PRIVATE KEY" not in edge["what"]
+
+
+def _mixed(lines: str) -> bool:
+    """Whether a first line is base64 of anything: digests in hex and rows of letters are no keys."""
+    line = lines[:64]
+    return any(c.isupper() for c in line) and any(c.islower() for c in line) and any(c.isdigit() for c in line)
+
+
+def _hidden(block: str) -> str:
+    """What takes a key's place: between quotes stand the lines of a list or of a concatenation, which stays."""
+    return _LINE.sub(lambda line: line[1] or MARKER, block) if '"' in block else MARKER

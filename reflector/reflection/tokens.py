@@ -1,0 +1,143 @@
+"""Secrets that their own form gives away: a provider's prefix, a JWT, a bot's token.
+
+Invariant: one pass of each rule is enough. A token is bordered by characters that no other rule takes, so replacing one
+token neither hides nor uncovers another one; tokens that may hold dashes come after those that hold none.
+A run that fails a rule holds no second start of that rule, so each rule is linear.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+# A token may follow a word character only where that is the tail of an escape: `\n` in JSON source, or
+# `ESC[31m` in coloured output. The look-behind stands after the literal, which keeps the literal search fast.
+_ESCAPED = r"(?<=\\[nrt]{0})|(?<=\[m{0})|(?<=[;\[][0-9]m{0})|(?<=[;\[][0-9][0-9]m{0})"
+_START = r"(?:(?<![A-Za-z0-9_]{0})|" + _ESCAPED + ")"
+#: For tokens that may hold dashes.
+_START_OF_DASHED = r"(?:(?<![A-Za-z0-9_-]{0})|(?<=[^A-Za-z0-9_]-{0})|" + _ESCAPED + ")"
+_END = r"(?![A-Za-z0-9_])"
+
+_WORD = r"[A-Za-z0-9]"
+_DASHED = r"[A-Za-z0-9_-]"
+_HEX = r"[0-9a-f]"
+
+#: kind, the literals that a token may start with, what follows them. None of these holds a dash past its last bound.
+_PLAIN: tuple[tuple[str, str, str], ...] = (
+    ("openai-key", "sk-", rf"(?=[a-z-]{{0,64}}[A-Z0-9]){_WORD}{{20,}}+"),
+    ("aws-key-id", "AKIA ASIA ABIA ACCA", r"[0-9A-Z]{16}"),
+    ("github-token", "ghp_ gho_ ghu_ ghr_", rf"{_WORD}{{30,}}+"),
+    ("github-token", "github_pat_", r"[A-Za-z0-9_]{20,}+"),
+    ("stripe-key", "sk_live_ sk_test_ rk_live_ rk_test_", rf"{_WORD}{{10,}}+"),
+    ("stripe-key", "whsec_", r"[A-Za-z0-9+/=]{20,}+"),
+    ("npm-token", "npm_", rf"{_WORD}{{36,}}+"),
+    ("rubygems-key", "rubygems_", rf"{_HEX}{{40,}}+"),
+    ("huggingface-token", "hf_", rf"{_WORD}{{30,}}+"),
+    ("twilio-key", "SK", rf"{_HEX}{{32}}"),
+    ("digitalocean-token", "dop_v1_ doo_v1_ dor_v1_", rf"{_HEX}{{40,}}+"),
+    ("databricks-token", "dapi", rf"{_HEX}{{32}}(?:-[0-9])?"),
+    ("shopify-token", "shpat_ shpss_ shpca_ shppa_", r"[0-9a-fA-F]{32}"),
+    ("groq-key", "gsk_", rf"{_WORD}{{32,}}+"),
+    ("xai-key", "xai-", rf"{_WORD}{{40,}}+"),
+    ("perplexity-key", "pplx-", rf"{_WORD}{{32,}}+"),
+    ("replicate-token", "r8_", rf"{_WORD}{{32,}}+"),
+    ("linear-key", "lin_api_ lin_oauth_", rf"{_WORD}{{32,}}+"),
+    ("notion-token", "ntn_", rf"{_WORD}{{40,}}+"),
+    ("postman-key", "PMAK-", rf"{_HEX}{{24}}-{_HEX}{{34}}"),
+    ("grafana-token", "glsa_", rf"{_WORD}{{32}}_{_HEX}{{8}}"),
+    ("newrelic-key", "NRAK-", r"[A-Z0-9]{27}"),
+    ("age-key", "AGE-SECRET-KEY-1", r"[0-9A-Z]{40,}+"),
+    ("supabase-token", "sbp_", rf"{_HEX}{{40,}}+"),
+    ("doppler-token", "dp.pt. dp.ct. dp.sa. dp.scim. dp.audit.", rf"{_WORD}{{40,}}+"),
+    ("doppler-token", "dp.st.", r"(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,}+"),
+    ("brevo-key", "xkeysib- xsmtpsib-", rf"{_HEX}{{64}}-{_WORD}{{16}}"),
+    ("mailgun-key", "key-", rf"{_HEX}{{32}}"),
+    ("facebook-token", "EAA", r"[A-Z]" + rf"(?={_WORD}{{0,80}}[0-9]){_WORD}{{40,}}+"),
+    ("render-key", "rnd_", rf"(?={_WORD}{{0,80}}[0-9]){_WORD}{{24,}}+"),
+    ("pulumi-token", "pul-", rf"{_HEX}{{40}}"),
+    ("airtable-token", "pat", rf"{_WORD}{{14}}\.{_HEX}{{64}}"),
+    ("langsmith-key", "lsv2_pt_ lsv2_sk_", rf"{_HEX}{{32}}_{_HEX}{{10}}"),
+    ("apify-token", "apify_api_", rf"{_WORD}{{30,}}+"),
+    ("dynatrace-token", "dt0c01.", r"[A-Z0-9]{24}\.[A-Z0-9]{64}"),
+)
+
+#: The same, for tokens that may hold dashes anywhere.
+_WITH_DASHES: tuple[tuple[str, str, str], ...] = (
+    ("anthropic-key", "sk-ant-", rf"{_DASHED}{{16,}}+"),
+    ("openrouter-key", "sk-or-", rf"{_DASHED}{{16,}}+"),
+    ("openai-key", "sk-proj- sk-svcacct- sk-admin-", rf"{_DASHED}{{16,}}+"),
+    ("github-token", "ghs_", r"[A-Za-z0-9._-]{30,}+"),
+    (
+        "gitlab-token",
+        "glpat- gldt- glrt- glptt- glcbt- glft- glsoat- glagent- gloas- glimt- glffct- glrtr-",
+        r"[A-Za-z0-9_.-]{20,}+",
+    ),
+    ("slack-token", "xox", r"[abeoprs][.-][A-Za-z0-9._-]{10,}+"),
+    ("slack-token", "xapp-", rf"[0-9]-{_DASHED}{{10,}}+"),
+    ("slack-webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/[A-Za-z0-9/_-]{20,}+"),
+    ("discord-webhook", "discord.com/api/webhooks/ discordapp.com/api/webhooks/", rf"[0-9]{{15,20}}/{_DASHED}{{40,}}+"),
+    ("google-key", "AIza", rf"{_DASHED}{{35,}}+"),
+    ("google-key", "GOCSPX-", rf"{_DASHED}{{20,}}+"),
+    ("google-token", "ya29.", rf"{_DASHED}{{20,}}+"),
+    ("pypi-token", "pypi-", rf"{_DASHED}{{32,}}+"),
+    ("sendgrid-key", "SG.", rf"{_DASHED}{{16,}}+\.{_DASHED}{{16,}}+"),
+    ("docker-token", "dckr_pat_ dckr_oat_", rf"{_DASHED}{{20,}}+"),
+    ("vault-token", "hvs. hvb. hvr.", rf"{_DASHED}{{20,}}+"),
+    ("atlassian-token", "ATATT3 ATCTT3", r"[A-Za-z0-9_=-]{40,}+"),
+    ("tailscale-key", "tskey-", rf"[a-z]{{2,12}}-{_DASHED}{{16,}}+"),
+    ("planetscale-token", "pscale_tkn_ pscale_pw_ pscale_oauth_", r"[A-Za-z0-9_=.-]{30,}+"),
+    ("frameio-token", "fio-u-", r"[A-Za-z0-9_=-]{40,}+"),
+    ("fly-token", "fm2_ fm1r_ fm1a_ fo1_", r"[A-Za-z0-9+/=_-]{40,}+"),
+    ("supabase-token", "sb_secret_", rf"{_DASHED}{{20,}}+"),
+    ("sentry-token", "sntrys_ sntryu_", r"[A-Za-z0-9+/=_-]{40,}+"),
+    ("figma-token", "figd_", rf"{_DASHED}{{30,}}+"),
+    ("square-token", "sq0atp- sq0csp-", rf"{_DASHED}{{22,}}+"),
+    ("contentful-token", "CFPAT-", rf"{_DASHED}{{40,}}+"),
+    ("nvidia-key", "nvapi-", rf"{_DASHED}{{40,}}+"),
+    ("private-key", "PRIVATE+KEY+", r"[^\s\"'\\]{4,}+"),  # of signed notes, our own too
+    ("jwt", "eyJ", rf"{_DASHED}{{8,}}+\.{_DASHED}{{8,}}+(?:\.{_DASHED}*+){{0,3}}"),
+)
+
+#: The same, behind the one character that a pattern without a literal before it begins with.
+_BEHIND = _START.replace("{0}", ".")
+#: Tokens whose literal stands inside: kind, that literal, the whole pattern. Each is of bounded length.
+_INSIDE: tuple[tuple[str, str, str], ...] = (
+    ("telegram-token", ":AA", r"[0-9]" + _BEHIND + r"[0-9]{7,9}+:AA[A-Za-z0-9_-]{32,34}+" + _END),
+    ("mailchimp-key", "-us", _HEX + _BEHIND + rf"{_HEX}{{31}}-us[0-9]{{1,2}}" + _END),
+    (
+        "azure-secret",
+        "Q~",
+        r"[A-Za-z0-9_~.-](?:(?<![A-Za-z0-9_~.-].)|(?<=\\[nrt].))[A-Za-z0-9_~.-]{2}[78]Q~[A-Za-z0-9_~.-]{31,37}+" + _END,
+    ),
+    ("terraform-token", ".atlasv1.", _WORD + _BEHIND + rf"{_WORD}{{13}}\.atlasv1\.{_DASHED}{{60,70}}+" + _END),
+    # The id of the bot in base64, a time, a signature.
+    (
+        "discord-token",
+        ".",
+        r"[MNO]"
+        + _BEHIND
+        + rf"(?=[A-Za-z]{{0,27}}[0-9]){_DASHED}{{23,27}}+\.{_DASHED}{{6,7}}+\.{_DASHED}{{27,40}}+"
+        + _END,
+    ),
+)
+
+
+@cache
+def _rules() -> tuple[tuple[str, re.Pattern[str], str], ...]:
+    """Each literal, the pattern and what takes its place. Compiled when a first text is redacted: that takes as long
+    as the rest of a short drain's imports."""
+    rules = [(literal, pattern, kind) for kind, literal, pattern in _INSIDE]
+    for table, start in ((_PLAIN, _START), (_WITH_DASHES, _START_OF_DASHED)):
+        for kind, literals, rest in table:
+            for literal in literals.split():
+                escaped = re.escape(literal)
+                rules.append((literal, escaped + start.replace("{0}", escaped) + rest + _END, kind))
+    return tuple((literal, re.compile(pattern), f"[redacted:{kind}]") for literal, pattern, kind in rules)
+
+
+def redact_tokens(text: str) -> str:
+    """`text` with every token of a known form replaced by `[redacted:kind]`."""
+    for literal, pattern, marker in _rules():
+        if literal in text:
+            text = pattern.sub(marker, text)
+    return text
