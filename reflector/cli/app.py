@@ -62,7 +62,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "replay": ("trials", "replay", "Show the playbook under another policy or without some evidence."),
     "policy": ("trials", "policy", "Show the counting policy in force, or put another one in force."),
     "retract": ("undo", "retract", "Take evidence out of the count, or put it back."),
-    "redact": ("undo", "redact", "Erase an event's prose for ever; what was counted stays counted."),
+    "redact": ("undo", "redact", "Erase prose for ever; what was counted stays counted."),
     "assert": ("undo", "assert_", "Pin a bullet's counters where they stand, for `verify` to prove."),
     "rebuild": ("ledger", "rebuild", "Rebuild the playbook from the events."),
     "verify": ("ledger", "verify", "Prove that the ledger is what was appended; silent when it is."),
