@@ -169,7 +169,7 @@ def _postgresql(url: sa.URL) -> sa.Engine:
     @sa_event.listens_for(engine, "connect", insert=True)
     def _connect(connection: Any, _: Any) -> None:
         encoding = connection.info.parameter_status("server_encoding")
-        if encoding != "UTF8":
+        if encoding not in {"UTF8", None}:  # None: a pooler that does not pass it on
             raise LedgerUnavailable(
                 f"the database {shown(url)} stores its text in {encoding}, and a ledger needs UTF8; create another "
                 "with `createdb --encoding=UTF8 --template=template0 NAME` and name it in the URL"
