@@ -26,12 +26,14 @@ def rebuild(place: Place, check: bool) -> None:
     """Rebuild the playbook from the events.
 
     Appends nothing and calls nobody; two rebuilds give the same playbook.json, byte for byte. Readers see the old
-    playbook until the new one stands complete. One that was killed goes on where it stopped.
+    playbook until the new one stands complete. One that was killed goes on where it stopped. A playbook.json that
+    cannot be read is kept aside and written again.
     """
     from difflib import unified_diff
 
     from reflector.bounded_file import read_bounded
-    from reflector.curation.playbook_file import render
+    from reflector.curation.playbook_file import mend, render
+    from reflector.hooks import locks
     from reflector.playbook.document import MAX_BYTES, dump
     from reflector.playbook.fold import fold
 
@@ -55,6 +57,10 @@ def rebuild(place: Place, check: bool) -> None:
             note("There is drift. A file edited by hand is taken in by the next command; see also `reflector verify`.")
             raise click.exceptions.Exit(1)
         return
+    with locks.held(project.make_state_dir(), "drain.lock", wait=True), project.open_ledger() as ledger:
+        kept = mend(ledger, project)
+    if kept is not None:
+        note(f"{project.playbook_json} could not be read and is written again; what stood there is kept as {kept}")
     with place.road(project) as road:
         # The bar goes to stderr, as the difference goes to stdout.
         with click.progressbar(

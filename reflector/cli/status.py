@@ -44,7 +44,7 @@ def _facts(project: Project) -> dict[str, Any]:
         "ledger": None,
         "bullets": 0,
         "user": _users(project),
-        "problems": _problems(project.playbook_json) + _problems_of_user(project),
+        "problems": _problems(project.playbook_json) + _of_others(project) + _problems_of_user(project),
         "windows": {},
         "spool": {
             "pending": counts.pending,
@@ -72,6 +72,13 @@ def _problems_of_user(project: Project) -> list[str]:
     from reflector.user_folder import user_root
 
     return [] if project.is_users else _problems(user_root() / ".claude" / "playbook.json")
+
+
+def _of_others(project: Project) -> list[str]:
+    from reflector.curation.file_writing import kept_of_others
+    from reflector.curation.playbook_file import of_another
+
+    return [of_another(project.playbook_json, kept) for kept in kept_of_others(project)]
 
 
 def _problems(path: Path) -> list[str]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from reflector.config import Config
+from reflector.curation.file_writing import kept_of_others, read
 from reflector.hooks import fast, spool
 from reflector.hooks.conflicts import disabled_by, plugins
 from reflector.hooks.install import EVENTS, Handler, handlers
@@ -29,6 +30,7 @@ from reflector.ledger.engines import SOUND_SQLITE, sqlite_module
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.store import Ledger
+from reflector.playbook.document import load
 from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
 from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, find_template
@@ -56,6 +58,7 @@ def examine(project: Project, environ: Mapping[str, str] | None = None) -> Itera
     parts: tuple[Callable[[], Iterator[Check]], ...] = (
         _software,
         lambda: _files(project),
+        lambda: _playbook(project),
         lambda: _ledger(project),
         lambda: _beside(project),
         lambda: _spool(project),
@@ -106,6 +109,18 @@ def _files(project: Project) -> Iterator[Check]:
         yield Check("disk", "error", f"{text} for {state}", "make room: what cannot be written is not counted")
     else:
         yield Check("disk", "ok", text)
+
+
+def _playbook(project: Project) -> Iterator[Check]:
+    """What keeps playbook.json from being taken in, and copies of it that another ledger had written."""
+    raw = read(project.playbook_json)
+    for problem in load(raw).problems[:5] if raw is not None else ():
+        text = f"{project.playbook_json}, {problem.where}: {problem.what}"
+        yield Check("playbook", "error", text, problem.way_out)
+    for kept in kept_of_others(project):
+        text = f"playbook.json was written by another ledger, or by a later state of this one; kept as {kept}"
+        mend = f"reflector restore BACKUP, or reflector import-history; then reflector import {kept}, and remove it"
+        yield Check("playbook", "warning", text, mend)
 
 
 def _is_open(path: Path) -> bool:
@@ -191,7 +206,8 @@ def _windows(ledger: Ledger, project: Project) -> Iterator[Check]:
     else:
         yield Check("reflections", "ok", f"{_counted(len(windows), 'session window')}, none open")
     if not ledger.bullets() and not project.is_users:
-        yield Check("playbook", "warning", "it is empty: nothing can be cited", 'reflector add pat "…"')
+        if not any(_playbook(project)):
+            yield Check("playbook", "warning", "it is empty: nothing can be cited", 'reflector add pat "…"')
     else:
         yield Check("playbook", "ok", _counted(len(ledger.bullets()), "bullet"))
 

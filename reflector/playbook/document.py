@@ -73,6 +73,7 @@ class Loaded:
     problems      what could not be read; where there are none the file was understood completely
     notes         what was understood but changes when the file is written again
     named_here    names that the file does not hold: `load` gave them to entries without one
+    uncounted     names of bullets for which the file holds no counter: it says nothing about their counts
     """
 
     format: Format
@@ -81,6 +82,7 @@ class Loaded:
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     named_here: frozenset[str] = frozenset()
+    uncounted: frozenset[str] = frozenset()
 
 
 def dump(bullets: Iterable[Bullet], last_updated: str | None) -> bytes:
@@ -141,7 +143,15 @@ def load(raw: bytes | str, taken: Iterable[str] = (), first: int = 0) -> Loaded:
         updated = None
     order = list(SECTIONS)
     bullets = tuple(sorted(reading.bullets(), key=lambda b: order.index(b.section)))
-    return Loaded(shape, bullets, updated, tuple(reading.problems), tuple(reading.notes), frozenset(reading.named_here))
+    return Loaded(
+        shape,
+        bullets,
+        updated,
+        tuple(reading.problems),
+        tuple(reading.notes),
+        frozenset(reading.named_here),
+        frozenset(reading.uncounted),
+    )
 
 
 class _Duplicates(dict[str, Any]):
@@ -183,8 +193,7 @@ class _Entry:
     slug: str
     name: str | None
     text: str
-    helpful: int
-    harmful: int
+    counters: tuple[int, int] | None
 
 
 @dataclass(slots=True)
@@ -195,6 +204,7 @@ class _Reading:
     notes: list[str] = field(default_factory=list)
     entries: list[_Entry] = field(default_factory=list)
     named_here: set[str] = field(default_factory=set)
+    uncounted: set[str] = field(default_factory=set)
     unnamed_are_kpt: bool = False
 
     def problem(self, where: str, what: str, value: str, way_out: str) -> None:
@@ -301,7 +311,7 @@ class _Reading:
         if (fault := text_fault(text)) is not None:
             shown = _show.repr(text) if "text" in entry else "there is none"
             self.problem(where, fault, shown, "correct the text, or remove the entry")
-        helpful, harmful = self.counters(where, entry)
+        counters = self.counters(where, entry)
         unknown = sorted(_show.repr(key) for key in entry if key not in _ENTRY_KEYS and key != "score")
         if unknown:
             self.notes.append(f"{where}: {', '.join(unknown[:5])} is not part of the form and is not kept")
@@ -309,11 +319,13 @@ class _Reading:
             self.notes.append(f"{where}: names here have numbers from {self.first} up; it is given a new one")
             name = None
         if len(self.problems) == before and isinstance(text, str):
-            self.entries.append(_Entry(where, slug, name, text, helpful, harmful))
+            self.entries.append(_Entry(where, slug, name, text, counters))
         elif is_name(name) and isinstance(name, str):
             self.taken.add(name)  # an entry that cannot be read still owns its name
 
-    def counters(self, where: str, entry: dict[str, Any]) -> tuple[int, int]:
+    def counters(self, where: str, entry: dict[str, Any]) -> tuple[int, int] | None:
+        if not entry.keys() & {"helpful", "harmful", "score"}:
+            return None
         if "score" in entry and not entry.keys() & {"helpful", "harmful"}:
             # The oldest form had one number: its sign said which counter it was.
             score = self.count(where, entry, "score", low=-MAX_COUNT)
@@ -355,5 +367,7 @@ class _Reading:
                 self.named_here.add(name)
             elif owners[name] is not entry:
                 continue
-            found.append(Bullet(name, entry.slug, entry.text, entry.helpful, entry.harmful))
+            if entry.counters is None:
+                self.uncounted.add(name)
+            found.append(Bullet(name, entry.slug, entry.text, *(entry.counters or (0, 0))))
         return found
