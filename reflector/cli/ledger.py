@@ -32,9 +32,9 @@ def rebuild(place: Place, check: bool) -> None:
     from difflib import unified_diff
 
     from reflector.bounded_file import read_bounded
-    from reflector.curation.playbook_file import mend, render
+    from reflector.curation.playbook_file import dumped, mend, render
     from reflector.hooks import locks
-    from reflector.playbook.document import MAX_BYTES, dump
+    from reflector.playbook.document import MAX_BYTES
     from reflector.playbook.fold import fold
 
     project = place.project()
@@ -42,8 +42,8 @@ def rebuild(place: Place, check: bool) -> None:
         needs_ledger(project)
         with project.open_ledger() as ledger:
             playbook = fold(ledger.history())
-            wanted = dump(playbook.bullets(), playbook.updated_at).decode()
-            tables = render(ledger).decode()
+            wanted = dumped(project, playbook.bullets(), playbook.updated_at).decode()
+            tables = render(ledger, project).decode()
         path = project.playbook_json
         written = read_bounded(path, MAX_BYTES).decode("utf-8", "replace") if path.exists() else ""
         drift = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from reflector.curation.bullets import add_event, new_name
+from reflector.curation.bullets import add_event, is_taken, new_name
 from reflector.curation.erasure import brought_back
 from reflector.ledger import event as ev
 from reflector.ledger.event import NewEvent, identity
@@ -43,7 +43,8 @@ def take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: i
     events: list[NewEvent] = []
     for index, edit in enumerate(edits):
         if isinstance(edit, Added):
-            if (edit.section, edit.text) in added:
+            known = rows.get(edit.name or "")
+            if (edit.section, edit.text) in added or (known is not None and not is_taken(known, edit)):
                 continue
             name = edit.name if edit.name and edit.name not in names else new_name(edit.section, names, first)
             names.append(name)

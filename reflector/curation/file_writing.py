@@ -29,9 +29,9 @@ def read(path: Path) -> bytes | None:
         return None
 
 
-def digest(raw: bytes) -> str:
-    """What a file's content is known by."""
-    return sha256(raw).hexdigest()
+def digest(content: bytes | str) -> str:
+    """What a content is known by."""
+    return sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
 def keep(project: Project, raw: bytes, kind: str = ADOPTED) -> Path:

@@ -20,27 +20,41 @@ from typing import Literal
 from reflector.curation.bullets import is_taken
 from reflector.curation.edit_events import Base, take_edits
 from reflector.curation.file_writing import ANOTHERS, digest, keep, read, replace_file
+from reflector.curation.sharing import has_blob, is_shared, take_version, version_in_git
 from reflector.ledger import event as ev
 from reflector.ledger.event import NewEvent, identity
-from reflector.ledger.store import Ledger
+from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.document import Loaded, Problem, dump, load
+from reflector.playbook.document import Loaded, Problem, dump, dump_shared, load
 from reflector.playbook.fold import fold
 from reflector.project import Project
 
-#: Checkpoints of a ledger: the file as it was last written or adopted, and the `last_updated` of the adopted one, which
-#: stands in it until it is written.
+#: Checkpoints of a ledger: the file as it was last written or adopted; the `last_updated` of the adopted one, which
+#: stands in it until it is written; and the version in git that was taken in last.
 WRITTEN = "playbook.json"
 _STAMP = "playbook.json adopted"
+_IN_GIT = "playbook.json in git"
+#: Events after which a file that is shared without counters says something else.
+_ADVICE = frozenset(
+    {
+        ev.PLAYBOOK_IMPORTED,
+        ev.BULLET_ADDED,
+        ev.BULLET_REVISED,
+        ev.BULLET_MOVED,
+        ev.BULLET_REMOVED,
+        ev.EVENT_REDACTED,
+    }
+)
 
 #: What a playbook.json is to a ledger:
 #: missing     there is none
 #: written     as it was last written
 #: ours        an export of this ledger, at some position, that may have been edited since
+#: shared      came through git, where it holds no time and no counts, and may have been edited since
 #: baseline    of no ledger, or of another one while this one never had a bullet: it is adopted with its counters
 #: another's   of another ledger, or of a later state that this one lost
 #: unreadable  no playbook, such as one with a comma too many; nothing but a rebuild overwrites it
-Kind = Literal["missing", "written", "ours", "baseline", "another's", "unreadable"]
+Kind = Literal["missing", "written", "ours", "shared", "baseline", "another's", "unreadable"]
 
 
 class PlaybookRefused(Exception):
@@ -87,20 +101,26 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True) -> Synced:
     Raises PlaybookRefused for entries that cannot be taken in, OSError, and LedgerError.
     """
     found = look(ledger, project)
-    imported = edits = 0
-    kept: Path | None = None
     if found.kind == "unreadable":
         return Synced(unreadable=found.loaded.problems[0])
+    imported = edits = 0
+    kept: Path | None = None
+    stays = is_shared(project.root) and _may_stay(ledger, found)
     if found.kind == "another's":
         kept = keep(project, found.raw, ANOTHERS)
     elif found.kind == "baseline":
         imported = import_bullets(ledger, project, found.loaded, found.raw)
         if ledger.rows():
-            _remember(ledger, found)
+            _remember(ledger, project, found)
     elif found.kind == "ours":
         base = Base(fold(ledger.history(upto=found.position)).bullets(), found.position)
         edits = take_edits(ledger, base, found.loaded, digest(found.raw), project.first_number)
-    written = write and _write(ledger, project, None if found.kind == "missing" else found.raw)
+    elif found.kind == "shared":
+        edits, is_gits = _take_shared(ledger, project, found)
+        stays = stays and is_gits
+        if stays:
+            _saw(ledger, project, ledger.head().position, found.raw)
+    written = write and not stays and _write(ledger, project, None if found.kind == "missing" else found.raw)
     return Synced(imported, edits, kept, None, written)
 
 
@@ -110,7 +130,7 @@ def look(ledger: Ledger, project: Project) -> Found:
     if raw is None:
         return Found("missing")
     last = ledger.checkpoint(WRITTEN)
-    if raw == render(ledger) or (last is not None and last[1] == digest(raw)):
+    if raw == render(ledger, project) or (last is not None and last[1] == digest(raw)):
         return Found("written", raw)
     rows = ledger.rows()
     loaded = load(raw, taken=[row.name for row in rows], first=project.first_number)
@@ -120,6 +140,8 @@ def look(ledger: Ledger, project: Project) -> Found:
         raise PlaybookRefused(project.playbook_json, loaded.problems)
     if loaded.last_updated is None:
         position = last[0] if last is not None else None
+        if position is not None and is_shared(project.root):
+            return Found("shared", raw, loaded, position)
     else:
         position = _exported_at(ledger, loaded.last_updated)
         if position is None and rows and not _is_adopted(ledger, digest(raw)):
@@ -137,9 +159,14 @@ def of_another(path: Path, kept: Path) -> str:
     )
 
 
-def render(ledger: Ledger) -> bytes:
+def render(ledger: Ledger, project: Project) -> bytes:
     """playbook.json as the ledger says: the same bytes for the same ledger, `last_updated` included."""
-    return dump(ledger.bullets(), ledger.updated_at())
+    return dumped(project, ledger.bullets(), ledger.updated_at())
+
+
+def dumped(project: Project, bullets: Sequence[Bullet], updated_at: str | None) -> bytes:
+    """A playbook's bullets in the form that the project's playbook.json has."""
+    return dump_shared(bullets) if is_shared(project.root) else dump(bullets, updated_at)
 
 
 def set_aside(project: Project) -> tuple[Path, str] | None:
@@ -155,7 +182,7 @@ def settle(ledger: Ledger, project: Project) -> Path | None:
     it: it is kept aside, to be written anew by the next `sync`; where it is kept, None where nothing had to be.
     """
     raw = read(project.playbook_json)
-    if raw is None or raw == render(ledger) or _exported_at(ledger, load(raw).last_updated) is not None:
+    if raw is None or raw == render(ledger, project) or _exported_at(ledger, load(raw).last_updated) is not None:
         return None
     return _give_up(ledger, project, raw)
 
@@ -236,7 +263,7 @@ def _exported_at(ledger: Ledger, last_updated: str | None) -> int | None:
     if events and events[0].recorded_at == last_updated:
         return position
     adopted = ledger.checkpoint(_STAMP)
-    return adopted[0] if adopted is not None and adopted[1] == last_updated else None
+    return adopted[0] if adopted is not None and adopted[1] == digest(last_updated) else None
 
 
 def _is_adopted(ledger: Ledger, content: str) -> bool:
@@ -244,24 +271,78 @@ def _is_adopted(ledger: Ledger, content: str) -> bool:
     return any((event.data or {}).get("sha256") == content for event in ledger.events(types=[ev.PLAYBOOK_IMPORTED]))
 
 
-def _remember(ledger: Ledger, adopted: Found) -> None:
+def _remember(ledger: Ledger, project: Project, adopted: Found) -> None:
     """Know a file that was adopted for ours until it is written, which a question does not do."""
     position = ledger.head().position
-    ledger.set_checkpoint(WRITTEN, position, digest(adopted.raw))
+    _saw(ledger, project, position, adopted.raw)
     if adopted.loaded.last_updated is not None:
-        ledger.set_checkpoint(_STAMP, position, adopted.loaded.last_updated)
+        ledger.set_checkpoint(_STAMP, position, digest(adopted.loaded.last_updated))
 
 
 def _write(ledger: Ledger, project: Project, raw: bytes | None) -> bool:
     if raw is None and not ledger.rows():
         return False
     position = ledger.head().position
-    content = render(ledger)
+    content = render(ledger, project)
     if raw != content:
         replace_file(_resolved(project.playbook_json), content)
     if (ledger.checkpoint(WRITTEN) or (0, ""))[1] != digest(content):
-        ledger.set_checkpoint(WRITTEN, position, digest(content))
+        _saw(ledger, project, position, content)
     return raw != content
+
+
+def _saw(ledger: Ledger, project: Project, position: int, content: bytes) -> None:
+    """Remember what the file says, and which version of it git has meanwhile."""
+    ledger.set_checkpoint(WRITTEN, position, digest(content))
+    if is_shared(project.root) and (version := version_in_git(project.root)) is not None:
+        ledger.set_checkpoint(_IN_GIT, position, digest(version.blob))
+
+
+def _take_shared(ledger: Ledger, project: Project, found: Found) -> tuple[int, bool]:
+    """Take in what git brought, credited to it, and then what a person changed in that; how many events both gave, and
+    whether the file is as git brought it and the ledger has all of its names."""
+    version, first = version_in_git(project.root), project.first_number
+    last, known = ledger.checkpoint(WRITTEN), ledger.checkpoint(_IN_GIT)
+    written = fold(ledger.history(upto=found.position)).bullets()
+    edits, base = 0, Base(written, found.position)
+    came = version is not None and (
+        known is None
+        or known[1] != digest(version.blob)
+        # What we wrote was committed or stashed since, and this is what git had before.
+        or has_blob(project.root, dump_shared(written))
+    )
+    if version is not None and (came or (last is not None and last[1] == digest(version.content))):
+        theirs = load(version.content, taken=[row.name for row in ledger.rows()], first=first)
+        if came and not theirs.problems:
+            edits = take_version(ledger, project, theirs, digest(version.content))
+        names = {row.name for row in ledger.rows()}
+        base = Base([bullet for bullet in theirs.bullets if bullet.name in names], found.position)
+    if version is None or not came or found.raw != version.content:
+        edits += take_edits(ledger, base, found.loaded, digest(found.raw), first)
+        return edits, False
+    rows = {row.name: row for row in ledger.rows()}
+    known_by_name = (bullet.name in rows and _means(rows[bullet.name], bullet) for bullet in found.loaded.bullets)
+    return edits, not found.loaded.named_here and all(known_by_name)
+
+
+def _means(row: BulletRow, bullet: Bullet) -> bool:
+    return row.status == "live" or row.text == bullet.text
+
+
+def _may_stay(ledger: Ledger, found: Found) -> bool:
+    """True for a shared file that need not be written: what it says was not changed in the ledger since. It may be that
+    of another branch, which has less of the ledger's advice, and goes back to git as it came."""
+    if found.kind == "written":
+        last = ledger.checkpoint(WRITTEN)
+        position = last[0] if last is not None and last[1] == digest(found.raw) else ledger.head().position
+        loaded = load(found.raw)
+        if loaded.last_updated is not None or len(loaded.uncounted) < len(loaded.bullets):
+            return False  # it was written before it was shared
+    elif found.kind == "shared":
+        position = found.position
+    else:
+        return False
+    return next(ledger.events(after=position, types=_ADVICE), None) is None
 
 
 def _resolved(path: Path) -> Path:

@@ -20,8 +20,10 @@ from typing import Literal
 
 from reflector.config import Config
 from reflector.curation.file_writing import kept_of_others, read
+from reflector.curation.sharing import is_shared, version_in_git
 from reflector.hooks import fast, spool
 from reflector.hooks.conflicts import disabled_by, plugins
+from reflector.hooks.git_setup import driver_of
 from reflector.hooks.install import EVENTS, Handler, handlers
 from reflector.hooks.json_text import MalformedJson
 from reflector.hooks.settings_file import SCOPES, SettingsRefused, read_text, settings_path
@@ -59,6 +61,7 @@ def examine(project: Project, environ: Mapping[str, str] | None = None) -> Itera
         _software,
         lambda: _files(project),
         lambda: _playbook(project),
+        lambda: _git(project),
         lambda: _ledger(project),
         lambda: _beside(project),
         lambda: _spool(project),
@@ -121,6 +124,19 @@ def _playbook(project: Project) -> Iterator[Check]:
         text = f"playbook.json was written by another ledger, or by a later state of this one; kept as {kept}"
         mend = f"reflector restore BACKUP, or reflector import-history; then reflector import {kept}, and remove it"
         yield Check("playbook", "warning", text, mend)
+
+
+def _git(project: Project) -> Iterator[Check]:
+    """Whether playbook.json can be shared through git without conflicts over counts."""
+    if is_shared(project.root):
+        if driver_of(project.root) is None:
+            text = "playbook.json is shared, but this clone merges it line by line"
+            yield Check("git", "warning", text, "reflector install --git")
+        else:
+            yield Check("git", "ok", "playbook.json is shared without counters, and merged bullet by bullet")
+    elif version_in_git(project.root) is not None:
+        text = "playbook.json is committed with its counters, which conflict between clones"
+        yield Check("git", "warning", text, "reflector install --git")
 
 
 def _is_open(path: Path) -> bool:

@@ -61,6 +61,9 @@ _MID_TURN = frozenset(
     }
 )
 
+#: No time at which a playbook changed.
+_NEVER = "never"
+
 
 @dataclass(slots=True)
 class Drained:
@@ -84,7 +87,8 @@ class Road:
         self.project = project
         self.ledger = ledger
         self.users = users
-        self._rendered = False
+        #: Of which state of the playbook the text is that the start hook prints; a shared file is no sign of one.
+        self._rendered: str | None = _NEVER
         self.notes: list[str] = []
         self.reflected: list[Reflected] = []
         self.runner = runner_of(project, ledger)
@@ -112,7 +116,8 @@ class Road:
         if self.users is not None:
             judged = self.users.finish(retry)
             self.reflected += judged
-            self._rendered = self._rendered and not judged
+            if judged:
+                self._rendered = _NEVER
             for text in self.users.notes:
                 self._note(text)
 
@@ -129,8 +134,9 @@ class Road:
             self._note(
                 f"{self.project.playbook_json}, {synced.unreadable}. It is left as it is; the ledger goes on counting"
             )
-        if (synced.written or not self._rendered) and self.project.playbook_json.exists():
-            self._rendered = True
+        updated_at = self.ledger.updated_at()
+        if (synced.written or self._rendered != updated_at) and self.project.playbook_json.exists():
+            self._rendered = updated_at
             try:
                 write_injection(self.project.root, self.ledger.bullets)
             except ValueError as error:  # a person's own template; counting does not wait for its mending

@@ -9,6 +9,8 @@ The form (version "1.0") is a documented contract, shared with the tool that fir
     {"version": "1.0", "last_updated": ISO time or null, "sections": {title: [{"name", "text", "helpful",
     "harmful"}]}}
 
+A file that is shared through git has neither "last_updated" nor counters, and its bullets in the order of their names.
+
 Indented by two, not escaped to ASCII, all five sections present in canonical order, a newline at the end
 (as editors and git like it), bullets of a section in the order given: the order of their creation.
 
@@ -28,7 +30,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from .bullet import Bullet
-from .names import SECTIONS, SLUG_OF_TITLE, is_below, is_name, next_name, section_slug
+from .names import SECTIONS, SLUG_OF_TITLE, by_number, is_below, is_name, next_name, section_slug
 
 VERSION: Final = "1.0"
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -87,15 +89,33 @@ class Loaded:
 
 def dump(bullets: Iterable[Bullet], last_updated: str | None) -> bytes:
     """The file's bytes for live bullets. Raises KeyError for a bullet whose section is none of the five."""
+    entries = [
+        (b.section, {"name": b.name, "text": b.text, "helpful": b.helpful, "harmful": b.harmful}) for b in bullets
+    ]
+    return _dumped({"version": VERSION, "last_updated": last_updated}, entries)
+
+
+def dump_shared(bullets: Iterable[Bullet]) -> bytes:
+    """The bytes of a file that several ledgers share: what their bullets say, without anything that each counts.
+
+    Bullets stand in the order of their names, so the same advice gives the same bytes whoever learned what first.
+    """
+    ordered = sorted(bullets, key=lambda b: by_number(b.name))
+    return _dumped({"version": VERSION}, [(b.section, {"name": b.name, "text": b.text}) for b in ordered])
+
+
+def entry_text(bullet: Bullet) -> str:
+    """How a bullet begins in every file that was dumped: its name and its text."""
+    whole = dump_shared([bullet]).decode()
+    start = whole.index('"name": ')
+    return whole[start : whole.index("\n      }", start)]
+
+
+def _dumped(head: dict[str, Any], entries: Iterable[tuple[str, dict[str, Any]]]) -> bytes:
     sections: dict[str, list[dict[str, Any]]] = {slug: [] for slug in SECTIONS}
-    for b in bullets:
-        entry = {"name": b.name, "text": b.text, "helpful": b.helpful, "harmful": b.harmful}
-        sections[b.section].append(entry)
-    document = {
-        "version": VERSION,
-        "last_updated": last_updated,
-        "sections": {SECTIONS[slug]: entries for slug, entries in sections.items()},
-    }
+    for section, entry in entries:
+        sections[section].append(entry)
+    document = {**head, "sections": {SECTIONS[slug]: entries for slug, entries in sections.items()}}
     return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
