@@ -136,7 +136,7 @@ def test_a_text_that_both_sides_changed_is_a_conflict_that_a_person_decides(firs
     assert conflict.count("<<<<<<< ours") == 1
     assert second.counts()["pat-001"] == ("Run the fast tests.", 0, 0)
     assert second.playbook.read_text() == conflict
-    ours, theirs = '          "text": "Run the fast tests."\n', '          "text": "Run all tests."\n'
+    ours, theirs = '        "text": "Run the fast tests."\n', '        "text": "Run all tests."\n'
     second.playbook.write_text(conflict.replace(f"<<<<<<< ours\n{ours}=======\n{theirs}>>>>>>> theirs\n", theirs))
     second.publish("Chose theirs")
     assert second.counts()["pat-001"] == ("Run all tests.", 0, 0)
