@@ -30,6 +30,12 @@ ACTOR: Final = "git"
 _PATH: Final = ".claude/playbook.json"
 _MOST_ATTRIBUTES: Final = 1 << 20
 _TIMEOUT_S: Final = 20
+_ENVIRONMENT: Final = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_TERMINAL_PROMPT": "0",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,21 +140,22 @@ def branch_had(root: Path, bullet: Bullet) -> bool:
     """True where a version in the history of the present branch says of a bullet what the ledger says now."""
     # Merges are asked too: a name that two clones gave out is changed in one.
     found = ask_git(
-        root, "log", "-1", "--format=%H", "--full-history", "-m", "--no-textconv", "--no-ext-diff",
-        f"-S{entry_text(bullet)}", "HEAD", "--", _PATH,
+        root, "log", "-1", "--format=%H", "--full-history", "-m", "--no-show-signature", "--no-textconv",
+        "--no-ext-diff", f"-S{entry_text(bullet)}", "HEAD", "--", _PATH,
     )  # fmt: skip
     return bool(found)
 
 
 def ask_git(root: Path, *arguments: str, given: bytes = b"") -> bytes | None:
     """What git answers about the repository of a folder; None where it refuses, or is not there to be asked."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    # What a hook of git's is told of another repository is not meant; nothing is fetched, whatever a clone is set to.
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _ENVIRONMENT
     try:
         ended = subprocess.run(
             ["git", "--no-pager", "-c", "core.fsmonitor=false", "-C", str(root), *arguments],
             input=given,
             capture_output=True,
-            env={**environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"},
+            env=environ,
             timeout=_TIMEOUT_S,
             check=False,
         )
