@@ -23,7 +23,8 @@ def main(arguments: Sequence[str]) -> int:
     base, ours, theirs = map(Path, arguments[:3])
     read = [_bullets(path) for path in (base, ours, theirs)]
     if None in read:
-        command = ["git", "merge-file", "-q", "-L", "ours", "-L", "base", "-L", "theirs", *arguments[:3]]
+        labels = ["-L", "ours", "-L", "base", "-L", "theirs"]
+        command = ["git", "merge-file", "-q", *labels, str(ours), str(base), str(theirs)]
         return 1 if subprocess.run(command, check=False).returncode else 0
     old, mine, other = (bullets or () for bullets in read)
     if _is_rebase():

@@ -209,6 +209,24 @@ def test_a_question_after_a_checkout_leaves_an_unshared_playbook_clean(tmp_path:
     assert "reflector install --git" in clone.call("doctor", code=None).out
 
 
+def test_a_clone_without_the_merge_driver_is_told_so(first: Clone, tmp_path: Path) -> None:
+    assert "merged bullet by bullet" in first.call("doctor", code=None).out
+    clone = cloned(tmp_path, "second")
+    told = clone.call("doctor", code=None).out
+    assert "this clone merges it line by line" in told
+    assert "reflector install --git" in told
+
+
+def test_a_stash_removes_no_bullet(first: Clone) -> None:
+    first.call("add", "pat", "Two.")
+    first.git("stash", "-q")
+    first.cites("pat-001", "s-1")
+    assert first.is_clean()
+    first.git("stash", "pop", "-q")
+    first.call("drain")
+    assert first.counts() == {"pat-001": ("Run the tests.", 1, 0), "pat-002": ("Two.", 0, 0)}
+
+
 ATTRIBUTES = {"none": None, "some": b"*.py text\n", "without an end": b"*.py text\r\n*.md text"}
 
 
