@@ -76,9 +76,9 @@ def second(first: Clone, tmp_path: Path) -> Clone:  # noqa: ARG001 - it publishe
     return clone
 
 
-@pytest.mark.parametrize("how", [("--no-rebase",), ("--rebase",)])
+@pytest.mark.parametrize("rebase", ["false", "true"])
 def test_two_clones_that_both_counted_and_added_a_bullet_merge_without_a_conflict_or_a_lost_count(
-    first: Clone, second: Clone, how: tuple[str, ...]
+    first: Clone, second: Clone, rebase: str
 ) -> None:
     for clone, text in ((first, "From the first."), (second, "From the second.")):
         clone.cites("pat-001", "s-1")
@@ -87,7 +87,7 @@ def test_two_clones_that_both_counted_and_added_a_bullet_merge_without_a_conflic
         clone.cites("pat-002", "s-2")
         clone.publish("Added a bullet")
     first.git("push", "-q", "origin", "HEAD:main")
-    second.git("pull", "-q", *how, "origin", "main")
+    second.git("-c", f"pull.rebase={rebase}", "pull", "-q", "origin", "main")
     second.call("list")
     assert second.is_clean()
     assert second.counts() == {

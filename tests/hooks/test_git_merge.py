@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,9 +18,11 @@ def merged(folder: Path, *versions: bytes, rebase: bool = False) -> tuple[int, b
     paths = [folder / name for name in ("base", "ours", "theirs")]
     for path, version in zip(paths, versions, strict=True):
         path.write_bytes(version)
+    subprocess.run(["git", "init", "-q", folder], check=True)
+    if rebase:
+        (folder / ".git" / "rebase-merge").mkdir()
     command = [sys.executable, "-I", "-m", "reflector.hooks.git_merge", *map(str, paths)]
-    environ = {"PATH": os.environ["PATH"]} | ({"GIT_REFLOG_ACTION": "rebase (pick)"} if rebase else {})
-    done = subprocess.run(command, env=environ, capture_output=True)
+    done = subprocess.run(command, cwd=folder, capture_output=True)
     assert b"Traceback" not in done.stderr
     return done.returncode, paths[1].read_bytes()
 
