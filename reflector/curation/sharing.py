@@ -8,7 +8,6 @@ checked out neither removes nor rewords what the ledger learned elsewhere.
 from __future__ import annotations
 
 import os
-import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -148,6 +147,9 @@ def branch_had(root: Path, bullet: Bullet) -> bool:
 
 def ask_git(root: Path, *arguments: str, given: bytes = b"") -> bytes | None:
     """What git answers about the repository of a folder; None where it refuses, or is not there to be asked."""
+    # Most playbooks are not shared, and this module is loaded at every session's end.
+    import subprocess
+
     # What a hook of git's is told of another repository is not meant; nothing is fetched, whatever a clone is set to.
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _ENVIRONMENT
     try:
