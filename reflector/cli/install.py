@@ -21,6 +21,9 @@ def _scopes(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of both commands."""
     for option in (
         click.option("--dry-run", is_flag=True, help="Only show the difference that it would make."),
+        click.option(
+            "--git", is_flag=True, help="Share .claude/playbook.json through git: the advice, not the counts."
+        ),
         click.option("--local", is_flag=True, help="In .claude/settings.local.json: you, in this project."),
         click.option("--project", is_flag=True, help="In .claude/settings.json: everyone, in this project."),
         click.option("--user", is_flag=True, help="In ~/.claude/settings.json: you, in all projects; the default."),
@@ -49,11 +52,18 @@ def _project(place: Place) -> Path:
 @click.command()
 @_scopes
 @click.pass_obj
-def install(place: Place, user: bool, project: bool, local: bool, dry_run: bool) -> None:
+def install(place: Place, user: bool, project: bool, local: bool, git: bool, dry_run: bool) -> None:
     """Let Claude Code call reflector in all of your projects.
 
     Adds hooks to its settings and changes nothing else in them. The file as it was is kept beside it.
+
+    With --git it sets up this project's repository instead: playbook.json holds advice without counters, which stay in
+    each clone's ledger, and two versions of it are merged bullet by bullet. Run it once in each clone.
     """
+    if git:
+        _alone(user, project, local)
+        _share(place, dry_run=dry_run)
+        return
     from reflector.hooks.install import EVENTS, hook_command
     from reflector.hooks.settings_file import SettingsRefused, install_hooks, settings_path
 
@@ -84,12 +94,16 @@ def install(place: Place, user: bool, project: bool, local: bool, dry_run: bool)
 @click.command()
 @_scopes
 @click.pass_obj
-def uninstall(place: Place, user: bool, project: bool, local: bool, dry_run: bool) -> None:
+def uninstall(place: Place, user: bool, project: bool, local: bool, git: bool, dry_run: bool) -> None:
     """Take reflector out of Claude Code's settings.
 
     Where nothing else in the file was changed since, it is as it was before, to the byte. Playbooks and ledgers
-    stay.
+    stay. With --git it takes back what `reflector install --git` set up.
     """
+    if git:
+        _alone(user, project, local)
+        _share(place, dry_run=dry_run, out=True)
+        return
     from reflector.hooks.settings_file import SettingsRefused, backup_path, settings_path, uninstall_hooks
 
     scope, root = _scope(user, project, local), _project(place)
@@ -110,6 +124,43 @@ def uninstall(place: Place, user: bool, project: bool, local: bool, dry_run: boo
         click.echo(safe(f"{path} is without our hooks; what was changed since they came stays."))
         click.echo(safe(f"As it was before them: {backup_path(path)}"))
     _tell_others(scope, root)
+
+
+def _alone(user: bool, project: bool, local: bool) -> None:
+    if user or project or local:
+        raise click.UsageError("--git is about the repository, not about Claude Code's settings; run them one by one")
+
+
+def _share(place: Place, *, dry_run: bool, out: bool = False) -> None:
+    """Set up or take out the sharing of playbook.json through git, and write the file in its new form."""
+    from reflector.hooks import git_setup
+    from reflector.hooks.drain import is_untouched
+
+    root = _project(place)
+    try:
+        setup = (git_setup.uninstall if out else git_setup.install)(root, dry_run=dry_run)
+    except git_setup.GitRefused as error:
+        raise click.ClickException(str(error)) from error
+    if dry_run:
+        _show(setup.attributes)
+        for sign, driver in (("-", setup.driver_before), ("+", setup.driver_after)):
+            if driver is not None and setup.driver_before != setup.driver_after:
+                click.echo(safe(f"{sign}git config merge.reflector.driver = {driver}"))
+        return
+    project = place.project()
+    if not is_untouched(project):
+        with place.road(project) as road:
+            road.write()
+    if setup.is_none:
+        click.echo(safe(f"{root} {'is not' if out else 'is'} set up already."))
+    elif out:
+        click.echo(safe(f"{project.playbook_json} holds the counters again."))
+    else:
+        click.echo(
+            safe(f"{setup.attributes.path}: playbook.json is shared, and merged bullet by bullet in this clone.")
+        )
+        click.echo("Next: git add .claude/.gitattributes .claude/playbook.json && git commit")
+        click.echo("In each other clone, once: reflector install --git. Out again: reflector uninstall --git")
 
 
 def _flag(scope: Scope) -> str:

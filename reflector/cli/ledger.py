@@ -27,7 +27,8 @@ def rebuild(place: Place, check: bool, new_ledger: bool) -> None:
     """Rebuild the playbook from the events.
 
     Appends nothing and calls nobody; two rebuilds give the same playbook.json, byte for byte. Readers see the old
-    playbook until the new one stands complete. One that was killed goes on where it stopped.
+    playbook until the new one stands complete. One that was killed goes on where it stopped. A playbook.json that
+    cannot be read is kept aside and written again.
 
     With --new-ledger the bullets of playbook.json begin a new ledger with their counters at 0, and sessions that are
     imported again count once. A ledger that is there is never replaced.
@@ -35,8 +36,9 @@ def rebuild(place: Place, check: bool, new_ledger: bool) -> None:
     from difflib import unified_diff
 
     from reflector.bounded_file import read_bounded
-    from reflector.curation.playbook_file import render
-    from reflector.playbook.document import MAX_BYTES, dump
+    from reflector.curation.playbook_file import dumped, mend, render
+    from reflector.hooks import locks
+    from reflector.playbook.document import MAX_BYTES
     from reflector.playbook.fold import fold
 
     project = place.project()
@@ -47,8 +49,8 @@ def rebuild(place: Place, check: bool, new_ledger: bool) -> None:
         needs_ledger(project)
         with project.open_ledger() as ledger:
             playbook = fold(ledger.history())
-            wanted = dump(playbook.bullets(), playbook.updated_at).decode()
-            tables = render(ledger).decode()
+            wanted = dumped(project, playbook.bullets(), playbook.updated_at).decode()
+            tables = render(ledger, project).decode()
         path = project.playbook_json
         written = read_bounded(path, MAX_BYTES).decode("utf-8", "replace") if path.exists() else ""
         drift = False
@@ -62,6 +64,10 @@ def rebuild(place: Place, check: bool, new_ledger: bool) -> None:
             note("There is drift. A file edited by hand is taken in by the next command; see also `reflector verify`.")
             raise click.exceptions.Exit(1)
         return
+    with locks.held(project.make_state_dir(), "drain.lock", wait=True), project.open_ledger() as ledger:
+        kept = mend(ledger, project)
+    if kept is not None:
+        note(f"{project.playbook_json} could not be read and is written again; what stood there is kept as {kept}")
     with place.road(project) as road:
         # The bar goes to stderr, as the difference goes to stdout.
         with click.progressbar(

@@ -45,7 +45,12 @@ def _facts(project: Project) -> dict[str, Any]:
         "ledger": None,
         "bullets": 0,
         "user": _users(project),
-        "problems": _problems(project.playbook_json) + _problems_of_user(project) + _problems_of_locks(project),
+        "problems": [
+            *_problems(project.playbook_json),
+            *_of_others(project),
+            *_problems_of_user(project),
+            *_problems_of_locks(project),
+        ],
         "windows": {},
         "spool": {
             "pending": counts.pending,
@@ -86,6 +91,13 @@ def _problems_of_locks(project: Project) -> list[str]:
     reason = "" if project.config.ledger_url else locks.why_none(project.state_dir)
     told = f"no file can be locked in {project.state_dir} ({reason}), so its ledger cannot be written"
     return [f"{told}; see `reflector doctor`"] if reason else []
+
+
+def _of_others(project: Project) -> list[str]:
+    from reflector.curation.file_writing import kept_of_others
+    from reflector.curation.playbook_file import of_another
+
+    return [of_another(project.playbook_json, kept) for kept in kept_of_others(project)]
 
 
 def _problems(path: Path) -> list[str]:

@@ -14,6 +14,7 @@ from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.admissible import text_fault
 from reflector.playbook.bullet import Bullet
+from reflector.playbook.edits import Added
 from reflector.playbook.names import SECTIONS, next_name
 from reflector.reflection.redaction import found
 
@@ -89,6 +90,6 @@ def new_name(section: str, ever_used: Iterable[str], first: int = 0) -> str:
     return next_name(section, ever_used, first)
 
 
-def is_taken(row: BulletRow, bullet: Bullet) -> bool:
+def is_taken(row: BulletRow, bullet: Bullet | Added) -> bool:
     """True when the ledger's name means another bullet than this one."""
     return row.status != "live" or (row.section, row.text) != (bullet.section, bullet.text)

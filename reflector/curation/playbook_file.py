@@ -1,37 +1,61 @@
 """playbook.json: what the ledger says, written where agents and people read it, and taken back when they edit it.
 
-Invariant: the file is never overwritten while it says something that the ledger does not know. Before each
-write it is compared with what was written last; a baseline is imported, an edit by hand becomes events
-by `human`, and a file that cannot be understood is refused or kept aside, never replaced by an empty one.
+Invariant: the file is never overwritten while it says something that the ledger does not know, and nothing in it that
+its ledger's person did not write becomes an event by `human`. What a file is to a ledger, `look` decides in one place.
 
 A file of ours is known by itself: `last_updated` is the time of one event, and the playbook folded up to that
 event gives the file's bytes. So an older export that came back (another branch checked out, a backup, a
 colleague's machine, a write that was killed) is not mistaken for an edit by hand, and an edit is compared with
-the very state that was edited. The digest of the last write is kept only to save that fold.
+the very state that was edited. The digest of the last write is kept only to save that fold. A file that names a
+moment which this ledger does not know is another ledger's, or this one's before an older copy of it came back.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
+from typing import Literal
 
-from reflector.bounded_file import read_bounded
-from reflector.curation.bullets import add_event, is_taken, new_name
-from reflector.curation.erasure import brought_back
+from reflector.curation.bullets import is_taken
+from reflector.curation.edit_events import Base, take_edits
+from reflector.curation.file_writing import ANOTHERS, digest, keep, read, replace_file
+from reflector.curation.sharing import has_blob, is_shared, take_version, version_in_git
 from reflector.ledger import event as ev
-from reflector.ledger.engines import sync_folder
 from reflector.ledger.event import NewEvent, identity
-from reflector.ledger.store import Ledger
+from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.document import MAX_BYTES, Loaded, Problem, dump, load
-from reflector.playbook.edits import Added, Edit, Moved, Recounted, Removed, Revised, edits_between
-from reflector.playbook.fold import REDACTED, fold
+from reflector.playbook.document import Loaded, dump, dump_shared, load
+from reflector.playbook.fold import fold
+from reflector.playbook.reading import Problem
 from reflector.project import Project
 
+#: Checkpoints of a ledger: the file as it was last written or adopted; the `last_updated` of the adopted one, which
+#: stands in it until it is written; and the version in git that was taken in last.
 WRITTEN = "playbook.json"
+_STAMP = "playbook.json adopted"
+_IN_GIT = "playbook.json in git"
+#: Events after which a file that is shared without counters says something else.
+_ADVICE = frozenset(
+    {
+        ev.PLAYBOOK_IMPORTED,
+        ev.BULLET_ADDED,
+        ev.BULLET_REVISED,
+        ev.BULLET_MOVED,
+        ev.BULLET_REMOVED,
+        ev.EVENT_REDACTED,
+    }
+)
+
+#: What a playbook.json is to a ledger:
+#: missing     there is none
+#: written     as it was last written
+#: ours        an export of this ledger, at some position, that may have been edited since
+#: shared      came through git, where it holds no time and no counts, and may have been edited since
+#: baseline    of no ledger, or of another one while this one never had a bullet: it is adopted with its counters
+#: another's   of another ledger, or of a later state that this one lost
+#: unreadable  no playbook, such as one with a comma too many; nothing but a rebuild overwrites it
+Kind = Literal["missing", "written", "ours", "shared", "baseline", "another's", "unreadable"]
 
 
 class PlaybookRefused(Exception):
@@ -47,52 +71,109 @@ class PlaybookRefused(Exception):
         super().__init__("\n".join([f"{path} was not taken in and is left as it is:", *lines]))
 
 
+_NOTHING = Loaded("sections")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a playbook.json is to a ledger; of one of ours, the position at which it was written."""
+
+    kind: Kind
+    raw: bytes = b""
+    loaded: Loaded = _NOTHING
+    position: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """What a synchronisation did: bullets imported, edits taken in, the copy of a file that was no playbook,
-    and whether the file was written."""
+    """What a synchronisation did: bullets imported, edits taken in, the copy of a file that another ledger had written,
+    what keeps the file from being read, and whether it was written."""
 
     imported: int = 0
     edits: int = 0
-    kept_aside: Path | None = None
+    of_another: Path | None = None
+    unreadable: Problem | None = None
     written: bool = False
 
 
-def sync(ledger: Ledger, project: Project) -> Synced:
-    """Take in what changed in playbook.json, then write what the ledger says.
+def sync(ledger: Ledger, project: Project, *, write: bool = True) -> Synced:
+    """Take in what changed in playbook.json, then write what the ledger says, unless a question only wants to know.
 
     Raises PlaybookRefused for entries that cannot be taken in, OSError, and LedgerError.
     """
-    path = _resolved(project.playbook_json)
+    found = look(ledger, project)
+    if found.kind == "unreadable":
+        return Synced(unreadable=found.loaded.problems[0])
     imported = edits = 0
     kept: Path | None = None
-    raw = _read(project.playbook_json)
-    if raw is not None:
-        digest = _digest(raw)
-        last = ledger.checkpoint(WRITTEN)
-        if raw != render(ledger) and (last is None or last[1] != digest):
-            loaded = load(raw, taken=[row.name for row in ledger.rows()], first=project.first_number)
-            base = _exported_at(ledger, loaded) or (last[0] if last else None)
-            if loaded.format == "unreadable" and base is not None:
-                kept = _keep(project, raw)
-            elif loaded.problems:
-                raise PlaybookRefused(project.playbook_json, loaded.problems)
-            elif base is None:
-                imported = import_bullets(ledger, project, loaded, raw)
-            else:
-                edits = _take_edits(ledger, base, loaded, digest, project.first_number)
-    return Synced(imported, edits, kept, _write(ledger, path, raw))
+    stays = is_shared(project.root) and _may_stay(ledger, found)
+    if found.kind == "another's":
+        kept = keep(project, found.raw, ANOTHERS)
+    elif found.kind == "baseline":
+        imported = import_bullets(ledger, project, found.loaded, found.raw)
+        if ledger.rows():
+            _remember(ledger, project, found)
+    elif found.kind == "ours":
+        base = Base(fold(ledger.history(upto=found.position)).bullets(), found.position)
+        edits = take_edits(ledger, base, found.loaded, digest(found.raw), project.first_number)
+    elif found.kind == "shared":
+        edits, is_gits = _take_shared(ledger, project, found)
+        stays = stays and is_gits
+        if stays:
+            _saw(ledger, project, ledger.head().position, found.raw)
+    written = write and not stays and _write(ledger, project, None if found.kind == "missing" else found.raw)
+    return Synced(imported, edits, kept, None, written)
 
 
-def render(ledger: Ledger) -> bytes:
+def look(ledger: Ledger, project: Project) -> Found:
+    """Decide what playbook.json is to a ledger. Raises PlaybookRefused, OSError, LedgerError."""
+    raw = read(project.playbook_json)
+    if raw is None:
+        return Found("missing")
+    last = ledger.checkpoint(WRITTEN)
+    if raw == render(ledger, project) or (last is not None and last[1] == digest(raw)):
+        return Found("written", raw)
+    rows = ledger.rows()
+    loaded = load(raw, taken=[row.name for row in rows], first=project.first_number)
+    if loaded.format == "unreadable" and rows:
+        return Found("unreadable", raw, loaded)
+    if loaded.problems:
+        raise PlaybookRefused(project.playbook_json, loaded.problems)
+    if loaded.last_updated is None:
+        position = last[0] if last is not None else None
+        if position is not None and is_shared(project.root):
+            return Found("shared", raw, loaded, position)
+    else:
+        position = _exported_at(ledger, loaded.last_updated)
+        if position is None and rows and not _is_adopted(ledger, digest(raw)):
+            return Found("another's", raw, loaded)
+    return Found("baseline", raw, loaded) if position is None else Found("ours", raw, loaded, position)
+
+
+def of_another(path: Path, kept: Path) -> str:
+    """What a person is told of a file that another ledger had written."""
+    return (
+        f"{path} was written by another ledger, or by this one before an older copy of it came back. Nothing of it was "
+        f"counted; it is kept as {kept}. Put the newest backup in place with `reflector restore`, or count the "
+        "sessions again with `reflector import-history` or `reflector ingest`; after that, "
+        f"`reflector import {kept}` adds the advice that only this file has. Remove it when you are done"
+    )
+
+
+def render(ledger: Ledger, project: Project) -> bytes:
     """playbook.json as the ledger says: the same bytes for the same ledger, `last_updated` included."""
-    return dump(ledger.bullets(), ledger.updated_at())
+    return dumped(project, ledger.bullets(), ledger.updated_at())
+
+
+def dumped(project: Project, bullets: Sequence[Bullet], updated_at: str | None) -> bytes:
+    """A playbook's bullets in the form that the project's playbook.json has."""
+    return dump_shared(bullets) if is_shared(project.root) else dump(bullets, updated_at)
 
 
 def set_aside(project: Project) -> tuple[Path, str] | None:
     """Keep a copy of playbook.json as it stands: where, and its digest; None where there is none. Raises OSError."""
-    raw = _read(project.playbook_json)
-    return None if raw is None else (_keep(project, raw), _digest(raw))
+    raw = read(project.playbook_json)
+    return None if raw is None else (keep(project, raw), digest(raw))
 
 
 def forget_counts(project: Project) -> Path | None:
@@ -100,15 +181,15 @@ def forget_counts(project: Project) -> Path | None:
 
     Returns where what stood there is kept, None where there is no such file. Raises PlaybookRefused, OSError.
     """
-    raw = _read(project.playbook_json)
+    raw = read(project.playbook_json)
     if raw is None:
         return None
     loaded = load(raw, first=project.first_number)
     if loaded.problems:
         raise PlaybookRefused(project.playbook_json, loaded.problems)
-    kept = _keep(project, raw)
+    kept = keep(project, raw)
     bullets = [Bullet(bullet.name, bullet.section, bullet.text, 0, 0) for bullet in loaded.bullets]
-    replace_file(_resolved(project.playbook_json), dump(bullets, None))
+    replace_file(project.playbook_json, dumped(project, bullets, None))
     return kept
 
 
@@ -118,11 +199,24 @@ def settle(ledger: Ledger, project: Project) -> Path | None:
     A file of that history is one of ours, and what a person changed in it is taken in as ever. Any other is no edit of
     it: it is kept aside, to be written anew by the next `sync`; where it is kept, None where nothing had to be.
     """
-    raw = _read(project.playbook_json)
-    if raw is None or raw == render(ledger) or _exported_at(ledger, load(raw)) is not None:
+    raw = read(project.playbook_json)
+    if raw is None or raw == render(ledger, project) or _exported_at(ledger, load(raw).last_updated) is not None:
         return None
-    ledger.set_checkpoint(WRITTEN, ledger.head().position, _digest(raw))
-    return _keep(project, raw)
+    return _give_up(ledger, project, raw)
+
+
+def mend(ledger: Ledger, project: Project) -> Path | None:
+    """Keep an unreadable playbook.json aside, to be written anew by the next `sync`: where, None for any other file.
+
+    So is nothing where the ledger has no bullet that could be written. Raises PlaybookRefused, LedgerError, OSError.
+    """
+    found = look(ledger, project)
+    return _give_up(ledger, project, found.raw) if found.kind == "unreadable" else None
+
+
+def _give_up(ledger: Ledger, project: Project, raw: bytes) -> Path:
+    ledger.set_checkpoint(WRITTEN, ledger.head().position, digest(raw))
+    return keep(project, raw)
 
 
 def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes, path: Path | None = None) -> int:
@@ -148,13 +242,13 @@ def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes,
     ]
     if not new:
         return 0
-    _keep(project, raw)
-    digest = _digest(raw)
+    keep(project, raw)
+    sha256 = digest(raw)
     event = NewEvent(
         ev.PLAYBOOK_IMPORTED,
-        identity(ev.PLAYBOOK_IMPORTED, digest, *(b.name for b in new)),
+        identity(ev.PLAYBOOK_IMPORTED, sha256, *(b.name for b in new)),
         {
-            "sha256": digest,
+            "sha256": sha256,
             "format": loaded.format,
             "bullets": [
                 {"name": b.name, "section": b.section, "text": b.text, "helpful": b.helpful, "harmful": b.harmful}
@@ -178,118 +272,97 @@ def _name_taken(bullet: Bullet, status: str) -> Problem:
     )
 
 
-def _take_edits(ledger: Ledger, base_position: int, loaded: Loaded, digest: str, first: int) -> int:
-    """Append what a person changed since the last write, on top of what the ledger counted meanwhile."""
-    base = fold(ledger.history(upto=base_position)).bullets()
-    edits = edits_between(base, loaded.bullets, loaded.named_here)
-    # An older export that came back (another branch checked out) holds texts that were erased since.
-    erased = {bullet.name for bullet in base if bullet.text == REDACTED}
-    texts = {edit.name: edit.text for edit in edits if isinstance(edit, Revised) and edit.name in erased}
-    back = brought_back(ledger, base_position, texts) if texts else set()
-    edits = [edit for edit in edits if not (isinstance(edit, Revised) and edit.name in back)]
-    rows = ledger.rows()
-    names = [row.name for row in rows]
-    # A drain that was killed after it took the same edit in, and before it wrote the file, has added these.
-    added = {(row.section, row.text) for row in rows if row.position > base_position and row.status == "live"}
-    events: list[NewEvent] = []
-    for index, edit in enumerate(edits):
-        if isinstance(edit, Added):
-            if (edit.section, edit.text) in added:
-                continue
-            name = edit.name if edit.name and edit.name not in names else new_name(edit.section, names, first)
-            names.append(name)
-            bullet = Bullet(name, edit.section, edit.text, edit.helpful, edit.harmful)
-            events.append(add_event(bullet, origin="playbook.json", actor="human"))
-        else:
-            events.append(_edit_event(edit, index, digest, base_position))
-    ledger.append(events)
-    return len(events)
-
-
-def _edit_event(edit: Edit, index: int, digest: str, base_position: int) -> NewEvent:
-    """The event of an edit; its identity is the edited file, what it was edited from, and the edit's place in it."""
-    type_: str
-    data: dict[str, object]
-    if isinstance(edit, Revised):
-        type_, data = ev.BULLET_REVISED, {"name": edit.name, "text": edit.text}
-    elif isinstance(edit, Moved):
-        type_, data = ev.BULLET_MOVED, {"name": edit.name, "section": edit.section}
-    elif isinstance(edit, Removed):
-        type_, data = ev.BULLET_REMOVED, {"name": edit.name, "reason": "deleted", "into": None}
-    elif isinstance(edit, Recounted):
-        type_ = ev.BULLET_RECOUNTED
-        data = {"name": edit.name, "helpful": edit.helpful, "harmful": edit.harmful}
-    else:
-        raise TypeError(f"{type(edit).__name__} is not an edit of an existing bullet")
-    return NewEvent(type_, identity(type_, digest, base_position, index), data, actor="human")
-
-
-def _exported_at(ledger: Ledger, loaded: Loaded) -> int | None:
-    """The position whose export this file is, or was before it was edited; None for a file that is not ours."""
-    if loaded.last_updated is None:
+def _exported_at(ledger: Ledger, last_updated: str | None) -> int | None:
+    """The position whose export names this moment, or that of the file which was adopted with it; None for neither."""
+    if last_updated is None:
         return None
-    position = ledger.position_at(loaded.last_updated)
+    position = ledger.position_at(last_updated)
     events = ledger.at([position])
-    return position if events and events[0].recorded_at == loaded.last_updated else None
+    if events and events[0].recorded_at == last_updated:
+        return position
+    adopted = ledger.checkpoint(_STAMP)
+    return adopted[0] if adopted is not None and adopted[1] == digest(last_updated) else None
 
 
-def _write(ledger: Ledger, path: Path, raw: bytes | None) -> bool:
+def _is_adopted(ledger: Ledger, content: str) -> bool:
+    """True for the digest of a file that was imported by whoever was killed before it was remembered."""
+    return any((event.data or {}).get("sha256") == content for event in ledger.events(types=[ev.PLAYBOOK_IMPORTED]))
+
+
+def _remember(ledger: Ledger, project: Project, adopted: Found) -> None:
+    """Know a file that was adopted for ours until it is written, which a question does not do."""
+    position = ledger.head().position
+    _saw(ledger, project, position, adopted.raw)
+    if adopted.loaded.last_updated is not None:
+        ledger.set_checkpoint(_STAMP, position, digest(adopted.loaded.last_updated))
+
+
+def _write(ledger: Ledger, project: Project, raw: bytes | None) -> bool:
     if raw is None and not ledger.rows():
         return False
     position = ledger.head().position
-    content = render(ledger)
+    content = render(ledger, project)
     if raw != content:
-        replace_file(path, content)
-    digest = _digest(content)
-    if (ledger.checkpoint(WRITTEN) or (0, ""))[1] != digest:
-        ledger.set_checkpoint(WRITTEN, position, digest)
+        replace_file(_resolved(project.playbook_json), content)
+    if (ledger.checkpoint(WRITTEN) or (0, ""))[1] != digest(content):
+        _saw(ledger, project, position, content)
     return raw != content
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, surviving a crash: temporary file, fsync, rename, fsync of the folder.
-
-    The temporary file has one name, so that what a killed writer left behind goes with the next write; the
-    project's lock keeps writers apart.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f".{path.name}.tmp"
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-    temporary.unlink(missing_ok=True)
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(mode)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_folder(path.parent)
+def _saw(ledger: Ledger, project: Project, position: int, content: bytes) -> None:
+    """Remember what the file says, and which version of it git has meanwhile."""
+    ledger.set_checkpoint(WRITTEN, position, digest(content))
+    if is_shared(project.root) and (version := version_in_git(project.root)) is not None:
+        ledger.set_checkpoint(_IN_GIT, position, digest(version.blob))
 
 
-def _keep(project: Project, raw: bytes) -> Path:
-    """A copy of a file's bytes in the state folder, named by their digest."""
-    folder = project.make_state_dir() / "kept"
-    folder.mkdir(exist_ok=True, mode=0o700)
-    path = folder / f"playbook-{_digest(raw)[:12]}.json"
-    if not path.exists():
-        replace_file(path, raw)
-        path.chmod(0o600)
-    return path
+def _take_shared(ledger: Ledger, project: Project, found: Found) -> tuple[int, bool]:
+    """Take in what git brought, credited to it, and then what a person changed in that; how many events both gave, and
+    whether the file is as git brought it and the ledger has all of its names."""
+    version, first = version_in_git(project.root), project.first_number
+    last, known = ledger.checkpoint(WRITTEN), ledger.checkpoint(_IN_GIT)
+    written = fold(ledger.history(upto=found.position)).bullets()
+    edits, base = 0, Base(written, found.position)
+    came = version is not None and (
+        known is None
+        or known[1] != digest(version.blob)
+        # What we wrote was committed or stashed since, and this is what git had before.
+        or has_blob(project.root, dump_shared(written))
+    )
+    if version is not None and (came or (last is not None and last[1] == digest(version.content))):
+        theirs = load(version.content, taken=[row.name for row in ledger.rows()], first=first)
+        if came and not theirs.problems:
+            edits = take_version(ledger, project, theirs, digest(version.content))
+        names = {row.name for row in ledger.rows()}
+        base = Base([bullet for bullet in theirs.bullets if bullet.name in names], found.position)
+    if version is None or not came or found.raw != version.content:
+        edits += take_edits(ledger, base, found.loaded, digest(found.raw), first)
+        return edits, False
+    rows = {row.name: row for row in ledger.rows()}
+    known_by_name = (bullet.name in rows and _means(rows[bullet.name], bullet) for bullet in found.loaded.bullets)
+    return edits, not found.loaded.named_here and all(known_by_name)
 
 
-def _read(path: Path) -> bytes | None:
-    try:
-        return read_bounded(path, MAX_BYTES)
-    except FileNotFoundError:
-        return None
+def _means(row: BulletRow, bullet: Bullet) -> bool:
+    return row.status == "live" or row.text == bullet.text
+
+
+def _may_stay(ledger: Ledger, found: Found) -> bool:
+    """True for a shared file that need not be written: what it says was not changed in the ledger since. It may be that
+    of another branch, which has less of the ledger's advice, and goes back to git as it came."""
+    if found.kind == "written":
+        last = ledger.checkpoint(WRITTEN)
+        position = last[0] if last is not None and last[1] == digest(found.raw) else ledger.head().position
+        loaded = load(found.raw)
+        if loaded.last_updated is not None or len(loaded.uncounted) < len(loaded.bullets):
+            return False  # it was written before it was shared
+    elif found.kind == "shared":
+        position = found.position
+    else:
+        return False
+    return next(ledger.events(after=position, types=_ADVICE), None) is None
 
 
 def _resolved(path: Path) -> Path:
     """A playbook.json that is a link stays one: its target is what is read and replaced."""
     return path.resolve() if path.is_symlink() else path
-
-
-def _digest(raw: bytes) -> str:
-    return sha256(raw).hexdigest()

@@ -21,8 +21,11 @@ from typing import Literal
 
 from reflector import locate
 from reflector.config import Config
+from reflector.curation.file_writing import kept_of_others, read
+from reflector.curation.sharing import is_shared, version_in_git
 from reflector.hooks import fast, locks, spool
 from reflector.hooks.conflicts import disabled_by, plugins
+from reflector.hooks.git_setup import driver_of
 from reflector.hooks.install import EVENTS, Handler, handlers
 from reflector.hooks.json_text import MalformedJson
 from reflector.hooks.settings_file import SCOPES, SettingsRefused, read_text, settings_path
@@ -31,6 +34,7 @@ from reflector.ledger.engines import SOUND_SQLITE, sqlite_module
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.store import Ledger
+from reflector.playbook.document import load
 from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
 from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, find_template
@@ -62,6 +66,8 @@ def examine(project: Project, environ: Mapping[str, str] | None = None) -> Itera
     parts: tuple[Callable[[], Iterator[Check]], ...] = (
         _software,
         lambda: _files(project),
+        lambda: _playbook(project),
+        lambda: _git(project),
         lambda: _ledger(project),
         lambda: _beside(project),
         lambda: _spool(project),
@@ -147,6 +153,31 @@ def _place(project: Project) -> Iterator[Check]:
 
 def _has_ledger(root: str) -> bool:
     return (Path(root) / ".claude" / "reflector" / "ledger.db").exists()
+
+
+def _playbook(project: Project) -> Iterator[Check]:
+    """What keeps playbook.json from being taken in, and copies of it that another ledger had written."""
+    raw = read(project.playbook_json)
+    for problem in load(raw).problems[:5] if raw is not None else ():
+        text = f"{project.playbook_json}, {problem.where}: {problem.what}"
+        yield Check("playbook", "error", text, problem.way_out)
+    for kept in kept_of_others(project):
+        text = f"playbook.json was written by another ledger, or by a later state of this one; kept as {kept}"
+        mend = f"reflector restore BACKUP, or reflector import-history; then reflector import {kept}, and remove it"
+        yield Check("playbook", "warning", text, mend)
+
+
+def _git(project: Project) -> Iterator[Check]:
+    """Whether playbook.json can be shared through git without conflicts over counts."""
+    if is_shared(project.root):
+        if driver_of(project.root) is None:
+            text = "playbook.json is shared, but this clone merges it line by line"
+            yield Check("git", "warning", text, "reflector install --git")
+        else:
+            yield Check("git", "ok", "playbook.json is shared without counters, and merged bullet by bullet")
+    elif version_in_git(project.root) is not None:
+        text = "playbook.json is committed with its counters, which conflict between clones"
+        yield Check("git", "warning", text, "reflector install --git")
 
 
 def _is_open(path: Path) -> bool:
@@ -244,7 +275,8 @@ def _windows(ledger: Ledger, project: Project) -> Iterator[Check]:
             "take it out of playbook.json, erase it with `reflector redact`, and change the secret",
         )
     elif not bullets and not project.is_users:
-        yield Check("playbook", "warning", "it is empty: nothing can be cited", 'reflector add pat "…"')
+        if not any(_playbook(project)):
+            yield Check("playbook", "warning", "it is empty: nothing can be cited", 'reflector add pat "…"')
     else:
         yield Check("playbook", "ok", _counted(len(bullets), "bullet"))
 

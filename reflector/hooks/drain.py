@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reflector.curation.playbook_file import sync
+from reflector.curation.playbook_file import of_another, sync
 from reflector.hooks import fast, locks, spool
 from reflector.hooks.fallback import stand_ins
 from reflector.hooks.injection import write_injection
@@ -65,6 +65,9 @@ _MID_TURN = frozenset(
     }
 )
 
+#: No time at which a playbook changed.
+_NEVER = "never"
+
 
 @dataclass(slots=True)
 class Drained:
@@ -88,7 +91,8 @@ class Road:
         self.project = project
         self.ledger = ledger
         self.users = users
-        self._rendered = False
+        #: Of which state of the playbook the text is that the start hook prints; a shared file is no sign of one.
+        self._rendered: str | None = _NEVER
         self.notes: list[str] = []
         self.reflected: list[Reflected] = []
         self.runner = runner_of(project, ledger)
@@ -112,25 +116,29 @@ class Road:
         if self.users is not None:
             judged = self.users.finish(retry)
             self.reflected += judged
-            self._rendered = self._rendered and not judged
+            if judged:
+                self._rendered = _NEVER
             for text in self.users.notes:
                 self._note(text)
 
-    def write(self) -> None:
+    def write(self, *, file: bool = True) -> None:
         """Take in edits of playbook.json, write it, and render the text that the start hook prints.
 
-        What its user should know of it goes to `notes`.
+        A question leaves the `file` as it is: it may be under version control. What its user should know of it goes to
+        `notes`.
         """
-        synced = sync(self.ledger, self.project)
-        if synced.kept_aside is not None:
+        synced = sync(self.ledger, self.project, write=file)
+        if synced.of_another is not None:
+            self._note(of_another(self.project.playbook_json, synced.of_another))
+        if synced.unreadable is not None:
             self._note(
-                f"{self.project.playbook_json} was no playbook; it was written anew from the ledger, "
-                f"and what stood there is kept as {synced.kept_aside}"
+                f"{self.project.playbook_json}, {synced.unreadable}. It is left as it is; the ledger goes on counting"
             )
-        if (synced.written or not self._rendered) and self.project.playbook_json.exists():
-            self._rendered = True
+        updated_at = self.ledger.updated_at()
+        if (synced.written or self._rendered != updated_at) and self.project.playbook_json.exists():
+            self._rendered = updated_at
             try:
-                write_injection(self.project.root)
+                write_injection(self.project.root, self.ledger.bullets)
             except ValueError as error:  # a person's own template; counting does not wait for its mending
                 self._note(f"the agent is not told the playbook as it is now: {error}")
 
@@ -140,9 +148,10 @@ class Road:
 
 
 @contextmanager
-def open_road(project: Project, *, wait: bool = True) -> Iterator[Road | None]:
+def open_road(project: Project, *, wait: bool = True, write: bool = True) -> Iterator[Road | None]:
     """Hold the project's lock and open its ledger; None when another process holds the lock and `wait` is False.
 
+    Edits of playbook.json are taken in; the file itself is left as it is unless `write`.
     Raises LedgerError, PlaybookRefused and ConfigError.
     """
     state = project.make_state_dir()
@@ -153,7 +162,7 @@ def open_road(project: Project, *, wait: bool = True) -> Iterator[Road | None]:
         with project.open_ledger() as ledger, _users_beside(project) as users:
             road = Road(project, ledger, users)
             # First of all, so that what a person wrote into playbook.json is known when it is cited.
-            road.write()
+            road.write(file=write)
             yield road
 
 
@@ -364,10 +373,11 @@ def is_untouched(project: Project) -> bool:
 def refresh(project: Project) -> list[str]:
     """Take in what lies ready before a question is answered, unless another process is at it.
 
-    What a model would be asked waits for the drain. Returns what the user should be told.
+    playbook.json is written only where sessions had ended, as the drain would have done: asking changes no file of the
+    project. What a model would be asked waits for the drain. Returns what the user should be told.
     """
     done = Drained()
-    with open_road(project, wait=False) as road:
+    with open_road(project, wait=False, write=False) as road:
         if road is None:
             return []
         if spool.pending_for(project.root):

@@ -6,8 +6,11 @@ while the longer of the two forms (JSON, escapes included) stays within `LIMIT`,
 the text says how many were left out.
 
 The text is rendered when the projection is written, and by the hook itself where a playbook or a
-template changed since. Both come here. The bullets are those of the project's playbook and of the user's own, and
-a name in it means one bullet: where both give it out, the project's is meant.
+template changed since. Both come here. What a playbook.json does not say is asked of its ledger: the counters where it
+is shared without them, everything where it cannot be read, which the text says as well.
+
+The bullets are those of the project's playbook and of the user's own, and a name in it means one bullet: where both
+give it out, the project's is meant.
 """
 
 from __future__ import annotations
@@ -15,8 +18,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from reflector.bounded_file import open_regular
@@ -54,18 +59,26 @@ def template(project: Path) -> str:
     return found.text
 
 
-def render(bullets: Iterable[Bullet], form: str, files: Sequence[str] = (".claude/playbook.json",)) -> Injection:
+def render(
+    bullets: Iterable[Bullet],
+    form: str,
+    files: Sequence[str] = (".claude/playbook.json",),
+    troubles: Sequence[str] = (),
+) -> Injection:
     """Fill a template's text with the best bullets that fit, grouped by section, the best bullet's section first.
 
-    `files` hold those that do not fit.
+    `files` hold those that do not fit; `troubles` are told behind them.
 
     The section titles stay because advice reads the other way round under MISTAKES TO AVOID.
     Raises ValueError where the template alone leaves no room for any bullet.
     """
     ranked = sorted(bullets, key=best_first)
+    told = "".join(f"\n\n({trouble})" for trouble in troubles)
     if not ranked:
-        return Injection("", "", 0, 0)
-    room = LIMIT - len(_as_json("")) - _cost(fill(form, {"key_points": ""})) - _cost(_left_out(len(ranked), files))
+        text = told.lstrip("\n") and told.lstrip("\n") + "\n"
+        return Injection(text, text and _as_json(text), 0, 0)
+    room = LIMIT - len(_as_json("")) - _cost(fill(form, {"key_points": ""}))
+    room -= _cost(_left_out(len(ranked), files) + told)
     sections: dict[str, list[str]] = {}
     for bullet in ranked:
         line = _REMINDER.sub("&lt;", bullet.line)
@@ -78,7 +91,7 @@ def render(bullets: Iterable[Bullet], form: str, files: Sequence[str] = (".claud
     if not shown:
         raise ValueError(f"the playbook template leaves no room for a bullet within {LIMIT} characters: shorten it")
     blocks = [f"## {SECTIONS[section]}\n" + "\n".join(lines) for section, lines in sections.items()]
-    points = "\n\n".join(blocks) + _left_out(len(ranked) - shown, files)
+    points = "\n\n".join(blocks) + _left_out(len(ranked) - shown, files) + told
     text = fill(form, {"key_points": points}).rstrip("\n") + "\n"
     return Injection(text, _as_json(text), shown, len(ranked) - shown)
 
@@ -101,46 +114,85 @@ def _cost(text: str) -> int:
     return len(json.dumps(text, ensure_ascii=False).encode("utf-16-le")) // 2 - 2
 
 
-def write_injection(project: str | os.PathLike[str]) -> bytes:
+def write_injection(project: str | os.PathLike[str], ledgers: Callable[[], Iterable[Bullet]] | None = None) -> bytes:
     """Render the project's and the user's playbook.json to where the hook looks for it; returns the bytes of
     injection.txt.
 
-    Entries that are no bullets, or have no name yet that could be cited, are passed over: the import says why.
-    A playbook of the user's that cannot be read does not keep the project's from being told.
-    Raises OSError where there is no playbook.json, ValueError where it or the template is unreadable.
+    `ledgers` gives the bullets of the project's ledger where it is open. Entries that are no bullets, or have no name
+    yet that could be cited, are passed over: the import says why. A playbook of the user's that cannot be opened does
+    not keep the project's from being told.
+    Raises OSError where there is no playbook.json, ValueError where the template is unusable.
     A state folder that cannot be written is no error: the text is rendered again at the next start.
     """
-    folder = os.fspath(project)
-    path = Path(folder) / ".claude" / "playbook.json"
-    users = user_root() / ".claude" / "playbook.json"
-    found, bullets = _told(path, USER_FIRST if path == users else 0)
+    folder = Path(project)
+    users = user_root()
+    told = _told(folder, ".claude/playbook.json", USER_FIRST if folder == users else 0, ledgers)
     # Before the user's is read: where it changes meanwhile, the text is rendered again at the next start.
-    stamp = fast.injection_stamp(folder, found)
-    files = [".claude/playbook.json"]
+    stamp = fast.injection_stamp(os.fspath(project), told.state)
+    bullets, files, troubles = list(told.bullets), [".claude/playbook.json"], list(told.troubles)
     try:
-        if path != users:
-            _, more = _told(users, USER_FIRST)
+        if folder != users:
+            path = str(users / ".claude" / "playbook.json")
+            beside = _told(users, path, USER_FIRST)
             names = {bullet.name for bullet in bullets}
-            bullets += [bullet for bullet in more if bullet.name not in names]
-            files.append(str(users))
+            bullets += [bullet for bullet in beside.bullets if bullet.name not in names]
+            troubles += beside.troubles
+            files.append(path)
     except FileNotFoundError:
         pass
-    except (OSError, ValueError) as error:
+    except OSError as error:
         fast.complain(f"the user's playbook is not told: {error}")
-    rendered = render(bullets, template(Path(folder)), files) if bullets else render((), "")
+    rendered = render(bullets, template(folder) if bullets else "", files, troubles)
     content = b"\n".join((stamp, rendered.json.encode(), rendered.text.encode()))
     try:
-        fast.write_durably(fast.open_state(folder), content, "injection.txt")
+        fast.write_durably(fast.open_state(os.fspath(project)), content, "injection.txt")
     except (OSError, ValueError) as error:
         fast.complain(f"rendered playbook not kept, the next start renders it again: {error}")
     return content
 
 
-def _told(path: Path, first: int) -> tuple[os.stat_result, list[Bullet]]:
-    """A playbook file's state and its bullets that can be cited. Raises OSError, ValueError where it is unreadable."""
-    with open_regular(path) as file:
-        found = os.fstat(file.fileno())
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A playbook file's state, its bullets that can be cited, and what keeps it from being read."""
+
+    state: os.stat_result
+    bullets: Sequence[Bullet]
+    troubles: tuple[str, ...] = ()
+
+
+def _told(folder: Path, shown: str, first: int, ledgers: Callable[[], Iterable[Bullet]] | None = None) -> _Told:
+    """What a project's playbook.json, which is called `shown`, has to tell. Raises OSError."""
+    with open_regular(folder / ".claude" / "playbook.json") as file:
+        state = os.fstat(file.fileno())
         loaded = load(file.read(MAX_BYTES + 1), first=first)
     if loaded.format == "unreadable":
-        raise ValueError(f"{path}: {loaded.problems[0]}")
-    return found, [bullet for bullet in loaded.bullets if bullet.name not in loaded.named_here]
+        problem = loaded.problems[0]
+        mend = "correct it, or run `reflector rebuild` where the ledger is to be believed"
+        trouble = f"{shown} cannot be read: {problem.where}: {problem.what}. Ask the user to {mend}."
+        return _Told(state, tuple((ledgers or partial(_of_ledger, folder))()), (trouble,))
+    bullets = [bullet for bullet in loaded.bullets if bullet.name not in loaded.named_here]
+    if loaded.uncounted:
+        known = {(b.name, b.text): b for b in (ledgers or partial(_of_ledger, folder))()}
+        bullets = [known.get((b.name, b.text), b) if b.name in loaded.uncounted else b for b in bullets]
+    return _Told(state, bullets)
+
+
+def _of_ledger(folder: Path) -> tuple[Bullet, ...]:
+    """The bullets of a project's ledger; none where there is none that can be opened."""
+    if sys.flags.no_site:  # the hook, which starts without SQLAlchemy and the like
+        import site
+
+        site.main()
+    from reflector.config import ConfigError
+    from reflector.ledger.errors import LedgerError
+    from reflector.project import Project
+
+    try:
+        project = Project.at(folder)
+        if not project.has_ledger():
+            return ()
+        with project.open_ledger() as ledger:
+            return ledger.bullets()
+    except (ConfigError, LedgerError) as error:
+        fast.complain(f"the ledger is not told: {error}")
+        return ()

@@ -63,11 +63,17 @@ class Recounted:
 Edit = Added | Revised | Moved | Removed | Recounted
 
 
-def edits_between(base: Sequence[Bullet], edited: Sequence[Bullet], unnamed: Collection[str] = ()) -> list[Edit]:
+def edits_between(
+    base: Sequence[Bullet],
+    edited: Sequence[Bullet],
+    unnamed: Collection[str] = (),
+    uncounted: Collection[str] = (),
+) -> list[Edit]:
     """The edits that lead from `base` to `edited`: changes and additions in the order of `edited`, then removals.
 
     `unnamed` are names of `edited` that the reader made up (`Loaded.named_here`); such a bullet is
-    added without a name. Raises ValueError for a name that one of the two holds twice.
+    added without a name. `uncounted` are those without counters, which says nothing about counts.
+    Raises ValueError for a name that one of the two holds twice.
     """
     before = _by_name(base, "base")
     after = _by_name(edited, "edited")
@@ -82,7 +88,7 @@ def edits_between(base: Sequence[Bullet], edited: Sequence[Bullet], unnamed: Col
             edits.append(Revised(name, bullet.text))
         if bullet.section != old.section:
             edits.append(Moved(name, bullet.section))
-        if (bullet.helpful, bullet.harmful) != (old.helpful, old.harmful):
+        if name not in uncounted and (bullet.helpful, bullet.harmful) != (old.helpful, old.harmful):
             edits.append(Recounted(name, bullet.helpful, bullet.harmful))
     edits += [Removed(name) for name in before if name not in after or name in unnamed]
     return edits

@@ -65,5 +65,10 @@ def is_below(name: str, first: int) -> bool:
     return _number(name) < first
 
 
+def by_number(name: str) -> tuple[str, int, str]:
+    """Sort key of names: `pat-002` before `pat-010`, whichever was added first."""
+    return (name.rstrip("0123456789"), _number(name), name)
+
+
 def _number(name: str) -> int:
     return int(name.replace("_", "-").rpartition("-")[2])

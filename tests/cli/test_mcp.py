@@ -214,7 +214,7 @@ def test_nothing_but_the_protocol_is_on_stdout_whatever_is_on_stdin(agent: Agent
     assert process.returncode == 0
     assert rest == ""
     assert all(answer["jsonrpc"] == "2.0" for answer in answers)
-    assert "it was written anew from the ledger" in err
+    assert "left as it is; the ledger goes on counting" in err
 
 
 def test_without_the_extra_the_way_to_it_is_told(agent: Agent) -> None:

@@ -56,7 +56,7 @@ def test_each_kind_of_edit_becomes_an_event_by_human(agent: Agent) -> None:
     whole["sections"]["OTHERS"].append(moved)
     mis.append({"text": "Never skip hooks."})
     save(agent, whole)
-    agent.call("list")
+    agent.call("drain")
     assert by_human(agent) == [
         ("bullet.revised", {"name": "pat-001", "text": "Write the failing test before the fix."}),
         ("bullet.recounted", {"name": "pat-002", "helpful": 7, "harmful": 1}),
@@ -81,7 +81,7 @@ def test_a_removed_entry_is_a_removal(agent: Agent) -> None:
     whole = document(agent)
     del whole["sections"][PAT][1]
     save(agent, whole)
-    agent.call("list")
+    agent.call("drain")
     assert by_human(agent) == [("bullet.removed", {"name": "pat-002", "reason": "deleted", "into": None})]
     assert agent.json("list", "--all")[1]["status"] == "removed"
 
@@ -158,7 +158,7 @@ def test_a_session_waits_in_the_spool_while_an_edit_is_refused(agent: Agent) -> 
 def test_a_deleted_file_is_written_again(agent: Agent) -> None:
     ours = agent.playbook.read_bytes()
     agent.playbook.unlink()
-    agent.call("list")
+    agent.call("drain")
     assert agent.playbook.read_bytes() == ours
     assert by_human(agent) == []
 
@@ -234,7 +234,7 @@ def test_every_legacy_shape_is_adopted_as_a_baseline(tmp_path: Path, shape: str,
     agent = Agent.in_folder(tmp_path, {})
     if how == "found":
         agent.playbook.write_text(json.dumps(old))
-        agent.call("list")
+        agent.call("drain")
     else:
         agent.playbook.unlink()
         (tmp_path / "old.json").write_text(json.dumps(old))
@@ -334,13 +334,13 @@ def test_the_first_adoption_that_was_killed_is_finished_by_the_next_command(tmp_
     for step in STEPS:
         agent = Agent.in_folder(tmp_path / step.replace(" ", "-"))
         agent.write_playbook({PAT: [{"name": "pat-001", "text": "Old."}, "Without a name."]})
-        killed(agent, step, "list")
-        agent.call("list")
+        killed(agent, step, "drain")
+        agent.call("drain")
         assert len(agent.counters()) == 2, step
         whole = document(agent)
         whole["sections"][PAT][0]["text"] = "Edited."
         save(agent, whole)
-        agent.call("list")
+        agent.call("drain")
         assert texts(agent)["pat-001"] == "Edited.", step
         assert len(agent.events("playbook.imported")) == 1
 

@@ -55,17 +55,10 @@ def test_starts_are_not_deliveries(project: Project) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        b"",
-        b"{",
-        b"[]",
-        b"{}",
-        b"null",
         b'{"sections": []}',
         b'{"sections": {"OTHERS": {}}}',
         b'{"sections": {"OTHERS": [null, 5, {}, {"name": "x", "text": "y"}, {"name": "oth-001"}]}}',
         b'{"sections": {"OTHERS": []}}',
-        b"\xff\xfe",
-        b"[" * 100_000,
         None,
     ],
     ids=lambda content: repr(content[:30]) if isinstance(content, bytes) else None,
@@ -77,6 +70,28 @@ def test_where_there_is_nothing_to_tell_nothing_is_printed(project: Project, nam
     for _ in range(2):
         out, _ = project.hook(event(name))
         assert out == b""
+
+
+UNREADABLE = {
+    b"": "the file: is empty",
+    b"{": "line 1, column 2: is not JSON",
+    b"[]": "the file: holds no JSON object",
+    b"{}": "the file: has neither sections nor key_points",
+    b"null": "the file: holds no JSON object",
+    b"\xff\xfe": "the file: is UTF-16",
+    b"[" * 100_000: "the file: is nested too deeply",
+}
+
+
+@pytest.mark.parametrize("name", ["SessionStart", "SubagentStart"])
+@pytest.mark.parametrize("content", UNREADABLE, ids=lambda content: repr(content[:30]))
+def test_a_playbook_that_cannot_be_read_is_named_with_the_place(project: Project, name: str, content: bytes) -> None:
+    project.claude.mkdir()
+    (project.claude / "playbook.json").write_bytes(content)
+    for _ in range(2):
+        out, err = project.hook(event(name))
+        assert f".claude/playbook.json cannot be read: {UNREADABLE[content]}" in out.decode()
+        assert err == b""
 
 
 def test_entries_that_are_no_bullets_do_not_hide_the_others(project: Project) -> None:
@@ -124,13 +139,14 @@ def test_a_text_in_an_older_form_is_rendered_afresh(project: Project) -> None:
     assert kept.read_bytes() == content
 
 
-def test_a_playbook_that_became_unreadable_leaves_the_last_text_in_use(project: Project) -> None:
+def test_a_playbook_that_became_unreadable_leaves_no_old_text_in_use(project: Project) -> None:
     project.write_playbook(("oth-001", "the last good text", 0, 0))
-    before, _ = project.hook(event("SessionStart"))
+    assert b"the last good text" in project.hook(event("SessionStart"))[0]
     (project.claude / "playbook.json").write_text('{"version": "1.0", "sections": {"OTH')
     after, err = project.hook(event("SessionStart"))
-    assert after == before != b""
-    assert b"playbook.json" in err
+    assert b"the last good text" not in after
+    assert b"line 1, column 33" in after
+    assert err == b""
 
 
 def test_a_playbook_that_was_removed_is_not_told(project: Project) -> None:
@@ -146,7 +162,7 @@ def test_a_file_of_somebody_else_in_place_of_the_rendered_text_is_never_printed(
     project.state.mkdir(parents=True)
     (project.claude / "playbook.json").write_text("{")
     (project.state / "injection.txt").symlink_to(secret)
-    assert project.hook(event("SessionStart"))[0] == b""
+    assert b"secret" not in project.hook(event("SessionStart"))[0]
 
 
 def test_a_project_that_cannot_be_written_is_still_told_its_playbook(project: Project) -> None:

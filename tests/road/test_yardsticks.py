@@ -114,12 +114,16 @@ def test_a_broken_playbook_is_refused_and_left_alone_before_there_is_a_ledger(ag
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_a_broken_playbook_is_kept_aside_and_rebuilt_from_the_ledger(agent: Agent, how: str, tmp_path: Path) -> None:
+def test_a_broken_playbook_is_left_alone_until_a_rebuild_keeps_it_aside_and_writes_it_again(
+    agent: Agent, how: str, tmp_path: Path
+) -> None:
     agent.call("ingest", Session().cites("pat-001").write(tmp_path / "s-1.jsonl"))
     whole = agent.playbook.read_bytes()
     broken = BROKEN[how](whole)
     agent.playbook.write_bytes(broken)
-    ran = agent.run("drain")
+    assert "left as it is" in agent.run("drain").err
+    assert agent.playbook.read_bytes() == broken
+    ran = agent.run("rebuild")
     assert agent.playbook.read_bytes() == whole
     (kept,) = [path for path in (agent.state / "kept").iterdir() if path.read_bytes() == broken]
     assert str(kept) in ran.err

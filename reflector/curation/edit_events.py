@@ -1,0 +1,103 @@
+"""Edits of playbook.json, as events.
+
+Invariant: an edit is appended once, however often its file is read before it is written again: what the ledger says
+already is no event. Counts that came since the file was written stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from reflector.curation.bullets import add_event, is_taken, new_name
+from reflector.curation.erasure import brought_back
+from reflector.ledger import event as ev
+from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.store import BulletRow, Ledger
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.document import Loaded
+from reflector.playbook.edits import Added, Edit, Moved, Recounted, Removed, Revised, edits_between
+from reflector.playbook.fold import REDACTED
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What a file was edited from: a ledger's bullets, and the position at which they stood so."""
+
+    bullets: Sequence[Bullet]
+    position: int
+
+
+def take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: int) -> int:
+    """Append what a person changed in a file, on top of what the ledger counted meanwhile; how many events it gave."""
+    loaded = _recognised(base.bullets, loaded)
+    edits = edits_between(base.bullets, loaded.bullets, loaded.named_here, loaded.uncounted)
+    # An older export that came back (another branch checked out) holds texts that were erased since.
+    erased = {bullet.name for bullet in base.bullets if bullet.text == REDACTED}
+    texts = {edit.name: edit.text for edit in edits if isinstance(edit, Revised) and edit.name in erased}
+    back = brought_back(ledger, base.position, texts) if texts else set()
+    rows = {row.name: row for row in ledger.rows()}
+    # Whoever read the same edit before, and did not write the file, has added these.
+    added = {(row.section, row.text) for row in rows.values() if row.position > base.position and row.status == "live"}
+    names = list(rows)
+    events: list[NewEvent] = []
+    for index, edit in enumerate(edits):
+        if isinstance(edit, Added):
+            known = rows.get(edit.name or "")
+            if (edit.section, edit.text) in added or (known is not None and not is_taken(known, edit)):
+                continue
+            name = edit.name if edit.name and edit.name not in names else new_name(edit.section, names, first)
+            names.append(name)
+            bullet = Bullet(name, edit.section, edit.text, edit.helpful, edit.harmful)
+            events.append(add_event(bullet, origin="playbook.json", actor="human"))
+        elif not is_so(rows[edit.name], edit) and not (isinstance(edit, Revised) and edit.name in back):
+            events.append(edit_event(edit, "human", digest, base.position, index))
+    ledger.append(events)
+    return len(events)
+
+
+def is_so(row: BulletRow, edit: Edit) -> bool:
+    """True where the ledger says already what an edit of this bullet asks for."""
+    if isinstance(edit, Revised):
+        return row.text == edit.text
+    if isinstance(edit, Moved):
+        return row.section == edit.section
+    if isinstance(edit, Removed):
+        return row.status != "live"
+    return (row.helpful, row.harmful) == (edit.helpful, edit.harmful)
+
+
+def edit_event(edit: Edit, actor: str, digest: str, *place: int) -> NewEvent:
+    """The event of an edit of a bullet; its identity is the edited file and the edit's place in it."""
+    type_: str
+    data: dict[str, object]
+    if isinstance(edit, Revised):
+        type_, data = ev.BULLET_REVISED, {"name": edit.name, "text": edit.text}
+    elif isinstance(edit, Moved):
+        type_, data = ev.BULLET_MOVED, {"name": edit.name, "section": edit.section}
+    elif isinstance(edit, Removed):
+        type_, data = ev.BULLET_REMOVED, {"name": edit.name, "reason": "deleted", "into": None}
+    elif isinstance(edit, Recounted):
+        type_ = ev.BULLET_RECOUNTED
+        data = {"name": edit.name, "helpful": edit.helpful, "harmful": edit.harmful}
+    else:
+        raise TypeError(f"{type(edit).__name__} is not an edit of an existing bullet")
+    return NewEvent(type_, identity(type_, digest, *place), data, actor=actor)
+
+
+def _recognised(base: Sequence[Bullet], loaded: Loaded) -> Loaded:
+    """The file with its entries without a name under the names of the base's bullets that say the same, such as those
+    of a file that was adopted and not written since."""
+    own = {bullet.name for bullet in loaded.bullets} - loaded.named_here
+    said = {(bullet.section, bullet.text): bullet.name for bullet in base if bullet.name not in own}
+    names = {
+        bullet.name: said.pop((bullet.section, bullet.text), bullet.name)
+        for bullet in loaded.bullets
+        if bullet.name in loaded.named_here
+    }
+    return replace(
+        loaded,
+        bullets=tuple(replace(bullet, name=names.get(bullet.name, bullet.name)) for bullet in loaded.bullets),
+        named_here=frozenset(made_up for made_up, name in names.items() if made_up == name),
+        uncounted=frozenset(names.get(name, name) for name in loaded.uncounted),
+    )

@@ -1,0 +1,65 @@
+"""The merge driver of a playbook.json that is shared through git: `python -I -m reflector.hooks.git_merge %O %A %B`.
+
+Invariant: what git asks for is in the file of our version when it ends, with exit code 0; what a person has to decide
+stands between conflict markers, with exit code 1. Files that cannot be read as playbooks are merged line by line.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from reflector.bounded_file import read_bounded
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.document import MAX_BYTES, dump_shared, load
+from reflector.playbook.three_way import merge
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Merge the files of the ancestor, our version and theirs into ours."""
+    base, ours, theirs = map(Path, arguments[:3])
+    read = [_bullets(path) for path in (base, ours, theirs)]
+    if None in read:
+        labels = ["-L", "ours", "-L", "base", "-L", "theirs"]
+        command = ["git", "merge-file", "-q", *labels, str(ours), str(base), str(theirs)]
+        return 1 if subprocess.run(command, check=False).returncode else 0
+    old, mine, other = (bullets or () for bullets in read)
+    if _is_rebase():
+        # Ours is what was published then, and theirs is what is put on top of it.
+        mine, other = other, mine
+    merged = merge(old, mine, other)
+    ours.write_bytes(_marked(dump_shared(merged.ours), dump_shared(merged.theirs)))
+    for name in merged.conflicts:
+        sys.stderr.write(f"reflector: both sides changed the text of {name}; choose one in .claude/playbook.json\n")
+    return 1 if merged.conflicts else 0
+
+
+def _bullets(path: Path) -> tuple[Bullet, ...] | None:
+    """A version's bullets, none of a file that was not there; None where it cannot be read."""
+    raw = read_bounded(path, MAX_BYTES)
+    loaded = load(raw)
+    return loaded.bullets if not loaded.problems else None if raw.strip() else ()
+
+
+def _is_rebase() -> bool:
+    """Whether git is putting commits of ours on top of others, by its folders: it tells a driver nothing of it."""
+    for name in ("rebase-merge", "rebase-apply"):
+        done = subprocess.run(["git", "rev-parse", "--git-path", name], capture_output=True, check=False)
+        if done.returncode == 0 and Path(os.fsdecode(done.stdout.rstrip(b"\n"))).exists():
+            return True
+    return False
+
+
+def _marked(ours: bytes, theirs: bytes) -> bytes:
+    """Two texts that differ in some lines, each such line between git's markers."""
+    lines = []
+    for a, b in zip(ours.splitlines(keepends=True), theirs.splitlines(keepends=True), strict=True):
+        lines.append(a if a == b else b"<<<<<<< ours\n" + a + b"=======\n" + b + b">>>>>>> theirs\n")
+    return b"".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,59 @@
+"""Two versions of a playbook with a common ancestor, merged bullet by bullet.
+
+Invariant: no advice is lost. What one side added, changed or removed is in the result; what one side changed and the
+other removed stays as it was changed. A name that both gave to different advice stays with theirs, which others may
+have already, and ours gets the next free one. The only conflict is a bullet whose text both changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from .bullet import Bullet
+from .names import next_name
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The result, once with our text and once with theirs where both changed one; elsewhere the two are the same."""
+
+    ours: tuple[Bullet, ...]
+    theirs: tuple[Bullet, ...]
+
+    @property
+    def conflicts(self) -> tuple[str, ...]:
+        """The names of the bullets in conflict."""
+        return tuple(a.name for a, b in zip(self.ours, self.theirs, strict=True) if a != b)
+
+
+def merge(base: Sequence[Bullet], ours: Sequence[Bullet], theirs: Sequence[Bullet]) -> Merged:
+    """Merge what two sides made of `base`."""
+    old, mine, other = ({bullet.name: bullet for bullet in side} for side in (base, ours, theirs))
+    said = {(bullet.section, bullet.text) for name, bullet in other.items() if name not in old}
+    kept: list[tuple[Bullet, Bullet]] = []
+    clashing: list[Bullet] = []
+    for name in dict.fromkeys((*old, *other, *mine)):
+        was, a, b = old.get(name), mine.get(name), other.get(name)
+        if was is not None and a is not None and b is not None:
+            section = b.section if a.section == was.section else a.section
+            texts = (b.text, b.text) if a.text == was.text else (a.text, a.text if b.text == was.text else b.text)
+            kept.append((Bullet(name, section, texts[0]), Bullet(name, section, texts[1])))
+        elif was is not None:
+            kept += [(one, one) for one in (a, b) if one is not None and (one.section, one.text) != _said(was)]
+        elif b is not None:
+            kept.append((b, b))
+            if a is not None and _said(a) not in said:
+                clashing.append(a)
+        elif a is not None and _said(a) not in said:
+            kept.append((a, a))
+    names = {*old, *mine, *other}
+    for bullet in clashing:
+        moved = replace(bullet, name=next_name(bullet.section, names))
+        names.add(moved.name)
+        kept.append((moved, moved))
+    return Merged(tuple(a for a, _ in kept), tuple(b for _, b in kept))
+
+
+def _said(bullet: Bullet) -> tuple[str, str]:
+    return bullet.section, bullet.text

@@ -1,0 +1,262 @@
+"""One playbook in several clones: real git, real commands, each clone with a ledger of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+
+PAT = "PATTERNS & APPROACHES"
+IDENTITY = ("-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "init.defaultBranch=main")
+
+
+class Clone(Agent):
+    """A clone of a repository in which an agent works."""
+
+    def git(self, *arguments: str | Path, code: int | None = 0) -> str:
+        done = subprocess.run(
+            ["git", *IDENTITY, *map(str, arguments)],
+            cwd=self.project,
+            env={"PATH": os.environ["PATH"], "HOME": str(self.home), "GIT_EDITOR": "true"},
+            capture_output=True,
+            text=True,
+        )
+        assert code is None or done.returncode == code, (done.stdout, done.stderr)
+        return done.stdout + done.stderr
+
+    def cites(self, name: str, id: str) -> None:
+        self.call("ingest", Session(id).cites(name).write(self.home / f"{id}.jsonl"))
+
+    def publish(self, why: str) -> None:
+        self.git("add", ".claude")
+        self.git("commit", "-qm", why)
+
+    def counts(self) -> dict[str, tuple[str, int, int]]:
+        return {b["name"]: (b["text"], b["helpful"], b["harmful"]) for b in self.json("list")}
+
+    def is_clean(self) -> bool:
+        return self.git("status", "--porcelain", "--untracked-files=all") == ""
+
+    def actors(self) -> set[str]:
+        return {event["actor"] for event in self.events() if event["type"].startswith("bullet.")}
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Clone:
+    """A clone that shares a playbook of one bullet."""
+    origin = tmp_path / "origin.git"
+    subprocess.run(["git", *IDENTITY, "init", "-q", "--bare", origin], check=True)
+    clone = cloned(tmp_path, "first")
+    clone.call("add", "pat", "Run the tests.")
+    clone.call("install", "--git")
+    clone.publish("Shared the playbook")
+    clone.git("push", "-q", "origin", "HEAD:main")
+    return clone
+
+
+def cloned(tmp_path: Path, name: str) -> Clone:
+    home = tmp_path / name / "home"
+    home.mkdir(parents=True)
+    project = tmp_path / name / "project"
+    subprocess.run(["git", "clone", "-q", tmp_path / "origin.git", project], check=True, capture_output=True)
+    return Clone(project, home)
+
+
+@pytest.fixture
+def second(first: Clone, tmp_path: Path) -> Clone:  # noqa: ARG001 - it published what is cloned
+    clone = cloned(tmp_path, "second")
+    clone.call("install", "--git")
+    assert clone.is_clean()
+    return clone
+
+
+@pytest.mark.parametrize("rebase", ["false", "true"])
+def test_two_clones_that_both_counted_and_added_a_bullet_merge_without_a_conflict_or_a_lost_count(
+    first: Clone, second: Clone, rebase: str
+) -> None:
+    for clone, text in ((first, "From the first."), (second, "From the second.")):
+        clone.cites("pat-001", "s-1")
+        assert clone.is_clean()
+        clone.call("add", "pat", text)
+        clone.cites("pat-002", "s-2")
+        clone.publish("Added a bullet")
+    first.git("push", "-q", "origin", "HEAD:main")
+    second.git("-c", f"pull.rebase={rebase}", "pull", "-q", "origin", "main")
+    second.call("list")
+    assert second.is_clean()
+    assert second.counts() == {
+        "pat-001": ("Run the tests.", 1, 0),
+        "pat-002": ("From the first.", 0, 0),
+        "pat-003": ("From the second.", 1, 0),
+    }
+    second.cites("pat-003", "s-3")
+    second.git("push", "-q", "origin", "HEAD:main")
+    first.git("pull", "-q", "--ff-only", "origin", "main")
+    first.cites("pat-003", "s-3")
+    assert first.counts() == {
+        "pat-001": ("Run the tests.", 1, 0),
+        "pat-002": ("From the first.", 1, 0),
+        "pat-003": ("From the second.", 1, 0),
+    }
+    assert second.counts()["pat-003"] == ("From the second.", 2, 0)
+    assert first.playbook.read_bytes() == second.playbook.read_bytes()
+    for clone in (first, second):
+        clone.call("drain")
+        assert clone.is_clean()
+        assert clone.call("verify").out == ""
+        assert "git" in clone.actors()
+    assert [event["data"]["name"] for event in first.events("bullet.added") if event["actor"] == "human"] == [
+        "pat-001",
+        "pat-002",
+    ]
+
+
+def test_a_session_of_a_shared_playbook_is_told_the_ledgers_counts(first: Clone) -> None:
+    first.cites("pat-001", "s-1")
+    assert b"helpful" not in first.playbook.read_bytes()
+    assert "[pat-001] helpful=1 harmful=0 :: Run the tests." in first.hook("SessionStart", session_id="s-2")
+    os.utime(first.playbook, ns=(1, 1))
+    assert "[pat-001] helpful=1 harmful=0 :: Run the tests." in first.hook("SessionStart", session_id="s-3")
+
+
+def test_a_text_that_both_sides_changed_is_a_conflict_that_a_person_decides(first: Clone, second: Clone) -> None:
+    for clone, text in ((first, "Run all tests."), (second, "Run the fast tests.")):
+        clone.playbook.write_text(clone.playbook.read_text().replace("Run the tests.", text))
+        clone.call("drain")
+        clone.publish("Reworded")
+    first.git("push", "-q", "origin", "HEAD:main")
+    assert "CONFLICT" in second.git("pull", "-q", "--no-rebase", "origin", "main", code=1)
+    conflict = second.playbook.read_text()
+    assert conflict.count("<<<<<<< ours") == 1
+    assert second.counts()["pat-001"] == ("Run the fast tests.", 0, 0)
+    assert second.playbook.read_text() == conflict
+    ours, theirs = '        "text": "Run the fast tests."\n', '        "text": "Run all tests."\n'
+    second.playbook.write_text(conflict.replace(f"<<<<<<< ours\n{ours}=======\n{theirs}>>>>>>> theirs\n", theirs))
+    second.publish("Chose theirs")
+    assert second.counts()["pat-001"] == ("Run all tests.", 0, 0)
+    assert second.is_clean()
+
+
+def test_what_a_colleague_removed_or_reworded_is_removed_and_reworded_by_git(first: Clone, second: Clone) -> None:
+    first.call("add", "pat", "Two.")
+    first.publish("Added")
+    first.git("push", "-q", "origin", "HEAD:main")
+    second.git("pull", "-q", "origin", "main")
+    second.cites("pat-001", "s-1")
+    second.cites("pat-002", "s-2")
+    document = json.loads(first.playbook.read_bytes())
+    document["sections"][PAT][0]["text"] = "Run all tests."
+    document["sections"][PAT].pop()
+    first.playbook.write_text(json.dumps(document))
+    first.call("drain")
+    assert [event["type"] for event in first.events() if event["actor"] == "human"][-2:] == [
+        "bullet.revised",
+        "bullet.removed",
+    ]
+    first.publish("Edited")
+    first.git("push", "-q", "origin", "HEAD:main")
+    second.git("pull", "-q", "origin", "main")
+    assert second.counts() == {"pat-001": ("Run all tests.", 1, 0)}
+    assert second.actors() == {"git", "rules"}
+
+
+def test_another_branch_that_is_checked_out_takes_nothing_from_the_ledger_and_stays_clean(first: Clone) -> None:
+    first.call("add", "pat", "Two.")
+    first.publish("Added")
+    first.playbook.write_text(first.playbook.read_text().replace("Run the tests.", "Run all tests."))
+    first.call("drain")
+    first.publish("Reworded")
+    before = first.counts()
+    for older in ("HEAD~1", "HEAD~2"):
+        first.git("checkout", "-q", older)
+        assert first.counts() == before
+        first.cites("pat-001", f"s-{older[-1]}")
+        assert first.is_clean()
+        first.git("checkout", "-q", "-")
+        assert first.is_clean()
+        before = first.counts()
+    assert before == {"pat-001": ("Run all tests.", 2, 0), "pat-002": ("Two.", 0, 0)}
+    assert first.actors() == {"human", "rules"}
+
+
+def test_a_bullet_that_was_never_committed_is_removed_by_hand(first: Clone) -> None:
+    committed = first.playbook.read_bytes()
+    first.call("add", "pat", "Two.")
+    first.playbook.write_bytes(committed)
+    first.call("drain")
+    assert first.counts().keys() == {"pat-001"}
+    assert first.is_clean()
+
+
+def test_a_question_after_a_checkout_leaves_an_unshared_playbook_clean(tmp_path: Path) -> None:
+    subprocess.run(["git", *IDENTITY, "init", "-q", "--bare", tmp_path / "origin.git"], check=True)
+    clone = cloned(tmp_path, "one")
+    for text in ("One.", "Two."):
+        clone.call("add", "pat", text)
+        clone.publish(text)
+    clone.git("checkout", "-q", "HEAD~1")
+    for question in (["list"], ["show", "pat-001"], ["blame", "pat-002"], ["log"], ["status"]):
+        clone.call(*question)
+        assert clone.is_clean()
+    clone.git("checkout", "-q", "-")
+    assert len(clone.counts()) == 2
+    assert "reflector install --git" in clone.call("doctor", code=None).out
+
+
+def test_a_clone_without_the_merge_driver_is_told_so(first: Clone, tmp_path: Path) -> None:
+    assert "merged bullet by bullet" in first.call("doctor", code=None).out
+    clone = cloned(tmp_path, "second")
+    told = clone.call("doctor", code=None).out
+    assert "this clone merges it line by line" in told
+    assert "reflector install --git" in told
+
+
+def test_a_stash_removes_no_bullet(first: Clone) -> None:
+    first.call("add", "pat", "Two.")
+    first.git("stash", "-q")
+    first.cites("pat-001", "s-1")
+    assert first.is_clean()
+    first.git("stash", "pop", "-q")
+    first.call("drain")
+    assert first.counts() == {"pat-001": ("Run the tests.", 1, 0), "pat-002": ("Two.", 0, 0)}
+
+
+ATTRIBUTES = {"none": None, "some": b"*.py text\n", "without an end": b"*.py text\r\n*.md text"}
+
+
+@pytest.mark.parametrize("attributes", ATTRIBUTES)
+def test_what_is_set_up_in_a_repository_is_taken_out_to_the_byte(tmp_path: Path, attributes: str) -> None:
+    subprocess.run(["git", *IDENTITY, "init", "-q", "--bare", tmp_path / "origin.git"], check=True)
+    clone = cloned(tmp_path, "one")
+    clone.call("add", "pat", "One.")
+    clone.cites("pat-001", "s-1")
+    if (there := ATTRIBUTES[attributes]) is not None:
+        (clone.claude / ".gitattributes").write_bytes(there)
+
+    def seen() -> dict[str, bytes]:
+        files = [*clone.claude.glob("*"), clone.project / ".git" / "config"]
+        return {str(path): path.read_bytes() for path in files if path.is_file()}
+
+    before = seen()
+    assert "playbook.json merge=reflector" in clone.call("install", "--git", "--dry-run").out
+    assert seen() == before
+    clone.call("install", "--git")
+    installed = seen()
+    assert installed != before
+    assert "set up already" in clone.call("install", "--git").out
+    assert seen() == installed
+    assert "-playbook.json merge=reflector" in clone.call("uninstall", "--git", "--dry-run").out
+    clone.call("uninstall", "--git")
+    assert seen() == before
+
+
+def test_outside_a_repository_nothing_is_shared(tmp_path: Path) -> None:
+    agent = Agent.in_folder(tmp_path)
+    assert "git init" in agent.call("install", "--git", code=1).err
+    assert not (agent.claude / ".gitattributes").exists()
