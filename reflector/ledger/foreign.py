@@ -6,6 +6,7 @@ shapes by the way it is made; a file may come from anybody, and its hashes only 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,8 @@ from reflector.ledger.record_keys import unpack_keys
 
 _LISTS = ("cited", "retired", "unknown", "carried")
 _HEX = frozenset("0123456789abcdef")
+#: As every ledger writes it, so that texts are in the order of time.
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 
 
 def refuse_misshapen(event: NewEvent) -> None:
@@ -32,8 +35,9 @@ def refuse_misshapen(event: NewEvent) -> None:
 
 
 def _is_place(came: Mapping[str, Any]) -> bool:
-    texts = (came.get("origin"), came.get("recorded_at"))
-    return all(isinstance(text, str) for text in texts) and type(came.get("position")) is int
+    times = (came.get("recorded_at"), came.get("moment", came.get("recorded_at")))
+    is_there = isinstance(came.get("origin"), str) and type(came.get("position")) is int
+    return is_there and all(isinstance(time, str) and _TIME.fullmatch(time) for time in times)
 
 
 def _refuse_session(data: Mapping[str, Any]) -> None:
