@@ -36,7 +36,7 @@ def live(ledger: Ledger, chance: random.Random, who: str, steps: int) -> None:
 
 
 def _step(ledger: Ledger, chance: random.Random, what: str, key: str) -> list[NewEvent]:
-    name = chance.choice(_NAMES[:3])
+    name = chance.choice([row.name for row in ledger.rows()])
     if what == "window":
         session = chance.choice(["s1", "s2", "s3", None])
         seen = window(key, session, chance.sample(range(9), chance.randint(0, 4)))  # type: ignore[arg-type]

@@ -106,8 +106,11 @@ def machines(fresh: Fresh, tmp_path: Path) -> Iterator[list[Asked]]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(60))
 def test_every_answer_is_that_of_a_model_written_from_the_documents(machines: list[Asked], seed: int) -> None:
+    if machines[0].ledger.engine.dialect.name == "postgresql" and seed % 7:
+        pytest.skip("on a server a history takes ten times as long: every seventh is asked there")
     chance = random.Random(seed)
     used = machines[: 1 + seed % 3]
     begin(used[0].ledger)
