@@ -13,9 +13,13 @@ from typing import Any
 
 from reflector.ledger import event as ev
 from reflector.ledger.event import Event, identity
+from reflector.ledger.merged import RESTATED
 from reflector.ledger.past import Past
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.counting import Counting, member
+
+#: Why a tag does not count by itself whose bullet a merge recounted.
+IN_A_MERGE = "what the merge counted holds it, unless counters set by hand had taken it out"
 
 
 class UnknownBullet(LookupError):
@@ -144,9 +148,10 @@ class _Blame:
 
     def _why_not(self, event: Event) -> tuple[str, Event | None]:
         """Why a tag that was given to be counted is not in the count today, and by which event."""
-        recount = next((after for after in self.recounts if event.position < after.position), None)
-        if recount is not None:
-            return "recounted", recount
+        later = [recount for recount in self.recounts if event.position < recount.position]
+        if later:
+            # What a merge says in the end has both machines' tags in it; else the first that set the counters did it.
+            return "recounted", later[-1] if RESTATED in later[-1].meta else later[0]
         if event.position < self.row.position:
             return "unknown_bullet", None
         return "retracted", self._retractions.get(event.position)
@@ -170,6 +175,8 @@ class _Blame:
         self.helpful.clear()
         self.harmful.clear()
         how = {ev.PLAYBOOK_IMPORTED: "imported", ev.BULLET_RECOUNTED: "set by hand"}.get(event.type, "added")
+        if RESTATED in event.meta:
+            how = "counted by a merge, in one order for both ledgers,"
         return self._made(
             event,
             tag=None,
@@ -257,7 +264,9 @@ def _answers(ledger: Ledger, windows: set[str]) -> dict[str, tuple[int | None, s
 def _cause(event: Event | None) -> Cause | None:
     if event is None:
         return None
-    reason = (event.data or {}).get("reason")
+    reason = (
+        IN_A_MERGE if event.type == ev.BULLET_RECOUNTED and RESTATED in event.meta else (event.data or {}).get("reason")
+    )
     return Cause(event.position, event.event_id, event.recorded_at, event.actor, str(reason) if reason else None)
 
 

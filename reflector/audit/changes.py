@@ -15,13 +15,13 @@ from reflector.ledger.past import BULLET_TYPES, Past
 from reflector.ledger.rows import BulletRow
 from reflector.ledger.store import Ledger
 from reflector.playbook.condition import Condition
-from reflector.playbook.counting import Counting
+from reflector.playbook.counting import Counting, member
 from reflector.playbook.fold import Playbook
 
 
 @dataclass(slots=True)
 class Moved:
-    """How many of a bullet's tags a session brought (or, below 0, how many went out of the count again)."""
+    """By how much a bullet counts more for a session's tags (or, below 0, less)."""
 
     session_id: str | None
     helpful: int = 0
@@ -32,8 +32,8 @@ class Moved:
 class Changed:
     """A bullet in which two playbooks differ; `before` or `after` is None where it is not there.
 
-    sessions   whose tags came into the count or went out of it; under a policy that counts some tags once they may
-               be more than the counters moved
+    sessions   whose tags count for more or for less, each side under its own policy; with what the baselines differ by
+               they add up to what the counters moved
     recounted  the baseline was set by hand in between
     """
 
@@ -63,8 +63,11 @@ def difference(ledger: Ledger, first: int, last: int) -> Difference:
     found = []
     for name in {**before, **after}:
         old, new = before.get(name), after.get(name)
-        at = [entry.recounted_at for entry in (past.entries.get(name), then.entries.get(name)) if entry is not None]
-        recounted = len(at) == 2 and at[0] != at[1]
+        by_hand = [
+            entry.recounted_at if entry is not None and entry.recounted_at > entry.position else 0
+            for entry in (past.entries.get(name), then.entries.get(name))
+        ]
+        recounted = by_hand[0] != by_hand[1]
         sessions = tuple(moved.get(name, {}).values())
         if old != new or recounted:
             found.append(Changed(name, old, new, sessions, recounted))
@@ -72,30 +75,48 @@ def difference(ledger: Ledger, first: int, last: int) -> Difference:
 
 
 def _moved(ledger: Ledger, past: Past, then: Past) -> dict[str, dict[str | None, Moved]]:
-    """By bullet and session, the tags that count in one of the two playbooks only."""
-    low, high = sorted((past.position, then.position))
+    """By bullet and session, what its tags count for in one of the two playbooks and not in the other."""
     covered = set(past.covered()), set(then.covered())
-    gone = covered[0] ^ covered[1]
-    start = [{name: entry.recounted_at for name, entry in one.entries.items()} for one in (past, then)]
-    rebased = [name for name in {**start[0], **start[1]} if start[0].get(name) != start[1].get(name)]
-    with ledger.asking() as sql:
-        fields = "SELECT position, name, tag, session_id FROM tag WHERE playbook_id = ? AND tag <> 0"
-        rows = sql.run(f"{fields} AND position > ? AND position <= ?", low, high).fetchall()
-        # Older ones too: a retraction takes them out of the count, and so does a new baseline.
-        among, values = sql.among("position", [position for position in gone if position <= low])
-        rows += sql.run(f"{fields} AND {among}", values).fetchall()
-        among, values = sql.among("name", rebased)
-        rows += sql.run(f"{fields} AND position <= ? AND {among}", low, values).fetchall()
-    found: dict[str, dict[str | None, Moved]] = {}
-    for position, name, tag, session_id in sorted({tuple(row) for row in rows}):
-        by = _counts(then, covered[1], name, position) - _counts(past, covered[0], name, position)
-        if by:
-            one = found.setdefault(name, {}).setdefault(session_id, Moved(session_id))
+    members: dict[tuple[str, int, str | None], tuple[set[str], set[str]]] = {}
+    for position, name, tag, session_id, reflection_id in _tags_between(ledger, past, then, covered):
+        of = members.setdefault((name, tag, session_id), (set(), set()))
+        for side, out, found in zip((past, then), covered, of, strict=True):
+            if _counts(side, out, name, position):
+                found.add(member(side.counting, str(position), reflection_id, session_id))
+    moved: dict[str, dict[str | None, Moved]] = {}
+    for (name, tag, session_id), (before, after) in members.items():
+        if by := len(after) - len(before):
+            one = moved.setdefault(name, {}).setdefault(session_id, Moved(session_id))
             if tag > 0:
                 one.helpful += by
             else:
                 one.harmful += by
-    return found
+    return moved
+
+
+_Tag = tuple[int, str, int, str | None, str | None]
+
+
+def _tags_between(
+    ledger: Ledger, past: Past, then: Past, covered: tuple[Collection[int], Collection[int]]
+) -> list[_Tag]:
+    """(position, bullet's name, 1 or -1, session's id, reflection's id) of the tags that may tell the two apart."""
+    low, high = sorted((past.position, then.position))
+    fields = "SELECT position, name, tag, session_id, reflection_id FROM tag WHERE playbook_id = ? AND tag <> 0"
+    start = [{name: entry.recounted_at for name, entry in one.entries.items()} for one in (past, then)]
+    rebased = [name for name in {**start[0], **start[1]} if start[0].get(name) != start[1].get(name)]
+    with ledger.asking() as sql:
+        if (past.counting, then.counting) != ("as_applied", "as_applied"):
+            # A tag that is new may be one with an old one.
+            return [tuple(row) for row in sql.run(f"{fields} AND position <= ? ORDER BY position", high).fetchall()]
+        rows = sql.run(f"{fields} AND position > ? AND position <= ?", low, high).fetchall()
+        # Older ones too: a retraction takes them out of the count, and so does a new baseline.
+        gone = set(covered[0]) ^ set(covered[1])
+        among, values = sql.among("position", [position for position in gone if position <= low])
+        rows += sql.run(f"{fields} AND {among}", values).fetchall()
+        among, values = sql.among("name", rebased)
+        rows += sql.run(f"{fields} AND position <= ? AND {among}", low, values).fetchall()
+    return sorted({tuple(row) for row in rows})
 
 
 def _counts(past: Past, covered: Collection[int], name: str, position: int) -> bool:

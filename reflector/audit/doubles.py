@@ -257,25 +257,23 @@ _Window = tuple[str, str | None]
 
 def _shared(ledger: Ledger, upto: int, windows: Collection[str] | None) -> set[tuple[_Window, _Window]]:
     """Pairs of windows, of these or of all, that share records."""
-    where = (
-        f"FROM event WHERE playbook_id = ? AND type = '{ev.SESSION_RECORDED}' AND type <> '{ev.BULLET_TAGGED}'"
-        " AND position <= ?"
-    )
+    where = f"FROM event WHERE playbook_id = ? AND type = '{ev.SESSION_RECORDED}' AND type <> '{ev.BULLET_TAGGED}'"
     values: list[object] = [upto]
     with ledger.asking() as sql:
         keys = sql.text_at("data", "window", "keys")
         if windows is None:
             # Eight bytes a key, four characters for three bytes; what an erased window brought only its redaction says.
+            # Of all windows, whatever moment is asked about: the table holds the keys of all.
             query = f"SELECT sum(length({keys}) * 3 / 4 / 8), count(*) - count(data) {where}"
-            brought, erased = sql.run(query, upto).fetchone()
+            brought, erased = sql.run(query).fetchone()
             (held,) = sql.run("SELECT count(*) FROM record WHERE playbook_id = ?").fetchone()
             if not erased and (brought or 0) <= held:
                 return set()
         else:
             among, ids = sql.among("event_id", windows)
-            where = f"FROM event WHERE playbook_id = ? AND position <= ? AND {among}"
-            values.append(ids)
-        query = f"SELECT event_id, session_id, {keys} {where} ORDER BY position"
+            where = f"FROM event WHERE playbook_id = ? AND {among}"
+            values.insert(0, ids)
+        query = f"SELECT event_id, session_id, {keys} {where} AND position <= ? ORDER BY position"
         rows = sql.run(query, *values).fetchall()
     lost = [event_id for event_id, _, packed in rows if packed is None]
     kept = {e.event_id: (e.data or {}).get("window", {}).get("keys") for e in ledger.having(lost)} if lost else {}

@@ -8,26 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from reflector.audit.history import session_named
 from reflector.ledger import event as ev
 from reflector.ledger.event import Event
 from reflector.ledger.past import Past
 from reflector.ledger.store import Ledger
+from reflector.playbook.counting import member
+from reflector.playbook.fold import verdict
 from reflector.reflection.judging import Spent, spent_on
+
+#: Of a tag that was given to be counted: in the count, one of equals under the policy in force, or taken out of it.
+Standing = Literal["counted", "double", "taken out"]
 
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """A tag that was given, why, and whether it is in the count: None where it never could be."""
+    """A tag that was given, why, and what became of it: `standing` is None where it never could count."""
 
     position: int
     name: str
     tag: str
     disposition: str
-    counted: bool | None
+    standing: Standing | None
     rationale: str | None
+
+    @property
+    def counted(self) -> bool | None:
+        """Whether it is in the count, under the policy in force; None where it never could be."""
+        return None if self.standing is None else self.standing == "counted"
 
 
 @dataclass(slots=True)
@@ -92,7 +102,7 @@ def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> 
     """
     session_id = session_named(ledger, session_id)
     events = list(ledger.events(session_id=session_id, upto=past.position if past else None))
-    counted = _counted(ledger, past, events)
+    standing = _standing(ledger, past, events)
     windows: dict[str, Window] = {}
     reflections: dict[str, Reflection] = {}
     rationales: dict[str, dict[object, str]] = {}
@@ -105,7 +115,7 @@ def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> 
         window = windows.get(event.target_id or "")
         if event.type == ev.BULLET_TAGGED and event.reflection_id in reflections:
             rationale = rationales.get(event.reflection_id, {}).get(data.get("index"))
-            reflections[event.reflection_id].tags.append(_tagged(event, data, counted, rationale))
+            reflections[event.reflection_id].tags.append(_tagged(event, data, standing, rationale))
         elif window is not None:
             _follow(window, event, data)
             if event.type in (ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED) and event.reflection_id:
@@ -145,24 +155,47 @@ def _judged(reflection: Reflection, event: Event, data: Mapping[str, Any]) -> No
         reflection.analysis = data.get("analysis")
 
 
-def _tagged(event: Event, data: Mapping[str, Any], counted: Mapping[int, bool], rationale: str | None) -> Tagged:
+def _tagged(event: Event, data: Mapping[str, Any], standing: Mapping[int, Standing], rationale: str | None) -> Tagged:
     disposition = str(data.get("disposition", "malformed"))
     name, tag = (str(data[key]) if data.get(key) is not None else "" for key in ("name", "tag"))
-    counts = counted.get(event.position, False) if disposition == "counted" else None
-    return Tagged(event.position, name, tag, disposition, counts, rationale)
+    return Tagged(event.position, name, tag, disposition, standing.get(event.position), rationale)
 
 
-def _counted(ledger: Ledger, past: Past | None, events: Iterable[Event]) -> dict[int, bool]:
-    """Whether each tag is in the count, by position."""
-    positions = [event.position for event in events if event.type == ev.BULLET_TAGGED]
-    if past is not None:
-        covered, entries = past.covered(), past.entries
-        names = {e.position: str((e.data or {}).get("name")) for e in events if e.type == ev.BULLET_TAGGED}
-        return {
-            position: name in entries and position > entries[name].recounted_at and position not in covered
-            for position, name in names.items()
-        }
-    with ledger.asking() as sql:
-        among, values = sql.among("position", positions)
-        query = f"SELECT position, active FROM tag WHERE playbook_id = ? AND {among}"  # noqa: S608
-        return {position: bool(active) for position, active in sql.run(query, values).fetchall()}
+def _standing(ledger: Ledger, past: Past | None, events: Iterable[Event]) -> dict[int, Standing]:
+    """What became of each tag that was given to be counted, by position."""
+    policy = past.counting if past is not None else ledger.counting()
+    counting = _counting(ledger, past, [event for event in events if event.type == ev.BULLET_TAGGED])
+    found: dict[int, Standing] = {}
+    members: set[tuple[str, int, str]] = set()
+    for event in events:
+        judged = verdict(event.data or {}) if event.type == ev.BULLET_TAGGED else None
+        if judged is None:
+            continue
+        name, value = judged
+        if event.position not in counting:
+            found[event.position] = "taken out"
+            continue
+        key = (name, value, member(policy, event.event_id, event.reflection_id, event.session_id))
+        found[event.position] = "double" if key in members else "counted"
+        members.add(key)
+    return found
+
+
+def _counting(ledger: Ledger, past: Past | None, tags: list[Event]) -> set[int]:
+    """The positions of those of the tags that nothing took out of the count."""
+    if past is None:
+        with ledger.asking() as sql:
+            among, values = sql.among("position", [tag.position for tag in tags])
+            # A name that is no bullet's has tags that nothing takes out of a count that there is not.
+            query = (
+                f"SELECT position FROM tag WHERE playbook_id = ? AND active = 1 AND {among} AND EXISTS (SELECT 1"  # noqa: S608
+                " FROM bullet WHERE bullet.playbook_id = tag.playbook_id AND bullet.name = tag.name)"
+            )
+            return {row[0] for row in sql.run(query, values).fetchall()}
+    covered, entries = past.covered(), past.entries
+    named = [(tag.position, entries.get(str((tag.data or {}).get("name")))) for tag in tags]
+    return {
+        position
+        for position, entry in named
+        if entry is not None and position > entry.recounted_at and position not in covered
+    }

@@ -104,8 +104,12 @@ def _judged(ledger: Ledger, upto: int) -> Iterator[tuple[str, tuple[str, str, st
             f" '{ev.REFLECTION_COMPLETED}') AND +position <= ?"
         )
         rows = sql.run(query, upto).fetchall()
-    for reflection, type_, recorded_at, actor, meta, of_model, of_template in sorted(rows, key=lambda row: row[2]):
+    # Of an answer that was erased, what was read from it or another part of it says which model gave it.
+    models = {row[0]: row[5] for row in rows if row[5]}
+    templates = {row[0]: row[6] for row in rows if row[6]}
+    for reflection, type_, recorded_at, actor, meta, *said in sorted(rows, key=lambda row: row[2]):
         is_answer = type_ == ev.REFLECTION_ANSWERED
+        of_model, of_template = said[0] or models.get(reflection), said[1] or templates.get(reflection)
         spent = spent_on(json.loads(meta), of_model or "", asked=False) if is_answer and meta != "{}" else None
         keys = (of_model or actor, (of_template or "none")[:12], recorded_at[:10])
         yield reflection or "", keys, spent, is_answer

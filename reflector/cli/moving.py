@@ -126,6 +126,9 @@ def _tell(merged: Merged) -> None:
         )
     if merged.restated:
         note(f"Both changed {', '.join(merged.restated)}: what was recorded last stands, see `reflector log`.")
+    if merged.set_aside:
+        told = f"{counted(merged.set_aside, 'reflection')} set aside"
+        note(f"{told}: another judge's on the same window counts; `reflector blame` tells which.")
     if merged.overlapping:
         told = f"{counted(merged.overlapping, 'window')} of the file share records with windows that were here"
         note(f"{told}; what was counted on both sides is told by `reflector double-counts`.")

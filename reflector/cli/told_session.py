@@ -104,7 +104,7 @@ def _tell(window: Window) -> None:
         facts.append(("judged by", f"{by}{spent}"))
         facts.append(("analysis", reflection.analysis or ""))
         for tag in reflection.tags:
-            counts = "" if tag.counted else f" [not counted: {tag.disposition if tag.counted is None else 'taken out'}]"
+            counts = "" if tag.counted else f" [not counted: {tag.standing or tag.disposition}]"
             facts.append(("tag", f"{tag.name} {tag.tag}{counts} {tag.rationale or ''}"))
     for name, text in facts:
         if text:

@@ -1,23 +1,28 @@
 """One playbook from two histories: what both ledgers agree on, whichever of them took the other in.
 
 Invariant: after a merge the bullets and counters are those of one ledger to which every event had been appended when it
-was first recorded: the later text stands, a count set by hand takes out what was counted before it on either machine,
-and a bullet that both have has the baseline that was recorded first. A ledger only ever grows at its end, so where
-its own order gives anything else, events that say what comes of it are appended. They are no evidence: the next
-merge, here or elsewhere, passes over them and counts anew.
+was first recorded, and behind all that its own ledger knew then: the later text stands, a count set by hand takes out
+what was counted before it on either machine, and a bullet that both have has the baseline that was recorded first. A
+ledger only ever grows at its end, so where its own order gives anything else, events that say what comes of it are
+appended. They are no evidence: the next merge, here or elsewhere, passes over them and counts anew.
+
+Of one window that several judges judged, one reflection counts. Which one depends on nothing but the reflections, so
+every machine retracts the same ones, and a retraction of them is an event like those by people.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from reflector.ledger import event as ev
 from reflector.ledger.canonical import MAX_INT
 from reflector.ledger.event import NewEvent, identity
-from reflector.ledger.merged import RESTATED, Moment, first_moment, of_merges
+from reflector.ledger.merged import MERGED, RESTATED, Clock, Moment, first_moment, of_merges
 from reflector.ledger.projection import Projector
 from reflector.ledger.reader import history_page
+from reflector.ledger.renames import renamed_ids
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
 from reflector.playbook.fold import Playbook, fold, reads
@@ -29,11 +34,20 @@ _RESTATED = f"SELECT position FROM event WHERE playbook_id = ? AND meta LIKE '%%
 
 def agreed(sql: Statements, origin: str) -> Playbook:
     """The playbook of all events of this ledger, in the order in which they were first recorded anywhere."""
-    moments = _moments(sql, origin)
+    came, elsewhere = _moments(sql)
     restated = {row[0] for row in sql.run(_RESTATED).fetchall()}
-    events = [event for event in _history(sql) if event.position not in restated]
-    events.sort(key=lambda e: (*moments.get(e.event_id, (e.recorded_at, origin, e.position)), e.event_id))
-    return fold(event._replace(position=number) for number, event in enumerate(events, start=1))
+    clock = Clock()
+    events: list[tuple[Moment, str, Projected]] = []
+    for event in _history(sql):
+        moment = came.get(event.event_id)
+        if moment is None:
+            moment = (clock.own(event.recorded_at), origin, event.position)
+        else:
+            clock.came(moment)
+        if event.position not in restated:
+            events.append((min(moment, elsewhere.get(event.event_id, moment)), event.event_id, event))
+    events.sort(key=lambda one: one[:2])
+    return fold(event._replace(position=number) for number, (*_, event) in enumerate(events, start=1))
 
 
 def _history(sql: Statements) -> Iterator[Projected]:
@@ -43,27 +57,58 @@ def _history(sql: Statements) -> Iterator[Projected]:
         position = page[-1].position
 
 
-def _moments(sql: Statements, origin: str) -> dict[str, Moment]:
-    """When the events that more than one ledger knows were first recorded, by their ids."""
-    moments: dict[str, Moment] = {}
-    elsewhere: list[tuple[str, Moment]] = []
+def _moments(sql: Statements) -> tuple[dict[str, Moment], dict[str, Moment]]:
+    """By events' ids, when those that came from other ledgers were first recorded, and when others recorded those that
+    were here already."""
+    came: dict[str, Moment] = {}
+    #: What records of merges say, by how many ledgers lie between that merge and this one: ids are that ledger's.
+    told: dict[int, list[tuple[str, Moment]]] = {}
     for stored in of_merges(sql):
-        moments[stored.event_id] = first_moment(stored, json.loads(stored.meta), origin)
+        meta = json.loads(stored.meta)
+        if MERGED in meta:
+            came[stored.event_id] = first_moment(meta, (stored.recorded_at, "", 0))
         if stored.type == ev.LEDGER_MERGED:
-            record = json.loads(stored.data or "{}")
-            elsewhere += [(id, (time, record["origin"], position)) for position, id, time, _ in record["here"]]
-    own = _recorded(sql, {id for id, _ in elsewhere} - set(moments), origin)
-    for event_id, moment in elsewhere:
-        known = moments.get(event_id) or own.get(event_id)
-        if known is not None and moment[0] < known[0]:
-            moments[event_id] = moment
-    return moments
+            record, depth = json.loads(stored.data or "{}"), _depth(meta)
+            ids = renamed_ids(record["renamed"])
+            here = told.setdefault(depth, [])
+            here += [(id, (time, record["origin"], position)) for position, id, time, _ in record["here"]]
+            here += [(ids.get(id, id), moment) for id, moment in told.pop(depth + 1, ())]
+    elsewhere: dict[str, Moment] = {}
+    for event_id, moment in told.get(0, ()):
+        elsewhere[event_id] = min(moment, elsewhere.get(event_id, moment))
+    return came, elsewhere
 
 
-def _recorded(sql: Statements, ids: set[str], origin: str) -> dict[str, Moment]:
-    among, values = sql.among("event_id", ids)
-    rows = sql.run(f"SELECT event_id, recorded_at, position FROM event WHERE playbook_id = ? AND {among}", values)  # noqa: S608
-    return {row[0]: (row[1], origin, row[2]) for row in rows.fetchall()}
+def _depth(meta: Mapping[str, Any]) -> int:
+    came: Any = meta.get(MERGED)
+    return 1 + _depth(came) if isinstance(came, Mapping) else 0
+
+
+_TOGETHER = (
+    "SELECT target_id, actor, event_id, session_id FROM event WHERE playbook_id = ?"  # noqa: S608
+    f" AND type = '{ev.REFLECTION_COMPLETED}' AND type <> '{ev.BULLET_TAGGED}' AND NOT EXISTS (SELECT 1 FROM retraction"
+    " WHERE retraction.playbook_id = event.playbook_id AND retraction.target_id = event.event_id)"
+)
+
+
+def judged_twice(sql: Statements) -> list[NewEvent]:
+    """Retractions of all but one of the reflections on a window: the judge's whose name comes first stands.
+
+    What was ever retracted is left as it is: somebody decided on it.
+    """
+    windows: dict[str, list[tuple[str, str, str | None]]] = {}
+    for window, *reflection in sql.run(_TOGETHER).fetchall():
+        windows.setdefault(window, []).append((reflection[0], reflection[1], reflection[2]))
+    events = []
+    for reflections in windows.values():
+        (standing, *_), *others = sorted(reflections, key=lambda one: one[:2])
+        for _, event_id, session_id in others:
+            retraction = identity(ev.EVIDENCE_RETRACTED, event_id)
+            data = {"reason": f"the same window was judged by {standing}, which counts"}
+            events.append(
+                NewEvent(ev.EVIDENCE_RETRACTED, retraction, data, ACTOR, session_id=session_id, target_id=event_id)
+            )
+    return events
 
 
 def restated_bullets(sql: Statements, book: Playbook, chain: str) -> list[NewEvent]:

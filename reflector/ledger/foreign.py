@@ -6,11 +6,15 @@ nobody changed it since. Its data is admitted as everybody's is (`reflector.ledg
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from reflector.ledger.cloudevents import NotALine
 from reflector.ledger.event import NewEvent
+
+#: As every ledger writes it, so that texts are in the order of time.
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 
 
 def refuse_misplaced(event: NewEvent) -> None:
@@ -23,5 +27,6 @@ def refuse_misplaced(event: NewEvent) -> None:
 
 
 def _is_place(came: Mapping[str, Any]) -> bool:
-    texts = (came.get("origin"), came.get("recorded_at"))
-    return all(isinstance(text, str) for text in texts) and type(came.get("position")) is int
+    times = (came.get("recorded_at"), came.get("moment", came.get("recorded_at")))
+    is_there = isinstance(came.get("origin"), str) and type(came.get("position")) is int
+    return is_there and all(isinstance(time, str) and _TIME.fullmatch(time) for time in times)

@@ -67,6 +67,8 @@ def meta_here(item: Item, found: Survey, event_id: str, target_id: str | None) -
         "position": stored.position,
         "recorded_at": stored.recorded_at,
     }
+    if stored.position in found.late:
+        came["moment"] = found.late[stored.position]
     if event_id != stored.event_id:
         came["event_id"] = stored.event_id
     if target_id != stored.target_id:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from reflector.ledger import event as ev
 from reflector.ledger.admission import prepare
-from reflector.ledger.agreement import ACTOR, agreed, restated_bullets, restated_counters
+from reflector.ledger.agreement import ACTOR, agreed, judged_twice, restated_bullets, restated_counters
 from reflector.ledger.canonical import genesis, leaf, next_chain, sealed
 from reflector.ledger.cloudevents import Stored
 from reflector.ledger.errors import LedgerError
@@ -32,7 +32,7 @@ from reflector.ledger.renames import renamed_ids
 from reflector.ledger.rows import Head, Projected
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger, later_than
-from reflector.ledger.survey import Collision, Survey, bullets_of, collisions, free_names, survey
+from reflector.ledger.survey import Collision, Survey, bullets_of, free_names, match, survey
 from reflector.ledger.transfer import Checked, Progress, WrongLine, checked, locked, write
 
 Lines = Callable[[], Iterable[str | bytes]]
@@ -106,6 +106,7 @@ class Merged:
     renamed      names that were given to bullets of the file: old -> new
     restated     bullets that both ledgers changed, about which an event says what came of it
     overlapping  windows of the file that share records with windows that were here
+    set_aside    reflections that do not count any more, because another judge's on the same window stands
     forward      this ledger was an earlier state of the file's, and is the same ledger now
     """
 
@@ -116,6 +117,7 @@ class Merged:
     renamed: Mapping[str, str] = field(default_factory=dict)
     restated: tuple[str, ...] = ()
     overlapping: int = 0
+    set_aside: int = 0
     forward: bool = False
 
 
@@ -147,7 +149,7 @@ def merge(
         before = ledger.head()
         found = survey(ledger, lines(), progress)
         here = bullets_of(ledger)
-        colliding = [] if found.forward else collisions(here, found)
+        colliding = [] if found.forward else match(here, found)
         if colliding and not rename:
             raise NamesCollide(colliding)
         given = free_names([collision.name for collision in colliding], here, found, first)
@@ -178,9 +180,8 @@ def _merged(
             raise _NothingNew(Merged(head, 0, merging.known, merging.otherwise))
         restated = merging.finish()
         end = merging.end()
-    return Merged(
-        end, merging.added, merging.known, merging.otherwise, given, restated, merging.overlapping, forward=False
-    )
+    counts = (merging.added, merging.known, merging.otherwise)
+    return Merged(end, *counts, given, restated, merging.overlapping, merging.set_aside)
 
 
 def _behind(events: Iterator[Checked], position: int) -> Iterator[Checked]:
@@ -225,7 +226,7 @@ class _Merging:
         self.there: dict[str, tuple[int, str]] = {}
         self.rows: list[Stored] = []
         self.projected: list[Projected] = []
-        self.added = self.otherwise = self.overlapping = 0
+        self.added = self.otherwise = self.overlapping = self.set_aside = 0
         self.known = found.common
 
     def take(self, page: list[Checked]) -> None:
@@ -259,9 +260,14 @@ class _Merging:
         self._write()
 
     def finish(self) -> tuple[str, ...]:
-        """Append what came of bullets that both changed, and move the head; the names of these bullets."""
+        """Append what came of windows and bullets that both judged or changed, and move the head; the names of these
+        bullets."""
         if self.erases:
             rebuild_within(self.sql)
+        for event in judged_twice(self.sql):
+            self.set_aside += 1
+            self._own(event)
+        self._write()
         book = agreed(self.sql, self.head.origin)
         names: dict[str, None] = {}
         for restated in (restated_bullets, restated_counters):
@@ -318,7 +324,8 @@ class _Merging:
     def _here(self, item: Item) -> tuple[int, str, str, str]:
         """What the record of a merge says of an event that was not appended."""
         stored = item.one.stored
-        moment = first_moment(stored, item.one.line.event.meta, self.found.header.origin)
+        meta, late = item.one.line.event.meta, self.found.late.get(stored.position, stored.recorded_at)
+        moment = first_moment(meta, (late, self.found.header.origin, stored.position))
         found = leaf(stored[:10], stored.data_hash, item.one.meta_hash)
         return (stored.position, item.event_id, moment[0], found.hex())
 
@@ -344,7 +351,8 @@ class _Merging:
         at = self.recorded_at
         stored = Stored(
             0,
-            *(event.event_id, event.type, event.schema_version, at, at, event.actor, None, None, None),
+            *(event.event_id, event.type, event.schema_version, at, at, event.actor),
+            *(event.session_id, event.reflection_id, event.target_id),
             *(made.data, made.data_hash, made.meta, ""),
         )
         self._add(stored, made.meta_hash, made.facts)

@@ -18,6 +18,7 @@ from reflector.ledger.canonical import canonical, digest, genesis, leaf, link
 from reflector.ledger.cloudevents import Stored
 from reflector.ledger.renames import inverse, renamed
 from reflector.ledger.statements import Statements
+from reflector.ledger.store import just_after
 
 #: The key of `meta` under which an event says where it came from, and that of one which only says what a merge gave.
 MERGED: Final = "merged"
@@ -36,14 +37,37 @@ _OF_A_MERGE = (
 )
 
 
-def first_moment(stored: Stored, meta: Mapping[str, Any], origin: str) -> Moment:
-    """When and where an event was first appended, through however many ledgers it came. `origin` is that of its own."""
-    moment = (stored.recorded_at, origin, stored.position)
-    came: Any = meta.get(MERGED)
+def first_moment(meta: Mapping[str, Any], own: Moment) -> Moment:
+    """When and where an event was first appended, through however many ledgers it came; `own` if it came from none."""
+    moment, came = own, meta.get(MERGED)
     while isinstance(came, Mapping):
-        moment = (came["recorded_at"], came["origin"], came["position"])
+        moment = (came.get("moment", came["recorded_at"]), came["origin"], came["position"])
         came = came.get(MERGED)
     return moment
+
+
+class Clock:
+    """The times at which one ledger's own events count as recorded.
+
+    Invariant: an event comes behind all that its ledger knew when it was appended, whatever the clocks said. So what
+    was appended behind another machine's events counts as recorded after these, if by a microsecond only.
+    """
+
+    def __init__(self) -> None:
+        self._known = self._last = ""
+
+    def own(self, recorded_at: str) -> str:
+        """When the ledger's next event counts as recorded, which is its own."""
+        if recorded_at < self._last:
+            self._known = max(self._known, self._last)
+        if recorded_at <= self._known:
+            recorded_at = self._known = just_after(self._known)
+        self._last = recorded_at
+        return recorded_at
+
+    def came(self, moment: Moment) -> None:
+        """The ledger's next event came from another one, which first recorded it at this moment."""
+        self._known = max(self._known, moment[0])
 
 
 def has_merged(sql: Statements) -> bool:

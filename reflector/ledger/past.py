@@ -112,12 +112,12 @@ class Past:
         """(position, whether it counted then) of every tag that a bullet had been given, in order."""
         entry = self.entries.get(name)
         after = entry.recounted_at if entry is not None else 0
-        query = "SELECT position FROM tag WHERE playbook_id = ? AND name = ? AND position <= ? ORDER BY position"
+        query = "SELECT position, tag FROM tag WHERE playbook_id = ? AND name = ? AND position <= ? ORDER BY position"
         with self.ledger.asking() as sql:
             rows = sql.run(query, name, self.position).fetchall()
             covered = self._covered_in(sql)
         out = self._left_out.get(name, ())
-        return [(at, at > after and at not in covered and at not in out) for (at,) in rows]
+        return [(at, tag != 0 and at > after and at not in covered and at not in out) for at, tag in rows]
 
     def covered(self) -> dict[int, str]:
         """The id of a retraction that takes a tag out of the count, by the position of the tag. Of one that was undone

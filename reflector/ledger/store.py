@@ -78,9 +78,12 @@ def later_than(recorded_at: str) -> str:
     Strictly later, so that a time names the one append that wrote it: `last_updated` does so in playbook.json.
     """
     now = utc_now()
-    if now > recorded_at:
-        return now
-    return (datetime.fromisoformat(recorded_at) + timedelta(microseconds=1)).strftime(_TIME)
+    return now if now > recorded_at else just_after(recorded_at)
+
+
+def just_after(time: str) -> str:
+    """A microsecond later."""
+    return (datetime.fromisoformat(time) + timedelta(microseconds=1)).strftime(_TIME)
 
 
 class Ledger(Reader):

@@ -1,8 +1,9 @@
 """What has to be known of another ledger's file, and of this one, before the two can be merged.
 
 Invariant: nothing is written. The whole file is proved, so that a merge begins only with a history that is sound, and
-which bullets of the two are the same is decided from their texts alone: names are given out on each machine, so two
-bullets of one name are one bullet where they ever said the same, and two bullets where they never did.
+which bullets of the two are the same is decided from how they came into being: the event that first brought a bullet
+is its birth, through however many ledgers and under however many names it came. Names are given out on each machine, so
+two bullets of one name with other births are one bullet where they ever said the same, and two where they never did.
 """
 
 from __future__ import annotations
@@ -14,35 +15,63 @@ from typing import Any
 from reflector.ledger import event as ev
 from reflector.ledger.admission import new_bullets
 from reflector.ledger.cloudevents import Header
-from reflector.ledger.merged import MERGED, records
+from reflector.ledger.merged import MERGED, Clock, Moment, first_moment, records
 from reflector.ledger.reader import Reader
-from reflector.ledger.renames import inverse, mentioned
+from reflector.ledger.renames import mentioned
 from reflector.ledger.transfer import Checked, Erased, Progress, checked
 from reflector.playbook.fold import REDACTED
 from reflector.playbook.names import is_name, next_name
 
 _PAGE = 1000
+_NEVER: Moment = ("", "", 0)
+
+
+#: What identifies a bullet everywhere: the id and the data hash of the event that first brought it, as these were when
+#: that event was first appended, and which of its bullets it is.
+Birth = tuple[str, str, int]
 
 
 @dataclass(slots=True)
 class Bullets:
-    """Every bullet of a history by name: the texts it ever had, and (event id, data hash) of what created it."""
+    """Every bullet of a history by name: the texts it ever had, and its births, one for each machine that made it."""
 
     texts: dict[str, set[str]] = field(default_factory=dict)
-    made_by: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
+    births: dict[str, list[Birth]] = field(default_factory=dict)
 
-    def take(self, type_: str, event_id: str, data_hash: str, data: Mapping[str, Any]) -> None:
+    def take(self, type_: str, event_id: str, data_hash: str, meta: Mapping[str, Any], data: Mapping[str, Any]) -> None:
         """Take an event of the history in, in order."""
-        for bullet in new_bullets(type_, data):
+        for index, bullet in enumerate(new_bullets(type_, data)):
             self.texts.setdefault(bullet["name"], set()).add(bullet["text"])
-            self.made_by.setdefault(bullet["name"], set()).add((event_id, data_hash))
+            self.births.setdefault(bullet["name"], []).append((*_first_appended(event_id, data_hash, meta), index))
         if type_ == ev.BULLET_REVISED and data.get("name") in self.texts:
             self.texts[data["name"]].add(data.get("text", REDACTED))
 
-    def is_same(self, other: Bullets, name: str) -> bool:
-        """Whether the bullet of this name is one bullet in both histories."""
-        said = (self.texts[name] & other.texts[name]) - {REDACTED}
-        return bool(said or self.made_by[name] & other.made_by[name])
+    def names_of(self, other: Bullets) -> dict[str, str]:
+        """The bullets of another history that are here: the name there, and the name here. One to one."""
+        of_birth = {birth: name for name, births in self.births.items() for birth in births}
+        names: dict[str, str] = {}
+        for name, births in other.births.items():
+            known = [of_birth[birth] for birth in births if birth in of_birth]
+            here = name if name in known else next((one for one in known if one not in names.values()), None)
+            if here is not None and here not in names.values():
+                names[name] = here
+        for name in other.texts:
+            if name not in names and name not in names.values() and self._says(name, other):
+                names[name] = name
+        return names
+
+    def _says(self, name: str, other: Bullets) -> bool:
+        """Whether the bullets of this name ever said the same in both histories."""
+        return bool((self.texts.get(name, set()) & other.texts[name]) - {REDACTED})
+
+
+def _first_appended(event_id: str, data_hash: str, meta: Mapping[str, Any]) -> tuple[str, str]:
+    """The id and the data hash of an event in the ledger to which it was first appended."""
+    came = meta.get(MERGED)
+    while isinstance(came, Mapping):
+        event_id, data_hash = came.get("event_id", event_id), came.get("data_hash", data_hash)
+        came = came.get(MERGED)
+    return event_id, data_hash
 
 
 @dataclass(slots=True)
@@ -54,7 +83,8 @@ class Survey:
     kept     what is left of the erased events' data, by their ids
     types    the types of events of which redactions keep what is left, by the id that the redaction points to
     named    every name that an event mentions
-    names    renamings that earlier merges fixed: a bullet's name there, and here
+    names    bullets that have another name here: the name there, and the one here
+    late     events that count as recorded later than their ledger's clock said, by position (`Clock`)
     """
 
     header: Header
@@ -66,13 +96,14 @@ class Survey:
     types: dict[str, str] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)
     names: dict[str, str] = field(default_factory=dict)
+    late: dict[int, str] = field(default_factory=dict)
 
 
 def bullets_of(ledger: Reader) -> Bullets:
     """The bullets of this ledger."""
     found = Bullets()
     for event in ledger.events(types=(ev.PLAYBOOK_IMPORTED, ev.BULLET_ADDED, ev.BULLET_REVISED)):
-        found.take(event.type, event.event_id, event.data_hash, event.data or {})
+        found.take(event.type, event.event_id, event.data_hash, event.meta, event.data or {})
     return found
 
 
@@ -81,17 +112,19 @@ def survey(ledger: Reader, lines: Iterable[str | bytes], progress: Progress | No
     header, events = checked(lines)
     head = ledger.head()
     found = Survey(header)
-    merged: set[tuple[int, str]] = set()
     with ledger.asking() as sql:
-        for record in records(sql):
-            if record["origin"] == header.origin:
-                merged.add((record["position"], record["chain"]))
-                found.names |= record["renamed"]
+        of_it = [record for record in records(sql) if record["origin"] == header.origin]
+        merged = {(record["position"], record["chain"]) for record in of_it}
     own = _Own(ledger) if head.origin == header.origin else None
     erased = Erased()
+    clock = Clock()
     for one in events:
         stored = one.stored
-        _take(found, one, erased, head.origin)
+        _take(found, one, erased)
+        if MERGED in one.line.event.meta:
+            clock.came(first_moment(one.line.event.meta, _NEVER))
+        elif (moment := clock.own(stored.recorded_at)) != stored.recorded_at:
+            found.late[stored.position] = moment
         if (stored.position, stored.chain) in merged or (own is not None and own.has(stored.position, stored.chain)):
             found.common, found.common_chain = stored.position, stored.chain
         if progress is not None and stored.position % _PAGE == 0:
@@ -123,7 +156,7 @@ class _Own:
         return not self.parted
 
 
-def _take(found: Survey, one: Checked, erased: Erased, origin: str) -> None:
+def _take(found: Survey, one: Checked, erased: Erased) -> None:
     stored = one.stored
     facts = one.facts
     gone = erased.take(one)
@@ -131,21 +164,15 @@ def _take(found: Survey, one: Checked, erased: Erased, origin: str) -> None:
         found.kept[gone.stored.event_id] = kept = facts.get("kept") or None
         found.types[stored.target_id or ""] = gone.stored.type
         _say(found, gone, kept or {})
-    if stored.type == ev.EVENT_REDACTED:
-        return
-    if facts is not None:
+    if one.stored.type != ev.EVENT_REDACTED and facts is not None:
         _say(found, one, facts)
-        if stored.type == ev.LEDGER_MERGED and facts.get("origin") == origin and MERGED not in one.line.event.meta:
-            given = facts.get("renamed")
-            if isinstance(given, Mapping) and all(is_name(name) for name in given.values()):
-                found.names |= inverse(given)
 
 
 def _say(found: Survey, one: Checked, facts: Mapping[str, Any]) -> None:
     stored = one.stored
     found.named |= {name for name in mentioned(stored.type, facts) if is_name(name)}
     if stored.type in (ev.PLAYBOOK_IMPORTED, ev.BULLET_ADDED, ev.BULLET_REVISED):
-        found.bullets.take(stored.type, stored.event_id, stored.data_hash, facts)
+        found.bullets.take(stored.type, stored.event_id, stored.data_hash, one.line.event.meta, facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,18 +184,16 @@ class Collision:
     there: str
 
 
-def collisions(here: Bullets, found: Survey) -> list[Collision]:
-    """The names of the file that mean another bullet here, and that no earlier merge has given another name."""
+def match(here: Bullets, found: Survey) -> list[Collision]:
+    """Set which bullets of the file have other names here; the names of those that mean another bullet here."""
     there = found.bullets
+    known = here.names_of(there)
+    found.names = {name: other for name, other in known.items() if name != other}
     return [
-        Collision(name, _one_of(here.texts[name]), _one_of(there.texts[name]))
-        for name in there.texts
-        if name not in found.names and name in here.texts and not there.is_same(here, name)
+        Collision(name, min(here.texts[name]), min(texts))
+        for name, texts in there.texts.items()
+        if name not in known and name in here.texts
     ]
-
-
-def _one_of(texts: set[str]) -> str:
-    return min(texts)
 
 
 def free_names(colliding: Iterable[str], here: Bullets, found: Survey, first: int) -> dict[str, str]:

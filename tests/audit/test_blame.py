@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflector.audit.blame import Step, UnknownBullet, blame
+from reflector.audit.blame import IN_A_MERGE, Step, UnknownBullet, blame
 from reflector.ledger import event as ev
 from reflector.ledger.errors import AlreadyRetracted
 from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.merge import merge
 from reflector.ledger.past import Past
 from reflector.ledger.store import Ledger
+from reflector.ledger.transfer import exported
 from reflector.playbook.counting import COUNTINGS
 from tests.ledger.events import added, adopted, changed, imported, reflected, retracted, tagged, window
 
@@ -214,3 +216,22 @@ def test_a_retraction_that_was_undone_and_done_again_is_named_by_the_one_in_forc
     (step,) = blame(ledger, "pat-001", Past(ledger, then))
     assert step.uncounted_by is not None
     assert step.uncounted_by.position == then
+
+
+def test_what_a_merge_counted_is_no_edit_by_hand_and_says_so_of_the_tags_in_it() -> None:
+    with Ledger.open("sqlite://") as one, Ledger.open("sqlite://") as two:
+        second, third = window(2, "s2"), window(3, "s3")
+        two.append([added("pat-001")])
+        two.append([second, *reflected("r2", second, ("pat-001", "helpful"))])
+        one.append([added("pat-001"), changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=3, harmful=0)])
+        two.append([third, *reflected("r3", third, ("pat-001", "helpful"))])
+        merge(one, lambda: exported(two))
+        *_, by_hand, of_s2, of_s3, by_merge = blame(one, "pat-001")
+        assert (by_hand.rationale, by_hand.helpful) == ("set by hand with 3 helpful, 0 harmful", 3)
+        assert by_merge.helpful == 4
+        assert by_merge.rationale == "counted by a merge, in one order for both ledgers, with 4 helpful, 0 harmful"
+        for step in (of_s2, of_s3):
+            assert (step.counted, step.disposition) == (False, "recounted")
+            assert step.uncounted_by is not None
+            assert (step.uncounted_by.position, step.uncounted_by.actor) == (by_merge.position, "merge")
+            assert step.uncounted_by.reason == IN_A_MERGE

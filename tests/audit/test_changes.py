@@ -25,7 +25,7 @@ HISTORIES = st.lists(ACTIONS, max_size=12)
 @given(HISTORIES, st.randoms(use_true_random=False))
 def test_the_moved_tags_explain_the_way_from_one_playbook_to_another(actions: list[Any], random: Any) -> None:
     with Ledger.open("sqlite://") as ledger:
-        lived(ledger, [action for action in actions if action[0] != "policy"])
+        lived(ledger, actions)
         head = ledger.head().position
         first, last = random.randint(0, head), random.randint(0, head)
         found = {one.name: one for one in difference(ledger, first, last).bullets}
@@ -113,3 +113,16 @@ def test_a_replay_is_the_fold_without_what_is_left_out(
         for one in found.bullets:
             assert one.pruned == (one.row.status == "live" and one.harmful > one.helpful)
         assert ledger.head().position == head
+
+
+def test_a_bullet_whose_counters_were_set_by_hand_is_told_so_whenever_it_came() -> None:
+    with Ledger.open("sqlite://") as ledger:
+        start = ledger.head().position
+        ledger.append([added("pat-001")])
+        ledger.append([changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=5, harmful=1)])
+        head = ledger.head().position
+        for first, last in ((start, head), (head, start), (1, head)):
+            (one,) = difference(ledger, first, last).bullets
+            assert (one.recounted, one.sessions) == (True, ())
+        (one,) = difference(ledger, start, 1).bullets
+        assert not one.recounted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +99,26 @@ def test_both_engines_answer_alike(open_ledger: Any) -> None:
     found = stats(ledger)
     assert (found.whole.helpful, found.whole.undecided, found.sessions, found.states) == (1, 1, 1, {"completed": 1})
     assert [(group.key, group.helpful) for group in found.groups["model"]] == [("rules", 1)]
+
+
+def test_an_answer_that_was_erased_stays_with_its_model_and_its_template() -> None:
+    with Ledger.open("sqlite://") as ledger:
+        seen = window()
+        parts = [
+            replace(
+                about(ev.REFLECTION_ANSWERED, seen, part, model="m-1", template_sha256="f" * 64, answer="a secret"),
+                reflection_id="r1",
+                actor="anthropic",
+                meta={"input_tokens": 7},
+            )
+            for part in (1, 2)
+        ]
+        completed, *tags = reflected("r1", seen, ("pat-001", "helpful"), actor="anthropic")
+        completed = replace(completed, data={**completed.data, "model": "m-1"})
+        ledger.append([added(), seen, *parts, completed, *tags])
+        before = stats(ledger)
+        ledger.redact(parts[0].event_id, reason="a secret", actor="human")
+        after = stats(ledger)
+        assert replace(after, events=before.events) == before
+        ledger.redact(parts[1].event_id, reason="a secret", actor="human")
+        assert [group.key for group in stats(ledger).groups["model"]] == ["m-1"]

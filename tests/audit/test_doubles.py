@@ -111,3 +111,14 @@ def test_every_policys_total_stands_beside_the_others(ledger: Ledger) -> None:
         "once_per_reflection": (2, 0),
         "once_per_session": (1, 0),
     }
+
+
+@pytest.mark.parametrize(("session", "code"), [("s1", "D6"), ("s2", "D5")])
+def test_windows_that_shared_records_then_did_so_whatever_came_later(ledger: Ledger, session: str, code: str) -> None:
+    first, again, later = window(1, "s1", keys=[1, 2]), window(2, session, keys=[1]), window(3, "s3", keys=range(3, 40))
+    append(ledger, first, reflected("r1", first, UP))
+    append(ledger, again, reflected("r2", again, UP, ("mis-001", "harmful")))
+    then = ledger.head().position
+    append(ledger, later, reflected("r3", later, UP))
+    assert told(ledger, past=Past(ledger, then))[code] == 1
+    assert told(ledger, "pat-001", Past(ledger, then))[code] == 1

@@ -21,7 +21,9 @@ from reflector.cli.playbook import bullet_fields
 from reflector.ledger import event as ev
 from reflector.ledger.errors import AlreadyRetracted, LedgerError
 from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.past import Past
 from reflector.ledger.store import Ledger
+from reflector.ledger.transfer import exported, load
 from reflector.ledger.verify import verify
 from reflector.ledger.views import VIEWS, create_views
 from reflector.playbook.counting import COUNTINGS
@@ -285,3 +287,47 @@ def test_what_answers_hold_breaks_no_view(ledger: Ledger) -> None:
     }
     assert [row["disposition"] for row in rows["tags"]] == ["malformed", "malformed", "malformed", "neutral"]
     assert "nul" in rows["tags"][0]["rationale"]
+
+
+@settings(max_examples=25)
+@given(history=HISTORIES)
+def test_what_counts_is_one_answer_whoever_is_asked_under_every_policy_and_as_of_any_moment(
+    history: list[Action],
+) -> None:
+    with Ledger.open("sqlite://") as ledger:
+        lived(ledger, history)
+        head = ledger.head().position
+        for moment in (None, head, head // 2):
+            past = None if moment is None else Past(ledger, moment)
+            by_blame = {
+                step.position: step.counted
+                for row in (ledger.rows() if past is None else past.rows())
+                for step in blame(ledger, row.name, past)
+                if step.tag is not None
+            }
+            sessions = {event.session_id for event in ledger.events(types=[ev.SESSION_RECORDED], upto=moment)}
+            for session_id in sessions - {None}:
+                for window_ in session_story(ledger, session_id or "", past).windows:
+                    for tag in (tag for one in window_.reflections for tag in one.tags):
+                        assert bool(tag.counted) == by_blame.get(tag.position, False)
+            if moment != head // 2:
+                with ledger.asking() as asked:
+                    query = "SELECT position, counts FROM tags WHERE playbook = 'default' AND '' <> ?"
+                    view = {row[0]: bool(row[1]) for row in asked.execute(query, "x").fetchall()}
+                assert {at: view[at] for at in by_blame} == by_blame
+
+
+@settings(max_examples=25)
+@given(history=HISTORIES, cut=st.floats(0, 1))
+def test_doubles_and_blame_of_a_moment_are_those_of_a_ledger_that_ends_there(history: list[Action], cut: float) -> None:
+    with Ledger.open("sqlite://") as ledger, Ledger.open("sqlite://") as short:
+        lived(ledger, history)
+        position = round(ledger.head().position * cut)
+        if any(event.position > position for event in ledger.events(types=[ev.EVENT_REDACTED])):
+            return  # what was erased since cannot be loaded as it was
+        load(short, list(exported(ledger, position)))
+        past = Past(ledger, position)
+        assert double_counts(ledger, past=past) == double_counts(short)
+        for row in short.rows():
+            assert double_counts(ledger, row.name, past) == double_counts(short, row.name)
+            assert blame(ledger, row.name, past) == blame(short, row.name)

@@ -9,9 +9,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -298,6 +300,76 @@ def test_a_count_set_by_hand_takes_out_what_both_had_counted_before(databases: t
     assert got["pat-001"][-2:] == (8, 2)
 
 
+def test_a_window_that_two_judges_judged_counts_once_and_the_same_one_on_both_machines(
+    databases: tuple[str, str],
+) -> None:
+    seen = window(1)
+    rules = [added("pat-001"), seen, *reflected("r-rules", seen, ("pat-001", "helpful"), ("pat-001", "helpful"))]
+    model = [*rules[:2], *reflected("r-model", seen, ("pat-001", "harmful"), actor="anthropic")]
+    for here, there in ((rules, model), (model, rules)):
+        with both(databases) as (one, two):
+            one.append(here)
+            two.append(there)
+            first = list(exported(one))
+            assert taken(one, two).set_aside == 1
+            # The retraction is an event like any other: who takes both in has it, whoever appended it.
+            merge(two, lambda lines=first: lines)  # type: ignore[misc]
+            assert taken(one, two).added == taken(two, one).added == 0
+            for ledger in (one, two):
+                assert bullets(ledger)["pat-001"][-2:] == (0, 1)
+                (retraction,) = ledger.events(types=[ev.EVIDENCE_RETRACTED])
+                assert retraction.target_id == rules[2].event_id
+                assert (retraction.actor, retraction.data) == (
+                    "merge",
+                    {"reason": "the same window was judged by anthropic, which counts"},
+                )
+                sound(ledger)
+            # A person may decide otherwise, and no merge decides again.
+            one.append([retracted(NewEvent(retraction.type, retraction.event_id, {}, "x"), "both are right")])
+            taken(two, one)
+            assert bullets(one)["pat-001"][-2:] == bullets(two)["pat-001"][-2:] == (2, 1)
+
+
+def test_a_counter_set_by_hand_holds_after_a_merge_whatever_the_clocks_say(
+    databases: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def skewed(minutes: int) -> None:
+        now = datetime.now(UTC) + timedelta(minutes=minutes)
+        monkeypatch.setattr("reflector.ledger.store.utc_now", lambda: now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+
+    for ahead in (5, -5):
+        with both(databases) as (one, two):
+            one.append([added("pat-001")])
+            load(two, list(exported(one)))
+            skewed(ahead)
+            two.append([*_judged("pat-001", 1), *_judged("pat-001", 2)])
+            skewed(0)
+            taken(one, two)
+            # A person sees 2 and sets 7; then a session counts, on either machine.
+            one.append([changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=7, harmful=0)])
+            one.append(_judged("pat-001", 3))
+            skewed(ahead)
+            two.append([added("ctx-001")])
+            skewed(0)
+            taken(one, two)
+            taken(two, one)
+            assert bullets(one)["pat-001"][-2:] == bullets(two)["pat-001"][-2:] == (8, 0)
+            # The other way round: who set the counters had the slower clock, and knew of it all.
+            skewed(ahead)
+            two.append([changed(ev.BULLET_RECOUNTED, "pat-001", 2, helpful=1, harmful=1)])
+            skewed(0)
+            taken(one, two)
+            one.append(_judged("pat-001", 4))
+            skewed(ahead)
+            taken(two, one)
+            two.append(_judged("pat-001", 5))
+            skewed(0)
+            taken(one, two)
+            assert bullets(one)["pat-001"][-2:] == bullets(two)["pat-001"][-2:] == (3, 1)
+            sound(one)
+            sound(two)
+
+
 def test_the_policy_that_was_adopted_last_is_in_force(databases: tuple[str, str]) -> None:
     base = [added("pat-001"), window(1), *reflected("r1", window(1), *[("pat-001", "helpful")] * 3)]
     got = _both_ways(databases, [*base, adopted("as_applied")], [*base, adopted("once_per_reflection")])
@@ -497,3 +569,123 @@ def test_a_merge_that_is_killed_leaves_all_of_it_or_nothing(databases: tuple[str
         merge(one, lambda: path.read_text("utf-8").splitlines())
         assert bullets(one)["pat-001"][-2:] == (1 + 19 * 99, 0)
         sound(one)
+
+
+Machines = tuple[Ledger, Ledger, Ledger]
+
+
+@pytest.fixture
+def three_databases(databases: tuple[str, str], fresh: Fresh) -> Iterator[tuple[str, str, str]]:
+    """A third machine's database beside those of two."""
+    with fresh() as third:
+        yield *databases, third
+
+
+@contextmanager
+def three(databases: tuple[str, str, str], *, clones: bool) -> Iterator[Machines]:
+    """Three machines that have one bullet in common: clones of one ledger, or strangers to one another."""
+    with both(databases[:2]) as (one, two), Ledger.open(databases[2], one.name) as third:
+        one.append([added("pat-001", "Everybody says this")])
+        for ledger in (two, third):
+            if clones:
+                load(ledger, list(exported(one)))
+            else:
+                ledger.append([added("pat-001", "Everybody says this")])
+        yield one, two, third
+
+
+def told(ledger: Ledger) -> dict[str, tuple[object, ...]]:
+    """What a merge promises where machines gave bullets names of their own: all but the names, by the text."""
+    names = {r.name: r.text for r in ledger.rows()}
+    return {
+        r.text: (r.section, r.status, r.reason, names.get(r.removed_into or ""), r.helpful, r.harmful)
+        for r in ledger.rows()
+    }
+
+
+@pytest.mark.parametrize("clones", [True, False], ids=["clones", "strangers"])
+def test_evidence_of_a_third_machine_goes_to_its_own_bullet_after_another_ones_was_renamed(
+    three_databases: tuple[str, str, str], *, clones: bool
+) -> None:
+    with three(three_databases, clones=clones) as (a, b, c):
+        c.append([added("mis-001", "X of c")])
+        taken(a, c)
+        b.append([added("mis-001", "Y of b")])
+        assert taken(a, b, rename=True).renamed == {"mis-001": "mis-002"}
+        c.append(_judged("mis-001", 1) + _judged("mis-001", 2))
+        taken(a, c)
+        assert {name: row[-2:] for name, row in bullets(a).items()} == {
+            "pat-001": (0, 0),
+            "mis-001": (2, 0),
+            "mis-002": (0, 0),
+        }
+        c.append([changed(ev.BULLET_REMOVED, "mis-001", 1, reason="deleted")])
+        taken(a, c)
+        assert {name: row[2] for name, row in bullets(a).items()} == {
+            "pat-001": "live",
+            "mis-001": "removed",
+            "mis-002": "live",
+        }
+        # And b's own bullet is known again, whichever ledger it comes through.
+        b.append(_judged("mis-001", 3))
+        taken(c, a, rename=True)
+        taken(c, b, rename=True)
+        taken(a, b)
+        assert told(c) == told(a)
+        assert told(a)["Y of b"][-2:] == (1, 0)
+        for ledger in (a, b, c):
+            sound(ledger)
+
+
+_KINDS = ("merge", "merge", "add", "judge", "judge", "revise", "remove", "recount", "retract")
+#: (kind, on which machine, which bullet, or which machine is taken in)
+_BETWEEN = st.lists(st.tuples(st.sampled_from(_KINDS), st.integers(0, 2), st.integers(0, 2)), max_size=14)
+
+
+def _live_apart(ledger: Ledger, kind: str, which: int, key: str) -> None:
+    """One step on one of three machines, whose bullets of the same name say something else."""
+    names = [row.name for row in ledger.rows()]
+    name = names[which % len(names)]
+    if kind == "add":
+        new = next(f"mis-00{n}" for n in range(1, 99) if f"mis-00{n}" not in names)
+        ledger.append([added(new, f"Of {key}")])
+    elif kind == "judge":
+        # Some sessions are taken in on more than one machine.
+        number = f"shared{which}" if name == "pat-001" else key
+        seen = window(number, f"s{which}", keys=[crc32(number.encode())])  # type: ignore[arg-type]
+        ledger.append([seen, *reflected(f"r-{number}", seen, (name, "helpful"))])
+    elif kind == "revise":
+        ledger.append([changed(ev.BULLET_REVISED, name, key, text=f"Now of {key}")])
+    elif kind == "remove":
+        ledger.append([changed(ev.BULLET_REMOVED, name, key, reason=f"by {key}", into=names[0])])
+    elif kind == "recount":
+        ledger.append([changed(ev.BULLET_RECOUNTED, name, key, helpful=which, harmful=1)])
+    else:
+        gone = {event.target_id for event in ledger.events(types=[ev.EVIDENCE_RETRACTED])}
+        there = [e for e in ledger.events(types=[ev.BULLET_TAGGED]) if e.event_id not in gone]
+        if there:
+            target = there[which % len(there)]
+            ledger.append([retracted(NewEvent(target.type, target.event_id, {}, "x"), f"by {key}")])
+
+
+def test_three_machines_that_merge_in_any_order_agree_in_the_end(three_databases: tuple[str, str, str]) -> None:
+    @settings(max_examples=12 if three_databases[0].startswith("sqlite") else 3)
+    @given(steps=_BETWEEN, clones=st.booleans(), order=st.permutations([(a, b) for a in range(3) for b in range(3)]))
+    def law(steps: list[tuple[str, int, int]], order: list[tuple[int, int]], *, clones: bool) -> None:
+        with three(three_databases, clones=clones) as machines:
+            for who, ledger in enumerate(machines[1:]):
+                ledger.append([added("mis-001", f"Of {'bc'[who]}")])
+            for number, (kind, who, which) in enumerate(steps):
+                if kind != "merge":
+                    _live_apart(machines[who], kind, which, f"{number}{'abc'[who]}")
+                elif who != which:
+                    merge(machines[who], lambda n=which: exported(machines[n]), rename=True)  # type: ignore[misc]
+            for _ in range(3):
+                for who, which in order:
+                    if who != which:
+                        merge(machines[who], lambda n=which: exported(machines[n]), rename=True)  # type: ignore[misc]
+            assert told(machines[0]) == told(machines[1]) == told(machines[2])
+            for ledger in machines:
+                sound(ledger)
+
+    law()

@@ -82,7 +82,7 @@ def assert_is(past: Past, book: Playbook) -> None:
         assert (row is None) == (name not in book.entries)
         if row is not None:
             counted = [at for at, counts in past.tags_of(name) if counts]
-            assert set(counted) >= {tag[0] for tag in book.counted(name)}
+            assert counted == [tag[0] for tag in book.counted(name)]
             assert (row.helpful, row.harmful) == book.counters(name)
 
 

@@ -1,0 +1,98 @@
+"""Random histories of one to three machines: what a machine does, and which windows more than one of them sees."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from typing import Any
+
+from reflector.ledger import event as ev
+from reflector.ledger.errors import LedgerError
+from reflector.ledger.event import NewEvent
+from reflector.ledger.store import Ledger
+from tests.ledger.events import about, added, adopted, changed, imported, reflected, retracted, window
+
+_NAMES = ("pat-001", "mis-001", "ctx-001", "gone-001")
+_STRAY = (("pat-001", "neutral", "neutral"), ("mis-001", "Great", "unknown_tag"), (None, "helpful", "malformed"))
+_DO = "window window shared shared again again retract retract redact recount add remove revise policy"
+_POLICIES = ("as_applied", "once_per_reflection", "once_per_session")
+
+
+def begin(ledger: Ledger) -> None:
+    """What every machine has."""
+    ledger.append([imported(("pat-001", 2, 1), ("mis-001", 0, 0))])
+
+
+def live(ledger: Ledger, chance: random.Random, who: str, steps: int) -> None:
+    """Let a machine go on for so many steps; what cannot be appended is left out."""
+    for number in range(steps):
+        what, key = chance.choice(_DO.split()), f"{who}{number}"
+        with suppress(LedgerError):
+            if what == "redact":
+                prose = list(ledger.events(types=[ev.SESSION_RECORDED, ev.REFLECTION_ANSWERED, ev.BULLET_REVISED]))
+                ledger.redact(chance.choice(prose).event_id, reason="x", actor="human") if prose else None
+            else:
+                ledger.append(_step(ledger, chance, what, key))
+
+
+def _step(ledger: Ledger, chance: random.Random, what: str, key: str) -> list[NewEvent]:
+    name = chance.choice([row.name for row in ledger.rows()])
+    if what == "window":
+        session = chance.choice(["s1", "s2", "s3", None])
+        seen = window(key, session, chance.sample(range(9), chance.randint(0, 4)))  # type: ignore[arg-type]
+        return [seen, *_judged(f"r-{key}", seen, "rules", _tags(chance, ledger))]
+    if what == "shared":
+        # Every machine sees the same window, and a judge says the same of it everywhere.
+        number, judge = chance.randrange(4), chance.choice(["rules", "anthropic"])
+        seen = window(f"shared{number}", f"s{number}", [100 + number])  # type: ignore[arg-type]
+        there = ledger.event(seen.event_id) is not None
+        judged = there and ev.REFLECTION_COMPLETED in {event.type for event in ledger.targeting(seen.event_id)}
+        if judged:
+            return []
+        tags = _tags(random.Random(f"{number} {judge}"))
+        return [*([] if there else [seen]), *_judged(f"r-{number}-{judge}", seen, judge, tags)]
+    if what == "again":
+        windows = list(ledger.events(types=[ev.SESSION_RECORDED]))
+        if not windows:
+            return []
+        old = chance.choice(windows)
+        seen = window(key, old.session_id, chance.choice([(1,), (1, 2), ()]))  # type: ignore[arg-type]
+        given = [e for e in ledger.events(types=[ev.BULLET_TAGGED]) if e.session_id == old.session_id]
+        tags = [(e.data["name"], e.data["tag"], e.data["disposition"]) for e in given[:3] if e.data]
+        return [seen, *_judged(f"r-{key}", seen, "rules", tags)]
+    if what == "retract":
+        kinds = [ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED, ev.EVIDENCE_RETRACTED]
+        target = chance.choice(list(ledger.events(types=kinds)) or [None])  # type: ignore[list-item]
+        return [retracted(NewEvent(target.type, target.event_id, {}, "x"), f"by {key}")] if target else []
+    if what == "recount":
+        return [changed(ev.BULLET_RECOUNTED, name, key, helpful=chance.randrange(5), harmful=1)]
+    if what == "add":
+        return [added("ctx-001", f"About it, says {key}", helpful=chance.randrange(3))]
+    if what == "remove":
+        return [changed(ev.BULLET_REMOVED, name, key, reason="deleted", into=None)]
+    if what == "revise":
+        return [changed(ev.BULLET_REVISED, name, key, text=f"Otherwise, says {key}")]
+    return [adopted(chance.choice(_POLICIES), key)]  # type: ignore[arg-type]
+
+
+def _tags(chance: random.Random, ledger: Ledger | None = None) -> list[Any]:
+    """What a judge says; of a bullet that machines name by themselves only where it is one in this ledger."""
+    names = _NAMES if ledger is not None and ledger.row("ctx-001") is not None else (*_NAMES[:2], _NAMES[3])
+
+    def tag() -> Any:
+        if chance.random() < 0.15:
+            return chance.choice(_STRAY)
+        return chance.choice(_NAMES[:2] * 3 + names), chance.choice(["helpful", "helpful", "harmful"]), "counted"
+
+    return [tag() for _ in range(chance.randint(1, 5))]
+
+
+def _judged(reflection: str, seen: NewEvent, judge: str, tags: list[Any]) -> list[NewEvent]:
+    asked = about(ev.REFLECTION_ANSWERED, seen, judge, mode="citation_guided", backend=judge, model="m", answer="…")
+    answer = NewEvent(
+        *(asked.type, asked.event_id, asked.data, judge),
+        session_id=seen.session_id,
+        reflection_id=reflection,
+        target_id=seen.event_id,
+    )
+    return [answer, *reflected(reflection, seen, *tags, actor=judge)]
