@@ -7,15 +7,12 @@ state folder; each record names its project, so a later drain knows whose it is.
 from pathlib import Path
 
 from reflector.hooks import fast
+from reflector.user_folder import user_state
 
 
 def fallback_state() -> str:
     """The user's own state folder, "" where the user has no home. Touches nothing."""
-    base = fast.environment("XDG_STATE_HOME")
-    if not Path(base).is_absolute():  # the XDG specification: relative paths are to be ignored
-        home = fast.environment("HOME") or fast.environment("USERPROFILE")
-        base = home and home + "/.local/state"
-    return base and base + "/reflector"
+    return str(user_state() or "")
 
 
 def open_fallback() -> str:
