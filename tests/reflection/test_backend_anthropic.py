@@ -19,7 +19,8 @@ from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.anthropic.backend import AnthropicBackend
 from reflector.reflection.backends.anthropic.prices import Usage, cost
-from reflector.reflection.gate import Gate, tokens_of
+from reflector.reflection.budgets import tokens_of
+from reflector.reflection.gate import Gate
 from reflector.reflection.intake import Source, take_in
 from reflector.reflection.prompting import PromptTooLong, compose
 from reflector.reflection.prompts import find_template
@@ -337,7 +338,7 @@ def test_a_long_window_is_asked_about_in_parts_that_are_recorded_and_counted_onc
     assert len(seen) == parts
     assert all(one[-1] < other[0] for one, other in pairwise(seen))
     assert counters(ledger)["pat-001"] == (1, 0)
-    spent = sum(tokens_of(event) for event in of_type(ledger, ev.REFLECTION_ANSWERED))
+    spent = sum(tokens_of(event.meta) for event in of_type(ledger, ev.REFLECTION_ANSWERED))
     assert spent <= 66_000
 
 
@@ -406,7 +407,7 @@ def test_too_little_budget_for_a_question_is_a_skip_that_says_so(
     runner = runner_of(ledger, backend(api, hurried), tmp_path, session_tokens=9_000)
     (done,) = runner.finish_pending()
     assert done.outcome == "skipped"
-    assert "what is left of the budget is too little" in done.detail
+    assert "what is left of the session budget is too little" in done.detail
     assert len(of_type(ledger, ev.REFLECTION_SKIPPED)) == 1
     assert api.asked == []
 

@@ -182,7 +182,7 @@ def test_a_failed_window_waits_longer_each_time_and_then_for_its_user(
     ledger: Ledger, cites: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cites("pat-001")
-    says = Says([BackendError("down", stage="transport")] * 9)
+    says = Says([BackendError("not this one", stage="request")] * 9)
     runner = Runner(ledger, says, max_attempts=3)
     later = timedelta()
 

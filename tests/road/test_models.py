@@ -82,7 +82,7 @@ def test_a_session_is_judged_by_the_model_and_what_it_took_is_recorded(agent: Ag
 
 def test_an_api_that_stays_down_is_one_recorded_failure_and_counts_once_when_it_is_back(agent: Agent, api: Api) -> None:
     api.does = [error(500), error(500), error(500)]
-    ran = agent.run("drain")
+    ran = agent.run("drain", code=1)
     assert "reflection failed, it will be tried again: transport: HTTP 500" in ran.err
     assert len(api.asked) == 3
     (failed,) = agent.events("reflection.failed")
@@ -104,7 +104,7 @@ def test_a_model_that_is_out_of_reach_is_not_tried_with_every_session(agent: Age
     for number in (2, 3):
         end(agent, Session(f"s-{number}").cites("pat-001"))
     api.else_ = error(401, "authentication_error")
-    assert "check the API key" in agent.call("drain").err
+    assert "check the API key" in agent.call("drain", code=1).err
     assert len(api.asked) == 1
     api.else_ = sound(HELPFUL)
     agent.call("drain")
@@ -257,7 +257,7 @@ def test_a_projects_own_file_may_not_say_where_transcripts_go_and_at_what_expens
 
 def test_without_a_key_the_window_waits_and_says_what_is_missing(agent: Agent, api: Api) -> None:
     key = agent.environ.pop("ANTHROPIC_API_KEY")
-    assert "set ANTHROPIC_API_KEY" in agent.call("drain").err
+    assert "set ANTHROPIC_API_KEY" in agent.call("drain", code=1).err
     assert api.asked == []
     users_file(agent, f'api_key = "{key}"\n')
     agent.call("drain")
@@ -277,7 +277,8 @@ def test_a_budget_ends_in_skips_that_say_so(agent: Agent, api: Api, kind: str) -
     end(agent, Session("s-1").cites("pat-001").cites("pat-001"))
     end(agent, Session("s-2").cites("pat-001"))
     agent.call("drain")
-    said = f"the {kind} budget is spent: 45,500 of 50,000 tokens (setting {kind}_tokens)"
+    said = f"4,500 of 50,000 tokens of the {kind} budget are left, fewer than the 8,000 that a request needs"
+    said += f" (setting {kind}_tokens)"
     assert reasons(agent) == [said] * (1 if kind == "session" else 2)
     assert len(api.asked) == (2 if kind == "session" else 1)
 
