@@ -108,7 +108,8 @@ class Gate:
             missing = self.spending.reserve(ledger.head().origin, spent_this_month(ledger), tokens, limit)
         except OSError as error:
             if limit is not None:
-                raise BackendError(f"{_UNTOLD.format(self.spending.path, error.strerror)}", stage="budget") from error
+                said = _UNTOLD.format(self.spending.path, error.strerror)
+                raise BackendError(said, stage="budget", attempts=0) from error
             return
         if missing:
             raise BackendError(

@@ -77,9 +77,7 @@ class Runner:
         trouble = None if retry == "all" else self.trouble(window)
         if trouble is None:
             return True
-        if trouble.attempts >= self.max_attempts:
-            return False
-        return datetime.now(UTC) >= (trouble.not_before if retry == "left" else trouble.next_try)
+        return trouble.attempts < self.max_attempts and _pause_is_over(trouble, retry)
 
     def trouble(self, window: WindowRow) -> Trouble | None:
         """What the failures of a window say about its next try; None for one that did not fail last."""
@@ -87,10 +85,8 @@ class Runner:
 
     def api_rests(self, windows: Sequence[WindowRow], retry: Retry = "due") -> bool:
         """Whether the API is left alone for now: what it refused one of the windows it would refuse the others."""
-        return any(
-            (trouble := self.trouble(window)) is not None and trouble.outages > 0 and not self.is_due(window, retry)
-            for window in windows
-        )
+        troubles = [] if retry == "all" else [self.trouble(window) for window in windows]
+        return any(trouble and trouble.outages and not _pause_is_over(trouble, retry) for trouble in troubles)
 
     def reopened(self) -> list[WindowRow]:
         """The windows that waited for a budget which allows them now, oldest first."""
@@ -266,6 +262,10 @@ def _unread(parsed: Parsed, texts: Sequence[str], answer: Event) -> str:
         return f"the answer is empty (stop_reason {ended or 'unknown'})"
     reason = "; ".join(parsed.problems) or "the answer holds no JSON object"
     return reason if ended in ("", "end_turn", "stop_sequence") else f"{reason} (stop_reason {ended})"
+
+
+def _pause_is_over(trouble: Trouble, retry: Retry) -> bool:
+    return datetime.now(UTC) >= (trouble.not_before if retry == "left" else trouble.next_try)
 
 
 def _parts(answers: Sequence[Event]) -> int | None:

@@ -433,6 +433,32 @@ def test_an_outage_uses_up_no_attempt_however_long_it_lasts(agent: Agent, api: A
     assert agent.counters()["pat-001"] == (1, 0)
 
 
+def test_a_session_without_attempts_left_keeps_no_other_one_waiting(agent: Agent, api: Api) -> None:
+    agent.environ["REFLECTOR_MAX_ATTEMPTS"] = "1"
+    api.else_ = sound("I would rather not.")
+    assert "by hand only" in agent.call("drain", code=1).err
+    api.else_ = error(401, "authentication_error")
+    agent.call("drain", "--retry-failed", code=1)
+    api.else_ = sound(HELPFUL)
+    end(agent, Session("s-2").cites("pat-001"))
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert [failure["session_id"] for failure in agent.json("failures")] == ["s-1"]
+    assert len(api.asked) == 3
+
+
+def test_sessions_that_are_taken_in_by_hand_and_could_not_be_judged_are_an_error(agent: Agent, api: Api) -> None:
+    agent.call("drain")
+    api.else_ = error(401, "authentication_error")
+    path = Session("s-2").cites("pat-001").write(agent.project.parent / "s-2.jsonl")
+    ran = agent.call("ingest", path, code=1)
+    assert "check the API key" in ran.out
+    assert agent.call("ingest", path, code=1).out.count("nothing new") == 1
+    api.else_ = sound(HELPFUL)
+    agent.call("ingest", path)
+    assert agent.counters()["pat-001"] == (2, 0)
+
+
 @pytest.mark.parametrize("as_date", [False, True])
 def test_an_api_that_says_when_to_come_again_is_left_alone_until_then(agent: Agent, api: Api, as_date: bool) -> None:
     end(agent, Session("s-2").cites("pat-001"))
