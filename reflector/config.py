@@ -48,13 +48,14 @@ class Config:
     ledger_url            SQLAlchemy URL of the ledger; empty means `<project>/.claude/reflector/ledger.db`
     playbook              name of the playbook in the ledger
     idle_minutes          a session that only ever stopped counts as ended after this long without a sign of life
-    max_attempts          how often a failed reflection is tried before it waits for `drain --retry-failed`
+    max_attempts          how often a failed reflection is tried before it waits for its user; outages do not count
     model                 the model that `anthropic` asks; empty for the environment's, else our default
     base_url              where it is asked; empty for the environment's, else Anthropic's own API
     api_key               the key where no environment variable holds one
     request_tokens        most tokens of one request; a longer session is reduced
     session_tokens        most tokens that the reflections of one session may take, 0 for no limit
-    monthly_tokens        most tokens that all reflections of a calendar month (UTC) may take, 0 for no limit
+    monthly_tokens        most tokens that all reflections of a calendar month (UTC) may take, over all projects of a
+                          person; 0 for no limit
     deadline_seconds      longest wait for an answer, retries included
     uncited               whether a model also judges windows that cite nothing
     proposals             what becomes of a bullet that the agent proposes: `ask` waits for a person, `accept` adds it

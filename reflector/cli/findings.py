@@ -209,12 +209,15 @@ def _tell_doubles(found: DoubleCounts) -> None:
 def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
     """Show tokens, cost and tags: by model, by prompt template, by day (UTC)."""
     from reflector.audit.stats import stats as ask
+    from reflector.cli.again import month_of, month_words
 
     with place.reading() as ledger:
         found = ask(ledger, moments.past(ledger, moment))
+        month = month_of(ledger, place.project()) if moment is None else None
     if as_json:
         print_json(
             {
+                "month": month,
                 "events": found.events,
                 "sessions": found.sessions,
                 "windows": found.windows,
@@ -226,8 +229,10 @@ def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
                 },
             }
         )
-    else:
-        _tell_stats(found, days)
+        return
+    _tell_stats(found, days)
+    if month is not None and month["tokens"]:
+        click.echo(month_words(month))
 
 
 def _tell_stats(found: Stats, days: int) -> None:

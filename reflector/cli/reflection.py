@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import note, print_json, safe, short_id, short_time, table
+from reflector.cli.output import counted, note, print_json, safe, short_id, short_time, table
 from reflector.config import BACKENDS
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ def reflect(
 ) -> None:
     """Judge recorded sessions now, or show what a model would be asked.
 
-    SESSION is a session's id or the beginning of one; without any, everything that is still open is judged. What is
-    named goes past the gate and its budgets, also when it was skipped, failed or given up. A session that was
-    judged stays as it is; a dry run shows it as well.
+    SESSION is a session's id or the beginning of one; without any, everything that is still open is judged, and what
+    waited for a budget that allows it now. What is named goes past the gate and its budgets, also when it was skipped,
+    failed, given up or declined by the model. A session that was judged stays as it is; a dry run shows it as well.
     """
     from reflector.reflection.backends import backend_of
 
@@ -51,7 +51,7 @@ def reflect(
 
         judge = Recording(judge, record)
     with place.reading() as ledger:
-        windows = _windows(ledger, sessions)
+        windows = _windows(ledger, sessions, judge, project)
         if dry_run:
             _show_prompts(ledger, judge, windows)
             return
@@ -62,17 +62,21 @@ def reflect(
         note("Judged already; nothing is open." if sessions else "Nothing is open.")
 
 
-def _windows(ledger: Ledger, sessions: tuple[str, ...]) -> list[WindowRow]:
+def _windows(ledger: Ledger, sessions: tuple[str, ...], judge: Backend, project: Project) -> list[WindowRow]:
     from reflector.cli.audit import session_named
+    from reflector.reflection.gate import Gate
+    from reflector.reflection.runner import Runner
 
     if not sessions:
-        return ledger.open_windows()
+        runner = Runner(ledger, judge, gate=Gate(project.config, project.root))
+        return [*ledger.open_windows(), *runner.reopened()]
     return [window for given in sessions for window in ledger.windows(session_named(ledger, given))]
 
 
 def _reflect(place: Place, project: Project, judge: Backend, windows: list[WindowRow], named: bool) -> None:
     from reflector.hooks import locks
     from reflector.reflection.gate import Gate
+    from reflector.reflection.protocol import OUTAGES
     from reflector.reflection.runner import Runner
 
     rows: list[tuple[object, ...]] = []
@@ -88,6 +92,8 @@ def _reflect(place: Place, project: Project, judge: Backend, windows: list[Windo
             reflected = runner.finish(window, forced=named)
             failed = failed or reflected.outcome == "failed"
             rows.append((short_id(window.session_id), reflected.outcome, reflected.detail))
+            if not named and reflected.stage in OUTAGES:
+                break  # the others would fare alike
     with place.road(project) as road:
         road.write()
     if rows:
@@ -142,51 +148,51 @@ def _show_prompt(judge: Backend, request: Request) -> None:
 @click.pass_obj
 def failures(place: Place, as_json: bool) -> None:
     """List reflections that failed and when they are tried again."""
+    from reflector.cli.again import failures_of, month_of, month_words
+    from reflector.reflection.budgets import waiting_for_budget
+
     project = place.project()
     with place.reading() as ledger:
-        found = [_failure(ledger, window, project) for window in ledger.windows() if _is_troubled(window)]
+        found = failures_of(ledger, project)
+        waiting = len(waiting_for_budget(ledger))
+        month = month_of(ledger, project) if waiting else None
     if as_json:
         print_json(found)
         return
-    if not found:
+    if found:
+        rows = [
+            (
+                short_id(one["session_id"]),
+                one["state"],
+                one["attempts"],
+                _next(one),
+                f"{one['stage']}: {one['message']}",
+            )
+            for one in found
+        ]
+        table(("session", "state", "attempts", "next try", "why"), rows, numbers=("attempts",))
+        _tell_commands(found)
+    else:
         note("No reflection failed.")
-        return
-    rows = [
-        (short_id(one["session_id"]), one["state"], one["attempts"], _next(one), f"{one['stage']}: {one['message']}")
-        for one in found
-    ]
-    table(("session", "state", "attempts", "next try", "why"), rows, numbers=("attempts",))
-    note("Try them now: reflector reflect SESSION, or drain --retry-failed. Let one go: reflector give-up SESSION")
+    if waiting:
+        note(
+            f"{counted(waiting, 'session window')} not judged for want of budget ({month_words(month)}). "
+            "When it allows, they are judged: reflector drain"
+        )
 
 
-def _is_troubled(window: WindowRow) -> bool:
-    return window.state in ("failed", "given_up")
+def _tell_commands(found: list[dict[str, Any]]) -> None:
+    note("Try again now with:")
+    for command in dict.fromkeys(one["command"] for one in found if one["command"]):
+        note(f"  {command}")
+    if any(one["state"] == "given_up" and one["stage"] == "answer" for one in found):
+        note("Where the model declined, another may answer: add --model NAME")
+    if any(one["state"] == "failed" for one in found):
+        note("Let a session go: reflector give-up SESSION --why TEXT")
 
 
 def _next(failure: dict[str, Any]) -> str:
     return short_time(failure["next_try"]) if failure["next_try"] else "by hand"
-
-
-def _failure(ledger: Ledger, window: WindowRow, project: Project) -> dict[str, Any]:
-    from reflector.ledger.event import REFLECTION_FAILED
-    from reflector.reflection.runner import next_try
-
-    events = [event for event in ledger.targeting(window.event_id) if event.type == REFLECTION_FAILED]
-    last = events[-1]
-    data = last.data or {}
-    again = window.state == "failed" and window.attempts < project.config.max_attempts
-    return {
-        "position": last.position,
-        "session_id": window.session_id,
-        "window_id": window.event_id,
-        "state": window.state,
-        "attempts": window.attempts,
-        "failed_at": last.recorded_at,
-        "next_try": next_try(window).strftime("%Y-%m-%dT%H:%M:%S.%fZ") if again else None,
-        "backend": data.get("backend"),
-        "stage": data.get("stage"),
-        "message": data.get("message"),
-    }
 
 
 @click.command("give-up")

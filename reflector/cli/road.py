@@ -38,7 +38,7 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
     """Take in transcripts or hook JSON; safe to repeat.
 
     A file that cannot be taken in is named with the reason, the others are taken in all the same; the exit code
-    is 1 then.
+    is 1 then, and where a reflection failed.
     """
     from reflector.hooks.drain import ask_model
 
@@ -73,7 +73,7 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
         table(("file", "session", "new", "cited", "reflection"), rows, numbers=("new",))
     for line in failed:
         note(f"reflector: {line}")
-    if failed:
+    if failed or any(one.outcome == "failed" for one in reflected):
         raise click.exceptions.Exit(1)
 
 
@@ -137,7 +137,8 @@ def drain(place: Place, wait: bool, retry_failed: bool, background: bool) -> Non
     """Take in what the hooks left and finish what is pending.
 
     Reflections that failed are tried again until their attempts are used up; a drain that a hook started waits
-    longer from one to the next.
+    longer from one to the next. An API that is away uses up none. What waited for a budget is judged when the budget
+    allows it. The exit code is 1 where a delivery or a reflection failed.
     """
     from reflector.hooks.drain import drain as run
 
@@ -146,7 +147,7 @@ def drain(place: Place, wait: bool, retry_failed: bool, background: bool) -> Non
         note("Another drain is at work; it takes in what lies in the spool.")
         return
     _tell(done)
-    if done.failed:
+    if done.failed or any(item.outcome == "failed" for item in done.reflected):
         raise click.exceptions.Exit(1)
 
 
@@ -155,7 +156,8 @@ def _tell(done: Drained) -> None:
         if item.outcome == "completed" and item.detail:
             click.echo(safe(item.detail))
         elif item.outcome == "failed":
-            note(f"reflection failed, it will be tried again: {item.detail}")
+            told = "it will be tried again" if item.again else "it is tried again by hand only: reflector failures"
+            note(f"reflection failed, {told}: {item.detail}")
     for text in done.notes:
         note(f"reflector: {text}")
     for where, error in done.failed:

@@ -14,6 +14,8 @@ from reflector.cli.output import counted, os_error_words, print_json, safe
 if TYPE_CHECKING:
     from reflector.project import Project
 
+_TROUBLED = {"failed", "given_up"}
+
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
@@ -34,6 +36,7 @@ def status(place: Place, as_json: bool) -> None:
 
 
 def _facts(project: Project) -> dict[str, Any]:
+    from reflector.cli.again import month_of
     from reflector.hooks import spool
     from reflector.hooks.pauses import MOST_ATTEMPTS
     from reflector.ledger.errors import LedgerError
@@ -68,6 +71,8 @@ def _facts(project: Project) -> dict[str, Any]:
             "broken": [path.name for path in spool.broken(project.spool_dir)],
             "elsewhere": _elsewhere(),
         },
+        "month": month_of(None, project),
+        "waiting_for_budget": 0,
         "failures": [],
     }
     if project.has_ledger():
@@ -131,21 +136,22 @@ def _elsewhere() -> int:
 
 
 def _ledger_facts(project: Project) -> dict[str, Any]:
-    from reflector.ledger import event as ev
+    from reflector.cli.again import failures_of, month_of
+    from reflector.reflection.budgets import waiting_for_budget
 
     with project.open_ledger() as ledger:
         head = ledger.head()
         windows = ledger.windows()
-        troubled = {window.event_id: window for window in windows if window.state in {"failed", "given_up"}}
+        skipped = any(window.state == "skipped" for window in windows)
         failures = [
             {
-                "position": event.position,
-                "session_id": event.session_id,
-                "attempts": troubled[event.target_id].attempts,
-                "error": f"{event.data['stage']}: {event.data['message']}" if event.data else "(redacted)",
+                "position": failure["position"],
+                "session_id": failure["session_id"],
+                "attempts": failure["attempts"],
+                "error": f"{failure['stage']}: {failure['message']}",
+                "command": failure["command"],
             }
-            for event in (ledger.events(types=[ev.REFLECTION_FAILED]) if troubled else ())
-            if event.target_id in troubled
+            for failure in (failures_of(ledger, project) if _TROUBLED & {window.state for window in windows} else ())
         ]
         return {
             "ledger": {
@@ -157,11 +163,15 @@ def _ledger_facts(project: Project) -> dict[str, Any]:
             },
             "bullets": len(ledger.bullets()),
             "windows": dict(Counter(window.state for window in windows)),
+            "month": month_of(ledger, project),
+            "waiting_for_budget": len(waiting_for_budget(ledger)) if skipped else 0,
             "failures": failures,
         }
 
 
 def _tell(facts: dict[str, Any]) -> None:
+    from reflector.cli.again import month_words
+
     ledger, spool = facts["ledger"], facts["spool"]
     lines = [("project", facts["project"]), ("backend", facts["backend"])]
     if ledger is None and not facts["problems"]:
@@ -172,6 +182,10 @@ def _tell(facts: dict[str, Any]) -> None:
         lines.append(("playbook", f"{counted(facts['bullets'], 'bullet')}, counting {ledger['counting']}"))
         windows = ", ".join(f"{count} {state}" for state, count in sorted(facts["windows"].items()))
         lines.append(("windows", windows or "none"))
+        if facts["waiting_for_budget"]:
+            lines.append(("", f"{facts['waiting_for_budget']} of the skipped wait for a budget: reflector drain"))
+    if facts["month"] is None or facts["month"]["tokens"] or facts["waiting_for_budget"]:
+        lines.append(("tokens", month_words(facts["month"])))
     if user := facts["user"]:
         hidden = f"; {', '.join(user['hidden'])} not told: the project's name means another" if user["hidden"] else ""
         lines.append(("yours", f"{counted(user['bullets'], 'bullet')} of your own beside it{hidden}"))
@@ -191,7 +205,8 @@ def _tell(facts: dict[str, Any]) -> None:
         click.echo(safe(f"broken    {name}: {told}"))
     for failure in facts["failures"]:
         click.echo(safe(f"failed    reflection at position {failure['position']}: {failure['error']}"))
-    if spool["failed"] or facts["failures"]:
-        click.echo("          tried again later by itself; now with: reflector drain --retry-failed")
+        if failure["command"]:
+            click.echo(safe(f"          try again with: {failure['command']}"))
     if spool["failed"]:
+        click.echo("          tried again later by itself; now with: reflector drain --retry-failed")
         click.echo("          or give a delivery up: remove its file from the spool's folder failed/")

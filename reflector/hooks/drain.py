@@ -9,7 +9,7 @@ after it let go.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ from reflector.project import Project
 from reflector.reflection.backends import backend_of
 from reflector.reflection.gate import Gate
 from reflector.reflection.intake import Source, Taken, WindowMode, safe_id, take_in
+from reflector.reflection.protocol import OUTAGES
 from reflector.reflection.runner import Reflected, Retry, Runner
 from reflector.transcripts.codex_home import rollout_of
 from reflector.transcripts.formats import reader_for
@@ -234,7 +235,7 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> D
             if not held:
                 break
             with project.open_ledger() as ledger:
-                done.reflected += _ask_about(runner_of(project, ledger), _untried(ledger, tried), tried, retry)
+                done.reflected += _ask_about(runner_of(project, ledger), tried, retry)
         # Looked after letting go: whoever recorded a window before that has left it to this process.
         with project.open_ledger() as ledger:
             left = bool(_untried(ledger, tried))
@@ -246,15 +247,27 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> D
     return done
 
 
-def _ask_about(runner: Runner, windows: Sequence[WindowRow], tried: set[str], retry: Retry) -> Iterator[Reflected]:
-    """Finish those that are due; all count as tried as soon as the API cannot be reached or refuses us."""
+def _ask_about(runner: Runner, tried: set[str], retry: Retry) -> Iterator[Reflected]:
+    """Finish those that are due, and those that waited for a budget, as long as it lasts, oldest first. All count as
+    tried as soon as the API cannot be reached or refuses us."""
+    open_ = _untried(runner.ledger, tried)
+    if runner.api_rests(open_, retry):
+        tried.update(window.event_id for window in open_)
+        return
+    reopened = {window.event_id: window for window in runner.reopened() if window.event_id not in tried}
+    windows = sorted([*open_, *reopened.values()], key=lambda window: window.position)
+    month_is_spent = False
     for window in windows:
         tried.add(window.event_id)
-        if not runner.is_due(window, retry):
+        waited = window.event_id in reopened
+        if (waited and month_is_spent) or not runner.is_due(window, retry):
             continue
         reflected = runner.finish(window)
+        if waited and reflected.outcome == "skipped":  # it waits as before
+            month_is_spent = "monthly" in reflected.detail
+            continue
         yield reflected
-        if reflected.outcome == "failed" and reflected.detail.startswith(("transport:", "request:")):
+        if reflected.outcome == "failed" and reflected.stage in {*OUTAGES, "request"}:
             tried.update(other.event_id for other in windows)
             return
 

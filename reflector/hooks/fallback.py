@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from reflector.hooks import fast
+from reflector.user_folder import user_state
 
 
 def stand_ins() -> list[Path]:
@@ -41,11 +42,7 @@ def open_temporary() -> str:
 
 def _own() -> str:
     """The user's own state folder, "" where the user has no home."""
-    base = fast.environment("XDG_STATE_HOME")
-    if not Path(base).is_absolute():  # the XDG specification: relative paths are to be ignored
-        home = fast.environment("HOME") or fast.environment("USERPROFILE")
-        base = home and home + "/.local/state"
-    return base and base + "/reflector"
+    return str(user_state() or "")
 
 
 def _open_own() -> str:

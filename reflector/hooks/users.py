@@ -51,7 +51,9 @@ class Users:
     def asks_model(self) -> Project | None:
         """The user's playbook where windows of it wait for a model."""
         road = self._road
-        return road.project if road and road.runner.backend.is_model and road.ledger.open_windows() else None
+        if road is None or not road.runner.backend.is_model:
+            return None
+        return road.project if road.ledger.open_windows() or road.runner.reopened() else None
 
     def take(self, source: Source, found: Scan, *, window: WindowMode, beside: Collection[str]) -> None:
         """Record what a transcript says of the user's bullets; `beside` are the project's names.

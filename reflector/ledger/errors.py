@@ -15,11 +15,14 @@ class LedgerError(Exception):
 
 
 class Conflict(LedgerError):
-    """An event id came back with other data than the ledger holds for it."""
+    """An event id came back with other data than the ledger holds for it, or came twice in one append."""
 
-    def __init__(self, event_id: str, type_: str, position: int) -> None:
+    def __init__(self, event_id: str, type_: str, position: int, *, at_once: bool = False) -> None:
         super().__init__(
-            f"event {event_id} ({type_}) is already at position {position} with other data; "
+            f"event {event_id} ({type_}) comes twice in one append, with other data; nothing was appended. "
+            "Give each event an id of its own"
+            if at_once
+            else f"event {event_id} ({type_}) is already at position {position} with other data; "
             f"nothing was appended. See it with `reflector log --event {event_id}`"
         )
         self.event_id = event_id

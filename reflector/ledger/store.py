@@ -159,7 +159,7 @@ class Ledger(Reader):
             event = item.event
             if (first := known.get(event.event_id)) is not None:
                 if first[1] != item.data_hash:
-                    raise Conflict(event.event_id, event.type, first[0])
+                    raise Conflict(event.event_id, event.type, first[0], at_once=first[0] > writing.position)
                 answers.append(Appended(event.event_id, first[0], added=False))
                 continue
             position += 1

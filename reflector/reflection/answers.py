@@ -30,7 +30,7 @@ from reflector.reflection.extraction import (
     objects_in,
 )
 from reflector.reflection.redaction import quote
-from reflector.reflection.salvage import Cut, Salvaged, salvage
+from reflector.reflection.salvage import Cut, salvage
 
 __all__ = [
     "PARSER_VERSION",
@@ -95,30 +95,52 @@ class Parsed:
         return self.strategy == "none"
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The object of an answer that has the analysis and the tags, before anything in it is checked.
+
+    is_sound  False where it was damaged and put together again
+    problems  what was wrong; of the strategy none, why there is nothing
+    """
+
+    answer: Mapping[str, Any]
+    strategy: Strategy
+    problems: tuple[str, ...] = ()
+    is_sound: bool = True
+
+
 def parse_answer(text: str) -> Parsed:
     """Read an answer: what is sound first, else what can be saved of a damaged one."""
+    found = find_answer(text)
+    if found.strategy == "none":
+        return Parsed("", (), "none", tuple(map(_said, found.problems)))
+    return _read(found.answer, found.strategy, list(found.problems))
+
+
+def find_answer(text: str) -> Found:
+    """Where an answer stands in a model's text. Never raises."""
     # What a model thinks before it answers may hold drafts of the answer.
     _, thought, answer = text.rpartition("</think>")
-    if thought and (parsed := _parse(answer)) is not None and not parsed.failed:
-        return parsed
-    return _parse(text)
+    if thought and (found := _find(answer)).strategy != "none":
+        return found
+    return _find(text)
 
 
-def _parse(text: str) -> Parsed:
+def _find(text: str) -> Found:
     sound = objects_in(text)
     wanted = [(found, inner) for found in sound if (inner := _with_keys(found.value)) is not None]
     if wanted:
         return _from_sound(text, wanted)
     if (nested := _nested_answer(text)) is not None:
-        return _parse(nested)
+        return _find(nested)
     saved = salvage(text)
     if saved.value is not None:
-        return _from_damaged(saved)
+        problems = ("the JSON is damaged", *saved.notes)
+        return Found(saved.value, "list" if saved.listed else "repaired", problems, is_sound=False)
     if sound:
-        parsed = _read({}, sound[0].strategy, [])
         keys = ", ".join(_show.repr(key) for key in list(sound[0].value or ())[:5]) or "no keys"
-        return _add_problems(parsed, [f"the object has neither analysis nor bullet_tags but {keys}"])
-    return Parsed("", (), "none", tuple(_said(note) for note in extract_json(text).notes))
+        return Found({}, sound[0].strategy, (f"the object has neither analysis nor bullet_tags but {keys}",))
+    return Found({}, "none", extract_json(text).notes)
 
 
 def _with_keys(value: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -142,7 +164,7 @@ def _nested_answer(text: str) -> str | None:
     return value if isinstance(value, str) and len(value) < len(text) else None
 
 
-def _from_sound(text: str, wanted: list[tuple[Extraction, Mapping[str, Any]]]) -> Parsed:
+def _from_sound(text: str, wanted: list[tuple[Extraction, Mapping[str, Any]]]) -> Found:
     """Analysis and tags from the first object that has them; models sometimes give the two apart."""
     first, _ = wanted[0]
     answer: dict[str, Any] = {}
@@ -157,20 +179,14 @@ def _from_sound(text: str, wanted: list[tuple[Extraction, Mapping[str, Any]]]) -
                 answer[key] = inner[key]
             elif inner[key] != answer[key]:
                 problems.append(f"a second object also has {key}; the first one was taken ({found.strategy})")
+    is_sound = True
     if "bullet_tags" not in answer:
         later = salvage(text[first.end :])
         if later.value is not None and "bullet_tags" in later.value:
             answer["bullet_tags"] = later.value["bullet_tags"]
             problems += ["the tags are apart and damaged", *later.notes]
-    return _read(answer, first.strategy, problems)
-
-
-def _from_damaged(saved: Salvaged) -> Parsed:
-    return _read(saved.value or {}, "list" if saved.listed else "repaired", ["the JSON is damaged", *saved.notes])
-
-
-def _add_problems(parsed: Parsed, problems: list[str]) -> Parsed:
-    return Parsed(parsed.analysis, parsed.tags, parsed.strategy, (*parsed.problems, *map(_said, problems)))
+            is_sound = False
+    return Found(answer, first.strategy, tuple(problems), is_sound)
 
 
 def _said(problem: str) -> str:

@@ -20,6 +20,9 @@ from reflector.playbook.sections import sections_text
 from reflector.reflection.prompts import fill, load_template
 
 _log = logging.getLogger("reflector")
+# Requirement A-23 has it on stderr: a host that only wants errors of everybody has to say so of this logger too.
+if _log.level == logging.NOTSET:
+    _log.setLevel(logging.WARNING)
 
 
 def format_playbook(playbook: dict[str, Any], template: str | None = None) -> str:

@@ -7,6 +7,7 @@ words, a clock or a random number. So a step that is taken again after a crash i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from reflector.ledger import event as ev
@@ -112,8 +113,10 @@ def failed(
     final: bool = False,
     actor: str | None = None,
     more: Mapping[str, Any] | None = None,
+    retry_after: float = 0.0,
 ) -> NewEvent:
-    """Anything that went wrong; a `final` one is not tried again by itself."""
+    """Anything that went wrong; a `final` one is not tried again by itself. `retry_after` is how many seconds an API
+    wants to be left alone."""
     reflection_id = reflection_id_of(window.event_id, backend)
     data: dict[str, Any] = {
         "stage": clean(stage, 40),
@@ -132,6 +135,7 @@ def failed(
         session_id=window.session_id,
         reflection_id=reflection_id,
         target_id=window.event_id,
+        meta={"retry_after": ceil(retry_after)} if retry_after > 0 else {},
     )
 
 

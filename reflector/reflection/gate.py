@@ -10,21 +10,25 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from reflector.bounded_file import read_bounded
 from reflector.config import Config
-from reflector.ledger import event as ev
 from reflector.ledger.event import Event
 from reflector.ledger.store import Ledger
+from reflector.reflection.budgets import Month, lack, spent_on_session, spent_this_month, this_month
+from reflector.reflection.protocol import BackendError
+from reflector.reflection.spending import Spending
 
 #: More than anybody's settings.
 _MOST_BYTES = 4 << 20
-#: What is left of a budget below this is not worth a question.
-LEAST_ALLOWANCE = 8_000
+_UNTOLD = (
+    "the monthly budget cannot be told: the record {} cannot be used ({}); "
+    "mend or remove it, or set monthly_tokens to 0"
+)
 #: Settings of the ACE tool, in the client's user settings: what they switch off, where they are false.
 _ACE = {
     "playbook_update_on_exit": ("SessionEnd", "prompt_input_exit"),
@@ -35,9 +39,11 @@ _ACE = {
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open gate; `allowance` is how many tokens may be spent on the window, None for no limit."""
+    """An open gate; `allowance` is how many tokens may be spent on the window, None for no limit, and `budget` the one
+    that leaves no more."""
 
     allowance: int | None = None
+    budget: str = ""
 
 
 class Gate:
@@ -46,6 +52,7 @@ class Gate:
     def __init__(self, config: Config, project: Path, environ: Mapping[str, str] | None = None) -> None:
         self.config = config
         self.project = project
+        self.spending = Spending(environ)
         self._ace = ace_settings(environ)
 
     def check(
@@ -81,18 +88,60 @@ class Gate:
             return "only the project's own file asks for a model; add the project to `projects` in the user's one"
         return None
 
+    def lack_of_month(self, ledger: Ledger) -> str | None:
+        """Why the month's budget allows no question, else None."""
+        month = self._month(ledger)
+        if isinstance(month, str):
+            return month
+        return lack("monthly", month.limit, month.tokens) if month.limit else None
+
+    def lack_of_session(self, ledger: Ledger, session_id: str | None) -> str | None:
+        """Why the session's budget allows no question, else None."""
+        limit = self.config.session_tokens
+        return lack("session", limit, spent_on_session(ledger, session_id)) if limit else None
+
+    def reserve(self, ledger: Ledger, tokens: int, *, forced: bool = False) -> None:
+        """Tell the person's other ledgers what the next request may take. Raises BackendError where the month's budget
+        has not that much left, also because of what they reserved meanwhile."""
+        limit = None if forced else self.config.monthly_tokens or None
+        try:
+            missing = self.spending.reserve(ledger.head().origin, spent_this_month(ledger), tokens, limit)
+        except OSError as error:
+            if limit is not None:
+                said = _UNTOLD.format(self.spending.path, error.strerror)
+                raise BackendError(said, stage="budget", attempts=0) from error
+            return
+        if missing:
+            raise BackendError(
+                f"a request may take {tokens:,} tokens, {missing:,} more than are left", stage="budget", attempts=0
+            )
+
+    def settle(self, ledger: Ledger) -> None:
+        """Tell them what the ledger took in the end."""
+        with suppress(OSError):  # the ledger has it, and says it again before its next request
+            self.spending.write(ledger.head().origin, spent_this_month(ledger))
+
     def _budget(self, ledger: Ledger, recorded: Event) -> Opened | str:
-        left: list[int] = []
-        for kind, limit, spent in (
-            ("session", self.config.session_tokens, spent_on_session(ledger, recorded.session_id)),
-            ("monthly", self.config.monthly_tokens, spent_this_month(ledger)),
-        ):
-            if not limit:
-                continue
-            if limit - spent < LEAST_ALLOWANCE:
-                return f"the {kind} budget is spent: {spent:,} of {limit:,} tokens (setting {kind}_tokens)"
-            left.append(limit - spent)
-        return Opened(min(left, default=None))
+        left: list[tuple[int, str]] = []
+        if limit := self.config.session_tokens:
+            spent = spent_on_session(ledger, recorded.session_id)
+            if reason := lack("session", limit, spent):
+                return reason
+            left.append((limit - spent, "session"))
+        if self.config.monthly_tokens:
+            month = self._month(ledger)
+            if isinstance(month, str):
+                return month
+            if reason := lack("monthly", month.limit, month.tokens):
+                return reason
+            left.append((month.limit - month.tokens, "monthly"))
+        return Opened(*min(left)) if left else Opened()
+
+    def _month(self, ledger: Ledger) -> Month | str:
+        try:
+            return this_month(ledger, self.config, self.spending)
+        except OSError as error:
+            return _UNTOLD.format(self.spending.path, error.strerror)
 
 
 def ace_settings(environ: Mapping[str, str] | None = None) -> Mapping[str, Any]:
@@ -104,24 +153,3 @@ def ace_settings(environ: Mapping[str, str] | None = None) -> Mapping[str, Any]:
     except (OSError, ValueError, RuntimeError):  # the last for a home that there is not, and for nesting
         return {}
     return settings if isinstance(settings, dict) else {}
-
-
-def tokens_of(event: Event) -> int:
-    """Every token that an answer took, as its event's meta tells."""
-    names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-    values = [event.meta.get(name) for name in names]
-    return sum(value for value in values if isinstance(value, int))
-
-
-def spent_on_session(ledger: Ledger, session_id: str | None) -> int:
-    """Tokens that a session's reflections took so far."""
-    if session_id is None:
-        return 0
-    return sum(tokens_of(event) for event in ledger.events(session_id=session_id, types=(ev.REFLECTION_ANSWERED,)))
-
-
-def spent_this_month(ledger: Ledger, now: datetime | None = None) -> int:
-    """Tokens that all reflections of the playbook took since the calendar month (UTC) began."""
-    begin = (now or datetime.now(UTC)).strftime("%Y-%m-01T00:00:00.000000Z")
-    after = ledger.position_at(begin)
-    return sum(tokens_of(event) for event in ledger.events(after=after, types=(ev.REFLECTION_ANSWERED,)))

@@ -20,7 +20,7 @@ from reflector.ledger.event import Event
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.reflection.answers import Parsed
 from reflector.reflection.backends.anthropic.prices import Usage, cost
-from reflector.reflection.protocol import Answer, Backend, BackendError, Request
+from reflector.reflection.protocol import OUTAGES, Answer, Backend, BackendError, Request
 from reflector.reflection.redaction import quote
 from reflector.reflection.runner import Runner, read_answers
 from reflector.transcripts.source import UnknownTranscript
@@ -285,7 +285,8 @@ def _is_model(answered: str, asked: str) -> bool:
 
 def _is_for_all(error: BackendError) -> bool:
     """Whether the next window would fail alike: an API that is away or refuses us, but not one question too long."""
-    return error.attempts > 0 and error.stage in ("transport", "request") and not getattr(error, "too_long", False)
+    refused = error.attempts > 0 and error.stage == "request" and not getattr(error, "too_long", False)
+    return error.stage in OUTAGES or refused
 
 
 def spent_on(meta: Mapping[str, Any], model: str, *, asked: bool) -> Spent:

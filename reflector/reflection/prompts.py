@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from reflector.bounded_file import open_regular
 from reflector.resources import resource_dir
 
 #: Placeholders of each template, each exactly once.
@@ -78,14 +79,15 @@ def find_template(name: str, project: Path | None = None) -> Template:
 def read_template(name: str, path: Path) -> Template:
     """The template `name` from a file of one's own, checked. Raises TemplateError."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             raw = file.read(MAX_TEMPLATE + 1)
     except OSError as error:
         raise TemplateError(f"{path}: cannot be read ({error.strerror}); mend or remove it") from None
     if len(raw) > MAX_TEMPLATE:
         raise TemplateError(f"{path}: is longer than {MAX_TEMPLATE // 1024} KiB; shorten it")
     try:
-        text = raw.decode("utf-8")
+        # What an editor marks the file with is no part of what the agent is told.
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise TemplateError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
     template = Template(name, path, text)
@@ -104,7 +106,8 @@ def user_prompts(environ: Mapping[str, str] | None = None) -> Path:
 
 def _places(name: str, project: Path | None) -> list[Path | None]:
     own = [project / ".claude" / "reflector" / "prompts" / name] if project is not None else []
-    found = [path for path in [*own, user_prompts() / name] if path.is_file()]
+    # A folder or a dead link in a template's place is an error, not the absence of one.
+    found = [path for path in [*own, user_prompts() / name] if os.path.lexists(path)]
     return [*found, resource_dir("prompts") / name]
 
 

@@ -13,6 +13,9 @@ from typing import Literal, Protocol
 from reflector.playbook.bullet import Bullet
 from reflector.transcripts.message import Message
 
+#: Stages at which a failure says nothing about the window: the API is away, or refuses us whatever it is asked.
+OUTAGES = frozenset({"transport", "access"})
+
 Verdict = Literal["helpful", "harmful", "neutral"]
 Mode = Literal["citation_guided", "content_based"]
 
@@ -27,6 +30,8 @@ class Request:
     messages   call it for a fresh stream of the window's messages, oldest first, bounded each
     allowance  most tokens that all answers to this request may take, None for no limit
     plan       how the answer to the first part divided the window, for the later parts; empty for the first
+    reserve    called before a model is asked, with the most tokens that all of this request may take by then; raises
+               BackendError of the stage budget where that is more than is left by now
     """
 
     session_id: str
@@ -35,6 +40,7 @@ class Request:
     messages: Callable[[], Iterable[Message]]
     allowance: int | None = None
     plan: Mapping[str, int] = field(default_factory=dict)
+    reserve: Callable[[int], None] = lambda _: None
 
     @property
     def mode(self) -> Mode:
@@ -66,17 +72,22 @@ class Answer:
 class BackendError(Exception):
     """A reflection could not be had.
 
-    stage     where: template, request, transport or answer; budget where the allowance is too small for any
-              request, plan where the window can no longer be divided as it was for its first part
-    attempts  how many requests were made for it
-    final     True where asking again would end the same way
+    stage        where: template, request, transport (the API is away), access (it refuses us, whatever it is asked) or
+                 answer; budget where the allowance is too small for any request, plan where the window can no longer
+                 be divided as it was for its first part
+    attempts     how many requests were made for it
+    final        True where asking again would end the same way
+    retry_after  seconds for which the API asked to be left alone
     """
 
-    def __init__(self, message: str, *, stage: str, attempts: int = 1, final: bool = False) -> None:
+    def __init__(
+        self, message: str, *, stage: str, attempts: int = 1, final: bool = False, retry_after: float = 0.0
+    ) -> None:
         super().__init__(message)
         self.stage = stage
         self.attempts = attempts
         self.final = final
+        self.retry_after = retry_after
 
 
 class Backend(Protocol):

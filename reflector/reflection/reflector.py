@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from reflector.playbook.names import is_name
 from reflector.playbook.sections import sections_text
-from reflector.reflection.answers import parse_answer
+from reflector.reflection.answers import find_answer, parse_answer
 from reflector.reflection.classic import bullets_of
-from reflector.reflection.extraction import extract_json_object
 from reflector.reflection.redaction import redact
-from reflector.transcripts.message import Message
+from reflector.transcripts.message import Message, Origin, Role
 
 _log = logging.getLogger("reflector")
 _REQUEST_TOKENS = 100_000
+#: Who says what a role says. Whatever is neither a person's nor the model's was put there by a program.
+_SPEAKERS: Mapping[str, tuple[Role, Origin]] = {"assistant": ("assistant", "model"), "user": ("user", "human")}
+_NOBODY_KNOWN: tuple[Role, Origin] = ("user", "injected")
 
 
 async def run_reflector(
@@ -73,25 +75,16 @@ def _messages(messages: list[dict[str, Any]]) -> Iterator[Message]:
     for number, message in enumerate(messages):
         content = message.get("content") if isinstance(message, dict) else None
         if isinstance(content, str):
-            assistant = message.get("role") == "assistant"
-            yield Message(
-                number,
-                str(number),
-                "assistant" if assistant else "user",
-                "model" if assistant else "human",
-                "",
-                "",
-                content,
-            )
+            role, origin = _SPEAKERS.get(str(message.get("role")), _NOBODY_KNOWN)
+            yield Message(number, str(number), role, origin, "", "", content)
 
 
 def _result(answer: str) -> dict[str, Any]:
     """The answer's two keys, each entry as it stands where the object is sound, else what could be read of it."""
-    sound = extract_json_object(answer)
-    if sound is not None and ("analysis" in sound or "bullet_tags" in sound):
-        analysis, tags = sound.get("analysis", ""), sound.get("bullet_tags", [])
-        if isinstance(analysis, str) and isinstance(tags, list):
-            return {"analysis": analysis, "bullet_tags": [tag for tag in tags if isinstance(tag, dict)]}
+    found = find_answer(answer)
+    analysis, tags = found.answer.get("analysis", ""), found.answer.get("bullet_tags", [])
+    if found.is_sound and isinstance(analysis, str) and isinstance(tags, list):
+        return {"analysis": analysis, "bullet_tags": [tag for tag in tags if isinstance(tag, dict)]}
     parsed = parse_answer(answer)
     tags = [
         {"name": tag.name, "tag": tag.tag, "rationale": tag.rationale}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -23,7 +23,9 @@ from reflector.ledger.errors import Conflict
 from reflector.ledger.event import Event
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.reflection import facts
+from reflector.reflection.budgets import waiting_for_budget
 from reflector.reflection.facts import reflection_id_of
+from reflector.reflection.failures import REDACTED, Trouble, trouble_of
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import Backend, BackendError, Request
 from reflector.reflection.redaction import quote
@@ -33,21 +35,26 @@ from reflector.transcripts.source import UnknownTranscript
 if TYPE_CHECKING:
     from reflector.reflection.answers import Parsed
 
-#: A failed reflection waits this long before it is tried again, twice as long after each further failure.
-BACKOFF = timedelta(minutes=1)
-
 Outcome = Literal["completed", "skipped", "failed", "waiting"]
-#: Which failed reflections are tried: those whose backoff is over, all that have attempts left, or simply all.
+#: Which failed reflections are tried: those whose pause is over, all that have attempts left (but not before the API
+#: wants to be asked again), or simply all.
 Retry = Literal["due", "left", "all"]
 
 
 @dataclass(frozen=True, slots=True)
 class Reflected:
-    """How one window's reflection ended, and the verdicts that were counted."""
+    """How one window's reflection ended, and the verdicts that were counted.
+
+    stage  where it failed
+    again  whether a failed one is tried again by itself
+    """
 
     window_id: str
     outcome: Outcome
     detail: str = ""
+    session_id: str | None = None
+    stage: str = ""
+    again: bool = False
 
 
 class Runner:
@@ -68,17 +75,34 @@ class Runner:
 
     def is_due(self, window: WindowRow, retry: Retry = "due") -> bool:
         """Whether an open window would be tried now."""
-        if window.state != "failed" or retry == "all":
+        trouble = None if retry == "all" else self.trouble(window)
+        if trouble is None:
             return True
-        if window.attempts >= self.max_attempts:
-            return False
-        return retry == "left" or datetime.now(UTC) >= next_try(window)
+        return trouble.attempts < self.max_attempts and _pause_is_over(trouble, retry)
+
+    def trouble(self, window: WindowRow) -> Trouble | None:
+        """What the failures of a window say about its next try; None for one that did not fail last."""
+        return trouble_of(self.ledger.targeting(window.event_id)) if window.state == "failed" else None
+
+    def api_rests(self, windows: Sequence[WindowRow], retry: Retry = "due") -> bool:
+        """Whether the API is left alone for now: what it refused one of the windows it would refuse the others."""
+        troubles = [] if retry == "all" else [self.trouble(window) for window in windows]
+        return any(trouble and trouble.outages and not _pause_is_over(trouble, retry) for trouble in troubles)
+
+    def reopened(self) -> list[WindowRow]:
+        """The windows that waited for a budget which allows them now, oldest first."""
+        waiting = waiting_for_budget(self.ledger)
+        if not waiting or not self.backend.is_model:
+            return waiting
+        if self.gate.lack_of_month(self.ledger):
+            return []
+        return [window for window in waiting if self.gate.lack_of_session(self.ledger, window.session_id) is None]
 
     def finish(self, window: WindowRow, *, forced: bool = False) -> Reflected:
         """Take one window through the steps it still lacks; a forced one goes past the gate."""
         recorded = self.ledger.event(window.event_id)
         if recorded is None or recorded.data is None:
-            return self._failed(window, "window", "the session's event was redacted before it was judged")
+            return self._failed(window, REDACTED, "the session's event was redacted before it was judged")
         iteration, answers = self._answers(window)
         while (parts := _parts(answers)) is None or len(answers) < parts:
             asked = self._ask(window, recorded, iteration, answers, forced=forced)
@@ -114,8 +138,7 @@ class Runner:
             return 1, []
         last = int((answers[-1].data or {}).get("iteration", 1))
         since = found[found.index(answers[-1]) + 1 :]
-        if self.backend.is_model and any(_is_unreadable(event) or _is_outdated(event) for event in since):
-            # The same parser would fail again, and other parts are none of this whole: the model is asked once more.
+        if self.backend.is_model and any(_asks_anew(event) for event in since):
             return last + 1, []
         return last, [event for event in answers if event.data is None or event.data["iteration"] == last]
 
@@ -136,15 +159,27 @@ class Runner:
             return self._skipped(window, recorded, gate)
         part = len(answers) + 1
         plan = (answers[0].data or {}).get("plan", {}) if answers else {}
-        request = replace(request, allowance=gate.allowance, plan=plan)
+        reserve = partial(self.gate.reserve, self.ledger, forced=forced)
+        request = replace(request, allowance=gate.allowance, plan=plan, reserve=reserve)
+        try:
+            return self._answer(window, recorded, request, iteration, part, gate.budget or "monthly")
+        finally:
+            if self.backend.is_model:
+                self.gate.settle(self.ledger)
+
+    def _answer(
+        self, window: WindowRow, recorded: Event, request: Request, iteration: int, part: int, budget: str
+    ) -> Event | Reflected:
         try:
             answer = self.backend.answer(request, part)
         except (OSError, UnknownTranscript) as error:
             return self._failed(window, "transcript", str(error))
         except BackendError as error:
             if error.stage == "budget":
-                return self._skipped(window, recorded, f"what is left of the budget is too little: {error}")
-            return self._failed(window, error.stage, str(error), error.attempts, final=error.final)
+                return self._skipped(window, recorded, f"what is left of the {budget} budget is too little: {error}")
+            return self._failed(
+                window, error.stage, str(error), error.attempts, final=error.final, retry_after=error.retry_after
+            )
         except Exception as error:  # noqa: BLE001  a backend's bug is a recorded failure, never a lost session
             return self._failed(window, "backend", f"{type(error).__name__}: {error}")
         try:
@@ -166,11 +201,10 @@ class Runner:
 
         parsed = read_answers(texts)
         if parsed.failed:
-            reason = "; ".join(parsed.problems) or "the answer holds no JSON object"
             if answers[-1].meta.get("stop_reason") == "refusal":
-                # A model that declined once declines the same question again.
+                # A model that declined once declines the same question again, unless a person says otherwise.
                 return self._failed(window, "answer", "the model declined to answer", final=True)
-            return self._failed(window, "parse", reason, parser=PARSER_VERSION)
+            return self._failed(window, "parse", _unread(parsed, texts, answers[-1]), parser=PARSER_VERSION)
         reflection_id = answers[-1].reflection_id or ""
         done = partial(facts.completed, recorded, reflection_id, parsed, PARSER_VERSION, answers[-1])
         for is_last in (False, True):
@@ -206,11 +240,24 @@ class Runner:
         *,
         final: bool = False,
         parser: int | None = None,
+        retry_after: float = 0.0,
     ) -> Reflected:
         more = {} if parser is None else {"parser": parser}
-        event = facts.failed(window, self.backend.name, stage, message, attempts=attempts, final=final, more=more)
+        event = facts.failed(
+            window,
+            self.backend.name,
+            stage,
+            message,
+            attempts=attempts,
+            final=final,
+            more=more,
+            retry_after=retry_after,
+        )
         self.ledger.append([event])
-        return Reflected(window.event_id, "failed", f"{stage}: {quote(message, 500)}")
+        trouble = trouble_of(self.ledger.targeting(window.event_id))
+        again = not final and trouble is not None and trouble.attempts < self.max_attempts
+        said = f"{stage}: {quote(message, 500)}"
+        return Reflected(window.event_id, "failed", said, window.session_id, stage, again)
 
 
 def read_answers(texts: Sequence[str]) -> Parsed:
@@ -224,10 +271,17 @@ def read_answers(texts: Sequence[str]) -> Parsed:
     return merge_parts([parse_answer(text) for text in texts])
 
 
-def next_try(window: WindowRow) -> datetime:
-    """When a failed window's backoff is over."""
-    wait: timedelta = BACKOFF * 2 ** (window.attempts - 1)
-    return datetime.fromisoformat(window.changed_at) + wait
+def _unread(parsed: Parsed, texts: Sequence[str], answer: Event) -> str:
+    """Why nothing could be read, with how the answer ended where that may be the cause."""
+    ended = str(answer.meta.get("stop_reason") or "")
+    if not any(text.strip() for text in texts):
+        return f"the answer is empty (stop_reason {ended or 'unknown'})"
+    reason = "; ".join(parsed.problems) or "the answer holds no JSON object"
+    return reason if ended in ("", "end_turn", "stop_sequence") else f"{reason} (stop_reason {ended})"
+
+
+def _pause_is_over(trouble: Trouble, retry: Retry) -> bool:
+    return datetime.now(UTC) >= (trouble.not_before if retry == "left" else trouble.next_try)
 
 
 def _parts(answers: Sequence[Event]) -> int | None:
@@ -235,14 +289,13 @@ def _parts(answers: Sequence[Event]) -> int | None:
     return int((answers[0].data or {}).get("parts", 1)) if answers else None
 
 
-def _is_outdated(event: Event) -> bool:
-    """True for the failure of a window that can no longer be divided as it was for its first part."""
-    return event.type == ev.REFLECTION_FAILED and (event.data or {}).get("stage") == "plan"
-
-
-def _is_unreadable(event: Event) -> bool:
-    """True for the failure of this very parser."""
+def _asks_anew(event: Event) -> bool:
+    """True for a failure after which the model is asked once more about the whole window: this very parser would fail
+    again, the window can no longer be divided as it was for its first part, or the model declined to answer."""
     from reflector.reflection.answers import PARSER_VERSION
 
     data = event.data or {}
-    return event.type == ev.REFLECTION_FAILED and data.get("parser") == PARSER_VERSION
+    if event.type != ev.REFLECTION_FAILED:
+        return False
+    declined = data.get("stage") == "answer" and bool(data.get("final"))
+    return data.get("parser") == PARSER_VERSION or data.get("stage") == "plan" or declined

@@ -6,24 +6,29 @@ command echoes. Of Claude Code's transcripts texts are whole, of other agents' c
 
 from __future__ import annotations
 
-from os import PathLike
+import errno
+from io import BufferedReader
+from os import PathLike, fspath
 from typing import Any
 
 from reflector.transcripts.formats import reader_for
 from reflector.transcripts.message import Tally
 from reflector.transcripts.records import parse_line, read_lines
-from reflector.transcripts.source import UnknownTranscript
+from reflector.transcripts.source import UnknownTranscript, open_file
 
 _SAID = frozenset(("human", "model"))
 _COMMAND_ECHOES = ("<command-name>", "<local-command-stdout>")
 
 
-def load_transcript(path: str | PathLike[str]) -> list[dict[str, str]]:
+def load_transcript(path: str | PathLike[str] | None) -> list[dict[str, str]]:
     """Messages of a transcript of any agent, each `{"role": str, "content": str}`, in file order.
 
-    A missing path gives []; malformed lines are skipped. Raises OSError for what exists and cannot
-    be read. The whole conversation is in memory: for large files stream `read_messages` instead.
+    No path and a missing one give []; malformed lines are skipped. Raises OSError for what exists and cannot be read,
+    and for what is not a file, such as a pipe. The whole conversation is in memory: for large files stream
+    `read_messages` instead.
     """
+    if path is None:
+        return []
     messages: list[dict[str, str]] = []
     tally = Tally()
     try:
@@ -37,7 +42,7 @@ def load_transcript(path: str | PathLike[str]) -> list[dict[str, str]]:
         # Lines that look like messages are what the classic list is made of, whoever wrote them.
         pass
     try:
-        with open(path, "rb", buffering=1024 * 1024) as file:
+        with BufferedReader(open_file(path), 1024 * 1024) as file:
             for _, line in read_lines(file, None, tally):
                 for record, _ in parse_line(line, tally):
                     message = _classic(record)
@@ -45,6 +50,8 @@ def load_transcript(path: str | PathLike[str]) -> list[dict[str, str]]:
                         messages.append(message)
     except (FileNotFoundError, NotADirectoryError):
         return []
+    except UnknownTranscript as error:
+        raise OSError(errno.EINVAL, "is not a regular file; give the path of a transcript", fspath(path)) from error
     return messages
 
 

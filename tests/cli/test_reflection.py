@@ -29,7 +29,7 @@ def agent(tmp_path: Path) -> Agent:
     (tmp_path / "answers.jsonl").touch()
     session = Session("s-1").cites("pat-001").write(tmp_path / "s-1.jsonl")
     agent.hook("SessionEnd", session_id="s-1", transcript_path=str(session))
-    agent.call("drain")
+    agent.call("drain", code=1)
     return agent
 
 
@@ -58,7 +58,7 @@ def test_a_failure_is_listed_with_its_reason_and_its_next_try(agent: Agent) -> N
 def test_a_drain_by_hand_does_not_wait_for_the_backoff_and_one_by_a_hook_does(agent: Agent) -> None:
     agent.call("drain", "--background")
     assert agent.json("failures")[0]["attempts"] == 1
-    agent.call("drain")
+    agent.call("drain", code=1)
     assert agent.json("failures")[0]["attempts"] == 2
     say(agent, SAID)
     agent.call("drain")
@@ -110,7 +110,7 @@ def test_an_answer_that_could_not_be_read_is_read_by_a_better_parser(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say(agent, "pat-001 was helpful, I think.")
-    agent.call("drain")
+    agent.call("drain", code=1)
     assert agent.json("failures")[0]["stage"] == "parse"
     assert [one["reading"] for one in agent.json("reparse")] == ["unreadable"]
     better = answers.parse_answer

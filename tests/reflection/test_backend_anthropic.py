@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from reflector.ledger import event as ev
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.anthropic.backend import AnthropicBackend
 from reflector.reflection.backends.anthropic.prices import Usage, cost
-from reflector.reflection.gate import Gate, tokens_of
+from reflector.reflection.budgets import tokens_of
+from reflector.reflection.gate import Gate
 from reflector.reflection.intake import Source, take_in
 from reflector.reflection.prompting import PromptTooLong, compose
 from reflector.reflection.prompts import find_template
@@ -166,6 +170,47 @@ def test_a_halving_that_leaves_no_room_ends_with_the_apis_own_words(api: Api, hu
     assert failed.value.attempts == len(api.asked) == 1
 
 
+@pytest.mark.parametrize("refusal", [TOO_LONG, error(413, "request_too_large")])
+@pytest.mark.parametrize("request_tokens", [8_000, 30_000, 100_000])
+def test_a_question_that_was_too_long_is_never_sent_again(
+    api: Api, hurried: Hurried, short: Request, long_path: Path, refusal: Behaviour, request_tokens: int
+) -> None:
+    api.else_ = refusal
+    for request in (short, request_of(long_path)):
+        api.asked.clear()
+        with pytest.raises(BackendError, match="HTTP 4"):
+            backend(api, hurried, request_tokens=request_tokens).answer(request)
+        texts = [asked.text for asked in api.asked]
+        assert 1 <= len(texts) == len(set(texts)) <= 3
+        assert texts == sorted(texts, key=len, reverse=True)
+
+
+@given(st.data())
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_mixture_of_troubles_takes_more_than_three_requests(
+    api: Api, hurried: Hurried, long_path: Path, data: st.DataObject
+) -> None:
+    troubles = [
+        TOO_LONG,
+        error(413, "request_too_large"),
+        error(500),
+        error(429, "rate_limit_error"),
+        error(400, "invalid_request_error", "output_config: Extra inputs are not permitted"),
+        Behaviour(body=b"{"),
+        Behaviour(307, b"", {"location": "/again"}),
+        sound("cut", stop_reason="model_context_window_exceeded"),
+        sound("a", stop_reason="pause_turn"),
+        sound("", stop_reason="refusal"),
+    ]
+    api.reset()
+    api.does = data.draw(st.lists(st.sampled_from(troubles), min_size=1, max_size=9))
+    api.else_ = data.draw(st.sampled_from(troubles))
+    with suppress(BackendError):
+        given = backend(api, hurried, request_tokens=30_000).answer(request_of(long_path))
+        assert 1 <= given.meta["requests"] <= len(api.asked)
+    assert 1 <= len(api.asked) <= 3
+
+
 def test_an_answer_at_the_windows_end_is_asked_for_again_with_less(api: Api, hurried: Hurried, long_path: Path) -> None:
     api.does = [sound("cut", stop_reason="model_context_window_exceeded"), sound("whole")]
     given = backend(api, hurried, request_tokens=30_000).answer(request_of(long_path))
@@ -174,7 +219,7 @@ def test_an_answer_at_the_windows_end_is_asked_for_again_with_less(api: Api, hur
 
 
 @pytest.mark.parametrize(
-    ("then", "requests"), [(error(400), 2), (error(500), 4), (Behaviour(body=b"{"), 2)], ids=["refused", "down", "odd"]
+    ("then", "requests"), [(error(400), 2), (error(500), 3), (Behaviour(body=b"{"), 2)], ids=["refused", "down", "odd"]
 )
 def test_an_answer_that_was_cut_off_stands_when_no_better_one_follows(
     api: Api, hurried: Hurried, long_path: Path, then: Behaviour, requests: int
@@ -296,7 +341,7 @@ def test_a_long_window_is_asked_about_in_parts_that_are_recorded_and_counted_onc
     assert len(seen) == parts
     assert all(one[-1] < other[0] for one, other in pairwise(seen))
     assert counters(ledger)["pat-001"] == (1, 0)
-    spent = sum(tokens_of(event) for event in of_type(ledger, ev.REFLECTION_ANSWERED))
+    spent = sum(tokens_of(event.meta) for event in of_type(ledger, ev.REFLECTION_ANSWERED))
     assert spent <= 66_000
 
 
@@ -365,7 +410,7 @@ def test_too_little_budget_for_a_question_is_a_skip_that_says_so(
     runner = runner_of(ledger, backend(api, hurried), tmp_path, session_tokens=9_000)
     (done,) = runner.finish_pending()
     assert done.outcome == "skipped"
-    assert "what is left of the budget is too little" in done.detail
+    assert "what is left of the session budget is too little" in done.detail
     assert len(of_type(ledger, ev.REFLECTION_SKIPPED)) == 1
     assert api.asked == []
 

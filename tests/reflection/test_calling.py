@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import struct
 import threading
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +21,20 @@ from reflector.reflection.answers import parse_answer
 from reflector.reflection.backends.anthropic.calling import CallFailed, Reply, ask
 from reflector.reflection.backends.anthropic.prices import Usage
 from reflector.reflection.backends.anthropic.settings import ModelSettings
-from tests.reflection.api import KEY, MODEL, TOO_LONG, Api, Behaviour, Hurried, answer, error, head_of, raw, sound
+from tests.reflection.api import (
+    KEY,
+    MODEL,
+    TOO_LONG,
+    Api,
+    Behaviour,
+    Hurried,
+    answer,
+    error,
+    head_of,
+    raw,
+    serving,
+    sound,
+)
 
 BLOCKS = [
     {"type": "text", "text": "before", "cache_control": {"type": "ephemeral"}},
@@ -108,7 +123,7 @@ def test_without_a_usable_key_nobody_is_asked_and_it_is_not_shown(
     api: Api, hurried: Hurried, key: str | None, told: str
 ) -> None:
     failed = failure(api.settings(key=key), hurried)
-    assert (failed.stage, failed.attempts) == ("request", 0)
+    assert (failed.stage, failed.attempts) == ("access", 0)
     assert told in str(failed)
     assert "xyz" not in str(failed)
     assert "schl" not in str(failed)
@@ -166,23 +181,25 @@ def test_an_api_that_recovers_is_heard(api: Api, hurried: Hurried, before: int) 
 
 
 @pytest.mark.parametrize(
-    ("status", "type_", "told"),
+    ("status", "type_", "stage", "told"),
     [
-        (400, "invalid_request_error", "HTTP 400 invalid_request_error: it went wrong"),
-        (401, "authentication_error", "check the API key"),
-        (402, "billing_error", "HTTP 402"),
-        (403, "permission_error", "may not use this model"),
-        (404, "not_found_error", "check the model's name"),
-        (408, "timeout_error", "HTTP 408"),
-        (409, "conflict_error", "HTTP 409"),
-        (413, "request_too_large", "HTTP 413"),
-        (422, "invalid_request_error", "HTTP 422"),
+        (400, "invalid_request_error", "request", "HTTP 400 invalid_request_error: it went wrong"),
+        (401, "authentication_error", "access", "check the API key"),
+        (402, "billing_error", "access", "check the account"),
+        (403, "permission_error", "access", "may not use this model"),
+        (404, "not_found_error", "access", "check the model's name"),
+        (408, "timeout_error", "transport", "HTTP 408"),
+        (409, "conflict_error", "request", "HTTP 409"),
+        (413, "request_too_large", "request", "HTTP 413"),
+        (422, "invalid_request_error", "request", "HTTP 422"),
     ],
 )
-def test_what_would_fail_again_is_asked_once(api: Api, hurried: Hurried, status: int, type_: str, told: str) -> None:
+def test_what_would_fail_again_is_asked_once(
+    api: Api, hurried: Hurried, status: int, type_: str, stage: str, told: str
+) -> None:
     api.else_ = error(status, type_)
     failed = failure(api.settings(), hurried)
-    assert (failed.stage, failed.attempts, failed.too_long) == ("request", 1, status == 413)
+    assert (failed.stage, failed.attempts, failed.too_long) == (stage, 1, status == 413)
     assert told in str(failed)
     assert (len(api.asked), hurried.waits) == (1, [])
 
@@ -405,14 +422,101 @@ def test_a_turn_that_is_always_paused_ends_with_what_there_is(api: Api, hurried:
     assert (reply.text, reply.stop_reason, reply.attempts, len(api.asked)) == ("xxx", "pause_turn", 3, 3)
 
 
+@pytest.mark.parametrize("status", [400, 422])
 @pytest.mark.parametrize(
-    "said", ["output_config: Extra inputs are not permitted", "json_schema is not supported by this model"]
+    "said",
+    [
+        "output_config: Extra inputs are not permitted",
+        "json_schema is not supported by this model",
+        "Unknown parameter",
+        "Unrecognized request argument supplied",
+        "additional properties are not allowed",
+    ],
 )
-def test_a_schema_that_is_not_taken_is_left_out(api: Api, hurried: Hurried, said: str) -> None:
-    api.does = [error(400, "invalid_request_error", said)]
+def test_a_schema_that_is_not_taken_is_left_out(api: Api, hurried: Hurried, said: str, status: int) -> None:
+    api.does = [error(status, "invalid_request_error", said)]
     reply = asked(api.settings(), hurried)
     assert (reply.attempts, reply.structured, hurried.waits) == (2, False, [])
     assert ["output_config" in request.body for request in api.asked] == [True, False]
+
+
+def schemas_sent(api: Api) -> list[bool]:
+    return ["output_config" in request.body for request in api.asked]
+
+
+def test_an_api_that_takes_no_schema_is_remembered_by_every_process_for_a_month(
+    api: Api, hurried: Hurried, tmp_path: Path
+) -> None:
+    api.does = [error(400, "invalid_request_error", "Unknown parameter")]
+    asked(api.settings(), hurried)
+    asked(api.settings(), hurried)
+    assert schemas_sent(api) == [True, False, False]
+    # Another model behind the same address may know schemas.
+    asked(api.settings(model="claude-opus-5-5"), hurried)
+    assert schemas_sent(api)[3:] == [True]
+    (mark,) = (tmp_path / "home" / ".local" / "state" / "reflector" / "without-schema").iterdir()
+    assert (mark.stat().st_mode & 0o777, mark.read_bytes()) == (0o600, b"")
+    os.utime(mark, (0, 0))
+    asked(api.settings(), hurried)
+    assert schemas_sent(api)[4:] == [True]
+
+
+def test_a_refusal_that_was_none_of_the_schema_is_not_remembered(api: Api, hurried: Hurried) -> None:
+    api.else_ = error(400, "invalid_request_error", "Unknown parameter")
+    failure(api.settings(), hurried)
+    api.else_ = sound()
+    asked(api.settings(), hurried)
+    assert schemas_sent(api) == [True, False, True]
+
+
+@pytest.mark.parametrize("in_the_way", [True, False], ids=["a file in the way", "no home"])
+def test_an_api_without_schemas_answers_also_where_nothing_can_be_remembered(
+    api: Api, hurried: Hurried, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_the_way: bool
+) -> None:
+    if in_the_way:
+        (tmp_path / "home").touch()
+    else:
+        monkeypatch.delenv("HOME")
+    api.does = [error(400, "invalid_request_error", "Unknown parameter")]
+    assert asked(api.settings(), hurried).attempts == 2
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_a_failure_that_names_the_other_host_and_sends_it_nothing(
+    api: Api, hurried: Hurried, status: int
+) -> None:
+    with serving() as other:
+        address = f"{other.url.replace('://', '://someone:secret@')}/v1/messages?token=secret"
+        api.else_ = Behaviour(status, b"", {"location": address})
+        failed = failure(api.settings(), hurried)
+        assert (failed.stage, failed.attempts, len(api.asked)) == ("access", 1, 1)
+        assert f"HTTP {status}: the API redirects to {other.url}, and nothing was sent there" in str(failed)
+        assert "secret" not in str(failed)
+        assert other.asked == []
+
+
+@pytest.mark.parametrize("location", ["/elsewhere", "", "//", "\x80"])
+def test_a_redirect_to_anywhere_is_not_followed(api: Api, hurried: Hurried, location: str) -> None:
+    api.else_ = Behaviour(307, b"", {"location": location} if location else {})
+    failed = failure(api.settings(), hurried)
+    assert (failed.stage, len(api.asked)) == ("access", 1)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "500"}, 500),
+        ({"retry-after-ms": "500000"}, 500),
+        ({"retry-after": "inf"}, 86_400),
+        ({"retry-after": "-1"}, 0),
+        ({}, 0),
+    ],
+)
+def test_how_long_an_api_wants_to_be_left_alone_comes_with_the_failure(
+    api: Api, hurried: Hurried, headers: dict[str, str], seconds: float
+) -> None:
+    api.else_ = error(529, "overloaded_error", **headers)
+    assert failure(api.settings(), hurried).retry_after == seconds
 
 
 def test_no_mixture_of_troubles_takes_more_than_three_requests(api: Api, hurried: Hurried) -> None:
@@ -440,6 +544,7 @@ def test_no_mixture_of_troubles_takes_more_than_three_requests(api: Api, hurried
         {"input_tokens": None, "output_tokens": None, "cache_read_input_tokens": None},
         {"input_tokens": "7", "output_tokens": -1, "cache_read_input_tokens": -7},
         {"input_tokens": 1.5, "output_tokens": [1], "cache_creation_input_tokens": 10**30},
+        {"input_tokens": 10**12, "output_tokens": 10**7 + 1},
     ],
 )
 def test_a_usage_in_any_form_costs_no_answer(api: Api, hurried: Hurried, usage: Any) -> None:
@@ -458,3 +563,14 @@ def test_a_model_and_a_stop_reason_in_any_form_cost_no_answer(api: Api, hurried:
 def test_a_key_that_a_gateway_repeats_is_taken_out(api: Api, hurried: Hurried) -> None:
     api.else_ = error(401, "authentication_error", f"incorrect key {KEY} given")
     assert "incorrect key [redacted:key] given" in str(failure(api.settings(), hurried))
+
+
+@pytest.mark.parametrize(("key", "said"), [("any", "check [redacted:key] company"), ("k", "check any company")])
+def test_a_short_key_is_taken_out_where_it_stands_alone(api: Api, hurried: Hurried, key: str, said: str) -> None:
+    api.else_ = error(400, "invalid_request_error", "check any company")
+    assert said in str(failure(api.settings(key=key), hurried))
+
+
+def test_an_account_without_credit_is_no_fault_of_the_question(api: Api, hurried: Hurried) -> None:
+    api.else_ = error(400, "invalid_request_error", "Your credit balance is too low to access the API.")
+    assert failure(api.settings(), hurried).stage == "access"

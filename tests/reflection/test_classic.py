@@ -96,6 +96,15 @@ def test_every_usable_tag_counts_and_the_others_are_logged(caplog: pytest.LogCap
     assert "tag 6: no bullet is named 'pat-999'; it was not counted" in caplog.text
 
 
+def test_a_tag_of_no_use_is_told_on_stderr_also_where_the_host_logs_errors_only() -> None:
+    code = (
+        "import logging; logging.basicConfig(level=logging.ERROR); from reflector import apply_bullet_tags;"
+        "apply_bullet_tags({'sections': {}}, [{'name': 'pat-999', 'tag': 'helpful'}])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "no bullet is named 'pat-999'" in ran.stderr
+
+
 def test_the_same_list_applied_twice_counts_twice() -> None:
     book = playbook(pat=[entry("pat-001")])
     for _ in range(2):

@@ -15,7 +15,8 @@ from reflector.config import Config, ConfigError, load_config
 from reflector.ledger import event as ev
 from reflector.ledger.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger
-from reflector.reflection.gate import Gate, Opened, ace_settings, spent_on_session, spent_this_month, tokens_of
+from reflector.reflection.budgets import spent_on_session, spent_this_month, tokens_of
+from reflector.reflection.gate import Gate, Opened, ace_settings
 from reflector.reflection.intake import Source, take_in
 from tests.road.sessions import Session
 
@@ -68,11 +69,32 @@ def test_an_open_gate_says_what_is_left_of_the_smaller_budget(ledger: Ledger, tm
     answer(ledger, 2, "s-2", input_tokens=10_000)
     assert (spent_on_session(ledger, "s-1"), spent_on_session(ledger, None)) == (1234, 0)
     assert spent_this_month(ledger) == 11_234
-    assert check(ledger, event, gate(session_tokens=50_000, monthly_tokens=0)) == Opened(50_000 - 1234)
-    assert check(ledger, event, gate(session_tokens=50_000, monthly_tokens=40_000)) == Opened(40_000 - 11_234)
+    assert check(ledger, event, gate(session_tokens=50_000, monthly_tokens=0)) == Opened(50_000 - 1234, "session")
+    assert check(ledger, event, gate(session_tokens=50_000, monthly_tokens=40_000)) == Opened(
+        40_000 - 11_234, "monthly"
+    )
     assert check(ledger, event, gate(session_tokens=0, monthly_tokens=0)) == Opened(None)
-    said = "the monthly budget is spent: 11,234 of 19,233 tokens (setting monthly_tokens)"
-    assert check(ledger, event, gate(session_tokens=0, monthly_tokens=19_233)) == said
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        (11_234, "the monthly budget is spent: 11,234 of 11,234 tokens (setting monthly_tokens)"),
+        (9_000, "the monthly budget is spent: 11,234 of 9,000 tokens (setting monthly_tokens)"),
+        (
+            19_233,
+            "7,999 of 19,233 tokens of the monthly budget are left, fewer than the 8,000 that a request needs "
+            "(setting monthly_tokens)",
+        ),
+        (19_234, Opened(8_000, "monthly")),
+    ],
+)
+def test_a_budget_is_called_spent_only_where_nothing_is_left(
+    ledger: Ledger, tmp_path: Path, limit: int, said: Opened | str
+) -> None:
+    event = recorded(ledger, tmp_path)
+    answer(ledger, 1, "s-2", input_tokens=11_234)
+    assert check(ledger, event, gate(session_tokens=0, monthly_tokens=limit)) == said
 
 
 def test_a_month_begins_at_midnight_utc_of_its_first_day(ledger: Ledger) -> None:
@@ -87,7 +109,7 @@ def test_a_month_begins_at_midnight_utc_of_its_first_day(ledger: Ledger) -> None
 def test_a_count_that_is_none_costs_nothing(ledger: Ledger, odd: Any) -> None:
     answer(ledger, 1, "s-1", input_tokens=odd, output_tokens=5)
     (event,) = ledger.events()
-    assert tokens_of(event) == 5
+    assert tokens_of(event.meta) == spent_on_session(ledger, "s-1") == 5
 
 
 @pytest.mark.parametrize(

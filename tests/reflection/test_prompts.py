@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,27 @@ def test_a_broken_template_is_an_error_that_names_file_place_and_way_out(
         load_template("reflector.txt", tmp_path)
     assert complaint in str(error.value)
     assert str(path) in str(error.value)
+
+
+def test_the_mark_that_an_editor_puts_before_a_text_is_no_part_of_a_template(tmp_path: Path) -> None:
+    path = tmp_path / ".claude" / "reflector" / "prompts" / "playbook.txt"
+    path.parent.mkdir(parents=True)
+    path.write_text("mine {key_points}", "utf-8-sig")
+    assert load_template("playbook.txt", tmp_path) == "mine {key_points}"
+
+
+@pytest.mark.parametrize("what", ["folder", "pipe", "dead link"])
+def test_what_stands_in_a_templates_place_and_is_none_is_told_and_not_passed_over(tmp_path: Path, what: str) -> None:
+    path = tmp_path / ".claude" / "reflector" / "prompts" / "playbook.txt"
+    path.parent.mkdir(parents=True)
+    if what == "folder":
+        path.mkdir()
+    elif what == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(TemplateError, match=r"playbook\.txt: cannot be read"):
+        load_template("playbook.txt", tmp_path)
 
 
 def test_a_template_that_does_not_exist_is_an_error_that_names_those_that_do() -> None:

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from reflector import format_playbook, run_reflector
+from reflector.reflection.answers import parse_answer
 from reflector.reflection.backends.anthropic import calling
 from reflector.reflection.backends.anthropic.settings import DEFAULT_MODEL, model_settings
 from reflector.reflection.reflector import _result
@@ -218,6 +219,37 @@ def test_missing_keys_are_filled_and_what_is_no_object_is_an_empty_result(
 ) -> None:
     asks.does = [sound(text)]
     assert reflect() == result
+
+
+DRAFT = json.dumps({"analysis": "a draft", "bullet_tags": [{"name": "pat-001", "tag": "harmful"}]})
+TAGS = [{"name": "pat-001", "tag": "great", "weight": 1}]
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        (f"<think>{DRAFT}</think>{json.dumps(THREE)}", THREE),
+        (f'{{"analysis": "a"}}\n{{"bullet_tags": {json.dumps(TAGS)}}}', {"analysis": "a", "bullet_tags": TAGS}),
+        (json.dumps({"result": THREE}), THREE),
+        (json.dumps(json.dumps(THREE)), THREE),
+    ],
+    ids=["thought before", "two objects", "wrapped", "quoted"],
+)
+def test_an_answer_is_found_where_the_ledgers_runner_finds_it(asks: Api, text: str, result: dict[str, Any]) -> None:
+    asks.does = [sound(text)]
+    assert reflect() == result
+    said = [(tag["name"], tag["tag"]) for tag in result["bullet_tags"]]
+    read = [(tag.name, tag.tag) for tag in parse_answer(text).tags]
+    assert read == [(name, tag if tag in ("helpful", "harmful", "neutral") else "unknown") for name, tag in said]
+
+
+def test_what_neither_a_person_nor_the_model_said_is_not_shown_as_a_persons_words(asks: Api) -> None:
+    reflect(messages=[{"role": "system", "content": "Be brief."}, *MESSAGES])
+    text = asks.asked[0].text
+    start = text.index("<session>\n") + len("<session>\n")
+    system, user, _ = json.loads(text[start : text.index("\n</session>", start)])
+    assert (system["content"], system["origin"]) == ("Be brief.", "injected")
+    assert "origin" not in user
 
 
 @pytest.mark.parametrize("content", [[], [{"type": "thinking", "thinking": "pat-001 helpful", "signature": ""}]])

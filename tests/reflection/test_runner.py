@@ -182,7 +182,7 @@ def test_a_failed_window_waits_longer_each_time_and_then_for_its_user(
     ledger: Ledger, cites: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cites("pat-001")
-    says = Says([BackendError("down", stage="transport")] * 9)
+    says = Says([BackendError("not this one", stage="request")] * 9)
     runner = Runner(ledger, says, max_attempts=3)
     later = timedelta()
 
@@ -201,6 +201,24 @@ def test_a_failed_window_waits_longer_each_time_and_then_for_its_user(
     assert asked == [1, 1, 2, 3, 3, 3, 3]
     assert runner.finish_pending(retry="all")[0].outcome == "failed"
     assert len(says.asked) == 4
+
+
+@pytest.mark.parametrize("stage", ["transport", "access"])
+def test_an_outage_is_tried_again_for_ever_with_a_pause_that_grows_to_an_hour(
+    ledger: Ledger, cites: Callable[..., None], stage: str
+) -> None:
+    cites("pat-001")
+    runner = Runner(ledger, Says([BackendError("down", stage=stage)] * 20), max_attempts=2)
+    pauses = []
+    for _ in range(9):
+        (done,) = runner.finish_pending(retry="all")
+        assert done.again
+        (window,) = ledger.open_windows()
+        trouble = runner.trouble(window)
+        assert trouble is not None
+        assert trouble.attempts == 0
+        pauses.append(trouble.next_try - datetime.fromisoformat(trouble.last.recorded_at))
+    assert pauses == [timedelta(minutes=minutes) for minutes in (1, 2, 4, 8, 16, 32, 60, 60, 60)]
 
 
 def test_an_answer_that_cannot_be_read_is_kept_and_not_asked_for_again(

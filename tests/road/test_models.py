@@ -7,13 +7,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.reflection.api import KEY, Api, answer, error, serving, sound
-from tests.road.agent import Agent
+from tests.reflection.api import KEY, Api, Behaviour, answer, error, serving, sound
+from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
 
 HELPFUL = answer(("pat-001", "helpful"))
@@ -81,7 +83,7 @@ def test_a_session_is_judged_by_the_model_and_what_it_took_is_recorded(agent: Ag
 
 def test_an_api_that_stays_down_is_one_recorded_failure_and_counts_once_when_it_is_back(agent: Agent, api: Api) -> None:
     api.does = [error(500), error(500), error(500)]
-    ran = agent.run("drain")
+    ran = agent.run("drain", code=1)
     assert "reflection failed, it will be tried again: transport: HTTP 500" in ran.err
     assert len(api.asked) == 3
     (failed,) = agent.events("reflection.failed")
@@ -103,7 +105,7 @@ def test_a_model_that_is_out_of_reach_is_not_tried_with_every_session(agent: Age
     for number in (2, 3):
         end(agent, Session(f"s-{number}").cites("pat-001"))
     api.else_ = error(401, "authentication_error")
-    assert "check the API key" in agent.call("drain").err
+    assert "check the API key" in agent.call("drain", code=1).err
     assert len(api.asked) == 1
     api.else_ = sound(HELPFUL)
     agent.call("drain")
@@ -254,7 +256,7 @@ def test_a_projects_own_file_may_not_say_where_transcripts_go_and_at_what_expens
 
 def test_without_a_key_the_window_waits_and_says_what_is_missing(agent: Agent, api: Api) -> None:
     key = agent.environ.pop("ANTHROPIC_API_KEY")
-    assert "set ANTHROPIC_API_KEY" in agent.call("drain").err
+    assert "set ANTHROPIC_API_KEY" in agent.call("drain", code=1).err
     assert api.asked == []
     users_file(agent, f'api_key = "{key}"\n')
     agent.call("drain")
@@ -274,9 +276,226 @@ def test_a_budget_ends_in_skips_that_say_so(agent: Agent, api: Api, kind: str) -
     end(agent, Session("s-1").cites("pat-001").cites("pat-001"))
     end(agent, Session("s-2").cites("pat-001"))
     agent.call("drain")
-    said = f"the {kind} budget is spent: 45,500 of 50,000 tokens (setting {kind}_tokens)"
+    said = f"4,500 of 50,000 tokens of the {kind} budget are left, fewer than the 8,000 that a request needs"
+    said += f" (setting {kind}_tokens)"
     assert reasons(agent) == [said] * (1 if kind == "session" else 2)
     assert len(api.asked) == (2 if kind == "session" else 1)
+
+
+@pytest.fixture
+def second(agent: Agent, tmp_path: Path) -> Agent:
+    """Another project of the same person."""
+    (tmp_path / "second").mkdir()
+    other = Agent(tmp_path / "second" / "project", agent.home, agent.environ)
+    other.claude.mkdir(parents=True)
+    other.write_playbook(BULLETS)
+    end(other, Session("s-9").cites("pat-001"))
+    return other
+
+
+def test_the_monthly_budget_is_one_over_all_projects_of_a_person(agent: Agent, second: Agent, api: Api) -> None:
+    agent.environ["REFLECTOR_MONTHLY_TOKENS"] = "50000"
+    api.else_ = sound(HELPFUL, usage={"input_tokens": 50_000, "output_tokens": 10})
+    agent.call("drain")
+    second.call("drain")
+    assert len(api.asked) == 1
+    assert reasons(second) == ["the monthly budget is spent: 50,010 of 50,000 tokens (setting monthly_tokens)"]
+    for one in (agent, second):
+        assert one.json("status")["month"] == one.json("stats")["month"] == {"tokens": 50_010, "limit": 50_000}
+        assert "this month: 50,010 of 50,000 tokens, all projects" in one.call("status").out
+        assert "this month: 50,010 of 50,000 tokens, all projects" in one.call("stats").out
+    # Whoever removes the record removes what the projects know of each other, and of none what it took itself.
+    (path,) = (agent.home / ".local" / "state" / "reflector").glob("tokens-*")
+    path.unlink()
+    end(agent, Session("s-2").cites("pat-001"))
+    agent.call("drain")
+    assert len(api.asked) == 1
+
+
+def test_a_record_of_the_month_that_cannot_be_used_asks_nobody_and_says_so(agent: Agent, api: Api) -> None:
+    state = agent.home / ".local" / "state"
+    state.mkdir(parents=True)
+    (state / "reflector").touch()
+    agent.call("drain")
+    assert api.asked == []
+    (reason,) = reasons(agent)
+    assert "the monthly budget cannot be told" in reason
+    assert str(state / "reflector") in reason
+    assert "cannot be read" in agent.call("status").out
+    (state / "reflector").unlink()
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
+
+
+@pytest.mark.parametrize("kind", ["session", "monthly"])
+def test_what_waited_for_a_budget_is_judged_in_bulk_and_once_when_it_is_lifted(
+    agent: Agent, api: Api, kind: str
+) -> None:
+    agent.call("drain")
+    agent.environ[f"REFLECTOR_{kind.upper()}_TOKENS"] = "1000"
+    for number in (2, 3, 4):
+        end(agent, Session(f"s-{number}").cites("pat-001"))
+    # Skipped for good, whatever the budget.
+    agent.environ["REFLECTOR_UNCITED"] = "false"
+    end(agent, Session("s-5").user("Hello").agent("Good day."))
+    agent.call("drain")
+    assert (len(reasons(agent)), len(api.asked)) == (4, 1)
+    assert agent.json("status")["waiting_for_budget"] == 3
+    assert "3 of the skipped wait for a budget" in agent.call("status").out
+    assert "3 session windows not judged for want of budget" in agent.call("failures").err
+    # Still closed: nothing is asked, nothing is appended.
+    before = len(agent.events())
+    agent.call("drain")
+    assert "Nothing is open." in agent.call("reflect").err
+    assert (len(agent.events()), len(api.asked)) == (before, 1)
+    agent.environ[f"REFLECTOR_{kind.upper()}_TOKENS"] = "100000"
+    agent.call("drain")
+    assert len(api.asked) == 4
+    assert agent.counters()["pat-001"] == (4, 0)
+    judged = [event["session_id"] for event in agent.events("reflection.completed")]
+    assert judged == ["s-1", "s-2", "s-3", "s-4"]
+    agent.call("drain")
+    assert len(api.asked) == 4
+    assert agent.json("status")["waiting_for_budget"] == 0
+    assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
+
+
+def test_what_waited_for_a_budget_is_judged_oldest_first_as_long_as_it_lasts(agent: Agent, api: Api) -> None:
+    agent.environ["REFLECTOR_MONTHLY_TOKENS"] = "1000"
+    for number in (2, 3):
+        end(agent, Session(f"s-{number}").cites("pat-001"))
+    agent.call("drain")
+    assert api.asked == []
+    agent.environ["REFLECTOR_MONTHLY_TOKENS"] = "30000"
+    api.else_ = sound(HELPFUL, usage={"input_tokens": 12_000, "output_tokens": 0})
+    agent.call("reflect")
+    judged = [event["session_id"] for event in agent.events("reflection.completed")]
+    assert judged == ["s-1", "s-2"]
+    assert agent.json("status")["waiting_for_budget"] == 1
+    # Once more skipped for want of budget, it is one skip all the same.
+    assert len(reasons(agent)) == 3
+
+
+# Failures
+
+
+def test_a_session_that_the_model_declined_is_asked_about_again_by_hand_also_with_another_model(
+    agent: Agent, api: Api
+) -> None:
+    api.else_ = sound("", stop_reason="refusal")
+    ran = agent.call("drain", code=1)
+    assert "it is tried again by hand only: reflector failures: answer: the model declined to answer" in ran.err
+    agent.call("drain", "--retry-failed")
+    assert len(api.asked) == 1
+    (failure,) = agent.json("failures")
+    assert failure["command"] == "reflector reflect s-1"
+    assert "  reflector reflect s-1\n" in agent.call("failures").err
+    assert "add --model NAME" in agent.call("failures").err
+    assert "try again with: reflector reflect s-1\n" in agent.call("status", code=1).out
+    # What is shown is true: it asks, the same model and another one.
+    agent.call("reflect", "s-1", code=1)
+    assert len(api.asked) == 2
+    api.else_ = sound(HELPFUL, model="claude-opus-5-5")
+    assert "pat-001 helpful" in agent.call("reflect", "s-1", "--model", "claude-opus-5-5").out
+    assert [asked.body["model"] for asked in api.asked] == ["claude-sonnet-5-5"] * 2 + ["claude-opus-5-5"]
+    assert [data(event)["iteration"] for event in agent.events("reflection.answered")] == [1, 2, 3]
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert agent.json("failures") == []
+    assert agent.call("verify").out == ""
+
+
+@pytest.mark.parametrize("trouble", ["away", "refused", "overloaded", "moved", "no key"])
+def test_an_outage_uses_up_no_attempt_however_long_it_lasts(agent: Agent, api: Api, trouble: str) -> None:
+    agent.environ["REFLECTOR_MAX_ATTEMPTS"] = "2"
+    key = agent.environ["ANTHROPIC_API_KEY"]
+    if trouble == "away":
+        agent.environ["ANTHROPIC_BASE_URL"] = "http://127.0.0.1:9"
+        agent.environ["REFLECTOR_DEADLINE_SECONDS"] = "1"
+    elif trouble == "no key":
+        del agent.environ["ANTHROPIC_API_KEY"]
+    api.else_ = {
+        "refused": error(401, "authentication_error"),
+        "overloaded": error(529, "overloaded_error", **{"retry-after": "0"}),
+        "moved": Behaviour(307, b"", {"location": "http://127.0.0.1:9/"}),
+    }.get(trouble, sound(HELPFUL))
+    agent.environ["REFLECTOR_DEADLINE_SECONDS"] = "1"  # nobody waits for a second request
+    for _ in range(4):
+        assert "it will be tried again" in agent.call("drain", code=1).err
+    (failure,) = agent.json("failures")
+    assert (failure["state"], failure["attempts"]) == ("failed", 4)
+    assert failure["next_try"] > failure["failed_at"]
+    api.else_ = sound(HELPFUL)
+    agent.environ |= {**api.environ(), "ANTHROPIC_API_KEY": key, "REFLECTOR_DEADLINE_SECONDS": "20"}
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
+
+
+def test_a_session_without_attempts_left_keeps_no_other_one_waiting(agent: Agent, api: Api) -> None:
+    agent.environ["REFLECTOR_MAX_ATTEMPTS"] = "1"
+    api.else_ = sound("I would rather not.")
+    assert "by hand only" in agent.call("drain", code=1).err
+    api.else_ = error(401, "authentication_error")
+    agent.call("drain", "--retry-failed", code=1)
+    api.else_ = sound(HELPFUL)
+    end(agent, Session("s-2").cites("pat-001"))
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert [failure["session_id"] for failure in agent.json("failures")] == ["s-1"]
+    assert len(api.asked) == 3
+
+
+def test_sessions_that_are_taken_in_by_hand_and_could_not_be_judged_are_an_error(agent: Agent, api: Api) -> None:
+    agent.call("drain")
+    api.else_ = error(401, "authentication_error")
+    path = Session("s-2").cites("pat-001").write(agent.project.parent / "s-2.jsonl")
+    ran = agent.call("ingest", path, code=1)
+    assert "check the API key" in ran.out
+    assert agent.call("ingest", path, code=1).out.count("nothing new") == 1
+    api.else_ = sound(HELPFUL)
+    agent.call("ingest", path)
+    assert agent.counters()["pat-001"] == (2, 0)
+
+
+@pytest.mark.parametrize("as_date", [False, True])
+def test_an_api_that_says_when_to_come_again_is_left_alone_until_then(agent: Agent, api: Api, as_date: bool) -> None:
+    end(agent, Session("s-2").cites("pat-001"))
+    at = datetime.now(UTC) + timedelta(seconds=5000)
+    api.else_ = error(
+        429, "rate_limit_error", **{"retry-after": format_datetime(at, usegmt=True) if as_date else "5000"}
+    )
+    agent.call("drain", code=1)
+    (failure,) = agent.json("failures")
+    waits = datetime.fromisoformat(failure["next_try"]) - datetime.fromisoformat(failure["failed_at"])
+    assert timedelta(seconds=4000) < waits <= timedelta(seconds=5001)
+    # Neither this session nor another one is asked about, unless a person says so.
+    end(agent, Session("s-3").cites("pat-001"))
+    api.else_ = sound(HELPFUL)
+    agent.call("drain")
+    agent.call("drain", "--background")
+    assert len(api.asked) == 1
+    agent.call("reflect", "s-2")
+    assert len(api.asked) == 2
+    agent.call("drain", "--retry-failed")
+    assert agent.counters()["pat-001"] == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "stop_reason", "said"),
+    [
+        ("", "max_tokens", "the answer is empty (stop_reason max_tokens)"),
+        ("", "tool_use", "the answer is empty (stop_reason tool_use)"),
+        ("", "end_turn", "the answer is empty (stop_reason end_turn)"),
+        ("", None, "the answer is empty (stop_reason unknown)"),
+        ("I begin with", "max_tokens", "it holds no JSON (stop_reason max_tokens)"),
+        ("I think so.", "end_turn", "it holds no JSON"),
+    ],
+)
+def test_an_answer_that_ended_oddly_is_told_by_how_it_ended(
+    agent: Agent, api: Api, text: str, stop_reason: str | None, said: str
+) -> None:
+    api.else_ = sound(text, stop_reason=stop_reason)
+    agent.call("drain", code=1)
+    assert agent.json("failures")[0]["message"] == said
 
 
 def test_a_question_is_never_longer_than_the_budget_that_is_left(agent: Agent, api: Api) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,13 @@ def test_the_classic_list_holds_what_was_said_and_nothing_else(tmp_path: Path) -
         {"role": "assistant", "content": "First\nSecond"},
         {"role": "assistant", "content": "old style"},
     ]
+
+
+def test_no_path_is_an_empty_list_and_a_pipe_is_an_error_that_holds_nobody_up(tmp_path: Path) -> None:
+    assert load_transcript(None) == []
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with pytest.raises(OSError, match="is not a regular file"):
+        load_transcript(tmp_path / "pipe.jsonl")
 
 
 def test_a_missing_transcript_is_empty_and_a_folder_is_an_error(tmp_path: Path) -> None:

@@ -1,29 +1,29 @@
 """The backend `anthropic`: a window as a prompt, the model's text as the answer.
 
-Invariant: one `answer` is one question with one deadline, and what was answered is never thrown away. Where the API
-says that the question is too long for its model, it is asked again with half of it, at most twice; what the answers
-took is added up, and one that the window's end cut short stands when no better one follows. A window that was divided
-is asked about in the parts of its first answer, and they and their answers stay within the allowance.
+Invariant: one `answer` is one question with one deadline and at most `MAX_RETRIES` requests, and what was answered is
+never thrown away. Where the API says that the question is too long for its model, half of it is asked, never the same
+again; what the answers took is added up, and one that the window's end cut short stands when no better one follows. A
+window that was divided is asked about in the parts of its first answer, and they and their answers stay within the
+allowance.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from reflector.playbook.sections import sections_text
-from reflector.reflection.backends.anthropic.calling import CallFailed, Pacing, Reply, ask
+from reflector.reflection.backends.anthropic.calling import CallFailed, Pacing, Reply, Tries, ask
 from reflector.reflection.backends.anthropic.prices import Usage, cost
-from reflector.reflection.backends.anthropic.settings import MAX_TOKENS, ModelSettings
+from reflector.reflection.backends.anthropic.settings import MAX_RETRIES, MAX_TOKENS, ModelSettings
 from reflector.reflection.prompting import Prompt, PromptTooLong, compose
 from reflector.reflection.prompts import TemplateError, find_template, read_template
 from reflector.reflection.protocol import Answer, BackendError, Request
 from reflector.reflection.redaction import quote
 from reflector.reflection.reduction import NoSuchPart
+from reflector.transcripts.source import UnknownTranscript
 
-_MOST_HALVINGS = 2
 _MOST_PARTS = 4
 
 
@@ -44,8 +44,11 @@ class AnthropicBackend:
     name: str = "anthropic"
     is_model: bool = True
 
-    def prompt(self, request: Request, part: int = 1, halvings: int = 0) -> Prompt:
-        """What would be sent for one part of the window. Raises BackendError where template or limit forbid it."""
+    def prompt(self, request: Request, part: int = 1, most: int | None = None) -> Prompt:
+        """What would be sent for one part of the window, in at most so many tokens where the API takes no more.
+
+        Raises BackendError where template or limit forbid it.
+        """
         limit, most_parts = self._share(request)
         room = request.plan.get("room")
         try:
@@ -59,7 +62,7 @@ class AnthropicBackend:
                 sections_text(request.playbook),
                 request.cited,
                 request.messages,
-                limit >> halvings,
+                limit if most is None else most,
                 part=part,
                 most_parts=request.plan.get("most_parts", most_parts),
                 room=room,
@@ -67,7 +70,7 @@ class AnthropicBackend:
         except TemplateError as error:
             raise BackendError(str(error), stage="template", attempts=0) from error
         except PromptTooLong as error:
-            stage = "budget" if limit < self.request_tokens and not halvings else "request"
+            stage = "budget" if limit < self.request_tokens and most is None else "request"
             raise BackendError(str(error), stage=stage, attempts=0) from error
         except NoSuchPart as error:
             raise BackendError(str(error), stage="plan", attempts=0) from error
@@ -79,37 +82,39 @@ class AnthropicBackend:
 
     def answer(self, request: Request, part: int = 1) -> Answer:
         """One part of a window, judged. Raises BackendError; what the file of the transcript raises goes through."""
-        usage, requests, seconds = Usage(), 0, 0.0
+        prompt = self.prompt(request, part)
+        usage, tries = Usage(), Tries()
         given: Answer | None = None
-        refused: CallFailed | None = None
-        for halvings in range(1 if request.plan else _MOST_HALVINGS + 1):
+        while True:
             try:
-                prompt = self.prompt(request, part, halvings)
-                begun = time.monotonic()
-                settings = replace(self.settings, deadline=self.settings.deadline - seconds)
-                reply = asyncio.run(ask(settings, prompt.blocks, self.pacing))
+                request.reserve(usage.total + prompt.tokens + MAX_TOKENS)
+                reply = asyncio.run(ask(self.settings, prompt.blocks, self.pacing, tries))
             except BackendError as error:
-                error.attempts += requests
                 if given is not None:
                     return given
-                if isinstance(error, CallFailed) and error.too_long:
-                    refused, requests = error, error.attempts
-                    seconds += time.monotonic() - begun
-                    continue
-                if refused is not None and not isinstance(error, CallFailed):
-                    # Half a question has no room for a session: the API's words say more than ours.
-                    raise refused from error
-                raise
-            seconds += time.monotonic() - begun
-            requests += reply.attempts
-            usage += reply.usage
-            given = _answer(prompt, reply, usage, requests, seconds, request, self._share(request)[1])
-            if reply.stop_reason != "model_context_window_exceeded":
-                break
-        if given is None:
-            assert refused is not None  # each round returns, raises, or sets one of the two
-            raise refused
-        return given
+                if not (isinstance(error, CallFailed) and error.too_long):
+                    raise
+                refused = error
+            else:
+                usage += reply.usage
+                given = _answer(prompt, reply, usage, request, self._share(request)[1])
+                if reply.stop_reason != "model_context_window_exceeded":
+                    return given
+            shorter = None if request.plan or tries.made >= MAX_RETRIES else self._half(request, part, prompt)
+            if shorter is not None:
+                prompt = shorter
+            elif given is not None:
+                return given
+            else:
+                raise refused
+
+    def _half(self, request: Request, part: int, prompt: Prompt) -> Prompt | None:
+        """Half of a question, which is another one whatever its limit was; None where that has no room for a session:
+        the API's words say more than ours."""
+        try:
+            return self.prompt(request, part, prompt.tokens // 2)
+        except (BackendError, OSError, UnknownTranscript):
+            return None
 
     def _share(self, request: Request) -> tuple[int, int]:
         """Most tokens of one question, and in how many parts at most the window is judged."""
@@ -119,17 +124,15 @@ class AnthropicBackend:
         return min(self.request_tokens, request.allowance // parts - MAX_TOKENS), parts
 
 
-def _answer(
-    prompt: Prompt, reply: Reply, usage: Usage, requests: int, seconds: float, request: Request, most_parts: int
-) -> Answer:
+def _answer(prompt: Prompt, reply: Reply, usage: Usage, request: Request, most_parts: int) -> Answer:
     meta: dict[str, object] = {
         "input_tokens": usage.input,
         "output_tokens": usage.output,
         "cache_read_tokens": usage.cache_read,
         "cache_write_tokens": usage.cache_write,
         "estimated_tokens": prompt.tokens,
-        "milliseconds": round(seconds * 1000),
-        "requests": requests,
+        "milliseconds": reply.milliseconds,
+        "requests": reply.attempts,
         "stop_reason": quote(reply.stop_reason, 60),
         "structured": reply.structured,
     }

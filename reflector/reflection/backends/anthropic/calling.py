@@ -1,8 +1,9 @@
 """One answer from the Messages API, whatever the API does.
 
 Invariant: at most `MAX_RETRIES` requests are made for one question, whatever they are for, and they end within the
-deadline. The SDK's own retries are off, or three attempts would be nine. Every way to fail comes out as a
-`CallFailed`, and an answer that was paid for never fails for what stands beside its text.
+deadline. The SDK's own retries are off, or three attempts would be nine. Its redirects are off too: who is told the
+transcript is for the user to say, not for whoever is asked. Every way to fail comes out as a `CallFailed`, and an
+answer that was paid for never fails for what stands beside its text.
 
 What is tried again (requirements A-17): timeouts, broken connections, 429 and 5xx. Everything else would fail
 the same way once more.
@@ -21,11 +22,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 import anthropic
 import tenacity
 
 from reflector.reflection.backends.anthropic.prices import Usage
+from reflector.reflection.backends.anthropic.schemas import remember_no_schema, takes_schema
 from reflector.reflection.backends.anthropic.settings import BASE_DELAY, MAX_RETRIES, MAX_TOKENS, ModelSettings
 from reflector.reflection.protocol import BackendError
 
@@ -33,10 +36,22 @@ from reflector.reflection.protocol import BackendError
 _STRUCTURED = re.compile(r"claude-(?:haiku|sonnet|opus|fable|mythos)-(?:4-[5-9]|[5-9])(?![0-9])")
 _TOO_LONG = re.compile(r"prompt is too long|too many (?:input )?tokens|context (?:window|limit)|maximum context", re.I)
 #: What an API says that knows no schemas.
-_NO_SCHEMA = re.compile(r"output_config|output_format|json_schema|structured.output", re.I)
+_NO_SCHEMA = re.compile(
+    r"output_config|output_format|response_format|json_schema|structured.output"
+    r"|\b(?:unknown|unrecogni[sz]ed|unexpected|unsupported|additional|extra|invalid)"
+    r" (?:request |body |json )?(?:parameter|field|argument|key|propert|input|keyword)"
+    r"|(?:parameter|field|argument|key|property|properties|inputs?) (?:is |are )?not (?:permitted|allowed|supported)",
+    re.I,
+)
+#: What an API says whose account has nothing left; some say so with 400.
+_NO_CREDIT = re.compile(r"credit balance|billing|insufficient.(?:quota|funds|credit)", re.I)
 _OFFICIAL = "https://api.anthropic.com"
-#: No answer is that long; a number beyond it is nonsense and has no place in the ledger.
-_MOST_TOKENS = 1 << 40
+#: No model reads or writes that many; a number beyond it is nonsense, and would end the month's budget.
+_MOST_TOKENS = 10_000_000
+#: An API that asks for more time than this is asked once a day all the same.
+_LONGEST_REST = 86_400.0
+#: A key that is shorter is only taken out where it stands alone: it may be a word, or a part of many.
+_LONG_KEY = 12
 
 SCHEMA: dict[str, object] = {
     "type": "object",
@@ -64,14 +79,17 @@ SCHEMA: dict[str, object] = {
 class CallFailed(BackendError):
     """No answer. `too_long` is True where a shorter question might get one."""
 
-    def __init__(self, message: str, *, stage: str, attempts: int, too_long: bool = False, final: bool = False) -> None:
-        super().__init__(message, stage=stage, attempts=attempts, final=final)
+    def __init__(
+        self, message: str, *, stage: str, attempts: int, too_long: bool = False, retry_after: float = 0.0
+    ) -> None:
+        super().__init__(message, stage=stage, attempts=attempts, retry_after=retry_after)
         self.too_long = too_long
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer: its text blocks joined, why it ended there, and what it took."""
+    """An answer: its text blocks joined, why it ended there, and what it took; `attempts` and `milliseconds` are those
+    of the whole question so far."""
 
     text: str
     model: str
@@ -91,38 +109,10 @@ class Pacing:
     jitter: Callable[[], float] = lambda: random.uniform(0.75, 1.25)
 
 
-async def ask(settings: ModelSettings, blocks: Sequence[Mapping[str, Any]], pacing: Pacing | None = None) -> Reply:
-    """Put one question, as content blocks of one user message. Raises CallFailed and nothing else."""
-    if settings.key is None:
-        raise CallFailed(
-            "there is no API key: set ANTHROPIC_API_KEY, or api_key in the user's configuration file",
-            stage="request",
-            attempts=0,
-        )
-    if not (settings.key.isascii() and settings.key.isprintable()):
-        raise CallFailed(
-            "the API key holds characters that no key has, such as a line break; set it anew",
-            stage="request",
-            attempts=0,
-        )
-    attempts = _Attempts()
-    try:
-        async with asyncio.timeout(settings.deadline):
-            return await _conversation(settings, blocks, pacing or Pacing(), attempts)
-    except TimeoutError:
-        raise CallFailed(
-            f"no answer within {settings.deadline:g} s (requests: {attempts.made})",
-            stage="transport",
-            attempts=attempts.made,
-        ) from None
-    except CallFailed:
-        raise
-    except Exception as error:
-        raise _failure(error, attempts.made, settings.key) from error
-
-
 @dataclass(slots=True)
-class _Attempts:
+class Tries:
+    """What a question has used up, in whatever form it was put: requests, and time since the first of them."""
+
     made: int = 0
     begun: float = field(default_factory=time.monotonic)
 
@@ -131,13 +121,51 @@ class _Attempts:
         return time.monotonic() - self.begun
 
 
+async def ask(
+    settings: ModelSettings,
+    blocks: Sequence[Mapping[str, Any]],
+    pacing: Pacing | None = None,
+    tries: Tries | None = None,
+) -> Reply:
+    """Put one question, as content blocks of one user message. Raises CallFailed and nothing else.
+
+    `tries` are those of the same question in other words; it must have some left.
+    """
+    if settings.key is None:
+        raise CallFailed(
+            "there is no API key: set ANTHROPIC_API_KEY, or api_key in the user's configuration file",
+            stage="access",
+            attempts=0,
+        )
+    if not (settings.key.isascii() and settings.key.isprintable()):
+        raise CallFailed(
+            "the API key holds characters that no key has, such as a line break; set it anew",
+            stage="access",
+            attempts=0,
+        )
+    tries = Tries() if tries is None else tries
+    try:
+        async with asyncio.timeout(settings.deadline - tries.seconds):
+            return await _conversation(settings, blocks, pacing or Pacing(), tries)
+    except TimeoutError:
+        raise CallFailed(
+            f"no answer within {settings.deadline:g} s (requests: {tries.made})",
+            stage="transport",
+            attempts=tries.made,
+        ) from None
+    except CallFailed:
+        raise
+    except Exception as error:
+        raise _failure(error, tries.made, settings) from error
+
+
 async def _conversation(
-    settings: ModelSettings, blocks: Sequence[Mapping[str, Any]], pacing: Pacing, attempts: _Attempts
+    settings: ModelSettings, blocks: Sequence[Mapping[str, Any]], pacing: Pacing, tries: Tries
 ) -> Reply:
     """The request, without the schema where the API does not take it, continued where the API pauses."""
     credential: dict[str, Any] = {"auth_token" if settings.bearer else "api_key": settings.key}
     messages: list[dict[str, Any]] = [{"role": "user", "content": list(blocks)}]
-    structured = _STRUCTURED.match(settings.model) is not None
+    structured = schema = _STRUCTURED.match(settings.model) is not None and takes_schema(settings)
     usage, texts = Usage(), list[str]()
     async with anthropic.AsyncAnthropic(
         **credential,
@@ -145,21 +173,24 @@ async def _conversation(
         base_url=settings.base_url or _OFFICIAL,
         max_retries=0,
         timeout=settings.request_seconds,
+        http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False),
     ) as client:
         while True:
             try:
-                message = await _request(client, settings, messages, pacing, attempts, structured=structured)
-            except anthropic.BadRequestError as error:
-                if structured and attempts.made < MAX_RETRIES and _NO_SCHEMA.search(str(error)):
+                message = await _request(client, settings, messages, pacing, tries, structured=structured)
+            except (anthropic.BadRequestError, anthropic.UnprocessableEntityError) as error:
+                if structured and tries.made < MAX_RETRIES and _NO_SCHEMA.search(str(error)):
                     structured = False
                     continue
                 raise
-            content = _content(message, attempts)
+            content = _content(message, tries)
             usage += _usage(message)
             texts += [block.text for block in content if _is_text(block)]
-            if message.stop_reason != "pause_turn" or attempts.made >= MAX_RETRIES:
+            if message.stop_reason != "pause_turn" or tries.made >= MAX_RETRIES:
                 break
             messages.append({"role": "assistant", "content": content})
+    if schema and not structured:
+        remember_no_schema(settings)
     # The SDK does not check what it is given: any of these may be missing or of another type.
     model, stop_reason = message.model, message.stop_reason
     return Reply(
@@ -167,18 +198,18 @@ async def _conversation(
         model=model if isinstance(model, str) and model else settings.model,
         stop_reason=stop_reason if isinstance(stop_reason, str) else "",
         usage=usage,
-        attempts=attempts.made,
-        milliseconds=round(attempts.seconds * 1000),
+        attempts=tries.made,
+        milliseconds=round(tries.seconds * 1000),
         request_id=message._request_id,
         structured=structured,
     )
 
 
-def _content(message: Any, attempts: _Attempts) -> list[Any]:
+def _content(message: Any, tries: Tries) -> list[Any]:
     """The content blocks. Raises CallFailed for what is no message."""
     if not isinstance(message, anthropic.types.Message) or not isinstance(message.content, list):
         raise CallFailed(
-            f"the API's answer is no message: {reprlib.repr(message)}", stage="answer", attempts=attempts.made
+            f"the API's answer is no message: {reprlib.repr(message)}", stage="answer", attempts=tries.made
         )
     return message.content
 
@@ -192,7 +223,7 @@ async def _request(
     settings: ModelSettings,
     messages: list[Any],
     pacing: Pacing,
-    attempts: _Attempts,
+    tries: Tries,
     *,
     structured: bool,
 ) -> anthropic.types.Message:
@@ -201,14 +232,14 @@ async def _request(
         options["output_config"] = {"format": {"type": "json_schema", "schema": SCHEMA}}
     async for attempt in tenacity.AsyncRetrying(
         # An API that asks to wait beyond the deadline is asked at a later drain.
-        stop=lambda state: attempts.made >= MAX_RETRIES or attempts.seconds + state.upcoming_sleep >= settings.deadline,
+        stop=lambda state: tries.made >= MAX_RETRIES or tries.seconds + state.upcoming_sleep >= settings.deadline,
         wait=lambda state: _wait(state, pacing),
         retry=tenacity.retry_if_exception(is_transient),
         sleep=pacing.sleep,
         reraise=True,
     ):
         with attempt:
-            attempts.made += 1
+            tries.made += 1
             message: anthropic.types.Message = await client.messages.create(
                 model=settings.model, max_tokens=MAX_TOKENS, messages=messages, **options
             )
@@ -234,7 +265,10 @@ def _retry_after(error: BaseException) -> float:
     """Seconds the API asks to wait, 0.0 where it asks nothing."""
     if not isinstance(error, anthropic.APIStatusError):
         return 0.0
-    headers = error.response.headers
+    return min(_LONGEST_REST, _rest_in(error.response.headers))
+
+
+def _rest_in(headers: Mapping[str, str]) -> float:
     for header, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
         try:
             return max(0.0, float(headers.get(header, "")) / unit)
@@ -262,21 +296,27 @@ def _usage(message: anthropic.types.Message) -> Usage:
     )
 
 
-def _failure(error: Exception, attempts: int, key: str) -> CallFailed:
+def _failure(error: Exception, attempts: int, settings: ModelSettings) -> CallFailed:
     """An error of the SDK in words: what happened, and where it is worth saying, the way out.
 
     Some gateways repeat the key that they refuse; it is taken out.
     """
 
     def failed(text: str, stage: str, *, too_long: bool = False) -> CallFailed:
-        return CallFailed(text.replace(key, "[redacted:key]"), stage=stage, attempts=attempts, too_long=too_long)
+        said = _without_key(text, settings.key or "")
+        return CallFailed(said, stage=stage, attempts=attempts, too_long=too_long, retry_after=_retry_after(error))
 
     if isinstance(error, anthropic.APIStatusError):
+        status = error.status_code
+        if 300 <= status < 400:
+            return failed(_redirected(error), "access")
         said = error.api_message if isinstance(error.api_message, str) else str(error)
-        hint = _HINTS.get(error.status_code, "")
-        too_long = error.status_code == 413 or (error.status_code == 400 and bool(_TOO_LONG.search(said)))
-        text = f"HTTP {error.status_code} {error.type or ''}".rstrip() + f": {said}{hint}"
-        return failed(text, "transport" if is_transient(error) else "request", too_long=too_long)
+        too_long = status == 413 or (status == 400 and bool(_TOO_LONG.search(said)))
+        stage = "transport" if is_transient(error) or status == 408 else "request"
+        if status in _HINTS or (status == 400 and _NO_CREDIT.search(said)):
+            stage = "access"
+        text = f"HTTP {status} {error.type or ''}".rstrip() + f": {said}{_HINTS.get(status, '')}"
+        return failed(text, stage, too_long=too_long)
     if isinstance(error, anthropic.APITimeoutError):
         return failed("the API did not answer in time", "transport")
     if isinstance(error, anthropic.APIConnectionError):
@@ -287,8 +327,29 @@ def _failure(error: Exception, attempts: int, key: str) -> CallFailed:
     return failed(f"{type(error).__name__}: {error}", "answer")
 
 
+def _redirected(error: anthropic.APIStatusError) -> str:
+    """Who would be asked instead, by scheme and host alone: the rest of an address may hold secrets."""
+    asked = str(error.request.url)
+    try:
+        other = urlsplit(urljoin(asked, error.response.headers.get("location", "")))
+        origin = f"{other.scheme}://{other.netloc.rpartition('@')[2]}"
+    except ValueError:
+        origin = "an address that is none"
+    return (
+        f"HTTP {error.status_code}: the API redirects to {origin}, and nothing was sent there; "
+        "if you trust it, set it as base_url"
+    )
+
+
+def _without_key(text: str, key: str) -> str:
+    alone = r"(?<![A-Za-z0-9_-]){}(?![A-Za-z0-9_-])" if len(key) < _LONG_KEY else "{}"
+    return re.sub(alone.format(re.escape(key)), "[redacted:key]", text)
+
+
+#: Statuses with which an API refuses us, whatever it is asked.
 _HINTS = {
     401: "; check the API key",
+    402: "; check the account",
     403: "; the key may not use this model",
-    404: "; check the model's name",
+    404: "; check the model's name and base_url",
 }

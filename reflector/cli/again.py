@@ -1,0 +1,80 @@
+"""How a person gets judged what was not: the commands for failed reflections, and what waits for a budget.
+
+Invariant: each command that is shown is one that can be typed as it stands and does what is said of it.
+"""
+
+from __future__ import annotations
+
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger, WindowRow
+    from reflector.project import Project
+    from reflector.reflection.failures import Trouble
+
+
+def failures_of(ledger: Ledger, project: Project) -> list[dict[str, Any]]:
+    """The windows whose reflection failed, oldest first, each with its last failure and the command that mends it."""
+    from reflector.reflection.failures import trouble_of
+
+    found: list[dict[str, Any]] = []
+    for window in ledger.windows():
+        if window.state not in ("failed", "given_up"):
+            continue
+        trouble = trouble_of(ledger.targeting(window.event_id))
+        if trouble is not None:
+            found.append(_failure(window, trouble, project))
+    return found
+
+
+def _failure(window: WindowRow, trouble: Trouble, project: Project) -> dict[str, Any]:
+    data = trouble.last.data or {}
+    by_itself = window.state == "failed" and trouble.attempts < project.config.max_attempts
+    return {
+        "position": trouble.last.position,
+        "session_id": window.session_id,
+        "window_id": window.event_id,
+        "state": window.state,
+        "attempts": window.attempts,
+        "failed_at": trouble.last.recorded_at,
+        "next_try": trouble.next_try.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if by_itself else None,
+        "backend": data.get("backend"),
+        "stage": data.get("stage"),
+        "message": data.get("message"),
+        "command": _command(window, trouble, project),
+    }
+
+
+def _command(window: WindowRow, trouble: Trouble, project: Project) -> str | None:
+    """What to type for one failed window; None where nothing can be done by its session's id."""
+    from reflector.reflection.failures import REDACTED
+
+    reflector = "reflector --user" if project.is_users else "reflector"
+    if window.session_id is None:
+        return f"{reflector} drain --retry-failed" if window.state == "failed" else None
+    session = quote(window.session_id)
+    if trouble.stage == REDACTED:
+        return f"{reflector} give-up {session} --why redacted" if window.state == "failed" else None
+    return f"{reflector} reflect {session}"
+
+
+def month_of(ledger: Ledger | None, project: Project) -> dict[str, Any] | None:
+    """What models took this month over all of the person's projects; None where the record of it cannot be read."""
+    from reflector.reflection.budgets import this_month
+    from reflector.reflection.spending import Spending
+
+    limit = project.config.monthly_tokens
+    try:
+        tokens = Spending().total("", 0) if ledger is None else this_month(ledger, project.config, Spending()).tokens
+    except OSError:
+        return None
+    return {"tokens": tokens, "limit": limit or None}
+
+
+def month_words(month: dict[str, Any] | None) -> str:
+    """The month in a line."""
+    if month is None:
+        return "this month: unknown, the record of it cannot be read"
+    limit = f"{month['limit']:,}" if month["limit"] else "any number of"
+    return f"this month: {month['tokens']:,} of {limit} tokens, all projects"

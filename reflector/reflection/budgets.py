@@ -1,0 +1,98 @@
+"""What reflecting took, and which windows wait for a budget.
+
+Invariant: what a ledger took is the sum over its answers. A window that a budget kept from being judged is open again
+as soon as the budget allows it, in the order in which they were recorded; that it waits is read from the reason of
+its last `reflection.skipped`, so it holds for every ledger there is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from reflector.config import Config
+from reflector.ledger import event as ev
+from reflector.ledger.store import Ledger, WindowRow
+from reflector.reflection.spending import Spending
+
+#: What is left of a budget below this is not worth a question.
+LEAST_ALLOWANCE = 8_000
+#: A word of every reason that is a budget's, and of no other reason of the gate.
+_WORD = "budget"
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """What was taken this month: `tokens` by all of the person's ledgers, `own` by this one; `limit` is 0 for none."""
+
+    tokens: int
+    own: int
+    limit: int
+
+
+def this_month(ledger: Ledger, config: Config, spending: Spending) -> Month:
+    """What was taken since the calendar month (UTC) began. Raises LedgerError and OSError."""
+    own = spent_this_month(ledger)
+    return Month(spending.total(ledger.head().origin, own), own, config.monthly_tokens)
+
+
+def spent_this_month(ledger: Ledger, now: datetime | None = None) -> int:
+    """Tokens that all reflections of the playbook took since the calendar month (UTC) began."""
+    begin = (now or datetime.now(UTC)).strftime("%Y-%m-01T00:00:00.000000Z")
+    return _spent(ledger, "+position > ?", ledger.position_at(begin))
+
+
+def spent_on_session(ledger: Ledger, session_id: str | None) -> int:
+    """Tokens that a session's reflections took so far."""
+    return 0 if session_id is None else _spent(ledger, "session_id = ?", session_id)
+
+
+def tokens_of(meta: Mapping[str, Any]) -> int:
+    """Every token that an answer took, as its event's meta tells."""
+    return sum(value for value in map(meta.get, _COUNTS) if isinstance(value, int) and value > 0)
+
+
+def lack(kind: str, limit: int, spent: int) -> str | None:
+    """Why a budget allows no question, else None."""
+    left = limit - spent
+    if left >= LEAST_ALLOWANCE:
+        return None
+    setting = f"(setting {kind}_tokens)"
+    if left <= 0:
+        return f"the {kind} {_WORD} is spent: {spent:,} of {limit:,} tokens {setting}"
+    return (
+        f"{left:,} of {limit:,} tokens of the {kind} {_WORD} are left, fewer than the {LEAST_ALLOWANCE:,} that a "
+        f"request needs {setting}"
+    )
+
+
+def waiting_for_budget(ledger: Ledger) -> list[WindowRow]:
+    """The windows that were skipped because of a budget, oldest first."""
+    with ledger.asking() as sql:
+        reason = sql.text_at("data", "reason")
+        query = (
+            f"SELECT target_id, {reason} FROM event WHERE playbook_id = ? AND type <> '{ev.BULLET_TAGGED}'"  # noqa: S608
+            f" AND type = '{ev.REFLECTION_SKIPPED}' ORDER BY +position"
+        )
+        last = dict(sql.run(query).fetchall())
+    if not any(_WORD in (reason or "") for reason in last.values()):
+        return []
+    return [
+        window
+        for window in ledger.windows()
+        if window.state == "skipped" and _WORD in (last.get(window.event_id) or "")
+    ]
+
+
+def _spent(ledger: Ledger, condition: str, value: object) -> int:
+    """Of the answers that a condition names, read without the answers themselves, which are most of the bytes."""
+    query = (
+        f"SELECT meta FROM event WHERE playbook_id = ? AND type <> '{ev.BULLET_TAGGED}'"  # noqa: S608
+        f" AND type = '{ev.REFLECTION_ANSWERED}' AND {condition}"
+    )
+    with ledger.asking() as sql:
+        return sum(tokens_of(json.loads(meta)) for (meta,) in sql.run(query, value).fetchall())

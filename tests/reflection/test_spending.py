@@ -1,0 +1,126 @@
+"""What a person's ledgers tell each other of the month's tokens, whatever becomes of the record."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.reflection.spending import Spending
+
+
+@pytest.fixture
+def spending(tmp_path: Path) -> Spending:
+    return Spending({"HOME": str(tmp_path)})
+
+
+def record(spending: Spending) -> Path:
+    assert spending.path is not None
+    return spending.path
+
+
+def test_a_ledger_is_told_what_the_others_took_and_have_reserved(spending: Spending) -> None:
+    spending.write("a", 100)
+    spending.write("b", 20, 3)
+    assert [spending.total(origin, 0) for origin in ("a", "b", "c")] == [123, 120, 123]
+    spending.write("b", 20)
+    assert spending.total("a", 100) == 120
+    assert record(spending).stat().st_mode & 0o777 == 0o600
+    assert record(spending).parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_lost_record_leaves_each_ledger_its_own_sum_and_is_written_again_by_each(spending: Spending) -> None:
+    spending.write("a", 100)
+    spending.write("b", 20)
+    record(spending).unlink()
+    assert spending.total("a", 100) == 100
+    spending.write("a", 100)
+    spending.write("b", 25)
+    assert spending.total("a", 100) == 125
+
+
+def test_an_older_ledger_that_came_back_frees_nothing(spending: Spending) -> None:
+    spending.write("a", 100)
+    spending.write("a", 40)
+    assert (spending.total("a", 40), spending.total("b", 0)) == (100, 100)
+
+
+@given(st.binary(max_size=200), st.booleans())
+def test_damage_costs_the_ledger_that_asks_nothing_and_the_next_line_stands(damage: bytes, end: bool) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        spending = Spending({"HOME": folder})
+        spending.write("a", 7)
+        with record(spending).open("ab" if end else "wb") as file:
+            file.write(damage)
+        assert spending.total("a", 50) >= 50
+        spending.write("b", 9)
+        assert spending.total("a", 50) >= 59
+
+
+def test_of_two_that_would_go_beyond_the_limit_together_neither_does(spending: Spending) -> None:
+    spending.write("b", 0, 60)
+    assert spending.reserve("a", 0, 60, 100) == 20
+    assert spending.total("b", 0) == 0
+    assert spending.reserve("a", 0, 40, 100) == 0
+    assert spending.total("b", 0) == 40
+    assert spending.reserve("c", 0, 1000, None) == 0
+
+
+def take(home: str, origin: str) -> None:
+    spending = Spending({"HOME": home})
+    own = 0
+    for _ in range(50):
+        if not spending.reserve(origin, own, 10, 1_000):
+            own += 10
+            spending.write(origin, own)
+
+
+def test_many_processes_at_once_lose_no_line_and_stay_within_the_limit(tmp_path: Path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    workers = [spawn.Process(target=take, args=(str(tmp_path), f"ledger-{number}")) for number in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+        assert worker.exitcode == 0
+    # Each wanted half of the limit.
+    spending = Spending({"HOME": str(tmp_path)})
+    assert 900 <= spending.total("", 0) <= 1_000
+    assert all(line.count(b" ") == 2 for line in record(spending).read_bytes().splitlines())
+
+
+def test_each_month_has_a_record_of_its_own(tmp_path: Path) -> None:
+    november, december = (
+        Spending({"XDG_STATE_HOME": str(tmp_path)}, datetime(2026, month, 1, tzinfo=UTC)) for month in (11, 12)
+    )
+    november.write("a", 7)
+    assert record(november) == tmp_path / "reflector" / "tokens-2026-11"
+    assert (november.total("b", 0), december.total("b", 0)) == (7, 0)
+
+
+def test_without_a_home_each_ledger_is_on_its_own() -> None:
+    spending = Spending({})
+    spending.write("a", 7)
+    assert (spending.path, spending.total("b", 5), spending.reserve("b", 5, 3, 8)) == (None, 5, 0)
+
+
+@pytest.mark.parametrize("what", ["folder", "pipe", "link"])
+def test_what_is_no_record_is_an_error_and_holds_nobody_up(spending: Spending, tmp_path: Path, what: str) -> None:
+    path = record(spending)
+    path.parent.mkdir(parents=True)
+    if what == "folder":
+        path.mkdir()
+    elif what == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="Errno"):
+        spending.write("a", 7)
+    assert not (tmp_path / "elsewhere").exists()
