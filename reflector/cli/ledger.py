@@ -30,8 +30,8 @@ def rebuild(place: Place, check: bool) -> None:
     """
     from difflib import unified_diff
 
-    from reflector.bounded_file import read_bounded
     from reflector.curation.playbook_file import render
+    from reflector.files import read_ours
     from reflector.playbook.document import MAX_BYTES, dump
     from reflector.playbook.fold import fold
 
@@ -43,7 +43,7 @@ def rebuild(place: Place, check: bool) -> None:
             wanted = dump(playbook.bullets(), playbook.updated_at).decode()
             tables = render(ledger).decode()
         path = project.playbook_json
-        written = read_bounded(path, MAX_BYTES).decode("utf-8", "replace") if path.exists() else ""
+        written = read_ours(path, MAX_BYTES).decode("utf-8", "replace") if path.exists() else ""
         drift = False
         for name, text in (("the ledger's tables", tables), (str(path), written)):
             if text == wanted or (not text and not playbook.entries):

@@ -59,7 +59,9 @@ def _facts(project: Project) -> dict[str, Any]:
         },
         "failures": [],
     }
-    if project.has_ledger():
+    if came := project.came_with():
+        facts["problems"].append(came)
+    elif project.has_ledger():
         try:
             facts.update(_ledger_facts(project))
         except LedgerError as error:
@@ -76,11 +78,11 @@ def _problems_of_user(project: Project) -> list[str]:
 
 def _problems(path: Path) -> list[str]:
     """What keeps a playbook.json from being taken in."""
-    from reflector.bounded_file import read_bounded
+    from reflector.files import read_ours
     from reflector.playbook.document import MAX_BYTES, load
 
     try:
-        raw = read_bounded(path, MAX_BYTES)
+        raw = read_ours(path, MAX_BYTES)
     except FileNotFoundError:
         return []
     except OSError as error:

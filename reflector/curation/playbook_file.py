@@ -12,17 +12,15 @@ the very state that was edited. The digest of the last write is kept only to sav
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from reflector.bounded_file import read_bounded
 from reflector.curation.bullets import add_event, is_taken, new_name
 from reflector.curation.erasure import brought_back
+from reflector.files import private_folder, read_ours, replace_file
 from reflector.ledger import event as ev
-from reflector.ledger.engines import sync_folder
 from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
@@ -63,7 +61,6 @@ def sync(ledger: Ledger, project: Project) -> Synced:
 
     Raises PlaybookRefused for entries that cannot be taken in, OSError, and LedgerError.
     """
-    path = _resolved(project.playbook_json)
     imported = edits = 0
     kept: Path | None = None
     raw = _read(project.playbook_json)
@@ -81,7 +78,7 @@ def sync(ledger: Ledger, project: Project) -> Synced:
                 imported = import_bullets(ledger, project, loaded, raw)
             else:
                 edits = _take_edits(ledger, base, loaded, digest, project.first_number)
-    return Synced(imported, edits, kept, _write(ledger, path, raw))
+    return Synced(imported, edits, kept, _write(ledger, project.playbook_json, raw))
 
 
 def render(ledger: Ledger) -> bytes:
@@ -229,49 +226,18 @@ def _write(ledger: Ledger, path: Path, raw: bytes | None) -> bool:
     return raw != content
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, surviving a crash: temporary file, fsync, rename, fsync of the folder.
-
-    The temporary file has one name, so that what a killed writer left behind goes with the next write; the
-    project's lock keeps writers apart.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f".{path.name}.tmp"
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-    temporary.unlink(missing_ok=True)
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(mode)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_folder(path.parent)
-
-
 def _keep(project: Project, raw: bytes) -> Path:
     """A copy of a file's bytes in the state folder, named by their digest."""
-    folder = project.make_state_dir() / "kept"
-    folder.mkdir(exist_ok=True, mode=0o700)
-    path = folder / f"playbook-{_digest(raw)[:12]}.json"
-    if not path.exists():
-        replace_file(path, raw)
-        path.chmod(0o600)
+    path = private_folder(project.make_state_dir() / "kept") / f"playbook-{_digest(raw)[:12]}.json"
+    replace_file(path, raw, 0o600)
     return path
 
 
 def _read(path: Path) -> bytes | None:
     try:
-        return read_bounded(path, MAX_BYTES)
+        return read_ours(path, MAX_BYTES)
     except FileNotFoundError:
         return None
-
-
-def _resolved(path: Path) -> Path:
-    """A playbook.json that is a link stays one: its target is what is read and replaced."""
-    return path.resolve() if path.is_symlink() else path
 
 
 def _digest(raw: bytes) -> str:

@@ -25,9 +25,9 @@ from reflector.hooks.install import EVENTS, Handler, handlers
 from reflector.hooks.json_text import MalformedJson
 from reflector.hooks.settings_file import SCOPES, SettingsRefused, read_text, settings_path
 from reflector.hooks.users import told_beside
-from reflector.ledger.engines import SOUND_SQLITE, sqlite_module
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION
+from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
@@ -113,6 +113,9 @@ def _is_open(path: Path) -> bool:
 
 
 def _ledger(project: Project) -> Iterator[Check]:
+    if came := project.came_with():
+        yield Check("ledger", "error", came, "decide whose it is; the spool keeps what comes meanwhile")
+        return
     if not project.has_ledger():
         yield Check("ledger", "ok", "none yet; the first session makes it")
         return

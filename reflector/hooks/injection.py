@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reflector.bounded_file import open_regular
+from reflector.files import open_ours
 from reflector.hooks import fast
 from reflector.playbook.bullet import Bullet, best_first
 from reflector.playbook.document import MAX_BYTES, load
@@ -138,7 +138,7 @@ def write_injection(project: str | os.PathLike[str]) -> bytes:
 
 def _told(path: Path, first: int) -> tuple[os.stat_result, list[Bullet]]:
     """A playbook file's state and its bullets that can be cited. Raises OSError, ValueError where it is unreadable."""
-    with open_regular(path) as file:
+    with open_ours(path) as file:
         found = os.fstat(file.fileno())
         loaded = load(file.read(MAX_BYTES + 1), first=first)
     if loaded.format == "unreadable":

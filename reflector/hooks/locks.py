@@ -24,8 +24,8 @@ def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
     it let go: a delivery is on disk before its drain asks for the lock.
     """
     state_dir.parent.mkdir(parents=True, exist_ok=True)
-    path = f"{fast.private_folder(str(state_dir))}/{name}"
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | fast.NO_FOLLOW, 0o600)
+    with fast.Folder(fast.private_folder(str(state_dir))) as folder:
+        fd = folder.open(name, os.O_RDWR | os.O_CREAT)
     try:
         held = _lock(fd, wait=wait)
         try:

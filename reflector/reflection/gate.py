@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from reflector.bounded_file import read_bounded
 from reflector.config import Config
+from reflector.files import read_bounded
 from reflector.ledger import event as ev
 from reflector.ledger.event import Event
 from reflector.ledger.store import Ledger

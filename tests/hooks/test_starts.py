@@ -110,9 +110,9 @@ def test_a_rendered_text_is_used_as_it_stands(project: Project) -> None:
     content = write_injection(project.path)
     kept = project.state / "injection.txt"
     assert kept.read_bytes() == content
-    kept.write_bytes(content.split(b"\n")[0] + b"\nthe JSON form\nthe text\nof two lines\n")
+    kept.write_bytes(content.split(b"\n")[0] + b"\n" + fast.SUBAGENT + b"'..'}}\nthe text\nof two lines\n")
     assert project.hook(event("SessionStart"))[0] == b"the text\nof two lines\n"
-    assert project.hook(event("SubagentStart"))[0] == b"the JSON form"
+    assert project.hook(event("SubagentStart"))[0] == fast.SUBAGENT + b"'..'}}"
 
 
 def test_a_text_in_an_older_form_is_rendered_afresh(project: Project) -> None:
@@ -124,12 +124,12 @@ def test_a_text_in_an_older_form_is_rendered_afresh(project: Project) -> None:
     assert kept.read_bytes() == content
 
 
-def test_a_playbook_that_became_unreadable_leaves_the_last_text_in_use(project: Project) -> None:
+def test_a_playbook_that_became_unreadable_is_complained_of_and_no_older_text_is_told(project: Project) -> None:
     project.write_playbook(("oth-001", "the last good text", 0, 0))
-    before, _ = project.hook(event("SessionStart"))
+    assert project.hook(event("SessionStart"))[0] != b""
     (project.claude / "playbook.json").write_text('{"version": "1.0", "sections": {"OTH')
     after, err = project.hook(event("SessionStart"))
-    assert after == before != b""
+    assert after == b""
     assert b"playbook.json" in err
 
 

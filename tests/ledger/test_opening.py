@@ -19,9 +19,10 @@ import pytest
 
 from reflector.ledger import engines
 from reflector.ledger import event as ev
-from reflector.ledger.engines import SOUND_SQLITE, sqlite_module, sqlite_url
+from reflector.ledger.engines import sqlite_url
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerLocked, LedgerTooNew, LedgerUnavailable
 from reflector.ledger.projection import CODE_VERSION
+from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.ledger.verify import verify
 from tests.conftest import OpenLedger, Postgres
