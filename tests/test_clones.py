@@ -94,7 +94,7 @@ def test_a_committed_ledger_and_a_playbook_that_is_a_link_overwrite_nothing(tmp_
     before = outside(agent)
     one_session(agent, tmp_path)
     assert outside(agent) == before
-    assert "reflector/ledger.db is tracked by git" in agent.call("list", code=1).err
+    assert "is tracked by git" in agent.call("list", code=1).err
 
 
 def test_the_detached_drain_overwrites_nothing_either(tmp_path: Path) -> None:
@@ -164,8 +164,8 @@ def test_a_project_whose_own_claude_folder_is_a_link_keeps_its_deliveries_with_t
     agent.hook("SessionEnd", session_id="s-1", transcript_path="/nowhere")
     assert outside(agent) == before
     assert len(list((agent.home / ".local/state/reflector/spool").glob("*.json"))) == 1
-    told = agent.call("add", "pat", "x", code=1).err
-    assert f"{agent.claude} " in told
+    told = agent.call("add", "pat", "x", code=2).err
+    assert f"'{agent.claude}'" in told
     assert "is a link" in told
     assert "--project" in told
 
