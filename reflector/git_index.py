@@ -101,7 +101,7 @@ def _entries(index: mmap.mmap | bytes, hash_bytes: int) -> Iterator[bytes]:
         if int.from_bytes(index[at - _FLAGS : at]) & _EXTENDED:
             at += 2
         keep = 0
-        if version == 4:
+        if version == 4 and at < len(index):
             strip, at = _number(index, at)
             keep = len(path) - strip
         end = index.find(b"\0", at)
@@ -116,7 +116,7 @@ def _number(index: mmap.mmap | bytes, at: int) -> tuple[int, int]:
     """A number of variable length, as in a pack's offset deltas, and where it ends."""
     byte = index[at]
     value = byte & 127
-    while byte & 128:
+    while byte & 128 and at + 1 < len(index):
         at += 1
         byte = index[at]
         value = ((value + 1) << 7) | (byte & 127)

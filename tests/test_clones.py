@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -333,3 +334,41 @@ def test_who_removes_a_ledger_that_came_with_a_clone_begins_an_own_one(tmp_path:
 
 def test_the_hook_as_installed_is_the_one_that_was_tried() -> None:
     assert HOOK[-1] == fast.__file__
+
+
+SWAP = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+first, second = (path.encode() for path in sys.argv[1:])
+print("swapping", flush=True)
+while True:
+    libc.renameat2(-100, first, -100, second, 2)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names at once")
+@pytest.mark.parametrize("swapped", ["reflector", "."])
+def test_whoever_swaps_our_folder_for_a_link_gets_no_file_of_ours_elsewhere(
+    agent: Agent, tmp_path: Path, swapped: str
+) -> None:
+    """Another user who may write in `.claude`, or above it, exchanges a folder and a link as fast as they can."""
+    agent.call("add", "pat", "Before.")
+    victim = tmp_path / "victim"
+    victim.mkdir(mode=0o700)
+    folder = agent.claude / "reflector" if swapped == "reflector" else agent.claude
+    if swapped == ".":
+        (victim / "reflector").mkdir(mode=0o700)
+    link = folder.with_name("xx")
+    link.symlink_to(victim)
+    swapper = subprocess.Popen([sys.executable, "-c", SWAP, folder, link], stdout=subprocess.PIPE)
+    try:
+        assert swapper.stdout is not None
+        swapper.stdout.readline()
+        for number in range(12):
+            hooked(agent, "SessionEnd", session_id=f"s-{number}", transcript_path="/nowhere")
+        for number in range(25):
+            agent.call("add", "pat", f"Text {number}", code=None)
+    finally:
+        swapper.kill()
+        swapper.wait()
+    assert [path for path in victim.rglob("*") if path.is_file()] == []
