@@ -13,6 +13,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -131,16 +132,15 @@ def _ledger(project: Project) -> Iterator[Check]:
 
 
 def _revision(project: Project) -> Check | None:
-    """The schema's revision, read without a migration; None for a ledger on a server."""
-    if project.config.ledger_url:
+    """The schema's revision, read without a migration; None for a ledger on a server, and for what no ledger can be."""
+    if project.config.ledger_url or not stat.S_ISREG(project.ledger_file.lstat().st_mode):
         return None
-    with sqlite3.connect(f"{project.ledger_file.as_uri()}?mode=ro", uri=True) as connection:
-        try:
+    try:
+        with closing(sqlite3.connect(f"{project.ledger_file.as_uri()}?mode=ro", uri=True)) as connection:
             revision = connection.execute("SELECT version_num FROM alembic_version").fetchone()[0]
-        except (sqlite3.Error, TypeError) as error:
-            what = f"{project.ledger_file} cannot be read as a ledger ({error})"
-            return Check("ledger", "error", what, "restore a backup; the spool keeps what comes meanwhile")
-    connection.close()
+    except (sqlite3.Error, TypeError) as error:
+        what = f"{project.ledger_file} cannot be read as a ledger ({error})"
+        return Check("ledger", "error", what, "restore a backup; the spool keeps what comes meanwhile")
     if revision == HEAD_REVISION:
         return Check("schema", "ok", f"revision {revision}")
     if str(revision) > HEAD_REVISION:

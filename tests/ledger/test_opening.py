@@ -129,7 +129,7 @@ def test_a_damaged_file_is_an_error_or_a_finding_and_never_a_wrong_answer(path: 
 
 def test_a_folder_in_its_place_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ledger.db").mkdir()
-    _refused(tmp_path / "ledger.db", LedgerUnavailable, "cannot be opened .unable to open database file.")
+    _refused(tmp_path / "ledger.db", LedgerUnavailable, "is not a regular file; put the file itself there")
 
 
 def test_a_file_in_its_folders_place_is_refused(tmp_path: Path) -> None:
