@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from reflector.files import read_bounded, read_ours
+from reflector.user_folder import user_root
 
 #: More than anybody writes by hand.
 _MOST_BYTES = 1 << 20
@@ -114,12 +115,8 @@ def load_config(
         if key in own:
             raise ConfigError(f"{projects}: {key} may stand in the user's own file only; move it to {users}")
     config = _within(config, _over(config, own, "project", partial(_in_file, projects)), projects, users)
-    if not config.lists(project):
-        _check_unlisted(config, project, projects, users)
-    if config.layer("ledger_url") == "project" and not _is_server(config.ledger_url):
-        config = replace(config, ledger_url=_own_ledger(config.ledger_url, project, projects))
-    if config.layer("fixtures") == "project" and _below(project, config.fixtures) is None:
-        raise ConfigError(f"{projects}: fixtures is {config.fixtures!r}, which is not below {project}; put it there")
+    if project.resolve() != user_root(environ).resolve():
+        config = _fenced(config, project, projects, users)
     variables = {
         name.removeprefix("REFLECTOR_").lower(): value
         for name, value in environ.items()
@@ -152,6 +149,17 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
         # Who chose a backend has chosen it also where a project's file repeats it.
         return replace(projects, layers={**projects.layers, "backend": "user"})
     return projects
+
+
+def _fenced(config: Config, project: Path, path: Path, home: Path) -> Config:
+    """The settings where a repository's own file says nothing of what is outside it. Raises ConfigError."""
+    if not config.lists(project):
+        _check_unlisted(config, project, path, home)
+    if config.fixtures and config.layer("fixtures") == "project" and _below(project, config.fixtures) is None:
+        raise ConfigError(f"{path}: fixtures is {config.fixtures!r}, which is not below {project}; put it there")
+    if config.layer("ledger_url") != "project" or not config.ledger_url or _is_server(config.ledger_url):
+        return config
+    return replace(config, ledger_url=_own_ledger(config.ledger_url, project, path))
 
 
 def _check_unlisted(config: Config, project: Path, path: Path, home: Path) -> None:
