@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from reflector.bounded_file import read_bounded
+from reflector.files import read_bounded, read_ours
+from reflector.user_folder import user_root
 
 #: More than anybody writes by hand.
 _MOST_BYTES = 1 << 20
@@ -29,8 +30,8 @@ Layer = Literal["default", "user", "project", "environment", "flag"]
 #: transcripts, at whose expense.
 USERS_OWN = ("api_key", "base_url", "projects")
 
-#: What a project's own file may lower and not raise, for the same reason; 0 is no limit.
-BUDGETS = ("session_tokens", "monthly_tokens")
+#: What a project's own file may lower and not raise, for the same reason; of the first two, 0 is no limit.
+BUDGETS = ("session_tokens", "monthly_tokens", "request_tokens", "max_attempts", "deadline_seconds")
 
 #: Environment variables of ours that are not settings.
 _OTHER_VARIABLES = frozenset({"REFLECTOR_PROJECT", "REFLECTOR_NO_SPAWN", "REFLECTOR_TRANSCRIPTS"})
@@ -119,17 +120,13 @@ def load_config(
     config = _over(Config(), _read(users), "user", partial(_in_file, users))
     if config.api_key:
         _check_private(users)
-    own = _read(projects)
+    own = _read(projects, read_ours)
     for key in USERS_OWN:
         if key in own:
             raise ConfigError(f"{projects}: {key} may stand in the user's own file only; move it to {users}")
     config = _within(config, _over(config, own, "project", partial(_in_file, projects)), projects, users)
-    url = config.ledger_url if config.layer("ledger_url") == "project" else ""
-    if url and not url.startswith("sqlite") and not config.lists(project):
-        raise ConfigError(
-            f"{projects}: ledger_url names a server, which would be told every event; if that is your team's, put "
-            f'projects = ["{project}"] into {users}'
-        )
+    if project.resolve() != user_root(environ).resolve():
+        config = _fenced(config, project, projects, users)
     variables = {
         name.removeprefix("REFLECTOR_").lower(): value
         for name, value in environ.items()
@@ -154,10 +151,64 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
         most, asked = getattr(users, key), getattr(projects, key)
         if most and not 0 < asked <= most:
             raise ConfigError(f"{path}: {key} is {asked}; here it may only be lowered, from {most}; raise it in {home}")
+    for key, power in (("proposals", "accept"), ("uncited", True)):
+        if getattr(projects, key) == power != getattr(users, key):
+            shown = str(power).lower() if power is True else repr(power)
+            raise ConfigError(f"{path}: {key} is {shown}, which is yours to say; put it into {home}")
     if users.layer("backend") == "user" and users.backend == projects.backend:
         # Who chose a backend has chosen it also where a project's file repeats it.
         return replace(projects, layers={**projects.layers, "backend": "user"})
     return projects
+
+
+def _fenced(config: Config, project: Path, path: Path, home: Path) -> Config:
+    """The settings where a repository's own file says nothing of what is outside it. Raises ConfigError."""
+    if not config.lists(project):
+        _check_unlisted(config, project, path, home)
+    if config.fixtures and config.layer("fixtures") == "project" and _below(project, config.fixtures) is None:
+        raise ConfigError(f"{path}: fixtures is {config.fixtures!r}, which is not below {project}; put it there")
+    if config.layer("ledger_url") != "project" or not config.ledger_url or _is_server(config.ledger_url):
+        return config
+    return replace(config, ledger_url=_own_ledger(config.ledger_url, project, path))
+
+
+def _check_unlisted(config: Config, project: Path, path: Path, home: Path) -> None:
+    """Refuse what a project's own file decides for its user where the user did not name the project."""
+    at_whose = {
+        "model": "decides what a request costs",
+        "ledger_url": "names a server, which would be told every event" if _is_server(config.ledger_url) else "",
+        "playbook": "names a playbook of a ledger that you named" if config.layer("ledger_url") == "user" else "",
+    }
+    for key, why in at_whose.items():
+        if why and config.layer(key) == "project":
+            raise ConfigError(
+                f'{path}: {key} {why}; if that is as you want it, put projects = ["{project}"] into {home}'
+            )
+
+
+def _is_server(url: str) -> bool:
+    return bool(url) and not url.lower().startswith("sqlite")
+
+
+def _own_ledger(url: str, project: Path, path: Path) -> str:
+    """The URL of a ledger that a project's own file names, its path made absolute."""
+    scheme, colon, file = url.partition(":///")
+    found = _below(project, file) if scheme == "sqlite" and colon and "?" not in file else None
+    if found is None:
+        raise ConfigError(
+            f"{path}: ledger_url is {url!r}; here it takes sqlite:///FILE with a file below {project} to which no link "
+            "leads; any other ledger is named in your own settings or in REFLECTOR_LEDGER_URL"
+        )
+    return f"sqlite:///{found}"
+
+
+def _below(project: Path, file: str) -> Path | None:
+    """A file's path where it is below the project and no link is on the way from there; else None."""
+    if "\0" in file:
+        return None
+    path = Path(os.path.abspath(project / file))  # noqa: PTH100 - links are told by what resolve() makes of it
+    below = path.is_relative_to(project.absolute()) and path != project.absolute()
+    return path if below and path.resolve() == project.resolve() / path.relative_to(project.absolute()) else None
 
 
 def _in_file(path: Path, key: str) -> str:
@@ -179,9 +230,9 @@ def _check_private(path: Path) -> None:
         raise ConfigError(f"{path} holds api_key and others may read it; run: chmod 600 {path}")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, read: Callable[[Path, int], bytes] = read_bounded) -> dict[str, Any]:
     try:
-        text = read_bounded(path, _MOST_BYTES).decode()
+        text = read(path, _MOST_BYTES).decode()
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:

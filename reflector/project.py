@@ -14,8 +14,10 @@ from typing import Any
 
 from reflector import locate
 from reflector.config import SETTINGS, Config, Layer, config_file, load_config
-from reflector.ledger.engines import had_ledger
-from reflector.ledger.errors import LedgerUnavailable
+from reflector.files import make_state
+from reflector.git_index import tracked_below
+from reflector.ledger.errors import LedgerForeign, LedgerUnavailable
+from reflector.ledger.sqlite_file import had_ledger
 from reflector.ledger.store import Ledger
 from reflector.playbook.names import USER_FIRST
 from reflector.user_folder import user_root
@@ -83,18 +85,15 @@ class Project:
         return self.state_dir / "ledger.db"
 
     def make_state_dir(self) -> Path:
-        """Create the state folder, private and ignored by git. Raises LedgerUnavailable with the reason."""
+        """Create the state folder, private and ignored by git. Raises LedgerUnavailable and LedgerForeign."""
+        self._refuse_foreign()
         try:
-            if self.is_users:
-                self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-            ignore = self.state_dir / ".gitignore"
-            if not ignore.exists():
-                ignore.write_text("*\n", encoding="ascii")
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700 if self.is_users else 0o777)
+            make_state(self.root)
         except OSError as error:
             raise LedgerUnavailable(
-                f"{self.state_dir} cannot be made ({error.strerror}); check the permissions, or name another "
-                "project with --project"
+                f"{error.filename or self.state_dir} cannot be made or used ({error.strerror}); check the permissions, "
+                "or name another project with --project"
             ) from error
         return self.state_dir
 
@@ -103,14 +102,42 @@ class Project:
 
         True also for one that is gone: opening it says so.
         """
-        return bool(self.config.ledger_url) or self.ledger_file.exists() or had_ledger(self.ledger_file)
+        return bool(self.config.ledger_url) or os.path.lexists(self.ledger_file) or had_ledger(self.ledger_file)
 
     def open_ledger(self) -> Ledger:
         """Open the project's ledger; create it on first use. Raises a LedgerError."""
         if self.config.ledger_url:
+            self._refuse_foreign()
             return Ledger.open(self.config.ledger_url, self.config.playbook)
         self.make_state_dir()
         return Ledger.open_file(self.ledger_file, self.config.playbook)
+
+    def _refuse_foreign(self) -> None:
+        if came := self.came_with():
+            raise LedgerForeign(came)
+
+    def came_with(self) -> str:
+        """What of our state is not this person's but came with the repository, in words; "" where nothing did.
+
+        The state folder is ignored by git, so what git tracks there somebody else put in.
+        """
+        if self.is_users:
+            return ""
+        places = [self.state_dir]
+        if self.config.layer("ledger_url") == "project" and self.config.ledger_url.startswith("sqlite:///"):
+            places.append(Path(self.config.ledger_url.removeprefix("sqlite:///")))
+        for place in places:
+            try:
+                found = tracked_below(place)
+            except (OSError, ValueError) as error:
+                return f"git's index cannot be read ({error}), so nobody knows whether {place} came with the repository"
+            if found is not None:
+                below = place.relative_to(self.root) if place.is_relative_to(self.root) else place
+                return (
+                    f"{found} is tracked by git, so {place} came with the repository. To use it as yours, run: "
+                    f"git rm -r --cached {below}; to begin your own, run: git rm -r {below}"
+                )
+        return ""
 
 
 def _is_users(root: Path) -> bool:

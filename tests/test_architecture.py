@@ -30,14 +30,16 @@ _LAYERS = {
 }
 #: Modules of the package itself that any layer may use: they know of no layer above the ledger.
 _SHARED = {
-    "reflector.bounded_file",
+    "reflector.files",
+    "reflector.git",
+    "reflector.git_index",
     "reflector.resources",
     "reflector.config",
     "reflector.locate",
     "reflector.project",
     "reflector.user_folder",
 }
-_SHARED_BY = {"ledger": {"reflector.resources"}, "playbook": set(), "transcripts": set()}
+_SHARED_BY = {"ledger": {"reflector.files", "reflector.resources"}, "playbook": set(), "transcripts": set()}
 
 _MOST_LINES = 400
 #: Longer modules, each with its reason.

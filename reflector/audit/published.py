@@ -1,28 +1,18 @@
 """Heads that were published in git: a file at a commit, branch or tag, as git itself has it.
 
-Invariant: nothing of what is asked for becomes an option or a shell's word, git is asked for one blob of bounded size
-and runs nothing else (no fetch, no filter, no replaced object), and it is given up after a bounded time.
+Invariant: nothing of what is asked for becomes an option or a shell's word, and git is asked for one blob of bounded
+size.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 from typing import Final
 
+from reflector.git import GitUnavailable, ask_git
+
 #: Where a ref's heads are looked for when no path is named, from the project's folder.
 USUAL_PATHS: Final = (".claude/playbook.head.json", ".claude/playbook.head", ".claude/playbook.note", "heads.txt")
-
-_TIMEOUT_S: Final = 30
-_ENVIRONMENT: Final = {
-    "LC_ALL": "C",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-    # A replaced object would be another history under the same name.
-    "GIT_NO_REPLACE_OBJECTS": "1",
-}
 
 
 class NotPublished(ValueError):
@@ -51,7 +41,7 @@ def published(project: Path, spec: str, limit: int) -> bytes:
         raise NotPublished(
             f"it is neither POSITION:CHAIN nor a file, nor is {ref!r} a branch, tag or commit here; see `git branch -a`"
         )
-    if not colon and _ask(project, "cat-file", "-t", found) != b"blob":
+    if not colon and _kind(project, found) != b"blob":
         at = (_object(project, f"{found}:./{usual}") for usual in USUAL_PATHS)
         blob = next((one for one in at if one is not None), None)
         if blob is None:
@@ -63,45 +53,28 @@ def published(project: Path, spec: str, limit: int) -> bytes:
 def _object(project: Path, spec: str) -> str | None:
     """The hash of what a spec names, None where it names nothing."""
     answer = _ask(project, "rev-parse", "--verify", "--quiet", "--end-of-options", spec)
-    return answer.decode("ascii", "replace") if answer else None
+    return answer.strip().decode("ascii", "replace") if answer else None
+
+
+def _kind(project: Path, found: str) -> bytes:
+    return (_ask(project, "cat-file", "-t", found) or b"").strip()
 
 
 def _blob(project: Path, found: str, limit: int) -> bytes:
-    if _ask(project, "cat-file", "-t", found) != b"blob":
+    if _kind(project, found) != b"blob":
         raise NotPublished("it is a folder, and a file is wanted")
     size = int(_ask(project, "cat-file", "-s", found) or 0)
     if size > limit:
         raise NotPublished(f"it has {size:,} bytes, more than the {limit:,} that a file of heads may have")
-    content = _ask(project, "cat-file", "blob", found, strip=False)
+    content = _ask(project, "cat-file", "blob", found)
     if content is None:
         raise NotPublished("git cannot read it; run `git fsck`")
     return content
 
 
-def _ask(project: Path, *arguments: str, strip: bool = True) -> bytes | None:
+def _ask(project: Path, *arguments: str) -> bytes | None:
     """What git answers, None where it refuses. Raises NotPublished where it cannot be asked."""
     try:
-        ended = subprocess.run(
-            ["git", "--no-pager", "-C", str(project), *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env={**os.environ, **_ENVIRONMENT},
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise NotPublished(
-            "it is neither POSITION:CHAIN nor a file, and git, which could know such a ref, is not installed"
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise NotPublished(f"git did not answer within {_TIMEOUT_S} s; see whether its disk hangs") from error
-    except OSError as error:
-        raise NotPublished(f"git cannot be run ({error.strerror})") from error
-    if ended.returncode != 0:
-        if b"dubious ownership" in ended.stderr:
-            raise NotPublished(
-                f"git does not trust the repository of {project}, which is another user's; see git's "
-                "setting safe.directory"
-            )
-        return None
-    return ended.stdout.strip() if strip else ended.stdout
+        return ask_git(project, *arguments)
+    except GitUnavailable as error:
+        raise NotPublished(f"it is neither POSITION:CHAIN nor a file, and no ref can be looked up: {error}") from error

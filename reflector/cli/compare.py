@@ -181,8 +181,8 @@ def _labels(path: Path) -> Labels:
     import json
 
     from reflector.audit.comparison import BadLabel, Labels, read_label
-    from reflector.bounded_file import read_bounded
     from reflector.cli.output import os_error_words
+    from reflector.files import read_bounded
 
     try:
         text = read_bounded(path, _MOST_LABELS).decode()

@@ -27,7 +27,7 @@ def keygen(file: Path, name: str) -> None:
     FILE keeps the private key, for its owner only; a file that is there is never overwritten. Take a key of its own
     for each ledger. Needs the extra: pip install 'reflector[sign]'.
     """
-    from reflector.ledger.engines import sync_folder
+    from reflector.files import sync_folder
     from reflector.ledger.notes import KeyRefused, PrivateKey, SigningUnavailable
 
     try:
@@ -42,13 +42,13 @@ def keygen(file: Path, name: str) -> None:
         out.write(f"{key.encoded()}\n")
         out.flush()
         os.fsync(out.fileno())
-    sync_folder(file.absolute().parent)
+    sync_folder(file.parent)
     click.echo(str(key.public_key))
 
 
 def private_key(file: Path) -> PrivateKey:
     """The key that a file keeps for its owner only."""
-    from reflector.bounded_file import open_regular
+    from reflector.files import open_regular
     from reflector.ledger.notes import KeyRefused, PrivateKey, SigningUnavailable
 
     with open_regular(file) as opened:
@@ -70,7 +70,7 @@ def private_key(file: Path) -> PrivateKey:
 def published_in(given: str, keys: tuple[str, ...], project: Project) -> Published:
     """What `--anchor` names: a head, a file, or a file that git has; verified with the public keys of `--key`."""
     from reflector.audit.published import NotPublished, published
-    from reflector.bounded_file import read_bounded
+    from reflector.files import read_bounded
     from reflector.ledger.anchors import NoAnchor, is_head, read_published
     from reflector.ledger.notes import NoteRefused, SigningUnavailable
 
@@ -91,7 +91,7 @@ def published_in(given: str, keys: tuple[str, ...], project: Project) -> Publish
 
 def _public_key(given: str) -> PublicKey:
     """A public key, or that in the file of a name."""
-    from reflector.bounded_file import read_bounded
+    from reflector.files import read_bounded
     from reflector.ledger.notes import KeyRefused, PublicKey
 
     if "+" not in given and not Path(given).exists():

@@ -35,8 +35,8 @@ def rebuild(place: Place, check: bool, new_ledger: bool) -> None:
     """
     from difflib import unified_diff
 
-    from reflector.bounded_file import read_bounded
     from reflector.curation.playbook_file import dumped, mend, render
+    from reflector.files import read_ours
     from reflector.hooks import locks
     from reflector.playbook.document import MAX_BYTES
     from reflector.playbook.fold import fold
@@ -52,7 +52,7 @@ def rebuild(place: Place, check: bool, new_ledger: bool) -> None:
             wanted = dumped(project, playbook.bullets(), playbook.updated_at).decode()
             tables = render(ledger, project).decode()
         path = project.playbook_json
-        written = read_bounded(path, MAX_BYTES).decode("utf-8", "replace") if path.exists() else ""
+        written = read_ours(path, MAX_BYTES).decode("utf-8", "replace") if path.exists() else ""
         drift = False
         for name, text in (("the ledger's tables", tables), (str(path), written)):
             if text == wanted or (not text and not playbook.entries):
@@ -80,7 +80,7 @@ def rebuild(place: Place, check: bool, new_ledger: bool) -> None:
 def _begin_anew(place: Place, project: Project) -> None:
     from reflector.curation.playbook_file import forget_counts
     from reflector.hooks import locks
-    from reflector.ledger.engines import forget_ledger, had_ledger
+    from reflector.ledger.sqlite_file import forget_ledger, had_ledger
 
     file = project.ledger_file
     with locks.held(project.make_state_dir(), "drain.lock", wait=True):

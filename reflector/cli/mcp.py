@@ -123,11 +123,15 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         section: pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth.
         text: one sentence that helps in later sessions, without secrets. reason: what happened that taught it.
         """
-        from reflector.curation.proposals import approve, propose
+        from reflector.curation.proposals import MOST_ACCEPTED, approve, may_accept, propose
 
         with _told(), place.road() as road:
             proposal = propose(road.ledger, section, text, reason)
-            if proposal.state == "waiting" and road.project.config.proposals == "accept":
+            accepts = proposal.state == "waiting" and road.project.config.proposals == "accept"
+            if accepts and not may_accept(road.ledger):
+                why = f"{MOST_ACCEPTED} proposals became bullets within a day; a person decides about this one"
+                return {"proposal": proposal.id[:8], "state": proposal.state, "why": why}
+            if accepts:
                 bullet = approve(road.ledger, proposal, actor="agent", first=road.project.first_number)
                 road.write()
                 return {"proposal": proposal.id[:8], "state": "approved", "name": bullet.name}

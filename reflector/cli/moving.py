@@ -50,8 +50,8 @@ def import_(place: Place, file: Path, preserve: bool, merge: bool, rename: bool,
 
 
 def _adopt(place: Place, file: Path) -> None:
-    from reflector.bounded_file import read_bounded
     from reflector.curation.playbook_file import PlaybookRefused, import_bullets
+    from reflector.files import read_bounded
     from reflector.playbook.document import MAX_BYTES, load
 
     with place.road() as road:

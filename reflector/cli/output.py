@@ -69,7 +69,7 @@ def print_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Comma-separated values with a header (RFC 4180)."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")
-    writer.writerow(columns)
+    writer.writerow([_cell(column) for column in columns])
     for number, row in enumerate(rows, 1):
         writer.writerow(["" if cell is None else _cell(cell) for cell in row])
         if number % _PAGE == 0:
@@ -80,8 +80,11 @@ def print_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 
 
 def _cell(value: object) -> object:
+    if not isinstance(value, str):
+        return value
     # A spreadsheet runs a cell that begins like a formula.
-    return f"'{value}" if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value
+    quoted = f"'{value}" if value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value
+    return "\n".join(visible(line) for line in quoted.split("\n"))
 
 
 def table(

@@ -164,7 +164,7 @@ def export(place: Place, form: str, moment: str | None, sidecar: Path | None, fo
 def _write_head(ledger: Ledger, past: Past | None, sidecar: Path) -> Past:
     """Write the head of then or now; the playbook that it belongs to, whatever is appended meanwhile."""
     from reflector.cli.ledger import head_of
-    from reflector.curation.file_writing import replace_file
+    from reflector.files import replace_file
     from reflector.ledger.anchors import head_line
     from reflector.ledger.past import Past
 

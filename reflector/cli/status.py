@@ -75,7 +75,9 @@ def _facts(project: Project) -> dict[str, Any]:
         "waiting_for_budget": 0,
         "failures": [],
     }
-    if project.has_ledger():
+    if came := project.came_with():
+        facts["problems"].append(came)
+    elif project.has_ledger():
         try:
             facts.update(_ledger_facts(project))
         except LedgerError as error:
@@ -107,11 +109,11 @@ def _of_others(project: Project) -> list[str]:
 
 def _problems(path: Path) -> list[str]:
     """What keeps a playbook.json from being taken in."""
-    from reflector.bounded_file import read_bounded
+    from reflector.files import read_ours
     from reflector.playbook.document import MAX_BYTES, load
 
     try:
-        raw = read_bounded(path, MAX_BYTES)
+        raw = read_ours(path, MAX_BYTES)
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -19,8 +19,9 @@ from typing import Literal
 
 from reflector.curation.bullets import is_taken
 from reflector.curation.edit_events import Base, take_edits
-from reflector.curation.file_writing import ANOTHERS, digest, keep, read, replace_file
+from reflector.curation.file_writing import ANOTHERS, digest, keep, read
 from reflector.curation.sharing import has_blob, is_shared, take_version, version_in_git
+from reflector.files import replace_file
 from reflector.ledger import event as ev
 from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import BulletRow, Ledger
@@ -303,7 +304,7 @@ def _write(ledger: Ledger, project: Project, raw: bytes | None) -> bool:
     position = ledger.head().position
     content = render(ledger, project)
     if raw != content:
-        replace_file(_resolved(project.playbook_json), content)
+        replace_file(project.playbook_json, content)
     if (ledger.checkpoint(WRITTEN) or (0, ""))[1] != digest(content):
         _saw(ledger, project, position, content)
     return raw != content
@@ -361,8 +362,3 @@ def _may_stay(ledger: Ledger, found: Found) -> bool:
     else:
         return False
     return next(ledger.events(after=position, types=_ADVICE), None) is None
-
-
-def _resolved(path: Path) -> Path:
-    """A playbook.json that is a link stays one: its target is what is read and replaced."""
-    return path.resolve() if path.is_symlink() else path

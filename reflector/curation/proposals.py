@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from reflector.curation.bullets import BulletRefused, add_bullet, secret_fault
@@ -25,6 +26,8 @@ State = Literal["waiting", "approved", "rejected"]
 _MAX_REASON = 1_000
 #: An agent in a loop must not fill the ledger, nor a person's list.
 MOST_WAITING = 100
+#: Nor the playbook, where no person is asked: so many bullets within a day; what is more waits for a person.
+MOST_ACCEPTED = 20
 
 
 class ProposalRefused(BulletRefused):
@@ -89,6 +92,13 @@ def approve(ledger: Ledger, proposal: Proposal, *, actor: str = "human", first: 
     return add_bullet(
         ledger, proposal.section, proposal.text, actor=actor, origin="proposal", first=first, proposal=proposal.id
     )
+
+
+def may_accept(ledger: Ledger) -> bool:
+    """Whether a proposal may become a bullet without a person: not after `MOST_ACCEPTED` of them within a day."""
+    since = (datetime.now(UTC) - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%S")
+    added = ledger.events(types=[ev.BULLET_ADDED])
+    return sum(event.actor == "agent" and event.recorded_at >= since for event in added) < MOST_ACCEPTED
 
 
 def reject(ledger: Ledger, proposal: Proposal, why: str) -> None:

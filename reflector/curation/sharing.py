@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from reflector.bounded_file import read_bounded
 from reflector.curation.bullets import add_event, new_name
 from reflector.curation.edit_events import edit_event, is_so
+from reflector.files import read_bounded
 from reflector.ledger import event as ev
 from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import BulletRow, Ledger

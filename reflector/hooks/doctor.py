@@ -30,9 +30,9 @@ from reflector.hooks.install import EVENTS, Handler, handlers
 from reflector.hooks.json_text import MalformedJson
 from reflector.hooks.settings_file import SCOPES, SettingsRefused, read_text, settings_path
 from reflector.hooks.users import told_beside
-from reflector.ledger.engines import SOUND_SQLITE, sqlite_module
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION
+from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.playbook.document import load
 from reflector.playbook.names import USER_FIRST
@@ -185,6 +185,9 @@ def _is_open(path: Path) -> bool:
 
 
 def _ledger(project: Project) -> Iterator[Check]:
+    if came := project.came_with():
+        yield Check("ledger", "error", came, "decide whose it is; the spool keeps what comes meanwhile")
+        return
     if not project.has_ledger():
         yield Check("ledger", "ok", "none yet; the first session makes it")
         return
@@ -200,9 +203,16 @@ def _ledger(project: Project) -> Iterator[Check]:
         yield Check("ledger", "error", what, way_out or "reflector verify")
 
 
+def _is_regular(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
 def _revision(project: Project) -> Check | None:
-    """The schema's revision, read without a migration; None for a ledger on a server or one that is gone."""
-    if project.config.ledger_url or not project.ledger_file.exists():
+    """The schema's revision, read without a migration; None for a ledger on a server, and where no ledger can be."""
+    if project.config.ledger_url or not _is_regular(project.ledger_file):
         return None
     try:
         with closing(sqlite3.connect(f"{project.ledger_file.as_uri()}?mode=ro", uri=True)) as connection:

@@ -13,10 +13,14 @@ The state folder that it fills is described in `reflector.hooks.spool`.
 """
 
 # pathlib would cost more than everything that is done here:
-# ruff: noqa: PTH101, PTH102, PTH105, PTH108, PTH109, PTH116, PTH208
+# ruff: noqa: PTH102, PTH109, PTH116, PTH208
 
 import sys
 from time import time_ns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
 
 try:
     import posix as system
@@ -29,11 +33,19 @@ MAX_PAYLOAD = 8 * 1024 * 1024
 #: changes: texts rendered by an older version are then rendered afresh.
 INJECTION_FORM = b"reflector-injection/1"
 MAX_INJECTION = 128 * 1024
+#: How the form for a subagent begins.
+SUBAGENT = b'{"hookSpecificOutput":{"hookEventName":"SubagentStart","additionalContext":'
 #: The end of a turn, which is no session's end: of Claude Code and Codex, and of Gemini CLI.
 STOPS = ("Stop", "AfterAgent")
 NO_FOLLOW = getattr(system, "O_NOFOLLOW", 0)
 BINARY = getattr(system, "O_BINARY", 0)
-NEW = system.O_WRONLY | system.O_CREAT | system.O_EXCL | NO_FOLLOW | BINARY
+NO_WAIT = getattr(system, "O_NONBLOCK", 0)
+FOLDER = system.O_RDONLY | getattr(system, "O_DIRECTORY", 0)
+NEW = system.O_WRONLY | system.O_CREAT | system.O_EXCL
+NOT_OURS = (
+    "is a link, or a file in the place of a folder: put there what should be there, or name the project that it leads "
+    "to with --project"
+)
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 #: Tells names apart that one process makes within one tick of a coarse clock.
 SERIAL = iter(range(1 << 62))
@@ -68,10 +80,85 @@ def read_all(fd: int, limit: int) -> bytes:
     return bytes(data)
 
 
+class Folder:
+    """One of our folders, open: what is done in it is done there, wherever its path leads meanwhile.
+
+    Links are followed above the last `.claude` only: a repository could ship one, and we would read and write wherever
+    it points. Raises OSError for a link, and for anything else that is not a folder. Windows cannot work below an open
+    folder: there `fd` is None, and a name is put behind `at`.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path, self.at = path, ""
+        self.fd: int | None = None
+        if system.__name__ != "posix":
+            if system.lstat(path).st_mode & 0o170000 != 0o040000:
+                raise OSError(20, NOT_OURS, path)
+            self.at = path + "/"
+            return
+        top, claude, below = f"{path}/".rpartition("/.claude/")
+        fd = system.open(f"{top}/" if claude else below, FOLDER)
+        try:
+            for name in f".claude/{below}".rstrip("/").split("/") if claude else ():
+                top += f"/{name}"
+                above, fd = fd, system.open(name, FOLDER | NO_FOLLOW, dir_fd=fd)
+                system.close(above)
+        except OSError as error:
+            system.close(fd)
+            raise told(error, top) from None
+        self.fd = fd
+
+    def __enter__(self) -> "Folder":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.fd is not None:
+            system.close(self.fd)
+
+    def open(self, name: str, flags: int = system.O_RDONLY, mode: int = 0o600) -> int:
+        """A descriptor of a file in it, which is neither followed as a link nor waited for as a pipe."""
+        try:
+            return system.open(self.at + name, flags | NO_FOLLOW | NO_WAIT | BINARY, mode, dir_fd=self.fd)
+        except OSError as error:
+            raise told(error, f"{self.path}/{name}") from None
+
+    def stat(self, name: str) -> "os.stat_result":
+        """The state of what has this name here, be it a link."""
+        return system.stat(self.at + name, dir_fd=self.fd, follow_symlinks=False)
+
+    def replace(self, old: str, new: str) -> None:
+        """Give a file in it another name, durably."""
+        system.replace(self.at + old, self.at + new, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+        self.sync()
+
+    def remove(self, name: str) -> None:
+        """Remove a file from it."""
+        system.unlink(self.at + name, dir_fd=self.fd)
+
+    def sync(self) -> None:
+        """Make the names in it durable, where the system can sync folders."""
+        try:
+            if self.fd is not None:
+                system.fsync(self.fd)
+        except OSError as error:
+            if error.errno != 22:  # EINVAL: this file system has no such thing
+                raise
+
+
+def told(error: OSError, path: str) -> OSError:
+    """An error with the whole path, and in words where a link or a file has the place of what is ours."""
+    # ENOTDIR, and ELOOP on Linux and macOS
+    return OSError(error.errno, NOT_OURS if error.errno in (20, 40, 62) else error.strerror, path)
+
+
 def read_file(path: str, limit: int) -> bytes:
-    """At most `limit` bytes of a file of ours; a symlink is refused (OSError)."""
-    fd = system.open(path, system.O_RDONLY | NO_FOLLOW | BINARY)
+    """At most `limit` bytes of a file of ours. Raises OSError for a link, and for what is not a regular file."""
+    above, _, name = path.rpartition("/")
+    with Folder(above) as folder:
+        fd = folder.open(name)
     try:
+        if system.fstat(fd).st_mode & 0o170000 != 0o100000:
+            raise OSError(22, "is not a regular file; put one there, or remove it", path)
         return read_all(fd, limit)[:limit]
     finally:
         system.close(fd)
@@ -175,35 +262,28 @@ def keeper_of(project: str) -> str:
 
 
 def private_folder(path: str) -> str:
-    """Make `path` a folder for this user alone. Raises OSError where anything else stands there.
-
-    A symlink is refused: a repository could ship one, and we would write wherever it points.
-    """
+    """Make `path` a folder for this user alone. Raises OSError where a link or anything else stands there."""
     try:
-        system.mkdir(path, 0o700)
-    except FileExistsError:
-        mode = system.lstat(path).st_mode
-        if mode & 0o170000 != 0o040000:
-            raise NotADirectoryError(20, "a symlink or a file where our folder should be", path) from None
-        if mode & 0o077:
-            system.chmod(path, 0o700)
-    else:
-        sync_folder(path[: path.rindex("/")])
+        folder = Folder(path)
+    except FileNotFoundError:
+        above, _, name = path.rpartition("/")
+        with Folder(above) as parent:
+            try:
+                system.mkdir(parent.at + name, 0o700, dir_fd=parent.fd)
+                parent.sync()
+            except FileExistsError:  # another hook was first
+                pass
+        folder = Folder(path)
+    with folder:
+        if folder.fd is not None and system.fstat(folder.fd).st_mode & 0o077:
+            system.fchmod(folder.fd, 0o700)
     return path
 
 
 def sync_folder(path: str) -> None:
     """Make the names in a folder durable, where the system can sync folders."""
-    if system.__name__ != "posix":
-        return
-    fd = system.open(path or "/", system.O_RDONLY)
-    try:
-        system.fsync(fd)
-    except OSError as error:
-        if error.errno != 22:  # EINVAL: this file system has no such thing
-            raise
-    finally:
-        system.close(fd)
+    with Folder(path) as folder:
+        folder.sync()
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -217,21 +297,27 @@ def write_durably(folder: str, data: bytes, name: str = "") -> str:
     The temporary file's name carries time and process: a reader can tell what a killed hook left behind.
     """
     own = f"{time_ns():020d}-{system.getpid()}-{next(SERIAL)}.json"
-    temporary = f"{folder}/.{own}.tmp"
-    fd = system.open(temporary, NEW, 0o600)
-    path = f"{folder}/{name or own}"
+    name = name or own
+    with Folder(folder) as held:
+        replace_file(held, f".{own}.tmp", name, data)
+    return f"{folder}/{name}"
+
+
+def replace_file(folder: Folder, temporary: str, name: str, data: bytes, mode: int = 0o600) -> None:
+    """Put `data` into an open folder as `name`, by way of a temporary file; whole and on disk, or OSError."""
+    fd = folder.open(temporary, NEW)
     try:
         try:
+            if mode != 0o600 and folder.fd is not None:
+                system.fchmod(fd, mode)
             write_all(fd, data)
             system.fsync(fd)
         finally:
             system.close(fd)
-        system.replace(temporary, path)
+        folder.replace(temporary, name)
     except BaseException:
-        system.unlink(temporary)
+        folder.remove(temporary)
         raise
-    sync_folder(folder)
-    return path
 
 
 def state_folder(project: str) -> str:
@@ -253,7 +339,8 @@ def open_state(project: str) -> str:
             pass
         private_folder(state)
     try:
-        system.lstat(state + "/.gitignore")
+        with Folder(state) as folder:
+            folder.stat(".gitignore")
     except FileNotFoundError:
         write_durably(state, b"*\n", ".gitignore")
     return state
@@ -320,22 +407,20 @@ def injection_stamp(project: str, playbook: object = None) -> bytes:
     Raises OSError where there is no playbook.json.
     """
     claude = project.rstrip("/") + "/.claude"
-    parts = [state_of(playbook or system.stat(claude + "/playbook.json"))]
-    try:
-        parts.append(state_of(system.stat(user_folder() + "/.claude/playbook.json")))
-    except OSError:
-        parts.append("-")
-    for template in (claude + "/reflector/prompts/playbook.txt", user_template()):
+    parts = [state_of(playbook or system.lstat(claude + "/playbook.json"))]
+    users = user_folder() + "/.claude/playbook.json"
+    for path in (users, claude + "/reflector/prompts/playbook.txt", user_template()):
         try:
-            parts.append(str(system.stat(template).st_mtime_ns))
+            parts.append(state_of(system.stat(path)))
         except OSError:
             parts.append("-")
     return INJECTION_FORM + b" " + " ".join(parts).encode()
 
 
 def state_of(found: object) -> str:
-    """What changes with a file, from its stat result."""
-    return f"{found.st_mtime_ns} {found.st_size} {found.st_ino}"  # type: ignore[attr-defined]
+    """What changes with a file, from its stat result: more than a repository or an archive could foresee."""
+    one = found
+    return f"{one.st_dev} {one.st_ino} {one.st_mtime_ns} {one.st_ctime_ns} {one.st_size}"  # type: ignore[attr-defined]
 
 
 def user_config() -> str:
@@ -386,11 +471,11 @@ def injection(project: str) -> tuple[bytes, bytes]:
 
             kept = write_injection(project)
         except Exception as error:  # noqa: BLE001  no playbook is worth the agent's session
-            complain(f"playbook not rendered afresh: {error}")
-            if not kept.startswith(INJECTION_FORM + b" "):
-                return b"", b""
+            complain(f"the playbook is not told: {error}")
+            return b"", b""
     _, as_json, text = kept.split(b"\n", 2)
-    return as_json, text
+    # What begins as JSON would be obeyed and not read.
+    return (as_json, text) if as_json.startswith(SUBAGENT) and text[:1] != b"{" else (b"", b"")
 
 
 def has_work(state: str) -> bool:
@@ -431,14 +516,12 @@ def note_fired(project: str, event: object) -> None:
         return
     folder = state_folder(project) + "/fired"
     try:
-        system.utime(f"{folder}/{event}", follow_symlinks=False)
-    except (FileNotFoundError, NotImplementedError):
         try:
-            private_folder(folder)
-            flags = system.O_WRONLY | system.O_CREAT | system.O_TRUNC | NO_FOLLOW
-            system.close(system.open(f"{folder}/{event}", flags, 0o600))
-        except OSError:
-            pass
+            with Folder(folder) as fired:
+                system.utime(fired.at + event, dir_fd=fired.fd, follow_symlinks=False)
+        except (FileNotFoundError, NotImplementedError):
+            with Folder(private_folder(folder)) as fired:
+                system.close(fired.open(event, system.O_WRONLY | system.O_CREAT | system.O_TRUNC))
     except OSError:
         pass
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from reflector.bounded_file import read_bounded
+from reflector.files import read_bounded
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, dump_shared, load
 from reflector.playbook.three_way import merge

@@ -11,9 +11,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from reflector.bounded_file import read_bounded
-from reflector.curation.file_writing import replace_file
 from reflector.curation.sharing import ATTRIBUTES, ask_git, attributes_file, is_shared
+from reflector.files import read_bounded, replace_file
 from reflector.hooks.settings_file import Change
 
 _LINE = f"{ATTRIBUTES}\n".encode()

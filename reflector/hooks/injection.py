@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from reflector.bounded_file import open_regular
+from reflector.files import open_ours
 from reflector.hooks import fast
 from reflector.playbook.bullet import Bullet, best_first
 from reflector.playbook.document import MAX_BYTES, load
@@ -162,7 +162,7 @@ class _Told:
 
 def _told(folder: Path, shown: str, first: int, ledgers: Callable[[], Iterable[Bullet]] | None = None) -> _Told:
     """What a project's playbook.json, which is called `shown`, has to tell. Raises OSError."""
-    with open_regular(folder / ".claude" / "playbook.json") as file:
+    with open_ours(folder / ".claude" / "playbook.json") as file:
         state = os.fstat(file.fileno())
         loaded = load(file.read(MAX_BYTES + 1), first=first)
     if loaded.format == "unreadable":

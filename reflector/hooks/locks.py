@@ -29,7 +29,7 @@ def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
     it let go: a delivery is on disk before its drain asks for the lock.
     """
     state_dir.parent.mkdir(parents=True, exist_ok=True)
-    fd = _open(f"{fast.private_folder(str(state_dir))}/{name}")
+    fd = _open(fast.private_folder(str(state_dir)), name)
     try:
         try:
             held = _lock(fd, wait=wait)
@@ -37,7 +37,7 @@ def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
             if error.errno not in NO_LOCKS:
                 raise
             os.close(fd)
-            fd = _open(_beside(state_dir, name))
+            fd = _open(open_temporary(), _stand_in(state_dir, name))
             held = _lock(fd, wait=wait)
         try:
             yield held
@@ -63,13 +63,14 @@ def why_none(folder: Path) -> str:
     return ""
 
 
-def _open(path: str) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | fast.NO_FOLLOW, 0o600)
+def _open(folder: str, name: str) -> int:
+    with fast.Folder(folder) as held:
+        return held.open(name, os.O_RDWR | os.O_CREAT)
 
 
-def _beside(state_dir: Path, name: str) -> str:
-    """The file that is locked in the place of one that cannot be."""
-    return f"{open_temporary()}/{sha256(os.fsencode(state_dir.resolve())).hexdigest()[:24]}.{name}"
+def _stand_in(state_dir: Path, name: str) -> str:
+    """The name of the file that is locked in the place of one that cannot be."""
+    return f"{sha256(os.fsencode(state_dir.resolve())).hexdigest()[:24]}.{name}"
 
 
 if sys.platform == "win32":

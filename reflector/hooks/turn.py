@@ -22,7 +22,8 @@ except ImportError:  # Windows: each drain loads for itself, and the drain's own
 def load_in_turn(project: str, load: Callable[[], object]) -> bool:
     """Call `load` while holding the project's turn; False, without calling it, where another process holds it."""
     try:
-        fd = os.open(fast.state_folder(project) + "/drain.turn", os.O_RDWR | os.O_CREAT | fast.NO_FOLLOW, 0o600)
+        with fast.Folder(fast.state_folder(project)) as folder:
+            fd = folder.open("drain.turn", os.O_RDWR | os.O_CREAT)
     except OSError:  # no state folder: nothing was left there by others either
         load()
         return True

@@ -16,9 +16,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reflector.bounded_file import read_bounded
 from reflector.config import ConfigError
 from reflector.curation.playbook_file import PlaybookRefused
+from reflector.files import read_ours
 from reflector.hooks import locks
 from reflector.ledger.errors import LedgerError
 from reflector.playbook.document import MAX_BYTES, load
@@ -127,7 +127,7 @@ def told_beside(project: Project) -> Beside | None:
     names: list[set[str]] = []
     for path, first in ((user_root() / ".claude" / "playbook.json", USER_FIRST), (project.playbook_json, 0)):
         try:
-            loaded = load(read_bounded(path, MAX_BYTES), first=first)
+            loaded = load(read_ours(path, MAX_BYTES), first=first)
         except OSError:  # missing; of other trouble `status` tells
             names.append(set())
         else:

@@ -22,8 +22,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from reflector.ledger.engines import claim_file, file_lock, shown, sqlite_module, sqlite_url, sync_folder
+from reflector.files import sync_folder
+from reflector.ledger.engines import file_lock, shown, sqlite_url
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable, translated
+from reflector.ledger.sqlite_file import claim_file, sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.ledger.verify import Anchor, Finding, verify
 

@@ -11,26 +11,24 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event as sa_event
 
-from reflector.ledger.errors import LedgerCorrupt, LedgerGone, LedgerLocked, LedgerUnavailable
+from reflector.files import folder_of
+from reflector.ledger.errors import LedgerCorrupt, LedgerLocked, LedgerUnavailable
+from reflector.ledger.sqlite_file import is_file, open_file, sqlite_module
 
 # What the drivers say beside the error that they raise is no line for the person who gets that error.
 for _name in ("psycopg", "sqlalchemy.pool"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
-#: SQLite before this can lose a commit when a checkpoint races a writer (the WAL-reset bug).
-SOUND_SQLITE = (3, 51, 3)
 BUSY_TIMEOUT_MS = 30_000
 _CONNECT_TIMEOUT_S = 10
 #: What the system says of a file system on which no file can be locked.
@@ -42,18 +40,6 @@ _PAGE_SIZE = 8192
 _CHECKPOINT_PAGES = 2000
 
 
-def sqlite_module() -> ModuleType:
-    """The interpreter's sqlite3, or the wheel's (pysqlite3) where the interpreter's SQLite is older than sound."""
-    if sqlite3.sqlite_version_info >= SOUND_SQLITE:
-        return sqlite3
-    try:
-        from pysqlite3 import dbapi2
-    except ImportError:
-        return sqlite3
-    newer: ModuleType = dbapi2
-    return newer if newer.sqlite_version_info > sqlite3.sqlite_version_info else sqlite3
-
-
 def sqlite_url(path: Path) -> str:
     """The URL of a SQLite ledger in a file."""
     return sa.URL.create("sqlite", database=str(path)).render_as_string(hide_password=False)
@@ -63,9 +49,9 @@ def open_engine(url: str) -> sa.Engine:
     """An engine for a ledger's URL. Raises LedgerUnavailable for an URL that no installed driver takes."""
     try:
         parsed = sa.make_url(url)
-        if parsed.get_backend_name() == "sqlite":
+        if parsed.drivername == "sqlite":
             return _sqlite(parsed)
-        if parsed.get_backend_name() == "postgresql":
+        if parsed.drivername in {"postgresql", "postgresql+psycopg"}:
             return _postgresql(parsed)
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ValueError):
         # Neither the URL nor the parser's message is shown: what cannot be parsed may be a password.
@@ -77,9 +63,7 @@ def open_engine(url: str) -> sa.Engine:
         raise LedgerUnavailable(
             f"no driver for {shown(parsed)!r} ({error}); install it with: pip install 'reflector[postgres]'"
         ) from error
-    raise LedgerUnavailable(
-        f"{parsed.get_backend_name()!r} is not a ledger's engine; use a sqlite:// or postgresql:// URL"
-    )
+    raise LedgerUnavailable(f"{parsed.drivername!r} is not a ledger's engine; use a sqlite:// or postgresql:// URL")
 
 
 def shown(url: sa.URL) -> str:
@@ -94,25 +78,16 @@ def _sqlite(url: sa.URL) -> sa.Engine:
         url, module=sqlite_module(), connect_args={"timeout": BUSY_TIMEOUT_MS / 1000, "check_same_thread": False}
     )
 
-    @sa_event.listens_for(engine, "connect")
-    def _connect(connection: Any, _: Any) -> None:
-        # The driver must not begin transactions by itself: BEGIN IMMEDIATE is ours.
-        connection.isolation_level = None
-        cursor = connection.cursor()
-        cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-        if _may_be_ours(cursor):
-            cursor.execute(f"PRAGMA page_size={_PAGE_SIZE}")  # of a new file; it cannot change later
-            mode = cursor.execute("PRAGMA journal_mode=WAL").fetchone()[0]
-            if str(mode).lower() not in {"wal", "memory"}:
-                raise LedgerUnavailable(
-                    f"the ledger {url.database} cannot use write-ahead logging (journal mode {mode}); "
-                    "put it on a local disk, not on a network file system"
-                )
-        # NORMAL lost acknowledged commits in a power-loss model.
-        cursor.execute("PRAGMA synchronous=FULL")
-        cursor.execute("PRAGMA foreign_keys=ON")
-        cursor.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
-        cursor.close()
+    @sa_event.listens_for(engine, "do_connect")
+    def _connect(_: Any, __: Any, arguments: list[Any], options: dict[str, Any]) -> Any:
+        def prepare(connection: Any) -> None:
+            _prepare(connection, shown(url))
+
+        if is_file(url):
+            return open_file(Path(str(url.database)), prepare, **options)
+        connection = sqlite_module().connect(*arguments, **options)
+        prepare(connection)
+        return connection
 
     @sa_event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:
@@ -122,39 +97,28 @@ def _sqlite(url: sa.URL) -> sa.Engine:
     return engine
 
 
-def _may_be_ours(cursor: Any) -> bool:
-    """True for a ledger or an empty database. Another program's is refused later, with its journal mode as it was."""
+def _prepare(connection: Any, where: str) -> None:
+    # The driver must not begin transactions by itself: BEGIN IMMEDIATE is ours.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
     names = {row[0] for row in cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()}
-    return not names or {"playbook", "event"} <= names
-
-
-def had_ledger(path: Path) -> bool:
-    """True where a SQLite ledger was used in this file, whether or not it is still there."""
-    return Path(f"{path}.lock").exists()
-
-
-def forget_ledger(path: Path) -> None:
-    """Remove what a ledger that is gone left beside its file, so that a new one may begin there."""
-    for suffix in ("-wal", "-shm", "-journal", "", ".lock"):
-        Path(f"{path}{suffix}").unlink(missing_ok=True)
-
-
-def claim_file(path: Path) -> None:
-    """Create a missing ledger file for its owner only.
-
-    Raises LedgerGone where there was a ledger before: going on with an empty one would lose it silently.
-    """
-    # Looked at before the file: a first use makes the lock after the database's first page.
-    was_used = had_ledger(path)
-    empty = not path.exists() or (path.is_file() and path.stat().st_size == 0)
-    if was_used and empty:
-        raise LedgerGone(
-            f"the ledger {path} is {'empty' if path.exists() else 'missing'}, but {path.name}.lock shows that there "
-            "was one; restore a backup with `reflector restore FILE`, or begin a new ledger with "
-            "`reflector rebuild --new-ledger`: its counters begin at 0, so that sessions may be imported again"
-        )
-    if not path.exists():
-        path.touch(mode=0o600)
+    # A ledger or an empty database. Another program's is refused later, with its journal mode as it was.
+    if not names or {"playbook", "event"} <= names:
+        cursor.execute(f"PRAGMA page_size={_PAGE_SIZE}")  # of a new file; it cannot change later
+        if not names:  # the change of mode needs no journal beside a file that holds nothing
+            cursor.execute("PRAGMA journal_mode=MEMORY")
+        mode = cursor.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+        if str(mode).lower() not in {"wal", "memory"}:
+            raise LedgerUnavailable(
+                f"the ledger {where} cannot use write-ahead logging (journal mode {mode}); "
+                "put it on a local disk, not on a network file system"
+            )
+    # NORMAL lost acknowledged commits in a power-loss model.
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
+    cursor.close()
 
 
 def _postgresql(url: sa.URL) -> sa.Engine:
@@ -242,18 +206,18 @@ def sweep(engine: sa.Engine) -> None:
 
 def staging_file(url: sa.URL) -> Path | None:
     """The file beside a SQLite ledger's in which a rebuild stages its rows; None for any other ledger."""
-    database = url.database or ":memory:"
-    plain = url.get_backend_name() == "sqlite" and database != ":memory:" and not database.startswith("file:")
-    return Path(f"{database}.rebuild") if plain else None
+    return Path(f"{url.database}.rebuild") if is_file(url) else None
 
 
 def forget_staged(url: sa.URL) -> None:
     """Remove what a rebuild staged beside a SQLite ledger, whose lock must be held."""
     path = staging_file(url)
     # The write-ahead log first: with a new file beside it, it would be taken for that one's.
-    for suffix in ("-wal", "-shm", "") if path is not None else ():
-        with suppress(OSError):  # Windows keeps a file that another rebuild has open
-            Path(f"{path}{suffix}").unlink()
+    if path is None:
+        return
+    for suffix in ("-wal", "-shm", ""):
+        with suppress(OSError), folder_of(path) as folder:  # Windows keeps a file that another rebuild has open
+            folder.remove(f"{path.name}{suffix}")
 
 
 @contextmanager
@@ -278,7 +242,9 @@ def open_lock(url: sa.URL) -> int | None:
     if find_spec("fcntl") is None:  # Windows: BEGIN IMMEDIATE and its busy timeout serialise, only less fairly
         return None
     try:
-        return os.open(f"{url.database}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = Path(f"{url.database}.lock")
+        with folder_of(lock) as folder:
+            return folder.open(lock.name, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise LedgerUnavailable(
             f"the ledger's lock {url.database}.lock cannot be opened ({error.strerror}); {_way_out(error)}"
@@ -341,14 +307,3 @@ def _way_out(error: OSError) -> str:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return "free some space, then run the same command again"
     return "check that its folder exists and that you may write there"
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, on systems that can sync folders."""
-    if os.name != "posix":
-        return
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

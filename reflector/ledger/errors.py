@@ -58,6 +58,10 @@ class LedgerLocked(LedgerError):
     """Another process held the ledger longer than the busy timeout."""
 
 
+class LedgerForeign(LedgerError):
+    """A ledger that is not this person's own; its text says whose it is and how to make it one's own."""
+
+
 class LedgerUnavailable(LedgerError):
     """The database cannot be opened, read or written: missing, read-only, full, not a database."""
 

@@ -26,6 +26,13 @@ _ED25519: Final = b"\x01"
 _PRIVATE: Final = "PRIVATE+KEY+"
 _DASH: Final = "\N{EM DASH} "
 _CONTROL: Final = re.compile(r"[\x00-\x09\x0b-\x1f]")
+#: The points of small order, by their y with the sign of x left out: anybody signs anything for one of them.
+_P: Final = 2**255 - 19
+_EIGHTH: Final = (
+    2707385501144840649318225287225658788936804267575313519463743609750303402022,
+    55188659117513257062467267217118295137698188065244968500265048394206261417927,
+)
+_WEAK: Final = frozenset({0, 1, _P - 1, *_EIGHTH})
 _HASH: Final = re.compile(r"[0-9a-f]{8}", re.ASCII)
 
 
@@ -55,6 +62,8 @@ class PublicKey:
     def parse(cls, text: str) -> PublicKey:
         """The key of `NAME+HASH+KEY`. Raises KeyRefused."""
         name, key_id, public = _fields(text.strip(), "NAME+HASH+KEY, as `reflector keygen` prints it")
+        if (int.from_bytes(public, "little") & ~(1 << 255)) % _P in _WEAK:
+            raise KeyRefused(f"the key {name!r} is one for which anybody can sign; ask its owner for the right one")
         found = cls(name, public)
         if found.key_id.hex() != key_id:
             raise KeyRefused(f"the hash of the key {name!r} is not {key_id}; it was copied wrongly, copy it again")

@@ -55,7 +55,7 @@ def write_parquet(ledger: Reader, folder: Path) -> dict[str, int]:
         raise LedgerUnavailable(
             f"Parquet needs the package pyarrow ({error}); install it with: pip install 'reflector[parquet]'"
         ) from error
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     name = ledger.name.replace("'", "''")
     written = {}
     with asking(ledger) as asker:

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from reflector.ledger.engines import shown, sqlite_module
+from reflector.ledger.engines import shown
 from reflector.ledger.errors import LedgerError, translated
 from reflector.ledger.reader import Reader
+from reflector.ledger.sqlite_file import sqlite_module
 
 _PAGE = 1000
 #: SQLite's virtual machine looks at the clock, and at Ctrl-C, each time it has done so many steps.

@@ -22,10 +22,11 @@ import sqlalchemy as sa
 
 from reflector.ledger import tables
 from reflector.ledger.canonical import MAX_INT
-from reflector.ledger.engines import BUSY_TIMEOUT_MS, file_lock, forget_staged, sqlite_module, staging_file
+from reflector.ledger.engines import BUSY_TIMEOUT_MS, file_lock, forget_staged, staging_file
 from reflector.ledger.event import EVENT_REDACTED
 from reflector.ledger.projection import CODE_VERSION, TABLES, Projector, projects
 from reflector.ledger.reader import history_page
+from reflector.ledger.sqlite_file import open_file, sqlite_module
 from reflector.ledger.statements import Statements
 from reflector.playbook.counting import DEFAULT
 
@@ -94,14 +95,12 @@ def _beside_sqlite(url: sa.URL, playbook_id: int) -> Iterator[_Staging | None]:
 
 def _staging_connection(url: sa.URL, path: Path) -> Any:
     with file_lock(url):
-        path.touch(mode=0o600)
-        connection = sqlite_module().connect(str(path), isolation_level=None, timeout=BUSY_TIMEOUT_MS / 1000)
-        try:
-            _stage(connection.cursor(), url.database)
-        except BaseException:
-            connection.close()
-            raise
-    return connection
+        return open_file(
+            path,
+            lambda connection: _stage(connection.cursor(), url.database),
+            isolation_level=None,
+            timeout=BUSY_TIMEOUT_MS / 1000,
+        )
 
 
 def _stage(cursor: Any, ledger: str | None) -> None:

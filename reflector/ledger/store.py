@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from reflector.ledger import tables
 from reflector.ledger.admission import Prepared, new_bullets, prepare
 from reflector.ledger.canonical import genesis, next_chain
-from reflector.ledger.engines import claim_file, open_engine, shown, sqlite_url, sweep, write_transaction
+from reflector.ledger.engines import open_engine, shown, sqlite_url, sweep, write_transaction
 from reflector.ledger.errors import (
     Conflict,
     LedgerTooNew,
@@ -43,6 +43,7 @@ from reflector.ledger.rebuilding import (
 )
 from reflector.ledger.redaction import Takes, everything, redaction_of
 from reflector.ledger.rows import BulletRow, Head, Projected, WindowRow
+from reflector.ledger.sqlite_file import claim_file, is_file
 from reflector.ledger.statements import Statements
 from reflector.ledger.writer import Writer, Writing
 
@@ -291,9 +292,9 @@ class Ledger(Reader):
 
 def _claim(engine: sa.Engine) -> None:
     path = engine.url.database
-    if engine.dialect.name == "sqlite" and path and path != ":memory:":
+    if is_file(engine.url):
         try:
-            claim_file(Path(path))
+            claim_file(Path(str(path)))
         except OSError as error:
             raise LedgerUnavailable(
                 f"the ledger {path} cannot be made ({error.strerror}); check that its folder exists and is yours"

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reflector.bounded_file import read_bounded
 from reflector.config import Config
+from reflector.files import read_bounded
 from reflector.ledger.event import Event
 from reflector.ledger.store import Ledger
 from reflector.reflection.budgets import Month, lack, spent_on_session, spent_this_month, this_month

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from reflector.bounded_file import open_regular
+from reflector.files import open_regular
 from reflector.resources import resource_dir
 
 #: Placeholders of each template, each exactly once.

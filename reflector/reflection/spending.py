@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
 
-from reflector.bounded_file import read_bounded
+from reflector.files import read_bounded
 from reflector.user_folder import user_state
 
 #: About a million lines.

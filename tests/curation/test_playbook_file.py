@@ -163,14 +163,16 @@ def test_a_deleted_file_is_written_again(agent: Agent) -> None:
     assert by_human(agent) == []
 
 
-def test_a_link_stays_a_link(agent: Agent, tmp_path: Path) -> None:
+def test_a_link_is_neither_read_nor_written_through(agent: Agent, tmp_path: Path) -> None:
     real = tmp_path / "dotfiles" / "playbook.json"
     real.parent.mkdir()
     agent.playbook.rename(real)
+    before = real.read_bytes()
     agent.playbook.symlink_to(real)
-    agent.call("ingest", helped(agent, "pat-001"))
-    assert agent.playbook.is_symlink()
-    assert json.loads(real.read_bytes())["sections"][PAT][0]["helpful"] == 1
+    told = agent.call("ingest", helped(agent, "pat-001"), code=1).err
+    assert f"{agent.playbook}: is a link" in told
+    assert "--project" in told
+    assert (agent.playbook.is_symlink(), real.read_bytes()) == (True, before)
 
 
 def test_a_name_that_a_removed_bullet_had_is_not_taken_over(agent: Agent) -> None:
@@ -258,8 +260,8 @@ def test_an_import_that_means_another_bullet_by_a_name_is_refused_with_the_impor
 
 
 STEPS = {
-    "before the rename": "dies(Path, 'replace', before=True)",
-    "after the rename": "dies(Path, 'replace', before=False)",
+    "before the rename": "dies(Folder, 'replace', before=True)",
+    "after the rename": "dies(Folder, 'replace', before=False)",
     "after the checkpoint": "dies(Ledger, 'set_checkpoint', before=False)",
 }
 
@@ -267,11 +269,14 @@ DRIVER = """
 import os, sys
 from pathlib import Path
 from reflector.cli.app import run
+from reflector.files import Folder
 from reflector.ledger.store import Ledger
 
 def dies(owner, name, *, before):
     really = getattr(owner, name)
     def dying(*arguments):
+        if arguments[-1] in (".gitignore", "injection.txt"):
+            return really(*arguments)
         if not before:
             really(*arguments)
         os._exit(137)

@@ -176,6 +176,29 @@ def test_another_program_of_the_name_does_not_stop_the_agent(
     assert (done.returncode, done.stdout) == (0, "")
 
 
+@pytest.mark.parametrize("relative", ["", ".", "bin"])
+def test_a_program_of_the_folder_that_the_agent_works_in_is_not_run(
+    project: Project, tmp_path: Path, no_program: str, monkeypatch: pytest.MonkeyPatch, relative: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in (tmp_path, tmp_path / "bin"):
+        folder.mkdir(exist_ok=True)
+        (folder / "reflector").write_text(f"#!/bin/sh\n# from reflector.__main__ import main\ntouch {tmp_path}/ran\n")
+        (folder / "reflector").chmod(0o755)
+    done = run_hook(project, plugin_root(), os.pathsep.join([relative, no_program]), "SessionEnd")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_another_program_of_the_name_gets_no_event_and_tells_the_agent_nothing(
+    project: Project, tmp_path: Path, no_program: str
+) -> None:
+    other = program(tmp_path / "bin", f"echo FOREIGN; cat >> {tmp_path}/got; sleep 60")
+    done = run_hook(project, plugin_root(), os.pathsep.join([other, no_program]), "SessionStart")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "session_id" not in ((tmp_path / "got").read_text() if (tmp_path / "got").exists() else "")
+
+
 def test_a_plugin_folder_that_is_gone_does_not_stop_the_agent(
     project: Project, tmp_path: Path, no_program: str
 ) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from reflector.ledger.canonical import digest, genesis, next_chain
-from reflector.ledger.engines import sqlite_module
+from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.tables import metadata
 
 #: The planner's figures: no answer depends on them, and ANALYZE writes them anew.

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from reflector.ledger.backup import Unsound, WouldLose, backup, restore
-from reflector.ledger.engines import sqlite_module
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
+from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.ledger.verify import Anchor, verify
 from tests.conftest import OpenLedger

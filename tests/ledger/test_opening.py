@@ -19,9 +19,10 @@ import pytest
 
 from reflector.ledger import engines
 from reflector.ledger import event as ev
-from reflector.ledger.engines import SOUND_SQLITE, sqlite_module, sqlite_url
+from reflector.ledger.engines import sqlite_url
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerLocked, LedgerTooNew, LedgerUnavailable
 from reflector.ledger.projection import CODE_VERSION
+from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.ledger.verify import verify
 from tests.conftest import OpenLedger, Postgres
@@ -128,7 +129,7 @@ def test_a_damaged_file_is_an_error_or_a_finding_and_never_a_wrong_answer(path: 
 
 def test_a_folder_in_its_place_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ledger.db").mkdir()
-    _refused(tmp_path / "ledger.db", LedgerUnavailable, "cannot be opened .unable to open database file.")
+    _refused(tmp_path / "ledger.db", LedgerUnavailable, "is not a regular file; put the file itself there")
 
 
 def test_a_file_in_its_folders_place_is_refused(tmp_path: Path) -> None:

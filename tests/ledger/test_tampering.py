@@ -18,8 +18,8 @@ import pytest
 
 from reflector.ledger import event as ev
 from reflector.ledger.backup import backup, restore
-from reflector.ledger.engines import sqlite_module
 from reflector.ledger.errors import LedgerError
+from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.ledger.verify import Anchor, Finding, verify
 

@@ -1,0 +1,112 @@
+"""Files that somebody else may have put there, such as those that a cloned repository brings: read, and replaced whole.
+
+Invariant: neither for ever, nor more than was allowed, nor anywhere else. A repository can hold a link to `/dev/zero`,
+and a pipe keeps whoever opens it waiting for its other end; only a regular file is opened, and only so many bytes of it
+are read. What is ours in a project is reached through no link below its `.claude`. The folder that keeps it so while
+something is done there is the hook's (`fast.Folder`), for the hook runs as one file without imports.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from reflector.hooks import fast
+
+__all__ = [
+    "Folder",
+    "folder_of",
+    "make_state",
+    "open_ours",
+    "open_regular",
+    "private_folder",
+    "read_bounded",
+    "read_ours",
+    "replace_file",
+    "sync_folder",
+]
+
+Folder = fast.Folder
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file to read, wherever links lead. Raises OSError, for anything else as well."""
+    return _regular(os.open(path, os.O_RDONLY | fast.NO_WAIT | fast.BINARY), path)
+
+
+def open_ours(path: Path) -> BinaryIO:
+    """Open a regular file of a project to read. Raises OSError, for a link and for anything else as well."""
+    with folder_of(path) as folder:
+        return _regular(folder.open(path.name), path)
+
+
+def read_bounded(path: Path, limit: int) -> bytes:
+    """A regular file's bytes. Raises OSError, for one of more than `limit` bytes as well."""
+    return _bounded(open_regular(path), path, limit)
+
+
+def read_ours(path: Path, limit: int) -> bytes:
+    """The bytes of a regular file of a project. Raises OSError, for a link and more than `limit` bytes as well."""
+    return _bounded(open_ours(path), path, limit)
+
+
+def replace_file(path: Path, content: bytes, mode: int | None = None) -> None:
+    """Write a file whole or not at all, surviving a crash; what is there is replaced and keeps its mode.
+
+    The temporary file has one name, so that what a killed writer left behind goes with the next write; the
+    project's lock keeps writers apart. Raises OSError, for anything but a regular file in its place as well.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = f".{path.name}.tmp"
+    with folder_of(path) as folder:
+        with suppress(FileNotFoundError):
+            there = folder.stat(path.name).st_mode
+            if not stat.S_ISREG(there):
+                raise _not_regular(path)
+            mode = mode or there & 0o777
+        with suppress(FileNotFoundError):
+            folder.remove(temporary)
+        fast.replace_file(folder, temporary, path.name, content, mode or 0o644)
+
+
+def folder_of(path: Path) -> Folder:
+    """The folder of a file, open: reached through no link below a `.claude`. Raises OSError."""
+    return Folder(os.path.abspath(path.parent))  # noqa: PTH100 - resolve() would follow the links
+
+
+def make_state(root: Path) -> None:
+    """Create a project's state folder, private and ignored by git, where it is missing. Raises OSError."""
+    fast.open_state(os.path.abspath(root))  # noqa: PTH100
+
+
+def private_folder(path: Path) -> Path:
+    """Make a folder for this user alone where it is missing. Raises OSError where a link or anything else stands."""
+    return Path(fast.private_folder(os.path.abspath(path)))  # noqa: PTH100
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable, on systems that can sync folders."""
+    fast.sync_folder(os.path.abspath(path))  # noqa: PTH100
+
+
+def _regular(fd: int, path: Path) -> BinaryIO:
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise _not_regular(path)
+    return open(fd, "rb")
+
+
+def _not_regular(path: Path) -> OSError:
+    return OSError(errno.EINVAL, "is not a regular file; put one there, or remove it", str(path))
+
+
+def _bounded(opened: BinaryIO, path: Path, limit: int) -> bytes:
+    with opened as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(errno.EFBIG, f"has more than {limit:,} bytes; make it smaller, or remove it", str(path))
+    return content
