@@ -1,8 +1,8 @@
 """Git, asked so that a repository decides nothing: neither what runs, nor where it looks, nor how long it takes.
 
 Invariant: a repository's configuration (an archive and a shared folder bring one) names programs that git would run: a
-file system monitor, hooks, a pager, helpers of a fetch. None of them is run, nothing is fetched or written, no object
-is replaced by another, and no variable of the environment leads to another repository. An answer is waited for a
+file system monitor, hooks, a pager, helpers of a fetch. None of them is run, nothing is fetched, no object is
+replaced by another, and no variable of the environment leads to another repository. An answer is waited for a
 bounded time.
 """
 
@@ -30,8 +30,8 @@ class GitUnavailable(ValueError):
     """Git cannot be asked; its own text says why and what to do."""
 
 
-def ask_git(folder: Path, *arguments: str) -> bytes | None:
-    """What git prints when it is asked in a folder, None where it refuses. Raises GitUnavailable."""
+def ask_git(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
+    """Return what git prints in a folder with `given` on its stdin, None where it refuses. Raises GitUnavailable."""
     # A relative entry would be a program of the folder that somebody works in.
     path = os.pathsep.join(part for part in os.environ.get("PATH", "").split(os.pathsep) if Path(part).is_absolute())
     program = shutil.which("git", path=path)
@@ -42,7 +42,7 @@ def ask_git(folder: Path, *arguments: str) -> bytes | None:
     try:
         ended = subprocess.run(
             [program, "--no-pager", *settings, "-C", str(folder), *arguments],
-            stdin=subprocess.DEVNULL,
+            input=given,
             capture_output=True,
             env={**environment, **_ENVIRONMENT, "PATH": path},
             timeout=_TIMEOUT_S,

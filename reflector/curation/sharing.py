@@ -7,7 +7,6 @@ checked out neither removes nor rewords what the ledger learned elsewhere.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -28,13 +27,6 @@ ATTRIBUTES: Final = "playbook.json merge=reflector"
 ACTOR: Final = "git"
 _PATH: Final = ".claude/playbook.json"
 _MOST_ATTRIBUTES: Final = 1 << 20
-_TIMEOUT_S: Final = 20
-_ENVIRONMENT: Final = {
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_ALLOW_PROTOCOL": "none",
-    "GIT_TERMINAL_PROMPT": "0",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,21 +138,11 @@ def branch_had(root: Path, bullet: Bullet) -> bool:
 
 
 def ask_git(root: Path, *arguments: str, given: bytes = b"") -> bytes | None:
-    """What git answers about the repository of a folder; None where it refuses, or is not there to be asked."""
+    """Return what git answers about the repository of a folder, None where it refuses or is not there to be asked."""
     # Most playbooks are not shared, and this module is loaded at every session's end.
-    import subprocess
+    from reflector import git
 
-    # What a hook of git's is told of another repository is not meant; nothing is fetched, whatever a clone is set to.
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _ENVIRONMENT
     try:
-        ended = subprocess.run(
-            ["git", "--no-pager", "-c", "core.fsmonitor=false", "-C", str(root), *arguments],
-            input=given,
-            capture_output=True,
-            env=environ,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        return git.ask_git(root, *arguments, given=given)
+    except git.GitUnavailable:
         return None
-    return ended.stdout if ended.returncode == 0 else None
