@@ -14,21 +14,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
 
 from reflector import locate
 from reflector.config import Config
 from reflector.curation.file_writing import kept_of_others, read
 from reflector.curation.sharing import is_shared, version_in_git
-from reflector.hooks import fast, locks, spool
-from reflector.hooks.conflicts import disabled_by, plugins
+from reflector.hooks import locks, spool
+from reflector.hooks.check import Check, State
 from reflector.hooks.git_setup import driver_of
-from reflector.hooks.install import EVENTS, Handler, handlers
-from reflector.hooks.json_text import MalformedJson
-from reflector.hooks.settings_file import SCOPES, SettingsRefused, read_text, settings_path
+from reflector.hooks.reach import checks_of_hooks
 from reflector.hooks.users import told_beside
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION
@@ -40,24 +36,9 @@ from reflector.project import Project
 from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, find_template
 from reflector.reflection.redaction import found
 
-State = Literal["ok", "warning", "error"]
 _LITTLE_SPACE = 200 * 2**20
 _OLD_BACKLOG_SECONDS = 3600
-#: Hooks of a session that works: an installation that never fired at these does not reach the agent.
-_AT_EVERY_SESSION = ("SessionStart", "SessionEnd")
-
-
 _OTHER_LEDGER = "name a ledger on a local disk (sqlite:////path/to/ledger.db) or a PostgreSQL server with `ledger_url`"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One line of the doctor's report; `mend` is what to do, "" where all is well."""
-
-    name: str
-    state: State
-    text: str
-    mend: str = ""
 
 
 def examine(project: Project, environ: Mapping[str, str] | None = None) -> Iterator[Check]:
@@ -71,7 +52,7 @@ def examine(project: Project, environ: Mapping[str, str] | None = None) -> Itera
         lambda: _ledger(project),
         lambda: _beside(project),
         lambda: _spool(project),
-        lambda: _hooks(project, environ),
+        lambda: checks_of_hooks(project, environ),
         lambda: _backend(project.config, environ),
         lambda: _prompts(project),
     )
@@ -326,62 +307,6 @@ def _spool(project: Project) -> Iterator[Check]:
         yield Check("spool", "warning", f"{_deliveries(counts.pending)} waiting for over an hour", "reflector drain")
     else:
         yield Check("spool", "ok", f"{counts.pending} pending, {_counted(counts.waiting, 'session')} open")
-
-
-def _hooks(project: Project, environ: Mapping[str, str]) -> Iterator[Check]:
-    found: list[tuple[Path, Handler]] = []
-    for scope in SCOPES:
-        path = settings_path(scope, project.root, environ)
-        try:
-            found += [(path, handler) for handler in handlers(read_text(path) or "")]
-        except (SettingsRefused, MalformedJson) as error:
-            yield Check("hooks", "error", f"{path}: {error}", "mend the file; the agent cannot read it either")
-    copies = plugins(project.root, environ)
-    if not found and not copies:
-        yield Check("hooks", "error", "the agent does not call reflector", "reflector install")
-        return
-    for path in dict.fromkeys(path for path, _ in found):
-        events = [handler.event for where, handler in found if where == path]
-        missing = [event for event in EVENTS if event not in events]
-        if missing:
-            yield Check("hooks", "warning", f"{path}: nothing at {', '.join(missing)}", "reflector install")
-        else:
-            yield Check("hooks", "ok", f"{path}: {', '.join(dict.fromkeys(events))}")
-    for command in dict.fromkeys(handler.command for _, handler in found):
-        if (gone := _missing_program(command)) is not None:
-            yield Check("hooks", "error", f"{gone} is gone, so the hook does nothing", "reflector install")
-    for path in disabled_by(project.root, environ):
-        yield Check("hooks", "error", f"{path}: disableAllHooks is true", "take it out")
-    if len({path for path, _ in found}) + len(copies) > 1:
-        where = ", ".join([*(str(path) for path in dict.fromkeys(path for path, _ in found)), *copies])
-        yield Check(
-            "hooks", "warning", f"installed more than once ({where}); everything is counted once all the same", ""
-        )
-    yield from _fired(project)
-
-
-def _missing_program(command: str) -> str | None:
-    """The absolute path in a command that is not there any more."""
-    import shlex
-
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return None
-    return next((word for word in words if Path(word).is_absolute() and not Path(word).exists()), None)
-
-
-def _fired(project: Project) -> Iterator[Check]:
-    folder = Path(fast.state_folder(str(project.root))) / "fired"
-    for event in EVENTS:
-        try:
-            at = (folder / event).stat().st_mtime
-        except OSError:
-            state: State = "warning" if event in _AT_EVERY_SESSION else "ok"
-            mend = "start a session of the agent here, and end it" if state == "warning" else ""
-            yield Check(f"fired {event}", state, "never in this project", mend)
-            continue
-        yield Check(f"fired {event}", "ok", datetime.fromtimestamp(at).astimezone().isoformat(" ", "seconds"))
 
 
 def _backend(config: Config, environ: Mapping[str, str]) -> Iterator[Check]:
