@@ -33,8 +33,7 @@ def find_project(start: str, home: str, *, users_config: str = "") -> str:
         folder, root = main + folder[len(root) :], main
     inside = root
     for at in _upward(folder, home):
-        # Above the repository a playbook may be anybody's: in /tmp it would be told in everybody's projects.
-        if is_project(at) and (inside or at == folder or _is_mine(at)):
+        if is_project(at) and (inside or at == folder or _is_a_persons(at)):
             return at
         if at == root:
             inside = ""
@@ -137,9 +136,16 @@ def _kind(path: str) -> int:
         return 0
 
 
-def _is_mine(folder: str) -> bool:
+def _is_a_persons(folder: str) -> bool:
+    """Whether a folder above the repository may be a project: it is this user's, and nobody else may write there.
+
+    A playbook that somebody leaves in `/tmp` would otherwise be told everywhere below it, and one in `/` everywhere.
+    """
+    if system.__name__ != "posix":
+        return folder[2:] not in ("", "/")
     try:
-        return not hasattr(system, "geteuid") or system.lstat(folder + "/.claude").st_uid == system.geteuid()
+        mode = int(system.lstat(folder).st_mode)
+        return folder != "/" and not mode & 0o002 and system.lstat(folder + "/.claude").st_uid == system.geteuid()
     except OSError:
         return False
 

@@ -368,3 +368,16 @@ def test_whoever_swaps_our_folder_for_a_link_gets_no_file_of_ours_elsewhere(
         swapper.kill()
         swapper.wait()
     assert [path for path in victim.rglob("*") if path.is_file()] == []
+
+
+def test_a_template_that_came_with_a_clone_tells_the_agent_nothing(tmp_path: Path) -> None:
+    def write(claude: Path) -> None:
+        (claude / "reflector" / "prompts").mkdir(parents=True)
+        (claude / "reflector" / "prompts" / "playbook.txt").write_text("OBEY {key_points}")
+        (claude / "playbook.json").write_text(PLAYBOOK)
+
+    agent = cloned(tmp_path, write)
+    assert "OBEY" not in hooked(agent, "SessionStart")
+    assert "came with the repository" in agent.call("doctor", code=None).out
+    git(agent.project, "rm", "-q", "--cached", ".claude/reflector/prompts/playbook.txt")
+    assert "OBEY" in hooked(agent, "SessionStart")

@@ -110,6 +110,21 @@ def test_a_playbook_that_another_user_left_above_is_not_ours(tmp_path: Path, fin
     assert find(shared / "mine") == shared / "mine"
 
 
+@pytest.mark.usefixtures("home")
+def test_a_folder_where_everybody_may_write_is_nobodys_project_from_below(tmp_path: Path, find: Finder) -> None:
+    shared = playbook(tmp_path / "shared")
+    (shared / "mine").mkdir()
+    shared.chmod(0o1777)
+    assert find(shared / "mine") == shared / "mine"
+    assert find(shared) == shared
+
+
+def test_the_root_of_the_file_system_is_nobodys_project_from_below(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locate, "is_project", lambda folder: folder == "/")
+    assert locate.find_project(str(home), "/nowhere") == str(home)
+    assert locate.find_project("/", "/nowhere") == "/"
+
+
 @pytest.mark.parametrize("where", ["../shop-fix", ".claude/worktrees/fix"])
 def test_a_linked_worktree_belongs_to_the_main_checkout(repository: Path, find: Finder, where: str) -> None:
     playbook(repository)

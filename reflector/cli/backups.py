@@ -44,7 +44,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
     """
     import sqlalchemy as sa
 
-    from reflector.curation.playbook_file import WRITTEN, set_aside
+    from reflector.curation.playbook_file import checkpoint_of, set_aside
     from reflector.hooks import locks
     from reflector.ledger.anchors import head_line
     from reflector.ledger.backup import ledger_file
@@ -58,7 +58,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
         _take_in(place, project)
     with locks.held(state, "model.lock", wait=True), locks.held(state, "drain.lock", wait=True):
         aside = set_aside(project)
-        written = (WRITTEN, aside[1]) if aside is not None else None
+        written = (checkpoint_of(project), aside[1]) if aside is not None else None
         restored = put(file, present, project.config.playbook, force=force, written=written)
     with place.road(project) as road:
         road.write()

@@ -12,6 +12,7 @@ moment which this ledger does not know is another ledger's, or this one's before
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,7 +108,7 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True) -> Synced:
         return Synced(unreadable=found.loaded.problems[0])
     imported = edits = 0
     kept: Path | None = None
-    stays = is_shared(project.root) and _may_stay(ledger, found)
+    stays = is_shared(project.root) and _may_stay(ledger, project, found)
     if found.kind == "another's":
         kept = keep(project, found.raw, ANOTHERS)
     elif found.kind == "baseline":
@@ -131,7 +132,7 @@ def look(ledger: Ledger, project: Project) -> Found:
     raw = read(project.playbook_json)
     if raw is None:
         return Found("missing")
-    last = ledger.checkpoint(WRITTEN)
+    last = ledger.checkpoint(checkpoint_of(project))
     if raw == render(ledger, project) or (last is not None and last[1] == digest(raw)):
         return Found("written", raw)
     rows = ledger.rows()
@@ -145,7 +146,7 @@ def look(ledger: Ledger, project: Project) -> Found:
         if position is not None and is_shared(project.root):
             return Found("shared", raw, loaded, position)
     else:
-        position = _exported_at(ledger, loaded.last_updated)
+        position = _exported_at(ledger, project, loaded.last_updated)
         if position is None and rows and not _is_adopted(ledger, digest(raw)):
             return Found("another's", raw, loaded)
     return Found("baseline", raw, loaded) if position is None else Found("ours", raw, loaded, position)
@@ -201,7 +202,11 @@ def settle(ledger: Ledger, project: Project) -> Path | None:
     it: it is kept aside, to be written anew by the next `sync`; where it is kept, None where nothing had to be.
     """
     raw = read(project.playbook_json)
-    if raw is None or raw == render(ledger, project) or _exported_at(ledger, load(raw).last_updated) is not None:
+    if (
+        raw is None
+        or raw == render(ledger, project)
+        or _exported_at(ledger, project, load(raw).last_updated) is not None
+    ):
         return None
     return _give_up(ledger, project, raw)
 
@@ -216,7 +221,7 @@ def mend(ledger: Ledger, project: Project) -> Path | None:
 
 
 def _give_up(ledger: Ledger, project: Project, raw: bytes) -> Path:
-    ledger.set_checkpoint(WRITTEN, ledger.head().position, digest(raw))
+    ledger.set_checkpoint(checkpoint_of(project), ledger.head().position, digest(raw))
     return keep(project, raw)
 
 
@@ -273,7 +278,15 @@ def _name_taken(bullet: Bullet, status: str) -> Problem:
     )
 
 
-def _exported_at(ledger: Ledger, last_updated: str | None) -> int | None:
+def checkpoint_of(project: Project, what: str = WRITTEN) -> str:
+    """The name under which a ledger remembers a project's file. One that is not the project's own may serve several
+    projects and clones, on several machines, and what one of them wrote says nothing of another's file."""
+    if not project.config.ledger_url:
+        return what
+    return f"{what} of {digest(f'{platform.node()}:{project.root.resolve()}')[:16]}"
+
+
+def _exported_at(ledger: Ledger, project: Project, last_updated: str | None) -> int | None:
     """The position whose export names this moment, or that of the file which was adopted with it; None for neither."""
     if last_updated is None:
         return None
@@ -281,7 +294,7 @@ def _exported_at(ledger: Ledger, last_updated: str | None) -> int | None:
     events = ledger.at([position])
     if events and events[0].recorded_at == last_updated:
         return position
-    adopted = ledger.checkpoint(_STAMP)
+    adopted = ledger.checkpoint(checkpoint_of(project, _STAMP))
     return adopted[0] if adopted is not None and adopted[1] == digest(last_updated) else None
 
 
@@ -295,7 +308,7 @@ def _remember(ledger: Ledger, project: Project, adopted: Found) -> None:
     position = ledger.head().position
     _saw(ledger, project, position, adopted.raw)
     if adopted.loaded.last_updated is not None:
-        ledger.set_checkpoint(_STAMP, position, digest(adopted.loaded.last_updated))
+        ledger.set_checkpoint(checkpoint_of(project, _STAMP), position, digest(adopted.loaded.last_updated))
 
 
 def _write(ledger: Ledger, project: Project, raw: bytes | None) -> bool:
@@ -305,23 +318,23 @@ def _write(ledger: Ledger, project: Project, raw: bytes | None) -> bool:
     content = render(ledger, project)
     if raw != content:
         replace_file(project.playbook_json, content)
-    if (ledger.checkpoint(WRITTEN) or (0, ""))[1] != digest(content):
+    if (ledger.checkpoint(checkpoint_of(project)) or (0, ""))[1] != digest(content):
         _saw(ledger, project, position, content)
     return raw != content
 
 
 def _saw(ledger: Ledger, project: Project, position: int, content: bytes) -> None:
     """Remember what the file says, and which version of it git has meanwhile."""
-    ledger.set_checkpoint(WRITTEN, position, digest(content))
+    ledger.set_checkpoint(checkpoint_of(project), position, digest(content))
     if is_shared(project.root) and (version := version_in_git(project.root)) is not None:
-        ledger.set_checkpoint(_IN_GIT, position, digest(version.blob))
+        ledger.set_checkpoint(checkpoint_of(project, _IN_GIT), position, digest(version.blob))
 
 
 def _take_shared(ledger: Ledger, project: Project, found: Found) -> tuple[int, bool]:
     """Take in what git brought, credited to it, and then what a person changed in that; how many events both gave, and
     whether the file is as git brought it and the ledger has all of its names."""
     version, first = version_in_git(project.root), project.first_number
-    last, known = ledger.checkpoint(WRITTEN), ledger.checkpoint(_IN_GIT)
+    last, known = ledger.checkpoint(checkpoint_of(project)), ledger.checkpoint(checkpoint_of(project, _IN_GIT))
     written = fold(ledger.history(upto=found.position)).bullets()
     edits, base = 0, Base(written, found.position)
     came = version is not None and (
@@ -348,11 +361,11 @@ def _means(row: BulletRow, bullet: Bullet) -> bool:
     return row.status == "live" or row.text == bullet.text
 
 
-def _may_stay(ledger: Ledger, found: Found) -> bool:
+def _may_stay(ledger: Ledger, project: Project, found: Found) -> bool:
     """True for a shared file that need not be written: what it says was not changed in the ledger since. It may be that
     of another branch, which has less of the ledger's advice, and goes back to git as it came."""
     if found.kind == "written":
-        last = ledger.checkpoint(WRITTEN)
+        last = ledger.checkpoint(checkpoint_of(project))
         position = last[0] if last is not None and last[1] == digest(found.raw) else ledger.head().position
         loaded = load(found.raw)
         if loaded.last_updated is not None or len(loaded.uncounted) < len(loaded.bullets):

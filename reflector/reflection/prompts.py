@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import BinaryIO
 
-from reflector.files import open_regular
+from reflector.files import open_ours, open_regular
+from reflector.git_index import tracked_below
 from reflector.resources import resource_dir
 
 #: Placeholders of each template, each exactly once.
@@ -73,13 +75,32 @@ def find_template(name: str, project: Path | None = None) -> Template:
     """The template in force, checked. Raises TemplateError."""
     if name not in PLACEHOLDERS:
         raise TemplateError(f"{name!r} is no prompt template; there are {', '.join(PLACEHOLDERS)}")
-    return read_template(name, next(path for path in _places(name, project) if path is not None))
+    own = project / ".claude" / "reflector" / "prompts" / name if project is not None else None
+    # A folder or a dead link in a template's place is an error, not the absence of one.
+    if own is not None and os.path.lexists(own):
+        _refuse_foreign(own)
+        return read_template(name, own, opener=open_ours)
+    users = user_prompts() / name
+    return read_template(name, users if os.path.lexists(users) else resource_dir("prompts") / name)
 
 
-def read_template(name: str, path: Path) -> Template:
+def _refuse_foreign(path: Path) -> None:
+    """Raise TemplateError for a project's template that came with its repository: it would speak in the user's name."""
+    try:
+        tracked = tracked_below(path)
+    except (OSError, ValueError) as error:
+        raise TemplateError(f"{path}: git's index cannot be read ({error}), so nobody knows whose it is") from None
+    if tracked is not None:
+        raise TemplateError(
+            f"{path}: is tracked by git, so it came with the repository; read it, and make it yours with: "
+            f"git rm --cached {tracked}"
+        )
+
+
+def read_template(name: str, path: Path, *, opener: Callable[[Path], BinaryIO] = open_regular) -> Template:
     """The template `name` from a file of one's own, checked. Raises TemplateError."""
     try:
-        with open_regular(path) as file:
+        with opener(path) as file:
             raw = file.read(MAX_TEMPLATE + 1)
     except OSError as error:
         raise TemplateError(f"{path}: cannot be read ({error.strerror}); mend or remove it") from None
@@ -102,13 +123,6 @@ def user_prompts(environ: Mapping[str, str] | None = None) -> Path:
     if not base.startswith("/"):
         base = (environ.get("HOME") or environ.get("USERPROFILE") or "") + "/.config"
     return Path(base) / "reflector" / "prompts"
-
-
-def _places(name: str, project: Path | None) -> list[Path | None]:
-    own = [project / ".claude" / "reflector" / "prompts" / name] if project is not None else []
-    # A folder or a dead link in a template's place is an error, not the absence of one.
-    found = [path for path in [*own, user_prompts() / name] if os.path.lexists(path)]
-    return [*found, resource_dir("prompts") / name]
 
 
 def _check(template: Template) -> None:

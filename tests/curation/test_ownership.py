@@ -179,3 +179,20 @@ def test_a_bullet_without_counters_says_nothing_about_counts(agent: Agent) -> No
     agent.call("drain")
     assert agent.counters() == {"pat-001": (1, 0), "pat-002": (3, 1), "mis-001": (0, 0)}
     assert by_human(agent) == []
+
+
+def test_two_projects_with_one_ledger_of_the_users_share_a_playbook_and_empty_nobodys(tmp_path: Path) -> None:
+    one = Agent.in_folder(tmp_path)
+    two = Agent(tmp_path / "two", one.home)
+    two.claude.mkdir(parents=True)
+    mine = {"name": "oth-777", "text": "Two's own advice.", "helpful": 9, "harmful": 0}
+    two.write_playbook({"OTHERS": [mine]})
+    (one.home / ".config/reflector").mkdir(parents=True)
+    url = f"sqlite:///{tmp_path / 'all.db'}"
+    (one.home / ".config/reflector/config.toml").write_text(f'ledger_url = "{url}"\n')
+    one.call("drain")
+    two.call("drain")
+    assert two.counters() == {**one.counters(), "oth-777": (9, 0)}
+    one.call("drain")
+    assert one.counters() == two.counters()
+    assert not [event for event in one.events() if event["actor"] == "human"]
