@@ -2,8 +2,7 @@
 
 Invariant: neither for ever, nor more than was allowed, nor anywhere else. A repository can hold a link to `/dev/zero`,
 and a pipe keeps whoever opens it waiting for its other end; only a regular file is opened, and only so many bytes of it
-are read. What is ours in a project is reached through no link below its `.claude`. The folder that keeps it so while
-something is done there is the hook's (`fast.Folder`), for the hook runs as one file without imports.
+are read. What is ours in a project is reached through no link below its `.claude` (`folders.Folder`).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from reflector.hooks import fast
+from reflector import folders
 
 __all__ = [
     "Folder",
@@ -30,12 +29,12 @@ __all__ = [
     "sync_folder",
 ]
 
-Folder = fast.Folder
+Folder = folders.Folder
 
 
 def open_regular(path: Path) -> BinaryIO:
     """Open a regular file to read, wherever links lead. Raises OSError, for anything else as well."""
-    return _regular(os.open(path, os.O_RDONLY | fast.NO_WAIT | fast.BINARY), path)
+    return _regular(os.open(path, os.O_RDONLY | folders.NO_WAIT | folders.BINARY), path)
 
 
 def open_ours(path: Path) -> BinaryIO:
@@ -70,7 +69,7 @@ def replace_file(path: Path, content: bytes, mode: int | None = None) -> None:
             mode = mode or there & 0o777
         with suppress(FileNotFoundError):
             folder.remove(temporary)
-        fast.replace_file(folder, temporary, path.name, content, mode or 0o644)
+        folders.replace_file(folder, temporary, path.name, content, mode or 0o644)
 
 
 def folder_of(path: Path) -> Folder:
@@ -80,17 +79,17 @@ def folder_of(path: Path) -> Folder:
 
 def make_state(root: Path) -> None:
     """Create a project's state folder, private and ignored by git, where it is missing. Raises OSError."""
-    fast.open_state(os.path.abspath(root))  # noqa: PTH100
+    folders.open_state(os.path.abspath(root))  # noqa: PTH100
 
 
 def private_folder(path: Path) -> Path:
     """Make a folder for this user alone where it is missing. Raises OSError where a link or anything else stands."""
-    return Path(fast.private_folder(os.path.abspath(path)))  # noqa: PTH100
+    return Path(folders.private_folder(os.path.abspath(path)))  # noqa: PTH100
 
 
 def sync_folder(path: Path) -> None:
     """Make the names in a folder durable, on systems that can sync folders."""
-    fast.sync_folder(os.path.abspath(path))  # noqa: PTH100
+    folders.sync_folder(os.path.abspath(path))  # noqa: PTH100
 
 
 def _regular(fd: int, path: Path) -> BinaryIO:

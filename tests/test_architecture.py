@@ -31,6 +31,7 @@ _LAYERS = {
 #: Modules of the package itself that any layer may use: they know of no layer above the ledger.
 _SHARED = {
     "reflector.files",
+    "reflector.folders",
     "reflector.git",
     "reflector.git_index",
     "reflector.resources",
@@ -43,9 +44,7 @@ _SHARED_BY = {"ledger": {"reflector.files", "reflector.resources"}, "playbook": 
 
 _MOST_LINES = 400
 #: Longer modules, each with its reason.
-_LONGER = {
-    "reflector.hooks.fast": "runs as one file without imports: what it needs is in it, or costs milliseconds a prompt",
-}
+_LONGER: dict[str, str] = {}
 
 
 def _tree(module: str) -> ast.Module:

@@ -161,6 +161,7 @@ def test_a_project_whose_own_claude_folder_is_a_link_keeps_its_deliveries_with_t
         claude.symlink_to("../victim")
 
     agent = cloned(tmp_path, write)
+    (agent.home / "victim" / "playbook.json").write_text("{}")
     before = outside(agent)
     agent.hook("SessionEnd", session_id="s-1", transcript_path="/nowhere")
     assert outside(agent) == before
@@ -205,8 +206,10 @@ def test_a_rendered_text_that_came_with_a_clone_is_never_printed(tmp_path: Path)
         (claude / "reflector" / "injection.txt").write_bytes(fast.INJECTION_FORM + b" 1 2 3\n" + text)
 
     agent = cloned(tmp_path, write)
-    assert hooked(agent, "SessionStart") == ""
-    assert hooked(agent, "SubagentStart") == ""
+    for event in ("SessionStart", "SubagentStart"):
+        told = hooked(agent, event)
+        assert "playbook.json cannot be read" in told
+        assert "EVIL" not in told
     # It foresaw even the stamp, but not a text of our shape.
     stamp = fast.injection_stamp(str(agent.project))
     (agent.state / "injection.txt").write_bytes(stamp + b'\n{}\n{"continue":false}')

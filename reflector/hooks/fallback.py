@@ -9,6 +9,7 @@ system may empty: `${TMPDIR:-/tmp}/reflector-<user id>`.
 import os
 from pathlib import Path
 
+from reflector import folders
 from reflector.hooks import fast
 from reflector.user_folder import user_state
 
@@ -34,7 +35,7 @@ def keep_elsewhere(payload: dict[str, object] | None, data: bytes) -> str:
 
 def open_temporary() -> str:
     """The user's folder among the temporary files, made where it is missing. Raises OSError where it is not ours."""
-    state = fast.private_folder(_temporary())
+    state = folders.private_folder(_temporary())
     if not _is_ours(state):
         raise PermissionError(13, "belongs to another user", state)
     return state
@@ -50,7 +51,7 @@ def _open_own() -> str:
     if not state:
         raise FileNotFoundError(2, "neither XDG_STATE_HOME nor HOME names a folder")
     Path(state).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return fast.private_folder(state)
+    return folders.private_folder(state)
 
 
 def _temporary() -> str:

@@ -6,29 +6,38 @@ starts. A delivery that was taken is on disk, whole, before the hook ends; nothi
 
 Run by `hooks/__main__.py`, by `reflector hook`, or as a file, which is what older settings call. Each import costs the
 agent's user milliseconds at every session's start and end, so the road that is taken every time uses
-`sys`, `time`, `posix`, `_json` and `reflector.locate` only; `re`, `json` or `pathlib` alone would cost more than all of
-it. What is slow (rendering, a project that cannot be written) imports what it needs when it happens.
+`sys`, `time`, `posix`, `_json` and our own `folders` and `locate` only; `re`, `json` or `pathlib` alone would cost more
+than all of it. What is slow (rendering, a project that cannot be written) imports what it needs when it happens.
 
 The state folder that it fills is described in `reflector.hooks.spool`.
 """
 
 # pathlib would cost more than everything that is done here:
-# ruff: noqa: PTH102, PTH109, PTH116, PTH208
+# ruff: noqa: PTH109, PTH116, PTH208
 
 import sys
-from time import time_ns
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import os
 
 try:
     import posix as system
 except ImportError:  # Windows: slower, and the same from here on
     import os as system  # type: ignore[no-redef]
 
-#: More than this on stdin is no hook payload; its first part is kept aside as broken.
-MAX_PAYLOAD = 8 * 1024 * 1024
+if __name__ == "__main__":
+    sys.path.insert(0, __file__.replace("\\", "/").rsplit("/", 3)[0])
+
+from reflector.folders import (
+    Folder,
+    open_state,
+    private_folder,
+    read_all,
+    read_file,
+    state_folder,
+    write_all,
+    write_durably,
+)
+from reflector.hooks.payload import BYTE_ORDER_MARK, MAX_PAYLOAD, Broken, decode, enclosed, file_name, record, words
+from reflector.locate import exists, find_project, is_project
+
 #: Form of injection.txt and of the text in it. Raise it when prompts/playbook.txt or the rendering
 #: changes: texts rendered by an older version are then rendered afresh.
 INJECTION_FORM = b"reflector-injection/1"
@@ -37,23 +46,6 @@ MAX_INJECTION = 128 * 1024
 SUBAGENT = b'{"hookSpecificOutput":{"hookEventName":"SubagentStart","additionalContext":'
 #: The end of a turn, which is no session's end: of Claude Code and Codex, and of Gemini CLI.
 STOPS = ("Stop", "AfterAgent")
-NO_FOLLOW = getattr(system, "O_NOFOLLOW", 0)
-BINARY = getattr(system, "O_BINARY", 0)
-NO_WAIT = getattr(system, "O_NONBLOCK", 0)
-FOLDER = system.O_RDONLY | getattr(system, "O_DIRECTORY", 0)
-NEW = system.O_WRONLY | system.O_CREAT | system.O_EXCL
-NOT_OURS = (
-    "is a link, or a file in the place of a folder: put there what should be there, or name the project that it leads "
-    "to with --project"
-)
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-#: Tells names apart that one process makes within one tick of a coarse clock.
-SERIAL = iter(range(1 << 62))
-PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
-
-
-class Broken(Exception):
-    """The payload is not what a hook is given; its words say why."""
 
 
 def environment(name: str) -> str:
@@ -61,148 +53,6 @@ def environment(name: str) -> str:
     if system.__name__ == "posix":
         return str(system.environ.get(name.encode(), b""), "utf-8", "surrogateescape")
     return system.environ.get(name, "")  # type: ignore[call-overload,no-any-return]
-
-
-def read_all(fd: int, limit: int) -> bytes:
-    """Up to `limit` + 1 bytes: one more than allowed shows that there was more."""
-    data = bytearray()
-    while len(data) <= limit:
-        try:
-            part = system.read(fd, min(limit + 1 - len(data), 1 << 20))
-        except BlockingIOError:  # a client may leave its pipes non-blocking
-            from select import select
-
-            select([fd], [], [])
-            continue
-        if not part:
-            break
-        data += part
-    return bytes(data)
-
-
-class Folder:
-    """One of our folders, open: what is done in it is done there, wherever its path leads meanwhile.
-
-    Links are followed above the last `.claude` only: a repository could ship one, and we would read and write wherever
-    it points. Raises OSError for a link, and for anything else that is not a folder. Windows cannot work below an open
-    folder: there `fd` is None, and a name is put behind `at`.
-    """
-
-    def __init__(self, path: str) -> None:
-        self.path, self.at = path, ""
-        self.fd: int | None = None
-        if system.__name__ != "posix":
-            if system.lstat(path).st_mode & 0o170000 != 0o040000:
-                raise OSError(20, NOT_OURS, path)
-            self.at = path + "/"
-            return
-        top, claude, below = f"{path}/".rpartition("/.claude/")
-        fd = system.open(f"{top}/" if claude else below, FOLDER)
-        try:
-            for name in f".claude/{below}".rstrip("/").split("/") if claude else ():
-                top += f"/{name}"
-                above, fd = fd, system.open(name, FOLDER | NO_FOLLOW, dir_fd=fd)
-                system.close(above)
-        except OSError as error:
-            system.close(fd)
-            raise told(error, top) from None
-        self.fd = fd
-
-    def __enter__(self) -> "Folder":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.fd is not None:
-            system.close(self.fd)
-
-    def open(self, name: str, flags: int = system.O_RDONLY, mode: int = 0o600) -> int:
-        """A descriptor of a file in it, which is neither followed as a link nor waited for as a pipe."""
-        try:
-            return system.open(self.at + name, flags | NO_FOLLOW | NO_WAIT | BINARY, mode, dir_fd=self.fd)
-        except OSError as error:
-            raise told(error, f"{self.path}/{name}") from None
-
-    def stat(self, name: str) -> "os.stat_result":
-        """The state of what has this name here, be it a link."""
-        return system.stat(self.at + name, dir_fd=self.fd, follow_symlinks=False)
-
-    def replace(self, old: str, new: str) -> None:
-        """Give a file in it another name, durably."""
-        system.replace(self.at + old, self.at + new, src_dir_fd=self.fd, dst_dir_fd=self.fd)
-        self.sync()
-
-    def remove(self, name: str) -> None:
-        """Remove a file from it."""
-        system.unlink(self.at + name, dir_fd=self.fd)
-
-    def sync(self) -> None:
-        """Make the names in it durable, where the system can sync folders."""
-        try:
-            if self.fd is not None:
-                system.fsync(self.fd)
-        except OSError as error:
-            if error.errno != 22:  # EINVAL: this file system has no such thing
-                raise
-
-
-def told(error: OSError, path: str) -> OSError:
-    """An error with the whole path, and in words where a link or a file has the place of what is ours."""
-    # ENOTDIR, and ELOOP on Linux and macOS
-    return OSError(error.errno, NOT_OURS if error.errno in (20, 40, 62) else error.strerror, path)
-
-
-def read_file(path: str, limit: int) -> bytes:
-    """At most `limit` bytes of a file of ours. Raises OSError for a link, and for what is not a regular file."""
-    above, _, name = path.rpartition("/")
-    with Folder(above) as folder:
-        fd = folder.open(name)
-    try:
-        if system.fstat(fd).st_mode & 0o170000 != 0o100000:
-            raise OSError(22, "is not a regular file; put one there, or remove it", path)
-        return read_all(fd, limit)[:limit]
-    finally:
-        system.close(fd)
-
-
-class _Decoding:
-    """What the C scanner wants to know; the json package would only wrap it."""
-
-    strict = True
-    object_hook = object_pairs_hook = None
-    parse_float = parse_constant = float
-    parse_int = int
-
-
-def decode(raw: bytes) -> tuple[dict[str, object], str]:
-    """The payload and its text. Raises Broken unless it is one JSON object that names its event, ImportError or
-    OSError where the interpreter cannot load what reads JSON."""
-    try:
-        # UTF-8 is built in; any other codec is a file that may not be readable.
-        text = raw.removeprefix(BYTE_ORDER_MARK).decode().strip(" \t\r\n")
-    except UnicodeDecodeError as error:
-        raise Broken(f"not UTF-8 at byte {error.start}") from None
-    if not text:
-        raise Broken("empty")
-    try:
-        try:
-            from _json import make_scanner
-
-            payload, end = make_scanner(_Decoding)(text, 0)  # type: ignore[arg-type]
-            if end != len(text):
-                raise Broken(f"more than one JSON value: the first ends at character {end}")
-        except (ImportError, OSError, StopIteration, SystemError):
-            # No C scanner here, or it met an error that it can put into words only where json was imported.
-            from json import loads
-
-            payload = loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Broken(f"not JSON: {error}") from None
-    if not isinstance(payload, dict):
-        raise Broken(f"a JSON {type(payload).__name__}, not an object")
-    event = payload.get("hook_event_name")
-    if not isinstance(event, str) or not event:
-        raise Broken("no hook_event_name")
-    return payload, text
 
 
 def project_of(payload: dict[str, object]) -> str:
@@ -220,9 +70,6 @@ def project_of(payload: dict[str, object]) -> str:
     start = physical(start or ".")
     if not start:
         return ""
-    reach_package()
-    from reflector.locate import find_project
-
     home = physical(environment("HOME") or environment("USERPROFILE") or "/")
     return find_project(start, home, users_config=user_config())
 
@@ -248,9 +95,6 @@ def keeper_of(project: str) -> str:
     "" where neither has a playbook: the agent was told nothing, so it can cite nothing, and no ledger is made for it.
     What a project that is gone had, nobody can tell.
     """
-    reach_package()
-    from reflector.locate import exists, is_project
-
     if is_project(project) or not exists(project) or environment("REFLECTOR_LEDGER_URL"):
         return project
     if is_project(user_folder()):
@@ -259,134 +103,6 @@ def keeper_of(project: str) -> str:
         return project if b"ledger_url" in read_file(user_config(), MAX_PAYLOAD) else ""
     except OSError:
         return ""
-
-
-def private_folder(path: str) -> str:
-    """Make `path` a folder for this user alone. Raises OSError where a link or anything else stands there."""
-    try:
-        folder = Folder(path)
-    except FileNotFoundError:
-        above, _, name = path.rpartition("/")
-        with Folder(above) as parent:
-            try:
-                system.mkdir(parent.at + name, 0o700, dir_fd=parent.fd)
-                parent.sync()
-            except FileExistsError:  # another hook was first
-                pass
-        folder = Folder(path)
-    with folder:
-        if folder.fd is not None and system.fstat(folder.fd).st_mode & 0o077:
-            system.fchmod(folder.fd, 0o700)
-    return path
-
-
-def sync_folder(path: str) -> None:
-    """Make the names in a folder durable, where the system can sync folders."""
-    with Folder(path) as folder:
-        folder.sync()
-
-
-def write_all(fd: int, data: bytes) -> None:
-    while data:
-        data = data[system.write(fd, data) :]
-
-
-def write_durably(folder: str, data: bytes, name: str = "") -> str:
-    """Put `data` into `folder` as `name`, else under a new name; whole and on disk, or OSError.
-
-    The temporary file's name carries time and process: a reader can tell what a killed hook left behind.
-    """
-    own = f"{time_ns():020d}-{system.getpid()}-{next(SERIAL)}.json"
-    name = name or own
-    with Folder(folder) as held:
-        replace_file(held, f".{own}.tmp", name, data)
-    return f"{folder}/{name}"
-
-
-def replace_file(folder: Folder, temporary: str, name: str, data: bytes, mode: int = 0o600) -> None:
-    """Put `data` into an open folder as `name`, by way of a temporary file; whole and on disk, or OSError."""
-    fd = folder.open(temporary, NEW)
-    try:
-        try:
-            if mode != 0o600 and folder.fd is not None:
-                system.fchmod(fd, mode)
-            write_all(fd, data)
-            system.fsync(fd)
-        finally:
-            system.close(fd)
-        folder.replace(temporary, name)
-    except BaseException:
-        folder.remove(temporary)
-        raise
-
-
-def state_folder(project: str) -> str:
-    """Where a project's state is: `<project>/.claude/reflector`. Touches nothing."""
-    return f"{project.rstrip('/')}/.claude/reflector"
-
-
-def open_state(project: str) -> str:
-    """The project's state folder, made where it is missing. Raises OSError where it cannot be ours."""
-    if not project:
-        raise FileNotFoundError(2, "the hook ran in a folder that is gone, and nobody named the project")
-    state = state_folder(project)
-    try:
-        private_folder(state)
-    except FileNotFoundError:
-        try:  # noqa: SIM105
-            system.mkdir(state[: state.rindex("/")])
-        except FileExistsError:  # another hook was first
-            pass
-        private_folder(state)
-    try:
-        with Folder(state) as folder:
-            folder.stat(".gitignore")
-    except FileNotFoundError:
-        write_durably(state, b"*\n", ".gitignore")
-    return state
-
-
-def file_name(identity: str) -> str:
-    """A file name for whatever a client calls a session: itself where that is plain, else a digest of it."""
-    if 0 < len(identity) <= 100 and PLAIN.issuperset(identity):
-        return identity + ".json"
-    from hashlib import sha256
-
-    return f"~{sha256(identity.encode('utf-8', 'surrogatepass')).hexdigest()}.json"
-
-
-def words(payload: dict[str, object], key: str) -> str:
-    """A value of the payload where it is text, else ""."""
-    value = payload.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def record(project: str, payload: dict[str, object], text: str) -> bytes:
-    """One delivery as it is kept: the payload verbatim, and what only this moment knows."""
-    # A subagent's stop names the parent's transcript too; its size would be taken for the subagent's.
-    key = "agent_transcript_path" if payload["hook_event_name"] == "SubagentStop" else "transcript_path"
-    try:
-        size = str(system.stat(words(payload, key)).st_size)
-    except (OSError, ValueError):  # not there (yet), or no path at all
-        size = "null"
-    return enclosed(project, size, text.encode())
-
-
-def enclosed(project: str, transcript_bytes: str, payload: bytes) -> bytes:
-    """A record around a payload."""
-    head = f'{{"v":1,"received_at_ns":{time_ns()},"project":{quoted(project) if project else "null"},'
-    return f'{head}"transcript_bytes":{transcript_bytes},"payload":'.encode() + payload + b"}\n"
-
-
-def quoted(text: str) -> str:
-    """A JSON string in ASCII, made without a module: what is in memory by now is not lost for want of one."""
-    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
-        return f'"{text}"'
-    units = []
-    for letter in text:
-        code = ord(letter)
-        units += [code] if code < 0x10000 else [0xD7C0 + (code >> 10), 0xDC00 + (code & 0x3FF)]
-    return '"' + "".join([f"\\u{unit:04x}" for unit in units]) + '"'
 
 
 def keep(state: str, payload: dict[str, object] | None, data: bytes) -> str:
@@ -444,12 +160,6 @@ def base_folder(variable: str, default: str) -> str:
     return base if base[:1] == "/" else (environment("HOME") or environment("USERPROFILE")) + default
 
 
-def reach_package() -> None:
-    """Make our own modules importable where this file was run by its path; for roads taken rarely."""
-    if __name__ == "__main__":
-        sys.path.insert(0, __file__.replace("\\", "/").rsplit("/", 3)[0])
-
-
 def injection(project: str) -> tuple[bytes, bytes]:
     """What a start prints, as the JSON object for a subagent and as text; two times b"" for nothing."""
     try:
@@ -465,7 +175,6 @@ def injection(project: str) -> tuple[bytes, bytes]:
     except OSError:
         kept = b""
     if not kept.startswith(stamp + b"\n"):
-        reach_package()
         try:
             from reflector.hooks.injection import write_injection
 
@@ -504,7 +213,6 @@ def start_drain(project: str) -> None:
         system.chdir("/")
         spawn(sys.executable, command, system.environ, file_actions=streams, setsid=True)
     except (AttributeError, NotImplementedError):  # a system that cannot spawn into a new session
-        reach_package()
         from reflector.hooks.detach import start_detached
 
         start_detached(command)
@@ -541,7 +249,6 @@ def deliver(project: str, payload: dict[str, object] | None, data: bytes) -> str
     try:
         return keep(open_state(project), payload, data)
     except (OSError, ValueError) as first:
-        reach_package()
         from reflector.hooks.fallback import keep_elsewhere
 
         try:

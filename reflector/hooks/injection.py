@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from reflector import folders
 from reflector.files import open_ours
 from reflector.hooks import fast
 from reflector.playbook.bullet import Bullet, best_first
@@ -145,7 +146,7 @@ def write_injection(project: str | os.PathLike[str], ledgers: Callable[[], Itera
     rendered = render(bullets, template(folder) if bullets else "", files, troubles)
     content = b"\n".join((stamp, rendered.json.encode(), rendered.text.encode()))
     try:
-        fast.write_durably(fast.open_state(os.fspath(project)), content, "injection.txt")
+        folders.write_durably(folders.open_state(os.fspath(project)), content, "injection.txt")
     except (OSError, ValueError) as error:
         fast.complain(f"rendered playbook not kept, the next start renders it again: {error}")
     return content

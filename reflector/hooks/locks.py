@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
-from reflector.hooks import fast
+from reflector import folders
 from reflector.hooks.fallback import open_temporary
 from reflector.ledger.engines import NO_LOCKS
 
@@ -29,7 +29,7 @@ def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
     it let go: a delivery is on disk before its drain asks for the lock.
     """
     state_dir.parent.mkdir(parents=True, exist_ok=True)
-    fd = _open(fast.private_folder(str(state_dir)), name)
+    fd = _open(folders.private_folder(str(state_dir)), name)
     try:
         try:
             held = _lock(fd, wait=wait)
@@ -64,7 +64,7 @@ def why_none(folder: Path) -> str:
 
 
 def _open(folder: str, name: str) -> int:
-    with fast.Folder(folder) as held:
+    with folders.Folder(folder) as held:
         return held.open(name, os.O_RDWR | os.O_CREAT)
 
 

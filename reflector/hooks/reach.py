@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
-from reflector.hooks import fast
+from reflector import folders
 from reflector.hooks.check import Check, State
 from reflector.hooks.conflicts import disabled_by, plugins
 from reflector.hooks.install import EVENTS, Handler, handlers
@@ -66,7 +66,7 @@ def _missing_program(command: str) -> str | None:
 
 
 def _fired(project: Project) -> Iterator[Check]:
-    folder = Path(fast.state_folder(str(project.root))) / "fired"
+    folder = Path(folders.state_folder(str(project.root))) / "fired"
     for event in EVENTS:
         try:
             at = (folder / event).stat().st_mtime

@@ -19,7 +19,8 @@ from glob import escape
 from pathlib import Path
 from typing import Literal
 
-from reflector.hooks import fast, install
+from reflector import folders
+from reflector.hooks import install
 from reflector.hooks.json_text import MalformedJson
 
 Scope = Literal["user", "project", "local"]
@@ -221,7 +222,7 @@ def _write(target: Path, data: bytes, like: os.stat_result | int, is_wanted: Cal
     """Write a file whole or not at all, with the mode and owner of another one, or with a mode of its own."""
     temporary = target.with_name(f".{target.name}.{os.getpid()}{_TEMPORARY}")
     temporary.unlink(missing_ok=True)  # of a process that was killed and had our number
-    fd = os.open(temporary, fast.NEW, like if isinstance(like, int) else 0o600)
+    fd = os.open(temporary, folders.NEW, like if isinstance(like, int) else 0o600)
     try:
         with os.fdopen(fd, "wb") as file:
             if not isinstance(like, int):
@@ -236,7 +237,7 @@ def _write(target: Path, data: bytes, like: os.stat_result | int, is_wanted: Cal
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    fast.sync_folder(str(target.parent))
+    folders.sync_folder(str(target.parent))
     return True
 
 

@@ -31,16 +31,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reflector.hooks import fast
+from reflector import folders
 from reflector.hooks.fallback import stand_ins
 from reflector.hooks.pauses import is_over
+from reflector.hooks.payload import MAX_PAYLOAD, Broken, decode, file_name, record, words
 
 #: A temporary file of this age belongs to a hook that was killed; a hook lives for milliseconds.
 LEFT_BEHIND_SECONDS = 3600.0
 #: Ends of sessions without a word that are kept; more of them say nothing more.
 MOST_SILENT = 100
 #: What the hook adds around a payload is far below this.
-MAX_RECORD = fast.MAX_PAYLOAD + 64 * 1024
+MAX_RECORD = MAX_PAYLOAD + 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def waiting_for(project: Path) -> list[Delivery]:
 
 
 def _of(project: Path, read: Callable[[Path], list[Delivery]]) -> list[Delivery]:
-    found = read(Path(fast.state_folder(str(project))) / "spool")
+    found = read(Path(folders.state_folder(str(project))) / "spool")
     for state in stand_ins():
         found += [delivery for delivery in read(state / "spool") if delivery.project == str(project)]
     return sorted(found, key=lambda delivery: delivery.received_at_ns)
@@ -155,15 +156,15 @@ def accept(project: Path, payload: bytes) -> Delivery:
     A Stop is filed as pending too: whoever hands it over by hand wants it taken in now.
     Raises ValueError for a payload that a hook would call broken, OSError where nothing can be written.
     """
-    if len(payload) > fast.MAX_PAYLOAD:
-        raise ValueError(f"the hook payload has {len(payload)} bytes; at most {fast.MAX_PAYLOAD} are taken")
+    if len(payload) > MAX_PAYLOAD:
+        raise ValueError(f"the hook payload has {len(payload)} bytes; at most {MAX_PAYLOAD} are taken")
     try:
-        parsed, text = fast.decode(payload)
-    except fast.Broken as error:
+        parsed, text = decode(payload)
+    except Broken as error:
         raise ValueError(f"this is no hook payload: {error}") from None
     folder = str(project.absolute())
-    spool_dir = fast.private_folder(fast.open_state(folder) + "/spool")
-    path = Path(fast.write_durably(spool_dir, fast.record(folder, parsed, text)))
+    spool_dir = folders.private_folder(folders.open_state(folder) + "/spool")
+    path = Path(folders.write_durably(spool_dir, record(folder, parsed, text)))
     return _read(path)
 
 
@@ -190,10 +191,10 @@ def settle(delivery: Delivery) -> None:
     spool_dir = pulled.path.parent
     pulled.path.unlink(missing_ok=True)
     (spool_dir / "failed" / pulled.path.name).with_suffix(".error").unlink(missing_ok=True)
-    fast.sync_folder(str(spool_dir))
+    folders.sync_folder(str(spool_dir))
     if pulled.event == "SessionEnd" and pulled.session_id:
         try:
-            stop = _read(spool_dir / "waiting" / fast.file_name(pulled.session_id))
+            stop = _read(spool_dir / "waiting" / file_name(pulled.session_id))
         except (OSError, ValueError):
             return
         if stop.received_at_ns < pulled.received_at_ns:
@@ -202,7 +203,7 @@ def settle(delivery: Delivery) -> None:
 
 def has_stop(delivery: Delivery) -> bool:
     """Whether a turn of a pending delivery's session ended, of which no window was taken in yet."""
-    return (delivery.path.parent / "waiting" / fast.file_name(delivery.session_id or "")).exists()
+    return (delivery.path.parent / "waiting" / file_name(delivery.session_id or "")).exists()
 
 
 def fail(delivery: Delivery, error: BaseException | str) -> Path:
@@ -214,7 +215,7 @@ def fail(delivery: Delivery, error: BaseException | str) -> Path:
 
 
 def _set_aside(path: Path, spool_dir: Path, error: BaseException | str) -> Path:
-    folder = Path(fast.private_folder(str(spool_dir / "failed")))
+    folder = Path(folders.private_folder(str(spool_dir / "failed")))
     target = folder / path.name
     note = {
         "error": (error if isinstance(error, str) else f"{type(error).__name__}: {error}")[:4000],
@@ -222,7 +223,7 @@ def _set_aside(path: Path, spool_dir: Path, error: BaseException | str) -> Path:
         "failed_at_ns": time.time_ns(),
     }
     # The reason first: a crash in between leaves the delivery pending, never a failure without its reason.
-    fast.write_durably(str(folder), json.dumps(note).encode(), target.with_suffix(".error").name)
+    folders.write_durably(str(folder), json.dumps(note).encode(), target.with_suffix(".error").name)
     path.rename(target)
     _sync(folder, path.parent)
     return target
@@ -241,7 +242,7 @@ def keep_silent(delivery: Delivery) -> None:
     pulled = _pulled(delivery)
     if pulled is None:
         return
-    folder = Path(fast.private_folder(str(pulled.path.parent / "silent")))
+    folder = Path(folders.private_folder(str(pulled.path.parent / "silent")))
     pulled.path.rename(folder / pulled.path.name)
     _sync(folder, pulled.path.parent)
     for old in _records(folder)[:-MOST_SILENT]:
@@ -295,7 +296,7 @@ def sweep(spool_dir: Path, *, now: float | None = None) -> tuple[int, int]:
             except FileNotFoundError:  # its hook was alive after all, or another sweep was faster
                 continue
     if recovered:
-        fast.sync_folder(str(spool_dir))
+        folders.sync_folder(str(spool_dir))
     return recovered, removed
 
 
@@ -320,7 +321,7 @@ def _read_all(folder: Path) -> list[Delivery]:
         except _Newer as error:
             _set_aside(path, spool_dir, str(error))
         except ValueError:
-            aside = Path(fast.private_folder(str(spool_dir / "broken")))
+            aside = Path(folders.private_folder(str(spool_dir / "broken")))
             with suppress(FileNotFoundError):  # another reader was first
                 path.rename(aside / f"{time.time_ns():020d}-{path.name}")
             _sync(aside, folder)
@@ -333,7 +334,7 @@ class _Newer(ValueError):
 
 def _read(path: Path) -> Delivery:
     """One record. Raises _Newer, ValueError for what no hook wrote, OSError where it cannot be read."""
-    raw = fast.read_file(str(path), MAX_RECORD + 1)
+    raw = folders.read_file(str(path), MAX_RECORD + 1)
     data: Any = None
     try:
         if len(raw) <= MAX_RECORD:
@@ -346,21 +347,21 @@ def _read(path: Path) -> Delivery:
     payload = data.get("payload") if version == 1 else None
     if not isinstance(payload, dict):
         raise ValueError(f"{path}: no delivery of version 1")
-    event = fast.words(payload, "hook_event_name")
+    event = words(payload, "hook_event_name")
     transcript = "agent_transcript_path" if event == "SubagentStop" else "transcript_path"
     received = data.get("received_at_ns")
     size = data.get("transcript_bytes")
     return Delivery(
         path=path,
         received_at_ns=received if type(received) is int and received >= 0 else 0,
-        project=fast.words(data, "project") or None,
+        project=words(data, "project") or None,
         transcript_path=_path(payload, transcript),
         transcript_bytes=size if type(size) is int and size >= 0 else None,
-        session_id=fast.words(payload, "session_id") or None,
-        agent_id=fast.words(payload, "agent_id") or None,
+        session_id=words(payload, "session_id") or None,
+        agent_id=words(payload, "agent_id") or None,
         event=event,
-        reason=fast.words(payload, "reason") or None,
-        trigger=fast.words(payload, "trigger") or None,
+        reason=words(payload, "reason") or None,
+        trigger=words(payload, "trigger") or None,
         payload=payload,
     )
 
@@ -373,7 +374,7 @@ def _path(payload: Mapping[str, Any], key: str) -> str | None:
 
 def _failure(path: Path) -> Failure:
     try:
-        note = json.loads(fast.read_file(str(path.with_suffix(".error")), 64 * 1024))
+        note = json.loads(folders.read_file(str(path.with_suffix(".error")), 64 * 1024))
         return Failure(path, str(note["error"]), int(note["attempts"]), int(note["failed_at_ns"]))
     except (OSError, ValueError, KeyError, TypeError):
         return Failure(path, "", 0, None)
@@ -387,6 +388,6 @@ def _whole(path: Path) -> bool:
     return True
 
 
-def _sync(*folders: Path) -> None:
-    for folder in folders:
-        fast.sync_folder(str(folder))
+def _sync(*parts: Path) -> None:
+    for folder in parts:
+        folders.sync_folder(str(folder))

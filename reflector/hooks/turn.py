@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from reflector.hooks import fast
+from reflector import folders
 
 try:
     from fcntl import LOCK_EX, LOCK_NB, flock
@@ -22,7 +22,7 @@ except ImportError:  # Windows: each drain loads for itself, and the drain's own
 def load_in_turn(project: str, load: Callable[[], object]) -> bool:
     """Call `load` while holding the project's turn; False, without calling it, where another process holds it."""
     try:
-        with fast.Folder(fast.state_folder(project)) as folder:
+        with folders.Folder(folders.state_folder(project)) as folder:
             fd = folder.open("drain.turn", os.O_RDWR | os.O_CREAT)
     except OSError:  # no state folder: nothing was left there by others either
         load()

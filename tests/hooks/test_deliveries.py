@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from reflector.hooks import fast, spool
+from reflector.hooks import spool
+from reflector.hooks.payload import quoted
 from tests.hooks.conftest import INSTALLED, Project, event, files, records
 
 
@@ -321,7 +322,7 @@ def test_a_payload_is_kept_where_the_interpreter_cannot_load_what_reads_it(
 
 @pytest.mark.parametrize("text", ["/plain", 'a "quoted" \\ one', "caf\u00e9\n\x7f", "\U0001f600\udce9", "\0"])
 def test_a_quoted_text_is_json(text: str) -> None:
-    assert json.loads(fast.quoted(text)) == text
+    assert json.loads(quoted(text)) == text
 
 
 def test_eight_hooks_at_once_on_a_new_project_keep_eight_deliveries(project: Project) -> None:
