@@ -107,7 +107,8 @@ def _prepare(connection: Any, where: str) -> None:
     if not names or {"playbook", "event"} <= names:
         cursor.execute(f"PRAGMA page_size={_PAGE_SIZE}")  # of a new file; it cannot change later
         if not names:  # the change of mode needs no journal beside a file that holds nothing
-            cursor.execute("PRAGMA journal_mode=MEMORY")
+            with suppress(sqlite_module().OperationalError):  # another process is just changing it
+                cursor.execute("PRAGMA journal_mode=MEMORY")
         mode = cursor.execute("PRAGMA journal_mode=WAL").fetchone()[0]
         if str(mode).lower() not in {"wal", "memory"}:
             raise LedgerUnavailable(

@@ -30,7 +30,7 @@ from reflector.playbook.counting import COUNTINGS
 from tests.ledger import sql
 from tests.ledger.events import about, added, adopted, changed, imported, reflected, retracted, tagged, window
 
-NAMES = ("pat-001", "mis-001", "ctx-001", "gone-1")
+NAMES = ("pat-001", "mis-001", "ctx-001", "oth-999")
 _KEYS = (0, 1, -1, 5, 2**62, -(2**63), 2**63 - 1)
 _STRAY = ((NAMES[0], "neutral", "neutral"), (NAMES[1], "Great", "unknown_tag"), (None, "helpful", "malformed"))
 #: What happens, as often as it is named: few sessions, records and lists of tags, or doubles would be rare.

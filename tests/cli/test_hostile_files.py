@@ -99,7 +99,6 @@ NO_DELIVERY: dict[str, bytes] = {
     "cut off": b'{"v":1,"received_at_ns":1,"project":null,"transcript_bytes":null,"payload":{"hook_ev',
     "deep": b"[" * 100_000,
     "a list": b"[]",
-    "of a later version": b'{"v":2,"payload":{}}',
     "enormous": b'{"v":1,"payload":{"hook_event_name":"SessionEnd","x":"' + b"x" * (9 << 20) + b'"}}',
 }
 

@@ -104,7 +104,7 @@ def test_a_new_project_in_a_read_only_folder_is_told(tmp_path: Path) -> None:
         agent = Agent(disk / "project", tmp_path)
         agent.project.mkdir()
         subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-        assert "--project" in assert_told(agent, "add", "pat", "Be kind.", about=agent.state)
+        assert "--project" in assert_told(agent, "add", "pat", "Be kind.", about=agent.claude)
 
 
 def test_a_locked_database_is_told(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from reflector.ledger import engines
 from reflector.ledger import event as ev
 from reflector.ledger.engines import sqlite_url
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerLocked, LedgerTooNew, LedgerUnavailable
+from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.projection import CODE_VERSION
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
 from reflector.ledger.store import Ledger
@@ -191,7 +192,7 @@ def test_a_ledger_lives_beside_other_tables_on_a_server(postgres: Postgres) -> N
 @pytest.mark.parametrize(
     ("revision", "error", "message"),
     [
-        ("9999", LedgerTooNew, "is at revision 9999, this reflector knows 0002; upgrade reflector"),
+        ("9999", LedgerTooNew, f"is at revision 9999, this reflector knows {HEAD_REVISION}; upgrade reflector"),
         ("a1b2c3", LedgerCorrupt, "is at revision a1b2c3, which is none of reflector's"),
         ("", LedgerCorrupt, "which is none of reflector's"),
     ],

@@ -121,7 +121,7 @@ def test_a_broken_playbook_is_left_alone_until_a_rebuild_keeps_it_aside_and_writ
     whole = agent.playbook.read_bytes()
     broken = BROKEN[how](whole)
     agent.playbook.write_bytes(broken)
-    assert "left as it is" in agent.run("drain").err
+    assert "left as it is" in agent.run("drain", code=1).err
     assert agent.playbook.read_bytes() == broken
     ran = agent.run("rebuild")
     assert agent.playbook.read_bytes() == whole
@@ -204,7 +204,7 @@ def test_a_reflection_that_failed_is_kept_with_its_reason_and_tried_again(agent:
     with Ledger.open_file(agent.ledger) as ledger:  # a drain that was killed between the two
         take_in(ledger, Source(path, "SessionEnd"))
     path.unlink()
-    assert "tried again" in agent.run("drain").err
+    assert "tried again" in agent.run("drain", code=1).err
     (failed,) = agent.events("reflection.failed")
     assert str(path) in failed["data"]["message"]
     assert str(path) in agent.run("status", code=1).out
