@@ -32,7 +32,7 @@ from tests.ledger.events import about, added, adopted, changed, imported, reflec
 
 NAMES = ("pat-001", "mis-001", "ctx-001", "oth-999")
 _KEYS = (0, 1, -1, 5, 2**62, -(2**63), 2**63 - 1)
-_STRAY = ((NAMES[0], "neutral", "neutral"), (NAMES[1], "Great", "unknown_tag"), (None, "helpful", "malformed"))
+_STRAY = ((NAMES[0], "neutral", "neutral"), (NAMES[1], "unknown", "unknown_tag"), (None, "helpful", "malformed"))
 #: What happens, as often as it is named: few sessions, records and lists of tags, or doubles would be rare.
 _DO = "window window window reflect reflect reflect reflect again again"
 _DO += " retract retract redact recount add remove policy skip"
