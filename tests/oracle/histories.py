@@ -12,8 +12,8 @@ from reflector.ledger.event import NewEvent
 from reflector.ledger.store import Ledger
 from tests.ledger.events import about, added, adopted, changed, imported, reflected, retracted, window
 
-_NAMES = ("pat-001", "mis-001", "ctx-001", "gone-001")
-_STRAY = (("pat-001", "neutral", "neutral"), ("mis-001", "Great", "unknown_tag"), (None, "helpful", "malformed"))
+_NAMES = ("pat-001", "mis-001", "ctx-001", "pat-999")
+_STRAY = (("pat-001", "neutral", "neutral"), ("mis-001", "unknown", "unknown_tag"), (None, "helpful", "malformed"))
 _DO = "window window shared shared again again retract retract redact recount add remove revise policy"
 _POLICIES = ("as_applied", "once_per_reflection", "once_per_session")
 
@@ -69,7 +69,7 @@ def _step(ledger: Ledger, chance: random.Random, what: str, key: str) -> list[Ne
     if what == "add":
         return [added("ctx-001", f"About it, says {key}", helpful=chance.randrange(3))]
     if what == "remove":
-        return [changed(ev.BULLET_REMOVED, name, key, reason="deleted", into=None)]
+        return [changed(ev.BULLET_REMOVED, name, key, reason="deleted", into=chance.choice([None, "oth-001"]))]
     if what == "revise":
         return [changed(ev.BULLET_REVISED, name, key, text=f"Otherwise, says {key}")]
     return [adopted(chance.choice(_POLICIES), key)]  # type: ignore[arg-type]

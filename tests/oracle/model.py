@@ -1,298 +1,510 @@
-"""The figures of every audit answer, computed from an NDJSON export by the rules of docs/counting.md alone.
+"""The answer to every audit question, computed from an NDJSON export by the rules of the documents.
 
-Nothing of `reflector` is imported, and nothing here is fast: where a command and this model differ, one of them or the
-page is wrong.
+Written from docs/counting.md, json.md and ledger-format.md without a look at the program: nothing of `reflector` is
+imported, and nothing here is fast. Where a command and this model differ, one of them or the page is wrong.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Iterator
-from itertools import combinations
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from typing import Any
 
+SECTIONS = {
+    "pat": "PATTERNS & APPROACHES",
+    "mis": "MISTAKES TO AVOID",
+    "pref": "USER PREFERENCES",
+    "ctx": "PROJECT CONTEXT",
+    "oth": "OTHERS",
+}
 POLICIES = ("as_applied", "once_per_reflection", "once_per_session")
+KINDS = ("helpful", "harmful")
 REACH = 10_000
 Pair = tuple[int, int]
-#: A bullet's standing verdicts by reflection and verdict, in order.
-Lists = dict[tuple[str | None, str], list["Event"]]
+Twin = Callable[[str, str], bool]
+_NONE: frozenset[int] = frozenset()
 
 
 class Event:
-    """A line of the export; `data` is what a redaction kept of it, where it was redacted."""
+    """One line of an export; `data` is what a redaction kept of it, where it was redacted."""
 
-    def __init__(self, line: dict[str, Any], kept: dict[str, Any]) -> None:
+    def __init__(self, line: dict[str, Any]) -> None:
         self.position: int = line["position"]
         self.id: str = line["id"]
         self.type: str = line["type"]
+        self.recorded_at: str = line["time"]
         self.actor: str = line["actor"]
         self.session: str | None = line.get("sessionid")
         self.reflection: str | None = line.get("reflectionid")
         self.target: str | None = line.get("targetid")
-        self.data: dict[str, Any] = line.get("data") or kept.get(self.id) or {}
+        self.hash: str = line["datahash"]
         self.meta: dict[str, Any] = json.loads(line["meta"])
+        self.redacted = "data" not in line
+        self.data: dict[str, Any] = line.get("data") or {}
 
     @property
     def name(self) -> str:
-        return str(self.data.get("name"))
+        return self.data.get("name") or ""
 
     @property
-    def is_verdict(self) -> bool:
-        return self.data.get("disposition") == "counted" and self.data.get("tag") in ("helpful", "harmful")
+    def kind(self) -> str | None:
+        """`helpful` or `harmful` of a verdict, None of any other event."""
+        tag = self.data.get("tag")
+        return tag if self.data.get("disposition") == "counted" and tag in KINDS else None
 
-    def member(self, policy: str) -> str:
-        of = {"as_applied": None, "once_per_reflection": self.reflection, "once_per_session": self.session}[policy]
-        return f"of {of}" if of is not None else f"event {self.id}"
+    @property
+    def bullets(self) -> list[dict[str, Any]]:
+        """The bullets that the event brings."""
+        if self.type == "playbook.imported":
+            return list(self.data.get("bullets", ()))
+        return [self.data] if self.type == "bullet.added" and self.data else []
+
+
+def read(lines: Iterable[str]) -> list[Event]:
+    """The events of an export."""
+    _, *parsed = [json.loads(line) for line in lines]
+    events = [Event(line) for line in parsed]
+    redactions = {event.target: event for event in events if event.type == "event.redacted"}
+    for event in events:
+        if event.redacted:
+            last = event
+            while last.id in redactions:
+                last = redactions[last.id]
+            event.data = last.data.get("kept") or {}
+    return events
 
 
 class Bullet:
-    """A bullet with its baseline."""
+    """A bullet with its baseline and the events that set it."""
 
     def __init__(self, event: Event, data: dict[str, Any]) -> None:
-        self.position = self.since = event.position
+        self.birth = event
         self.text, self.section = data["text"], data["section"]
-        self.baseline = self.first = (data.get("helpful", 0), data.get("harmful", 0))
+        self.first: Pair = (data.get("helpful") or 0, data.get("harmful") or 0)
+        self.baseline, self.since = self.first, event.position
         self.status, self.reason, self.into = "live", None, None
         self.recounts: list[Event] = []
 
-    def told(self) -> tuple[Any, ...]:
-        return (self.section, self.text, self.status, self.reason, self.into)
 
+class Moment:
+    """The ledger as of a position."""
 
-class Model:
-    """The ledger of an export as of a position."""
-
-    def __init__(self, lines: Iterable[str], upto: int | None = None) -> None:
-        parsed = [json.loads(line) for line in lines][1:]
-        kept = {line["targetid"]: line["data"].get("kept") or {} for line in parsed if line["type"] == "event.redacted"}
-        events = (Event(line, kept) for line in parsed)
-        self.events = [event for event in events if upto is None or event.position <= upto]
+    def __init__(self, events: list[Event], position: int | None = None) -> None:
+        self.events = [event for event in events if position is None or event.position <= position]
+        self.position = self.events[-1].position if self.events else 0
         self.bullets: dict[str, Bullet] = {}
         self.policy = "as_applied"
         for event in self.events:
             self._apply(event)
         self.tags = [event for event in self.events if event.type == "bullet.tagged"]
-        self.retracted = {e.target: e for e in self.events if e.type == "evidence.retracted"}
-        self.completed = {e.reflection: e for e in self.events if e.type == "reflection.completed"}
-        self.windows = {e.id: e for e in self.events if e.type == "session.recorded"}
+        self.windows = {event.id: event for event in self.events if event.type == "session.recorded"}
+        self.retractions = {event.target: event for event in self.events if event.type == "evidence.retracted"}
+        self.completed = {
+            event.reflection or "": event for event in self.events if event.type == "reflection.completed"
+        }
+        self.answers: dict[str, list[Event]] = defaultdict(list)
+        for event in self.events:
+            if event.type == "reflection.answered":
+                self.answers[event.reflection or ""].append(event)
 
     def _apply(self, event: Event) -> None:
-        data = event.data
-        if event.type in ("playbook.imported", "bullet.added"):
-            for item in data.get("bullets", ()) if event.type == "playbook.imported" else [data]:
-                self.bullets.setdefault(item["name"], Bullet(event, item))
-        elif event.type == "policy.adopted":
-            self.policy = data["counting"]
+        for data in event.bullets:
+            self.bullets.setdefault(data["name"], Bullet(event, data))
+        if event.type == "policy.adopted":
+            self.policy = event.data["counting"]
         bullet = self.bullets.get(event.name)
         if bullet is None:
             return
         if event.type == "bullet.revised":
-            bullet.text = data["text"]
+            bullet.text = event.data["text"]
         elif event.type == "bullet.moved":
-            bullet.section = data["section"]
+            bullet.section = event.data["section"]
         elif event.type == "bullet.removed":
-            bullet.status, bullet.reason, bullet.into = "removed", data.get("reason"), data.get("into")
+            bullet.status, bullet.reason, bullet.into = "removed", event.data.get("reason"), event.data.get("into")
         elif event.type == "bullet.recounted":
-            bullet.baseline, bullet.since = (data["helpful"], data["harmful"]), event.position
+            bullet.baseline, bullet.since = (event.data["helpful"], event.data["harmful"]), event.position
             bullet.recounts.append(event)
 
-    def _out(self, event_id: str | None) -> bool:
-        """Whether a retraction that is itself not retracted has this as its target."""
-        by = self.retracted.get(event_id)
-        return by is not None and not self._out(by.id)
+    # What counts
 
-    def covered(self, tag: Event) -> bool:
-        completed = self.completed.get(tag.reflection)
-        within = completed is not None and 0 < tag.position - completed.position <= REACH
-        return self._out(tag.id) or (
-            within and completed is not None and (self._out(completed.id) or self._out(completed.target))
-        )
+    def _out(self, identity: str | None) -> Event | None:
+        """The last retraction of the line that begins at an event, where that line takes the event out."""
+        line = []
+        while identity in self.retractions:
+            line.append(self.retractions[identity])
+            identity = line[-1].id
+        return line[-1] if len(line) % 2 else None
 
-    def standing(self, name: str) -> list[Event]:
+    def _completion(self, tag: Event) -> Event | None:
+        done = self.completed.get(tag.reflection or "")
+        return done if done is not None and 0 < tag.position - done.position <= REACH else None
+
+    def covered_by(self, tag: Event) -> Event | None:
+        done = self._completion(tag)
+        by_reflection = (self._out(done.id) or self._out(done.target)) if done is not None else None
+        return by_reflection or self._out(tag.id)
+
+    def standing(self, without: frozenset[int] = _NONE) -> list[Event]:
+        def stands(tag: Event) -> bool:
+            bullet = self.bullets.get(tag.name)
+            behind = bullet is not None and tag.position > bullet.since
+            return behind and tag.kind is not None and self.covered_by(tag) is None and tag.position not in without
+
+        return [tag for tag in self.tags if stands(tag)]
+
+    def counting(self, policy: str | None = None, without: frozenset[int] = _NONE) -> dict[int, Event]:
+        """The verdict that counts for each standing one, by position: itself, or the first of its equals."""
+        field = {"once_per_reflection": "reflection", "once_per_session": "session"}.get(policy or self.policy)
+        first: dict[tuple[str, str | None, str | None, str | None], Event] = {}
+        counting = {}
+        for tag in self.standing(without):
+            member = getattr(tag, field) if field else None
+            key = (tag.name, tag.kind, member, tag.id if member is None else None)
+            counting[tag.position] = first.setdefault(key, tag)
+        return counting
+
+    def counters(self, policy: str | None = None, without: frozenset[int] = _NONE) -> dict[str, Pair]:
+        counters = {name: list(bullet.baseline) for name, bullet in self.bullets.items()}
+        for position, tag in self.counting(policy, without).items():
+            if position == tag.position:
+                counters[tag.name][KINDS.index(tag.kind or "")] += 1
+        return {name: (helpful, harmful) for name, (helpful, harmful) in counters.items()}
+
+    # list, blame, session
+
+    def told(self, name: str, counters: dict[str, Pair]) -> dict[str, Any]:
         bullet = self.bullets[name]
-        mine = [tag for tag in self.tags if tag.is_verdict and tag.name == name]
-        return [tag for tag in mine if tag.position > bullet.since and not self.covered(tag)]
-
-    def counters(self, name: str, policy: str | None = None) -> Pair:
-        tags, (up, down) = self.standing(name), self.bullets[name].baseline
-        members = {(tag.data["tag"], tag.member(policy or self.policy)) for tag in tags}
-        return up + sum(tag == "helpful" for tag, _ in members), down + sum(tag == "harmful" for tag, _ in members)
-
-    def counting(self, name: str) -> dict[int, int]:
-        """The position of the verdict that counts, by that of every standing one: its own, or that of its equal."""
-        first: dict[tuple[str, str], int] = {}
         return {
-            tag.position: first.setdefault((tag.data["tag"], tag.member(self.policy)), tag.position)
-            for tag in self.standing(name)
+            "section": SECTIONS.get(bullet.section, "OTHERS"),
+            "text": bullet.text,
+            "helpful": counters[name][0],
+            "harmful": counters[name][1],
+            "status": bullet.status,
+            "reason": bullet.reason,
+            "removed_into": bullet.into,
         }
 
-    def listed(self) -> list[tuple[Any, ...]]:
+    def listed(self) -> list[dict[str, Any]]:
+        counters = self.counters()
         return [
-            (name, one.text, *self.counters(name), one.status, one.reason, one.into, one.position)
-            for name, one in self.bullets.items()
+            {"name": name, "position": bullet.birth.position, **self.told(name, counters)}
+            for name, bullet in self.bullets.items()
         ]
 
-    def blame(self, name: str) -> list[tuple[Any, ...]]:
-        """(position, tag, counted, disposition, helpful, harmful, position of what uncounted it)."""
-        bullet, counting = self.bullets[name], self.counting(name)
-        steps: list[tuple[int, Event | None]] = [(event.position, None) for event in bullet.recounts]
-        if bullet.first != (0, 0):
-            steps.append((bullet.position, None))
-        steps += [(tag.position, tag) for tag in self.tags if tag.name == name]
-        baselines = {event.position: (event.data["helpful"], event.data["harmful"]) for event in bullet.recounts}
-        up, down = 0, 0
-        found = []
-        # Totals up to a step are those of verdicts that stand today, behind the baseline before it.
-        start, base = bullet.position, bullet.first
-        seen: set[tuple[str, int]] = set()
-        for position, tag in sorted(steps, key=lambda step: step[0]):
-            if tag is None:
-                start, base, seen = position, baselines.get(position, bullet.first), set()
-                up, down = base
-                found.append((position, None, True, "baseline", up, down, None))
-                continue
-            disposition, by = self._disposition(bullet, tag, counting)
-            if disposition == "counted" and start == bullet.since and (tag.data["tag"], position) not in seen:
-                seen.add((tag.data["tag"], position))
-                up, down = up + (tag.data["tag"] == "helpful"), down + (tag.data["tag"] == "harmful")
-            found.append((position, tag.data.get("tag"), disposition == "counted", disposition, up, down, by))
-        return found
-
-    def _disposition(self, bullet: Bullet, tag: Event, counting: dict[int, int]) -> tuple[str, int | None]:
-        if not tag.is_verdict:
-            return tag.data.get("disposition", "malformed"), None
+    def disposition(self, tag: Event, counting: dict[int, Event]) -> tuple[str, Event | None]:
+        """What became of a tag, and what took it out of the count."""
+        if tag.kind is None:
+            return tag.data.get("disposition") or "malformed", None
         if tag.position in counting:
             first = counting[tag.position]
-            return ("counted", None) if first == tag.position else ("double", first)
-        later = [event for event in bullet.recounts if event.position > tag.position]
+            return ("counted", None) if first is tag else ("double", first)
+        bullet = self.bullets.get(tag.name)
+        later = [event for event in bullet.recounts if event.position > tag.position] if bullet else []
         if later:
-            return "recounted", later[-1 if later[-1].meta.get("restated") else 0].position
-        if tag.position < bullet.position:
+            return "recounted", later[-1 if later[-1].meta.get("restated") else 0]
+        if bullet is None or tag.position < bullet.birth.position:
             return "unknown_bullet", None
-        return "retracted", self._retraction_of(tag)
+        return "retracted", self.covered_by(tag)
 
-    def _retraction_of(self, tag: Event) -> int:
-        completed = self.completed.get(tag.reflection)
-        targets = [*((completed.id, completed.target) if completed is not None else ()), tag.id]
-        in_force = [self._last(target) for target in targets if self._out(target)]
-        return in_force[0]
-
-    def _last(self, target: str | None) -> int:
-        event = self.retracted[target]
-        while event.id in self.retracted:
-            event = self.retracted[event.id]
-        return event.position
-
-    def double_counts(self) -> dict[str, tuple[int, int]]:
-        """(surplus, bullets) by class."""
-        found = {code: dict.fromkeys(self.bullets, 0) for code in ("D1", "D2", "D3", "D4", "D5", "D6")}
-        twins = {"D3": self._same_tags(), "D5": self._sharing(same=False), "D6": self._sharing(same=True)}
-        for name in self.bullets:
-            lists: Lists = {}
-            for tag in self.standing(name):
-                if tag.reflection is not None:
-                    lists.setdefault((tag.reflection, tag.data["tag"]), []).append(tag)
-            found["D1"][name] = sum(len(tags) - 1 for tags in lists.values())
-            for reflection in {reflection for reflection, _ in lists}:
-                both = [len(lists.get((reflection, verdict), ())) for verdict in ("helpful", "harmful")]
-                found["D2"][name] += min(both)
-            sessions = [(tags[0].session, verdict) for (_, verdict), tags in lists.items() if tags[0].session]
-            found["D4"][name] = len(sessions) - len(set(sessions))
-            for code, pairs in twins.items():
-                found[code][name] = sum(self._again(lists, pairs))
-        return {code: (sum(of.values()), sum(value > 0 for value in of.values())) for code, of in found.items()}
-
-    @staticmethod
-    def _again(lists: Lists, pairs: set[frozenset[str]]) -> Iterator[int]:
-        before: list[tuple[str | None, str]] = []
-        for (reflection, verdict), tags in lists.items():
-            if any(one == verdict and frozenset((str(other), str(reflection))) in pairs for other, one in before):
-                yield len(tags)
-            before.append((reflection, verdict))
-
-    def _same_tags(self) -> set[frozenset[str]]:
-        given: dict[str | None, list[tuple[Any, Any]]] = {}
-        for tag in self.tags:
-            value = tag.data["tag"] if tag.is_verdict else None
-            given.setdefault(tag.reflection, []).append((tag.data.get("name") or "", value))
-        return {
-            frozenset((str(one), str(other)))
-            for (one, a), (other, b) in combinations(self.completed.items(), 2)
-            if a.session is not None
-            and a.session == b.session
-            and given.get(one)
-            and given.get(one) == given.get(other)
-        }
-
-    def _sharing(self, *, same: bool) -> set[frozenset[str]]:
-        def records(window: Event) -> set[bytes]:
-            packed = base64.b64decode(window.data["window"].get("keys") or "")
-            return {packed[at : at + 8] for at in range(0, len(packed), 8)}
-
-        keys = {id: records(window) for id, window in self.windows.items()}
-        pairs = set()
-        for (one, a), (other, b) in combinations(self.completed.items(), 2):
-            first, second = self.windows.get(a.target or ""), self.windows.get(b.target or "")
-            if first is None or second is None or first is second or (first.session == second.session) != same:
+    def blame(self, name: str) -> list[dict[str, Any]]:
+        bullet, counting = self.bullets[name], self.counting()
+        steps, totals = [], [0, 0]
+        for event in self.events:
+            tag, evidence, disposition, by = None, None, "baseline", None
+            if event is bullet.birth:
+                totals = list(bullet.first)
+                if bullet.first == (0, 0):
+                    continue
+            elif event in bullet.recounts:
+                totals = [event.data["helpful"], event.data["harmful"]]
+            elif event.type == "bullet.tagged" and event.name == name:
+                tag = event.data.get("tag")
+                disposition, by = self.disposition(event, counting)
+                if disposition == "counted":
+                    totals[KINDS.index(event.kind or "")] += 1
+                done = self.completed.get(event.reflection or "")
+                window = self.windows.get(done.target or "") if done else None
+                answers = self.answers[event.reflection or ""]
+                evidence = (window.position if window else None, answers[-1].position if answers else None)
+            else:
                 continue
-            if keys[first.id] & keys[second.id]:
-                pairs.add(frozenset((str(one), str(other))))
-        return pairs
+            steps.append(
+                {
+                    "position": event.position,
+                    "event_id": event.id,
+                    "recorded_at": event.recorded_at,
+                    "session_id": event.session,
+                    "tag": tag,
+                    "counted": disposition in ("baseline", "counted"),
+                    "disposition": disposition,
+                    "helpful": totals[0],
+                    "harmful": totals[1],
+                    "uncounted_by": by.position if by else None,
+                    "evidence": evidence,
+                }
+            )
+        return steps
 
-    def session(self, session: str) -> list[tuple[Any, ...]]:
-        """(position, name, tag, disposition, counted) of the tags of a session's reflections, by position."""
+    def session(self, session: str) -> list[dict[str, Any]]:
+        """The session's windows, each with its reflections and their tags."""
+        counting = self.counting()
+
+        def tags(reflection: str) -> list[dict[str, Any]]:
+            return [
+                {
+                    "position": tag.position,
+                    "name": tag.name,
+                    "tag": tag.data.get("tag") or "",
+                    "disposition": tag.data.get("disposition") or "malformed",
+                    "counted": None if tag.kind is None else counting.get(tag.position) is tag,
+                }
+                for tag in self.tags
+                if tag.reflection == reflection
+            ]
+
         found = []
-        for tag in self.tags:
-            completed = self.completed.get(tag.reflection)
-            if tag.session != session or completed is None or completed.target not in self.windows:
+        for window in self.windows.values():
+            if window.session != session:
                 continue
-            said = tag.data
-            counting = self.counting(tag.name) if tag.name in self.bullets else {}
-            counted = counting.get(tag.position) == tag.position if tag.is_verdict else None
-            told = said.get("disposition", "malformed")
-            found.append((tag.position, said.get("name") or "", said.get("tag") or "", told, counted))
+            judged = [event for event in self.events if event.target == window.id and event.reflection]
+            reflections = dict.fromkeys(str(event.reflection) for event in judged)
+            found.append(
+                {
+                    "position": window.position,
+                    "cited": window.data.get("cited", []),
+                    "reflections": [
+                        {
+                            "reflection_id": one,
+                            "answers": len(self.answers[one]),
+                            "completed": self.completed[one].position if one in self.completed else None,
+                            "tags": tags(one),
+                        }
+                        for one in reflections
+                    ],
+                }
+            )
         return found
 
-    def members(self, name: str) -> dict[str | None, Pair]:
-        """How many members of a bullet's standing verdicts each session has."""
-        found: dict[str | None, tuple[set[str], set[str]]] = {}
-        for tag in self.standing(name) if name in self.bullets else ():
-            of = found.setdefault(tag.session, (set(), set()))
-            of[tag.data["tag"] == "harmful"].add(tag.member(self.policy))
-        return {session: (len(up), len(down)) for session, (up, down) in found.items()}
+    # double-counts
 
-    def stats(self) -> dict[str, Any]:
-        verdicts = [tag.data["tag"] if tag.is_verdict else None for tag in self.tags]
-        kinds = [event.type for event in self.events]
+    def doubles(self) -> dict[str, list[tuple[str, str, int]]]:
+        """(bullet, tag, position) of each surplus verdict, by class."""
+        lists: dict[tuple[str, str, str], list[Event]] = defaultdict(list)
+        for tag in self.standing():
+            if tag.reflection is not None:
+                lists[tag.name, tag.reflection, tag.kind or ""].append(tag)
+        rows: dict[str, list[tuple[str, str, int]]] = {code: [] for code in ("D1", "D2", "D3", "D4", "D5", "D6")}
+        sessions: dict[tuple[str, str, str], list[Event]] = defaultdict(list)
+        for (name, reflection, kind), tags in lists.items():
+            rows["D1"] += [(name, kind, tag.position) for tag in tags[1:]]
+            if kind == "helpful":
+                pairs = zip(tags, lists.get((name, reflection, "harmful"), ()), strict=False)
+                rows["D2"] += [(name, "both", max(one.position, other.position)) for one, other in pairs]
+            if tags[0].session is not None:
+                sessions[name, tags[0].session, kind].append(tags[0])
+        for (name, _, kind), firsts in sessions.items():
+            rows["D4"] += [(name, kind, tag.position) for tag in firsts[1:]]
+        before: list[tuple[str, str, str]] = []
+        for (name, reflection, kind), tags in sorted(lists.items(), key=lambda item: item[1][0].position):
+            for code, twin in self._twins().items():
+                if any((n, k) == (name, kind) and twin(other, reflection) for n, other, k in before):
+                    rows[code] += [(name, kind, tag.position) for tag in tags]
+            before.append((name, reflection, kind))
+        return {code: sorted(found) for code, found in rows.items()}
+
+    def _twins(self) -> dict[str, Twin]:
+        def given(reflection: str) -> list[tuple[str, str | None]]:
+            tags = [tag for tag in self.tags if tag.reflection == reflection and self._completion(tag) is not None]
+            return [(tag.name, tag.kind) for tag in tags]
+
+        def same_tags(one: str, other: str) -> bool:
+            a, b = self.completed.get(one), self.completed.get(other)
+            if a is None or b is None or a.session is None or a.session != b.session:
+                return False
+            return bool(given(one)) and given(one) == given(other)
+
+        def sharing(one: str, other: str, *, same: bool) -> bool:
+            a, b = (self.windows.get(self.completed[of].target or "") for of in (one, other) if of in self.completed)
+            if a is None or b is None or a is b or (a.session == b.session) != same:
+                return False
+            return bool(records(a) & records(b))
+
         return {
-            "events": len(self.events),
-            "windows": len(self.windows),
-            "sessions": len({window.session or window.id for window in self.windows.values()}),
-            "answers": kinds.count("reflection.answered"),
-            "reflections": kinds.count("reflection.completed"),
-            "helpful": verdicts.count("helpful"),
-            "harmful": verdicts.count("harmful"),
-            "undecided": verdicts.count(None),
+            "D3": same_tags,
+            "D5": lambda one, other: sharing(one, other, same=False),
+            "D6": lambda one, other: sharing(one, other, same=True),
         }
 
+    # stats, citations, orphans
 
-def difference(old: Model, new: Model) -> dict[str, tuple[Any, ...]]:
-    """(before, after, recounted, what each session's members moved) of the bullets in which two ledgers differ."""
+    def stats(self) -> tuple[Counter[str], dict[str, dict[str, Counter[str]]]]:
+        """The totals, and the same by model, template and day."""
+        total: Counter[str] = Counter(events=len(self.events), windows=len(self.windows))
+        total["sessions"] = len({window.session or window.id for window in self.windows.values()})
+        by: dict[str, dict[str, Counter[str]]] = {key: defaultdict(Counter) for key in ("model", "template", "day")}
+        homes: dict[str, tuple[str, str, str]] = {}
+
+        def add(key: str, reflection: str, amount: int = 1) -> None:
+            total[key] += amount
+            for parts, part in zip(by.values(), homes.get(reflection, ()), strict=False):
+                parts[part][key] += amount
+
+        for reflection, answers in self.answers.items():
+            done = self.completed.get(reflection)
+            templates = [answer.data.get("template_sha256") for answer in answers if not answer.redacted]
+            for answer in answers:
+                said = (done.data if done else {}) if answer.redacted else answer.data
+                template = answer.data.get("template_sha256") if not answer.redacted else next(iter(templates), None)
+                homes[reflection] = (
+                    said.get("model") or answer.actor,
+                    (template or "none")[:12],
+                    answer.recorded_at[:10],
+                )
+                tokens = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+                add("answers", reflection)
+                add("tokens", reflection, sum(answer.meta.get(key) or 0 for key in tokens))
+        for reflection in self.completed:
+            add("reflections", reflection)
+        for tag in self.tags:
+            add(tag.kind or "undecided", tag.reflection or "")
+        return total, by
+
+    def citations(self) -> list[dict[str, Any]]:
+        offered: dict[str, set[str]] = defaultdict(set)
+        cited: dict[str, set[str]] = defaultdict(set)
+        tagged: dict[str, set[str]] = defaultdict(set)
+        for event, status in self._course():
+            if event.type == "session.recorded":
+                session = event.session or event.id
+                for name, is_live in status.items():
+                    if is_live:
+                        offered[name].add(session)
+                for name in event.data.get("cited", ()):
+                    cited[name].add(session)
+            elif event.type == "bullet.tagged" and event.session is not None:
+                tagged[event.name].add(event.session)
+        counters = self.counters()
+        return [
+            {
+                "name": name,
+                "status": bullet.status,
+                "offered": len(offered[name]),
+                "cited": len(offered[name] & cited[name]),
+                "judged": len(offered[name] & cited[name] & tagged[name]),
+                "uncited": len(tagged[name] - cited[name]),
+                "helpful": counters[name][0],
+                "harmful": counters[name][1],
+            }
+            for name, bullet in self.bullets.items()
+        ]
+
+    def orphans(self) -> dict[str, Any]:
+        """(sessions or tags, first, last) of names that meant no live bullet when they were said; bullets uncited."""
+        cited: set[str] = set()
+        citations: dict[tuple[str, str], list[Event]] = defaultdict(list)
+        tags: dict[tuple[str, str], list[Event]] = defaultdict(list)
+        for event, status in self._course():
+            if event.type == "session.recorded":
+                cited.update(event.data.get("cited", ()))
+                for kind in ("unknown", "retired"):
+                    for name in event.data.get(kind, ()):
+                        citations[name, kind].append(event)
+            elif event.type == "bullet.tagged" and not status.get(event.name):
+                known = "retired_bullet" if event.name in status else "unknown_bullet"
+                tags[event.name, known if event.name else "malformed"].append(event)
+        return {
+            "citations": {
+                key: (len({event.session or event.id for event in found}), found[0].position, found[-1].position)
+                for key, found in citations.items()
+            },
+            "tags": {key: (len(found), found[0].position, found[-1].position) for key, found in tags.items()},
+            "bullets": {name for name, bullet in self.bullets.items() if bullet.status == "live"} - cited,
+        }
+
+    def _course(self) -> Iterable[tuple[Event, dict[str, bool]]]:
+        """Each event with the bullets there are at it, and whether each is live."""
+        status: dict[str, bool] = {}
+        for event in self.events:
+            for data in event.bullets:
+                status.setdefault(data["name"], True)
+            if event.type == "bullet.removed" and event.name in status:
+                status[event.name] = False
+            yield event, status
+
+    def of_sessions(self, name: str) -> dict[str | None, Counter[str]]:
+        """How many members of a bullet's standing verdicts each session has, by kind."""
+        found: dict[str | None, Counter[str]] = defaultdict(Counter)
+        for position, tag in self.counting().items():
+            if tag.name == name and tag.position == position:
+                found[tag.session][tag.kind or ""] += 1
+        return found
+
+
+def records(window: Event) -> set[bytes]:
+    """The keys of the records that a window took in."""
+    packed = base64.b64decode(window.data.get("window", {}).get("keys") or "")
+    return {packed[at : at + 8] for at in range(0, len(packed), 8)}
+
+
+def difference(old: Moment, new: Moment) -> dict[str, dict[str, Any]]:
+    """What `diff` says of each bullet that it lists, `old` being the earlier moment."""
     found = {}
-    for name in {**old.bullets, **new.bullets}:
-        sides = [one.bullets.get(name) for one in (old, new)]
-        told = [one.counters(name) if name in one.bullets else None for one in (old, new)]
-        by_hand = [bullet.recounts[-1].id if bullet and bullet.recounts else None for bullet in sides]
-        if (told[0], sides[0] and sides[0].told()) == (told[1], sides[1] and sides[1].told()) and len(
-            set(by_hand)
-        ) == 1:
+    before, after = old.counters(), new.counters()
+    for name, bullet in new.bullets.items():
+        one = old.told(name, before) if name in old.bullets else None
+        other = new.told(name, after)
+        recounted = any(event.position > old.position for event in bullet.recounts)
+        if one == other and not recounted:
             continue
-        before, after = old.members(name), new.members(name)
-        moved = {}
-        for session in {**before, **after}:
-            (a, b), (c, d) = before.get(session, (0, 0)), after.get(session, (0, 0))
-            if (a, b) != (c, d):
-                moved[session] = (c - a, d - b)
-        found[name] = (told[0], told[1], by_hand[0] != by_hand[1], moved)
+        if one is None:
+            change = "added" if bullet.status == "live" else "came and went"
+        elif one["status"] != bullet.status:
+            change = "removed"
+        else:
+            changed = {"text": "revised", "section": "moved"}
+            change = next((word for key, word in changed.items() if one[key] != other[key]), "counted")
+        members = old.of_sessions(name), new.of_sessions(name)
+        sessions = {
+            session: tuple(members[1][session][kind] - members[0][session][kind] for kind in KINDS)
+            for session in {*members[0], *members[1]}
+        }
+        found[name] = {
+            "change": change,
+            "before": one,
+            "after": other,
+            "recounted": recounted,
+            "sessions": {session: moved for session, moved in sessions.items() if any(moved)},
+        }
     return found
+
+
+def crossings(events: list[Event], name: str, holds: Callable[[int, int], bool]) -> list[tuple[int, bool, Pair, Pair]]:
+    """(position, whether the condition holds from there on, counters before, after): what `bisect` finds."""
+    found, held, before = [], False, (0, 0)
+    for event in events:
+        moment = Moment(events, event.position)
+        if name not in moment.bullets:
+            continue
+        after = moment.counters()[name]
+        if holds(*after) != held:
+            held = not held
+            found.append((event.position, held, (0, 0) if moment.bullets[name].birth is event else before, after))
+        before = after
+    return found
+
+
+def replayed(
+    moment: Moment, policy: str, session: str | None, backend: str | None
+) -> tuple[int, dict[str, tuple[Pair, Pair]]]:
+    """The verdicts left out, and each bullet's counters before and after, without a session and a backend."""
+
+    without = frozenset(
+        tag.position
+        for tag in moment.tags
+        if (session is not None and tag.session == session) or (backend is not None and tag.actor == backend)
+    )
+    before, after = moment.counters(), moment.counters(policy, without)
+    left_out = sum(tag.kind is not None and tag.position in without for tag in moment.tags)
+    return left_out, {name: (before[name], after[name]) for name in moment.bullets}

@@ -1,0 +1,203 @@
+"""What two ledgers hold when one was merged into the other, computed from both exports by docs/moving.md alone."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from tests.oracle.model import KINDS, SECTIONS, Event, read
+
+ERASED = "[redacted]"
+Key = tuple[str, ...]
+Name = tuple[int, str]
+#: (section, text, status, reason, helpful, harmful) of each bullet, whatever its name is here or there.
+Holdings = Counter[tuple[Any, ...]]
+
+
+class Side:
+    """An export, with what each event is everywhere and the moment at which it counts as recorded."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.events = read(lines)
+        self.key: dict[str, Key] = {}
+        self.moment: dict[str, datetime] = {}
+        self.births: dict[str, tuple[Key, str]] = {}
+        self.texts: dict[str, set[str]] = defaultdict(set)
+        known = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
+        for event in self.events:
+            self.key[event.id] = _key(event)
+            own = _moment(event)
+            if "merged" not in event.meta:
+                own = max(own, known + timedelta(microseconds=1))
+            self.moment[event.id] = own
+            known = max(known, own)
+            for bullet in event.bullets:
+                self.births.setdefault(bullet["name"], (self.key[event.id], _first_name(event, bullet["name"])))
+                self.texts[bullet["name"]].add(bullet["text"])
+            if event.type == "bullet.revised" and event.data:
+                self.texts[event.name].add(event.data["text"])
+        for event in self.events:
+            for _, here, first, _ in event.data["here"] if event.type == "ledger.merged" else ():
+                if here in self.moment:
+                    self.moment[here] = min(self.moment[here], datetime.fromisoformat(first))
+
+
+def _levels(event: Event) -> list[dict[str, Any]]:
+    """The `merged` of an event's meta, that of the ledger it came from last before those inside."""
+    levels, level = [], event.meta.get("merged")
+    while level:
+        levels.append(level)
+        level = level.get("merged")
+    return levels
+
+
+def _key(event: Event) -> Key:
+    """The identity that the event has in the ledger that recorded it first."""
+    identity, digest = event.id, event.hash
+    for level in _levels(event):
+        identity, digest = level.get("event_id", identity), level.get("data_hash", digest)
+    of_a_bullet = event.type.startswith(("bullet.", "playbook.")) and event.type != "bullet.tagged"
+    return (identity, digest) if of_a_bullet else (identity,)
+
+
+def _moment(event: Event) -> datetime:
+    levels = _levels(event)
+    recorded = levels[-1]["recorded_at"] if levels else event.recorded_at
+    moments = [level["moment"] for level in levels if "moment" in level]
+    return max(datetime.fromisoformat(time) for time in [recorded, *moments])
+
+
+def _first_name(event: Event, name: str) -> str:
+    for level in _levels(event):
+        old = {new: old for old, new in level.get("renamed", {}).items()}
+        name = old.get(name, name)
+    return name
+
+
+@dataclass
+class _Said:
+    """An event as the first side that has it says it."""
+
+    event: Event
+    side: int
+    moment: datetime
+    target: Key
+    data: dict[str, Any]
+
+
+@dataclass
+class _Bullet:
+    section: str
+    text: str
+    counters: list[int]
+    since: int
+    status: str = "live"
+    reason: str | None = None
+
+
+def merged(here: list[str], there: list[str]) -> tuple[Holdings, str]:
+    """The bullets and the policy of `here` once `there` was merged into it."""
+    sides = Side(here), Side(there)
+    said: dict[Key, _Said] = {}
+    for number, side in enumerate(sides):
+        for event in side.events:
+            if event.meta.get("restated") or event.type == "ledger.merged":
+                continue
+            key, moment = side.key[event.id], side.moment[event.id]
+            target = side.key.get(event.target or "", (event.target or "",))
+            if key not in said:
+                said[key] = _Said(event, number, moment, target, event.data)
+            else:
+                said[key].moment = min(said[key].moment, moment)
+                if event.redacted and not said[key].event.redacted and event.bullets:
+                    said[key].data = _with_texts_of(said[key].data, event)
+                elif event.redacted and "text" in event.data:
+                    said[key].data = {**said[key].data, "text": event.data["text"]}
+    return _fold(said, _names(*sides))
+
+
+def _with_texts_of(data: dict[str, Any], event: Event) -> dict[str, Any]:
+    """The data with the texts that the other side erased erased; the two have their bullets in one order."""
+    if "bullets" not in data:
+        return {**data, "text": event.data["text"]}
+    bullets = [
+        {**mine, "text": ERASED if other["text"] == ERASED else mine["text"]}
+        for mine, other in zip(data["bullets"], event.data["bullets"], strict=True)
+    ]
+    return {**data, "bullets": bullets}
+
+
+def _names(here: Side, there: Side) -> dict[Name, Name]:
+    """Which bullet each name of each side means."""
+    born = {birth: name for name, birth in here.births.items()}
+    means = {(0, name): (0, name) for name in here.births}
+    for name, birth in there.births.items():
+        agreed = name in here.births and here.texts[name] & there.texts[name] - {ERASED}
+        known = born.get(birth, name if agreed else None)
+        means[1, name] = (1, name) if known is None else (0, known)
+    return means
+
+
+def _fold(said: dict[Key, _Said], means: dict[Name, Name]) -> tuple[Holdings, str]:
+    bullets: dict[Name, _Bullet] = {}
+    policy = "as_applied"
+    tags: list[tuple[int, Key, _Said, Name]] = []
+    completed: dict[str | None, tuple[Key, Key]] = {}
+    judged: dict[Key, list[tuple[str, Key]]] = defaultdict(list)
+    retracted: dict[Key, Key] = {}
+    course = sorted(said.items(), key=lambda one: (one[1].moment, one[1].side, one[1].event.position))
+    for number, (key, one) in enumerate(course):
+        kind, data = one.event.type, one.data
+        for new in data.get("bullets", ()) if kind == "playbook.imported" else [data] if kind == "bullet.added" else ():
+            counters = [new.get("helpful") or 0, new.get("harmful") or 0]
+            named = means[one.side, new["name"]]
+            bullets.setdefault(named, _Bullet(new["section"], new["text"], counters, number))
+        named = means.get((one.side, data.get("name") or ""), (one.side, ""))
+        bullet = bullets.get(named)
+        if kind == "policy.adopted":
+            policy = data["counting"]
+        elif kind == "bullet.tagged":
+            tags.append((number, key, one, named))
+        elif kind == "reflection.completed":
+            completed[one.event.reflection] = (key, one.target)
+            judged[one.target].append((one.event.actor, key))
+        elif kind == "evidence.retracted":
+            retracted[one.target] = key
+        elif bullet is None:
+            continue
+        elif kind == "bullet.revised":
+            bullet.text = data["text"]
+        elif kind == "bullet.moved":
+            bullet.section = data["section"]
+        elif kind == "bullet.removed":
+            bullet.status, bullet.reason = "removed", data.get("reason")
+        elif kind == "bullet.recounted":
+            bullet.counters, bullet.since = [data["helpful"], data["harmful"]], number
+    for reflections in judged.values():
+        undecided = sorted(one for one in reflections if one[1] not in retracted)
+        retracted.update({key: ("merge", *key) for _, key in undecided[1:]})
+
+    def out(key: Key) -> bool:
+        return key in retracted and not out(retracted[key])
+
+    members: dict[tuple[Name, str], set[Any]] = defaultdict(set)
+    for number, key, one, named in tags:
+        tag = one.data.get("tag")
+        if one.data.get("disposition") != "counted" or tag not in KINDS or named not in bullets:
+            continue
+        reflection = completed.get(one.event.reflection, ())
+        if number > bullets[named].since and not any(out(covering) for covering in (key, *reflection)):
+            member = {"once_per_reflection": one.event.reflection, "once_per_session": one.event.session}.get(policy)
+            members[named, tag].add(member or key)
+    return (
+        Counter(
+            (
+                *(SECTIONS[bullet.section], bullet.text, bullet.status, bullet.reason),
+                *(bullet.counters[i] + len(members[named, kind]) for i, kind in enumerate(KINDS)),
+            )
+            for named, bullet in bullets.items()
+        ),
+        policy,
+    )
