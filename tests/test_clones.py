@@ -258,6 +258,11 @@ def test_a_hostile_payload_that_names_a_pipe_keeps_nobody_waiting(agent: Agent, 
 POWERS = {
     'ledger_url = "sqlite:////tmp/outside.db"': "below",
     'ledger_url = "sqlite:///../outside.db"': "below",
+    'ledger_url = "sqlite:///%2e%2e/outside.db"': "below",
+    'ledger_url = "sqlite:///.%2E%2foutside.db"': "below",
+    'ledger_url = "sqlite:///%2e%2e/home/.local/share/reflector/user/.claude/reflector/ledger.db"': "below",
+    'ledger_url = "sqlite:///.git/commondir"': "not in .git",
+    'ledger_url = "sqlite:///data/.GIT/info/attributes"': "not in .git",
     'ledger_url = "sqlite:///linked/x.db"': "below",
     'ledger_url = "sqlite://"': "below",
     'ledger_url = "sqlite:///x.db?uri=true"': "below",
@@ -301,6 +306,15 @@ def test_a_repository_may_lower_what_its_user_set_and_name_a_ledger_below_itself
     agent = cloned(tmp_path, write)
     agent.call("add", "pat", "Kept below.")
     assert (agent.project / "data" / "l.db").is_file()
+
+
+@pytest.mark.parametrize("folder", ["a%2e%2eb", "was it?", "5 #"])
+def test_a_repositorys_ledger_is_where_it_says_in_a_folder_of_any_name(agent: Agent, folder: str) -> None:
+    project = agent.project / folder
+    (project / ".claude").mkdir(parents=True)
+    (project / ".claude" / "reflector.toml").write_text('ledger_url = "sqlite:///l%20%25.db"\n')
+    agent.call("--project", str(project), "add", "pat", "x")
+    assert (project / "l %.db").is_file()
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]]) -> Iterato
 def _sealed(number: int, line: Line) -> Checked:
     """A line with its texts in canonical form, from which its hashes are computed."""
     event = line.event
-    refuse_misplaced(event)
+    refuse_misplaced(line)
     if line.erased:
         check_fields(event)
         data, data_hash, facts = None, line.data_hash, None

@@ -12,12 +12,12 @@ from reflector.ledger.transfer import exported
 from .histories import sqlite_file
 
 
-def forged(*events: NewEvent) -> list[str]:
-    """A file of these events."""
+def forged(*events: NewEvent, at: str = "2026-01-02T03:04:05.000000Z") -> list[str]:
+    """A file of these events, all recorded at one time."""
     with sqlite_file() as url, Ledger.open(url) as ledger:
         head = ledger.head()
         lines: list[str] = []
-        chain, at = head.chain, "2026-01-02T03:04:05.000000Z"
+        chain = head.chain
         for position, e in enumerate(events, start=1):
             data, meta = canonical(e.data), canonical(e.meta)
             header = (position, e.event_id, e.type, 1, at, at, e.actor, e.session_id, e.reflection_id, e.target_id)

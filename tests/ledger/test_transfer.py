@@ -21,6 +21,7 @@ from reflector.ledger.canonical import canonical, digest, genesis, next_chain
 from reflector.ledger.cloudevents import NotALine, header_of, line_of
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.merge import merge
 from reflector.ledger.store import Ledger
 from reflector.ledger.transfer import NotEmpty, WrongLine, checked, copy, exported, lines_of, load
 from reflector.ledger.verify import verify
@@ -236,6 +237,21 @@ def test_an_event_that_the_tables_could_not_read_is_refused_by_its_line(
         load(ledger, forged(replace(event, data={**event.data, **data}, meta=meta)))
     assert error.value.number == 2
     assert ledger.head().position == 0
+
+
+_NO_TIMES = ["Z", "2026-13-02T03:04:05.000000Z", "9999-12-31T23:59:59.999999Z", "2026-01-02T03:04:05Z"]
+
+
+@pytest.mark.parametrize("at", _NO_TIMES)
+def test_a_time_that_no_event_could_follow_is_refused_and_the_ledger_goes_on(ledger: Ledger, at: str) -> None:
+    place = {"origin": "0" * 32, "position": 1, "recorded_at": "2026-01-02T03:04:05.000000Z", "moment": at}
+    for lines in (forged(added(), at=at), forged(replace(added(), meta={"merged": place}))):
+        with pytest.raises(WrongLine, match="line 2"):
+            load(ledger, lines)
+        with pytest.raises(WrongLine, match="line 2"):
+            merge(ledger, lambda lines=lines: iter(lines))
+    ledger.append([added()])
+    assert ledger.head().position == 1
 
 
 def test_a_ledger_with_events_is_left_as_it_is(ledger: Ledger, lines: Lines) -> None:
