@@ -71,6 +71,21 @@ def test_a_file_of_another_ledger_is_reported_until_its_copy_is_removed(agent: A
     assert by_human(agent) == []
 
 
+def test_a_session_is_not_told_another_ledgers_advice_for_which_its_citations_would_not_count(
+    agent: Agent, tmp_path: Path
+) -> None:
+    agent.call("add", "pat", "Ours.")
+    other = Agent.in_folder(tmp_path / "other")
+    other.call("add", "pat", "Theirs.")
+    agent.playbook.write_bytes(other.playbook.read_bytes())
+    for ask in (lambda: None, lambda: agent.call("list")):  # a question leaves the file, and renders the text
+        ask()
+        told = agent.hook("SessionStart", session_id="s-1")
+        assert "[pat-003] helpful=0 harmful=0 :: Ours." in told
+        assert "Theirs." not in told
+        assert "written by another ledger" in told
+
+
 def test_no_ledger_takes_the_file_of_a_later_state_of_its_own_for_an_edit(tmp_path: Path, ledger: Ledger) -> None:
     project = Project.at(tmp_path)
     add_bullet(ledger, "pat", "one")
