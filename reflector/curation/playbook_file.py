@@ -28,6 +28,7 @@ from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded, dump, dump_shared, load
+from reflector.playbook.edits import Edit, edits_between
 from reflector.playbook.fold import fold
 from reflector.playbook.reading import Problem
 from reflector.project import Project
@@ -154,6 +155,8 @@ def look(ledger: Ledger, project: Project) -> Found:
         position = last[0] if last is not None else None
         if position is not None and is_shared(project.root):
             return Found("shared", raw, loaded, position)
+        if position is not None:
+            position = _edited_at(ledger, project, loaded, position)
     else:
         position = _exported_at(ledger, project, loaded.last_updated)
         if position is None and rows and not _is_adopted(ledger, digest(raw)):
@@ -330,6 +333,21 @@ def _exported_at(ledger: Ledger, project: Project, last_updated: str | None) -> 
         return position
     adopted = ledger.checkpoint(checkpoint_of(project, _STAMP))
     return adopted[0] if adopted is not None and adopted[1] == digest(last_updated) else None
+
+
+def _edited_at(ledger: Ledger, project: Project, loaded: Loaded, written: int) -> int:
+    """The position of what a person edited, whose file says no time: it was written last, or git checked it out, where
+    the file differs less from that."""
+    version = version_in_git(project.root)
+    checked_out = _exported_at(ledger, project, load(version.content).last_updated) if version is not None else None
+    if checked_out is None:
+        return written
+    return min((written, checked_out), key=lambda at: len(_edits_since(ledger, at, loaded)))
+
+
+def _edits_since(ledger: Ledger, position: int, loaded: Loaded) -> Sequence[Edit]:
+    bullets = fold(ledger.history(upto=position)).bullets()
+    return edits_between(bullets, loaded.bullets, loaded.named_here, loaded.uncounted)
 
 
 def _is_adopted(ledger: Ledger, content: str) -> bool:

@@ -15,6 +15,7 @@ from reflector.ledger.store import Ledger
 from reflector.project import Project
 from tests.road.agent import Agent
 from tests.road.sessions import Session
+from tests.test_locate import git
 
 PAT = "PATTERNS & APPROACHES"
 
@@ -170,6 +171,28 @@ def test_a_question_takes_an_edit_in_once_and_writes_nothing(agent: Agent) -> No
     assert agent.playbook.read_bytes() != edited
     agent.call("drain")
     assert agent.counters() == listed(agent)
+
+
+def test_an_older_branchs_file_without_its_time_removes_and_recounts_nothing(agent: Agent) -> None:
+    git(agent.project, "init")
+    git(agent.project, "add", ".")
+    git(agent.project, "commit", "-m", "first")
+    agent.call("add", "pat", "Later advice.")
+    agent.call("ingest", *sessions(agent, 1))
+    git(agent.project, "commit", "-am", "later")
+    git(agent.project, "checkout", "HEAD~1")
+    whole = json.loads(agent.playbook.read_bytes())
+    del whole["last_updated"]
+    whole["sections"][PAT][1]["text"] = "Edited there."
+    agent.playbook.write_text(json.dumps(whole))
+    agent.call("drain")
+    assert listed(agent) == {"pat-001": (1, 0), "pat-002": (3, 1), "pat-003": (0, 0), "mis-001": (0, 0)}
+    assert [event["type"] for event in by_human(agent)] == ["bullet.added", "bullet.revised"]
+    whole = json.loads(agent.playbook.read_bytes())
+    del whole["last_updated"], whole["sections"][PAT][2]
+    agent.playbook.write_text(json.dumps(whole))
+    agent.call("drain")
+    assert "pat-003" not in listed(agent)
 
 
 def test_a_file_that_a_question_adopted_may_be_edited_before_it_is_written(tmp_path: Path) -> None:
