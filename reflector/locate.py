@@ -17,6 +17,8 @@ except ImportError:  # Windows
     import os as system  # type: ignore[no-redef]
 
 _MAX_POINTER = 4096
+#: Where the agent makes worktrees, below the main checkout.
+_WORKTREES = "/.claude/worktrees/"
 _FOLDER = 0o040000
 _FILE = 0o100000
 
@@ -27,8 +29,8 @@ def find_project(start: str, home: str, *, users_config: str = "") -> str:
     home          the user's home folder, whose own `.claude` holds the agent's settings and makes no project
     users_config  the user's own settings file, where `worktrees = "own"` may stand
     """
-    folder = start.rstrip("/") or "/"
-    root = _repository(folder, home)
+    folder = _in_main_checkout(start.rstrip("/") or "/")
+    root = repository(folder, home)
     if root and (main := main_checkout(root)) and not _is_isolated(root, main, users_config):
         folder, root = main + folder[len(root) :], main
     inside = root
@@ -49,6 +51,11 @@ def is_project(folder: str) -> bool:
 def exists(folder: str) -> bool:
     """Return whether a folder is there."""
     return _kind(folder) == _FOLDER
+
+
+def repository(folder: str, home: str) -> str:
+    """Return the nearest folder upward with a `.git`, "" where there is none."""
+    return next((at for at in _upward(folder, home) if _kind(at.rstrip("/") + "/.git")), "")
 
 
 def main_checkout(root: str) -> str:
@@ -83,6 +90,18 @@ def worktrees(checkout: str) -> list[str]:
     return []
 
 
+def _in_main_checkout(folder: str) -> str:
+    """The folder of the main checkout for one of a worktree that the agent made and removed; any other folder itself.
+
+    No file says any more that it was a worktree, and its sub-folders may belong to different projects.
+    """
+    checkout, made, below = folder.rpartition(_WORKTREES)
+    name, _, rest = below.partition("/")
+    if not made or _kind(checkout + made + name):
+        return folder
+    return _in_main_checkout(f"{checkout}/{rest}".rstrip("/") or "/")
+
+
 def _upward(folder: str, home: str) -> list[str]:
     """The folder and those above it, to below the home folder."""
     found = [folder]
@@ -94,11 +113,6 @@ def _upward(folder: str, home: str) -> list[str]:
         if folder[1:] == ":":  # a Windows drive
             break
     return found
-
-
-def _repository(folder: str, home: str) -> str:
-    """The nearest folder upward with a `.git`, "" where there is none."""
-    return next((at for at in _upward(folder, home) if _kind(at.rstrip("/") + "/.git")), "")
 
 
 def _is_isolated(root: str, main: str, users_config: str) -> bool:

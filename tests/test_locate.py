@@ -182,6 +182,17 @@ def test_a_folder_that_is_gone_belongs_where_it_lay(repository: Path, find: Find
     assert find(repository / "src/gone/deeper") == repository
 
 
+@pytest.mark.parametrize("nested", ["", ".claude/worktrees/other"])
+def test_a_worktree_that_the_agent_removed_belongs_where_its_sub_folders_do(
+    repository: Path, find: Finder, nested: str
+) -> None:
+    playbook(repository)
+    playbook(repository / "src")
+    gone = repository / nested / ".claude/worktrees/fix"
+    assert find(gone) == repository
+    assert find(gone / "src/deep") == repository / "src"
+
+
 def test_git_lists_worktrees_whose_folder_is_gone(repository: Path) -> None:
     git(repository, "worktree", "add", "../fix")
     subprocess.run(["rm", "-rf", str(repository.parent / "fix")], check=True)

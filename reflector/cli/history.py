@@ -117,7 +117,7 @@ def _plan(
             one
             for one, cwd, at in placed
             # A person may name a project where the rule finds one further up.
-            if root in (at, _within(cwd, gone)) or (cwd.is_relative_to(root) and not at.is_relative_to(root))
+            if root == (_within(cwd, gone) or at) or (cwd.is_relative_to(root) and not at.is_relative_to(root))
         ]
         return [(project, own)] if own else []
     gone = _gone_worktrees({at for _, _, at in placed})
@@ -148,15 +148,20 @@ def _project_of(cwd: Path) -> Path:
 
 
 def _gone_worktrees(roots: Collection[Path]) -> dict[Path, Path]:
-    """Linked worktrees that git still lists and whose folder is gone, with their project: no file there says so now."""
-    from reflector.locate import worktrees
+    """Linked worktrees that git still lists and whose folder is gone, with their main checkout: no file there says so
+    now."""
+    from reflector.locate import repository, worktrees
 
-    listed = ((Path(path), root) for root in roots for path in worktrees(root.as_posix()))
-    return {path: root for path, root in listed if not path.exists()}
+    home = Path.home().resolve().as_posix()
+    checkouts = {repository(root.as_posix(), home) or root.as_posix() for root in roots}
+    listed = ((Path(path), Path(checkout)) for checkout in checkouts for path in worktrees(checkout))
+    return {path: checkout for path, checkout in listed if not path.exists()}
 
 
 def _within(cwd: Path, gone: Mapping[Path, Path]) -> Path | None:
-    return next((root for path, root in gone.items() if cwd.is_relative_to(path)), None)
+    """The project of a folder of a worktree that is gone: that of the same folder of the main checkout."""
+    found = (checkout / cwd.relative_to(path) for path, checkout in gone.items() if cwd.is_relative_to(path))
+    return next(map(_project_of, found), None)
 
 
 def _folder_of(one: Found) -> Path | None:

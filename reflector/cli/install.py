@@ -85,7 +85,8 @@ def install(place: Place, user: bool, project: bool, local: bool, git: bool, dry
     if change.backup:
         click.echo(safe(f"As it was: {change.backup}"))
     where = "all your projects" if scope == "user" else str(root)
-    click.echo(safe(f"Sessions in {where} use the playbook from now on, also those that are open."))
+    click.echo(safe(f"Sessions in {where} count from now on, also those that are open."))
+    click.echo("Each is told the playbook when it starts; an open one after /clear or a restart.")
     click.echo(
         'Next: reflector add pat "What every session should know". Out again: reflector uninstall' + _flag(scope)
     )
@@ -159,7 +160,8 @@ def _share(place: Place, *, dry_run: bool, out: bool = False) -> None:
         click.echo(
             safe(f"{setup.attributes.path}: playbook.json is shared, and merged bullet by bullet in this clone.")
         )
-        click.echo("Next: git add .claude/.gitattributes .claude/playbook.json && git commit")
+        if not setup.attributes.is_none:
+            click.echo("Next: git add .claude/.gitattributes .claude/playbook.json && git commit")
         click.echo("In each other clone, once: reflector install --git. Out again: reflector uninstall --git")
 
 

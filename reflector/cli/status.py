@@ -80,6 +80,8 @@ def _facts(project: Project) -> dict[str, Any]:
     elif project.has_ledger():
         try:
             facts.update(_ledger_facts(project))
+            more = (f"{project.playbook_json}: {problem}" for problem in facts.pop("untaken"))
+            facts["problems"] += [problem for problem in more if problem not in facts["problems"]]
         except LedgerError as error:
             # What lies in the spool is worth telling most of all where the ledger cannot be opened.
             facts["problems"].append(str(error))
@@ -139,6 +141,7 @@ def _elsewhere() -> int:
 
 def _ledger_facts(project: Project) -> dict[str, Any]:
     from reflector.cli.again import failures_of, month_of
+    from reflector.curation.playbook_file import untaken
     from reflector.reflection.budgets import waiting_for_budget
 
     with project.open_ledger() as ledger:
@@ -168,6 +171,7 @@ def _ledger_facts(project: Project) -> dict[str, Any]:
             "month": month_of(ledger, project),
             "waiting_for_budget": len(waiting_for_budget(ledger)) if skipped else 0,
             "failures": failures,
+            "untaken": untaken(ledger, project),
         }
 
 
@@ -177,7 +181,7 @@ def _tell(facts: dict[str, Any]) -> None:
     ledger, spool = facts["ledger"], facts["spool"]
     lines = [("project", facts["project"]), ("backend", facts["backend"])]
     if ledger is None and not facts["problems"]:
-        lines.append(("ledger", "none yet; it begins with the first session or `reflector add`"))
+        lines.append(("ledger", "none yet; `reflector add` begins it, or a session that has a playbook"))
     elif ledger is not None:
         last = f", last at {ledger['last_event']}" if ledger["last_event"] else ""
         lines.append(("ledger", f"{ledger['url']}, {counted(ledger['events'], 'event')}{last}"))

@@ -13,8 +13,8 @@ moment which this ledger does not know is another ledger's, or this one's before
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -28,6 +28,7 @@ from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded, dump, dump_shared, load
+from reflector.playbook.edits import Edit, edits_between
 from reflector.playbook.fold import fold
 from reflector.playbook.reading import Problem
 from reflector.project import Project
@@ -56,7 +57,7 @@ _ADVICE = frozenset(
 #: shared      came through git, where it holds no time and no counts, and may have been edited since
 #: baseline    of no ledger, or of another one while this one never had a bullet: it is adopted with its counters
 #: another's   of another ledger, or of a later state that this one lost
-#: unreadable  no playbook, such as one with a comma too many; nothing but a rebuild overwrites it
+#: unreadable  cannot be taken in, for a comma too many or a counter below 0; nothing but a rebuild overwrites it
 Kind = Literal["missing", "written", "ours", "shared", "baseline", "another's", "unreadable"]
 
 
@@ -89,23 +90,31 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class Synced:
     """What a synchronisation did: bullets imported, edits taken in, the copy of a file that another ledger had written,
-    what keeps the file from being read, and whether it was written."""
+    what keeps the file from being taken in, and whether it was written."""
 
     imported: int = 0
     edits: int = 0
     of_another: Path | None = None
-    unreadable: Problem | None = None
+    problems: tuple[Problem, ...] = ()
     written: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a ledger knows: its bullets, and what playbook.json is to it."""
+
+    bullets: Sequence[Bullet]
+    found: Found
 
 
 def sync(ledger: Ledger, project: Project, *, write: bool = True) -> Synced:
     """Take in what changed in playbook.json, then write what the ledger says, unless a question only wants to know.
 
-    Raises PlaybookRefused for entries that cannot be taken in, OSError, and LedgerError.
+    Raises OSError, LedgerError, and PlaybookRefused where the ledger has no bullets either.
     """
     found = look(ledger, project)
     if found.kind == "unreadable":
-        return Synced(unreadable=found.loaded.problems[0])
+        return Synced(problems=found.loaded.problems)
     imported = edits = 0
     kept: Path | None = None
     stays = is_shared(project.root) and _may_stay(ledger, project, found)
@@ -124,11 +133,12 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True) -> Synced:
         if stays:
             _saw(ledger, project, ledger.head().position, found.raw)
     written = write and not stays and _write(ledger, project, None if found.kind == "missing" else found.raw)
-    return Synced(imported, edits, kept, None, written)
+    return Synced(imported, edits, kept, (), written)
 
 
 def look(ledger: Ledger, project: Project) -> Found:
-    """Decide what playbook.json is to a ledger. Raises PlaybookRefused, OSError, LedgerError."""
+    """Decide what playbook.json is to a ledger. Raises OSError, LedgerError, and PlaybookRefused for a file that cannot
+    be taken in where the ledger has no bullets either."""
     raw = read(project.playbook_json)
     if raw is None:
         return Found("missing")
@@ -137,7 +147,7 @@ def look(ledger: Ledger, project: Project) -> Found:
         return Found("written", raw)
     rows = ledger.rows()
     loaded = load(raw, taken=[row.name for row in rows], first=project.first_number)
-    if loaded.format == "unreadable" and rows:
+    if loaded.problems and rows:
         return Found("unreadable", raw, loaded)
     if loaded.problems:
         raise PlaybookRefused(project.playbook_json, loaded.problems)
@@ -145,11 +155,21 @@ def look(ledger: Ledger, project: Project) -> Found:
         position = last[0] if last is not None else None
         if position is not None and is_shared(project.root):
             return Found("shared", raw, loaded, position)
+        if position is not None:
+            position = _edited_at(ledger, project, loaded, position)
     else:
         position = _exported_at(ledger, project, loaded.last_updated)
         if position is None and rows and not _is_adopted(ledger, digest(raw)):
             return Found("another's", raw, loaded)
-    return Found("baseline", raw, loaded) if position is None else Found("ours", raw, loaded, position)
+    if position is not None:
+        return Found("ours", raw, loaded, position)
+    taken = names_taken(rows, loaded)
+    return Found("unreadable", raw, replace(loaded, problems=taken)) if taken else Found("baseline", raw, loaded)
+
+
+def known(ledger: Ledger, project: Project) -> Known:
+    """What a session is told from: the ledger's bullets, and whether playbook.json says them. Raises as `look` does."""
+    return Known(ledger.bullets(), look(ledger, project))
 
 
 def of_another(path: Path, kept: Path) -> str:
@@ -212,9 +232,10 @@ def settle(ledger: Ledger, project: Project) -> Path | None:
 
 
 def mend(ledger: Ledger, project: Project) -> Path | None:
-    """Keep an unreadable playbook.json aside, to be written anew by the next `sync`: where, None for any other file.
+    """Keep a playbook.json that cannot be taken in aside, to be written anew by the next `sync`.
 
-    So is nothing where the ledger has no bullet that could be written. Raises PlaybookRefused, LedgerError, OSError.
+    Returns where it is kept; None for any other file, and where the ledger has no bullet that could be written. Raises
+    PlaybookRefused, LedgerError, OSError.
     """
     found = look(ledger, project)
     return _give_up(ledger, project, found.raw) if found.kind == "unreadable" else None
@@ -234,10 +255,7 @@ def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes,
     name of the file means another bullet in the ledger. The original file is kept in the state folder.
     """
     rows = {row.name: row for row in ledger.rows()}
-    taken = [
-        _name_taken(b, rows[b.name].status) for b in loaded.bullets if b.name in rows and is_taken(rows[b.name], b)
-    ]
-    if taken:
+    if taken := names_taken(rows.values(), loaded):
         raise PlaybookRefused(path or project.playbook_json, taken)
     # Entries without a name are known by what they say, or a second import would add them once more.
     said = {(row.section, row.text) for row in rows.values() if row.status == "live"}
@@ -265,6 +283,25 @@ def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes,
     )
     ledger.append([event])
     return len(new)
+
+
+def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Problem, ...]:
+    """The names of a file that mean another bullet in the ledger."""
+    known = {row.name: row for row in rows}
+    return tuple(
+        _name_taken(b, known[b.name].status) for b in loaded.bullets if b.name in known and is_taken(known[b.name], b)
+    )
+
+
+def untaken(ledger: Ledger, project: Project) -> tuple[Problem, ...]:
+    """What keeps the entries of playbook.json from being taken in. Raises LedgerError."""
+    try:
+        found = look(ledger, project)
+    except PlaybookRefused as error:
+        return error.problems
+    except OSError:  # it has no entries to be named
+        return ()
+    return found.loaded.problems if found.kind == "unreadable" else ()
 
 
 def _name_taken(bullet: Bullet, status: str) -> Problem:
@@ -296,6 +333,21 @@ def _exported_at(ledger: Ledger, project: Project, last_updated: str | None) -> 
         return position
     adopted = ledger.checkpoint(checkpoint_of(project, _STAMP))
     return adopted[0] if adopted is not None and adopted[1] == digest(last_updated) else None
+
+
+def _edited_at(ledger: Ledger, project: Project, loaded: Loaded, written: int) -> int:
+    """The position of what a person edited, whose file says no time: it was written last, or git checked it out, where
+    the file differs less from that."""
+    version = version_in_git(project.root)
+    checked_out = _exported_at(ledger, project, load(version.content).last_updated) if version is not None else None
+    if checked_out is None:
+        return written
+    return min((written, checked_out), key=lambda at: len(_edits_since(ledger, at, loaded)))
+
+
+def _edits_since(ledger: Ledger, position: int, loaded: Loaded) -> Sequence[Edit]:
+    bullets = fold(ledger.history(upto=position)).bullets()
+    return edits_between(bullets, loaded.bullets, loaded.named_here, loaded.uncounted)
 
 
 def _is_adopted(ledger: Ledger, content: str) -> bool:

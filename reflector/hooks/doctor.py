@@ -20,6 +20,7 @@ from pathlib import Path
 from reflector import locate
 from reflector.config import Config
 from reflector.curation.file_writing import kept_of_others, read
+from reflector.curation.playbook_file import untaken
 from reflector.curation.sharing import is_shared, version_in_git
 from reflector.hooks import locks, spool
 from reflector.hooks.check import Check, State
@@ -32,6 +33,7 @@ from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.playbook.document import load
 from reflector.playbook.names import USER_FIRST
+from reflector.playbook.reading import Problem
 from reflector.project import Project
 from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, find_template
 from reflector.reflection.redaction import found
@@ -85,7 +87,7 @@ def _files(project: Project) -> Iterator[Check]:
     state = project.state_dir
     yield from _place(project)
     if not state.exists():
-        yield Check("state", "ok", f"{state} is not there yet; the first hook or command makes it")
+        yield Check("state", "ok", f"{state} is not there yet; it is made with the ledger")
         return
     open_ = [path for path in (state, project.ledger_file, project.spool_dir) if _is_open(path)]
     if open_:
@@ -140,12 +142,15 @@ def _playbook(project: Project) -> Iterator[Check]:
     """What keeps playbook.json from being taken in, and copies of it that another ledger had written."""
     raw = read(project.playbook_json)
     for problem in load(raw).problems[:5] if raw is not None else ():
-        text = f"{project.playbook_json}, {problem.where}: {problem.what}"
-        yield Check("playbook", "error", text, problem.way_out)
+        yield _refused(project, problem)
     for kept in kept_of_others(project):
         text = f"playbook.json was written by another ledger, or by a later state of this one; kept as {kept}"
         mend = f"reflector restore BACKUP, or reflector import-history; then reflector import {kept}, and remove it"
         yield Check("playbook", "warning", text, mend)
+
+
+def _refused(project: Project, problem: Problem) -> Check:
+    return Check("playbook", "error", f"{project.playbook_json}, {problem.where}: {problem.what}", problem.way_out)
 
 
 def _git(project: Project) -> Iterator[Check]:
@@ -170,7 +175,7 @@ def _ledger(project: Project) -> Iterator[Check]:
         yield Check("ledger", "error", came, "decide whose it is; the spool keeps what comes meanwhile")
         return
     if not project.has_ledger():
-        yield Check("ledger", "ok", "none yet; the first session makes it")
+        yield Check("ledger", "ok", "none yet; `reflector add` begins it, or a session that has a playbook")
         return
     if (found := _revision(project)) is not None:
         yield found
@@ -237,6 +242,9 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
         )
     else:
         yield Check("clock", "ok", f"{now} UTC")
+    # What the file says by itself has a row of its own.
+    if not any(_playbook(project)):
+        yield from (_refused(project, problem) for problem in untaken(ledger, project)[:5])
     yield from _windows(ledger, project)
 
 

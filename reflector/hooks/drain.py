@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reflector.curation.playbook_file import of_another, sync
+from reflector.curation.playbook_file import known, of_another, sync
 from reflector.hooks import fast, locks, spool
 from reflector.hooks.fallback import stand_ins
 from reflector.hooks.injection import write_injection
@@ -131,15 +132,15 @@ class Road:
         synced = sync(self.ledger, self.project, write=file)
         if synced.of_another is not None:
             self._note(of_another(self.project.playbook_json, synced.of_another))
-        if synced.unreadable is not None:
+        for problem in synced.problems[:20]:
             self._note(
-                f"{self.project.playbook_json}, {synced.unreadable}. It is left as it is; the ledger goes on counting"
+                f"{self.project.playbook_json}, {problem}. The file is left as it is; the ledger goes on counting"
             )
         updated_at = self.ledger.updated_at()
         if (synced.written or self._rendered != updated_at) and self.project.playbook_json.exists():
             self._rendered = updated_at
             try:
-                write_injection(self.project.root, self.ledger.bullets)
+                write_injection(self.project.root, partial(known, self.ledger, self.project))
             except ValueError as error:  # a person's own template; counting does not wait for its mending
                 self._note(f"the agent is not told the playbook as it is now: {error}")
 

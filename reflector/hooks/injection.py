@@ -7,7 +7,8 @@ the text says how many were left out.
 
 The text is rendered when the projection is written, and by the hook itself where a playbook or a
 template changed since. Both come here. What a playbook.json does not say is asked of its ledger: the counters where it
-is shared without them, everything where it cannot be read, which the text says as well.
+is shared without them, everything where it cannot be read or is another ledger's, which the text says as well. So a
+name that the agent cites means the bullet that its citation counts for.
 
 The bullets are those of the project's playbook and of the user's own, and a name in it means one bullet: where both
 give it out, the project's is meant.
@@ -23,6 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reflector import folders
 from reflector.files import open_ours
@@ -32,6 +34,9 @@ from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import SECTIONS, USER_FIRST
 from reflector.reflection.prompts import fill, find_template
 from reflector.user_folder import user_root
+
+if TYPE_CHECKING:
+    from reflector.curation.playbook_file import Known
 
 #: Characters of stdout, counted as the agent's JavaScript counts them (UTF-16 code units).
 LIMIT = 9_500
@@ -115,11 +120,11 @@ def _cost(text: str) -> int:
     return len(json.dumps(text, ensure_ascii=False).encode("utf-16-le")) // 2 - 2
 
 
-def write_injection(project: str | os.PathLike[str], ledgers: Callable[[], Iterable[Bullet]] | None = None) -> bytes:
+def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | None] | None = None) -> bytes:
     """Render the project's and the user's playbook.json to where the hook looks for it; returns the bytes of
     injection.txt.
 
-    `ledgers` gives the bullets of the project's ledger where it is open. Entries that are no bullets, or have no name
+    `ask` says what the project's ledger knows, where it is open. Entries that are no bullets, or have no name
     yet that could be cited, are passed over: the import says why. A playbook of the user's that cannot be opened does
     not keep the project's from being told.
     Raises OSError where there is no playbook.json, ValueError where the template is unusable.
@@ -127,7 +132,7 @@ def write_injection(project: str | os.PathLike[str], ledgers: Callable[[], Itera
     """
     folder = Path(project)
     users = user_root()
-    told = _told(folder, ".claude/playbook.json", USER_FIRST if folder == users else 0, ledgers)
+    told = _told(folder, ".claude/playbook.json", USER_FIRST if folder == users else 0, ask)
     # Before the user's is read: where it changes meanwhile, the text is rendered again at the next start.
     stamp = fast.injection_stamp(os.fspath(project), told.state)
     bullets, files, troubles = list(told.bullets), [".claude/playbook.json"], list(told.troubles)
@@ -161,39 +166,50 @@ class _Told:
     troubles: tuple[str, ...] = ()
 
 
-def _told(folder: Path, shown: str, first: int, ledgers: Callable[[], Iterable[Bullet]] | None = None) -> _Told:
+def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] | None = None) -> _Told:
     """What a project's playbook.json, which is called `shown`, has to tell. Raises OSError."""
     with open_ours(folder / ".claude" / "playbook.json") as file:
         state = os.fstat(file.fileno())
         loaded = load(file.read(MAX_BYTES + 1), first=first)
-    if loaded.format == "unreadable":
-        problem = loaded.problems[0]
+    # What no ledger ever wrote cannot be another one's, and asking costs the agent's start.
+    is_plain = loaded.last_updated is None and not loaded.problems and not loaded.uncounted
+    known = None if is_plain else (ask or partial(_of_ledger, folder))()
+    problems = loaded.problems if loaded.format == "unreadable" else ()
+    if known is not None and known.found.kind == "unreadable":
+        problems = known.found.loaded.problems
+    if problems:
         mend = "correct it, or run `reflector rebuild` where the ledger is to be believed"
-        trouble = f"{shown} cannot be read: {problem.where}: {problem.what}. Ask the user to {mend}."
-        return _Told(state, tuple((ledgers or partial(_of_ledger, folder))()), (trouble,))
+        trouble = f"{shown} cannot be read: {problems[0].where}: {problems[0].what}. Ask the user to {mend}."
+        return _Told(state, known.bullets if known is not None else (), (trouble,))
+    if known is not None and known.found.kind == "another's":
+        trouble = f"{shown} was written by another ledger, and these are not its key points. Tell the user to run"
+        return _Told(state, known.bullets, (f"{trouble} `reflector doctor`.",))
     bullets = [bullet for bullet in loaded.bullets if bullet.name not in loaded.named_here]
-    if loaded.uncounted:
-        known = {(b.name, b.text): b for b in (ledgers or partial(_of_ledger, folder))()}
-        bullets = [known.get((b.name, b.text), b) if b.name in loaded.uncounted else b for b in bullets]
+    if known is not None:
+        counted = {(b.name, b.text): b for b in known.bullets}
+        bullets = [counted.get((b.name, b.text), b) if b.name in loaded.uncounted else b for b in bullets]
     return _Told(state, bullets)
 
 
-def _of_ledger(folder: Path) -> tuple[Bullet, ...]:
-    """The bullets of a project's ledger; none where there is none that can be opened."""
+def _of_ledger(folder: Path) -> Known | None:
+    """What a project's ledger knows; None where there is none that can be opened."""
     if sys.flags.no_site:  # the hook, which starts without SQLAlchemy and the like
         import site
 
         site.main()
     from reflector.config import ConfigError
+    from reflector.curation.playbook_file import PlaybookRefused, known
     from reflector.ledger.errors import LedgerError
     from reflector.project import Project
 
     try:
         project = Project.at(folder)
         if not project.has_ledger():
-            return ()
+            return None
         with project.open_ledger() as ledger:
-            return ledger.bullets()
+            return known(ledger, project)
+    except PlaybookRefused:  # the next command says why
+        return None
     except (ConfigError, LedgerError) as error:
         fast.complain(f"the ledger is not told: {error}")
-        return ()
+        return None

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
-from reflector import folders
+from reflector import folders, locate
 from reflector.hooks.check import Check, State
 from reflector.hooks.conflicts import disabled_by, plugins
 from reflector.hooks.install import EVENTS, Handler, handlers
@@ -67,12 +67,14 @@ def _missing_program(command: str) -> str | None:
 
 def _fired(project: Project) -> Iterator[Check]:
     folder = Path(folders.state_folder(str(project.root))) / "fired"
+    # A folder without anything of ours gets no state for a hook that fired.
+    first = "" if locate.is_project(project.root.as_posix()) else 'reflector add pat "…", then '
     for event in EVENTS:
         try:
             at = (folder / event).stat().st_mtime
         except OSError:
             state: State = "warning" if event in _AT_EVERY_SESSION else "ok"
-            mend = "start a session of the agent here, and end it" if state == "warning" else ""
+            mend = f"{first}start a session of the agent here, and end it" if state == "warning" else ""
             yield Check(f"fired {event}", state, "never in this project", mend)
             continue
         yield Check(f"fired {event}", "ok", datetime.fromtimestamp(at).astimezone().isoformat(" ", "seconds"))

@@ -110,6 +110,25 @@ def test_sessions_of_worktrees_belong_to_the_main_checkout_also_when_the_folder_
     assert sessions(agent) == ["s-1", "s-2", "s-0", "deleted", "kept"]
 
 
+@pytest.mark.parametrize("where", ["../fix", ".claude/worktrees/fix"])
+def test_a_removed_worktrees_sessions_count_once_in_the_project_of_their_sub_folder(agent: Agent, where: str) -> None:
+    git(agent.project, "init")
+    inner = Agent(agent.project / "src", agent.home)
+    inner.claude.mkdir(parents=True)
+    inner.write_playbook(BULLETS)
+    git(agent.project, "add", ".")
+    git(agent.project, "commit", "-m", "two playbooks")
+    git(agent.project, "worktree", "add", where)
+    worktree = (agent.project / where).resolve()
+    keep(agent, "there", "2026-01-05", worktree / "src")
+    inner.call("import-history")
+    shutil.rmtree(worktree)
+    for who in (agent, inner):
+        who.call("import-history")
+    assert sessions(agent) == ["s-2", "s-0"]
+    assert sessions(inner) == ["s-1", "there"]
+
+
 def test_sessions_of_a_folder_with_a_playbook_of_its_own_are_not_the_outer_projects(agent: Agent) -> None:
     inner = Agent(agent.project / "src", agent.home)
     inner.claude.mkdir(parents=True)

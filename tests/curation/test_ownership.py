@@ -15,6 +15,7 @@ from reflector.ledger.store import Ledger
 from reflector.project import Project
 from tests.road.agent import Agent
 from tests.road.sessions import Session
+from tests.test_locate import git
 
 PAT = "PATTERNS & APPROACHES"
 
@@ -69,6 +70,21 @@ def test_a_file_of_another_ledger_is_reported_until_its_copy_is_removed(agent: A
     kept.unlink()
     agent.call("status")
     assert by_human(agent) == []
+
+
+def test_a_session_is_not_told_another_ledgers_advice_for_which_its_citations_would_not_count(
+    agent: Agent, tmp_path: Path
+) -> None:
+    agent.call("add", "pat", "Ours.")
+    other = Agent.in_folder(tmp_path / "other")
+    other.call("add", "pat", "Theirs.")
+    agent.playbook.write_bytes(other.playbook.read_bytes())
+    for ask in (lambda: None, lambda: agent.call("list")):  # a question leaves the file, and renders the text
+        ask()
+        told = agent.hook("SessionStart", session_id="s-1")
+        assert "[pat-003] helpful=0 harmful=0 :: Ours." in told
+        assert "Theirs." not in told
+        assert "written by another ledger" in told
 
 
 def test_no_ledger_takes_the_file_of_a_later_state_of_its_own_for_an_edit(tmp_path: Path, ledger: Ledger) -> None:
@@ -155,6 +171,28 @@ def test_a_question_takes_an_edit_in_once_and_writes_nothing(agent: Agent) -> No
     assert agent.playbook.read_bytes() != edited
     agent.call("drain")
     assert agent.counters() == listed(agent)
+
+
+def test_an_older_branchs_file_without_its_time_removes_and_recounts_nothing(agent: Agent) -> None:
+    git(agent.project, "init")
+    git(agent.project, "add", ".")
+    git(agent.project, "commit", "-m", "first")
+    agent.call("add", "pat", "Later advice.")
+    agent.call("ingest", *sessions(agent, 1))
+    git(agent.project, "commit", "-am", "later")
+    git(agent.project, "checkout", "HEAD~1")
+    whole = json.loads(agent.playbook.read_bytes())
+    del whole["last_updated"]
+    whole["sections"][PAT][1]["text"] = "Edited there."
+    agent.playbook.write_text(json.dumps(whole))
+    agent.call("drain")
+    assert listed(agent) == {"pat-001": (1, 0), "pat-002": (3, 1), "pat-003": (0, 0), "mis-001": (0, 0)}
+    assert [event["type"] for event in by_human(agent)] == ["bullet.added", "bullet.revised"]
+    whole = json.loads(agent.playbook.read_bytes())
+    del whole["last_updated"], whole["sections"][PAT][2]
+    agent.playbook.write_text(json.dumps(whole))
+    agent.call("drain")
+    assert "pat-003" not in listed(agent)
 
 
 def test_a_file_that_a_question_adopted_may_be_edited_before_it_is_written(tmp_path: Path) -> None:

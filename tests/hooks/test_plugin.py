@@ -159,12 +159,14 @@ def test_the_hook_finds_the_program(project: Project, tmp_path: Path, no_program
 
 
 @pytest.mark.parametrize("name", EVENTS)
-def test_without_the_program_the_hook_is_silent_and_says_on_stderr_what_to_do(
+def test_without_the_program_a_sessions_start_tells_the_user_what_to_do_and_nothing_else_is_printed(
     project: Project, no_program: str, name: str
 ) -> None:
     done = run_hook(project, plugin_root(), no_program, name)
-    assert (done.returncode, done.stdout) == (0, "")
+    assert (done.returncode, bool(done.stdout)) == (0, name == "SessionStart")
     assert "install it with" in done.stderr
+    if done.stdout:
+        assert json.loads(done.stdout) == {"systemMessage": done.stderr.rstrip("\n")}
 
 
 @pytest.mark.parametrize("name", EVENTS)
@@ -173,7 +175,7 @@ def test_another_program_of_the_name_does_not_stop_the_agent(
 ) -> None:
     other = program(tmp_path / "bin", "echo 'usage: reflector [--latest N]' >&2; exit 2")
     done = run_hook(project, plugin_root(), os.pathsep.join([other, no_program]), name)
-    assert (done.returncode, done.stdout) == (0, "")
+    assert (done.returncode, "usage" in done.stdout) == (0, False)
 
 
 @pytest.mark.parametrize("relative", ["", ".", "bin"])
@@ -195,7 +197,8 @@ def test_another_program_of_the_name_gets_no_event_and_tells_the_agent_nothing(
 ) -> None:
     other = program(tmp_path / "bin", f"echo FOREIGN; cat >> {tmp_path}/got; sleep 60")
     done = run_hook(project, plugin_root(), os.pathsep.join([other, no_program]), "SessionStart")
-    assert (done.returncode, done.stdout) == (0, "")
+    assert (done.returncode, list(json.loads(done.stdout))) == (0, ["systemMessage"])
+    assert "FOREIGN" not in done.stdout
     assert "session_id" not in ((tmp_path / "got").read_text() if (tmp_path / "got").exists() else "")
 
 
