@@ -16,6 +16,8 @@ try:
 except ImportError:  # Windows
     import os as system  # type: ignore[no-redef]
 
+#: Most bytes of the notes of worktrees: some thousands of them.
+MAX_NOTES = 1 << 20
 _MAX_POINTER = 4096
 #: Where the agent makes worktrees, below the main checkout.
 _WORKTREES = "/.claude/worktrees/"
@@ -23,15 +25,18 @@ _FOLDER = 0o040000
 _FILE = 0o100000
 
 
-def find_project(start: str, home: str, *, users_config: str = "") -> str:
+def find_project(start: str, home: str, *, users_config: str = "", notes: str = "") -> str:
     """Return the project of the folder `start`, both absolute and without symlinks; `start` may be gone.
 
     home          the user's home folder, whose own `.claude` holds the agent's settings and makes no project
     users_config  the user's own settings file, where `worktrees = "own"` may stand
+    notes         the file of notes about worktrees, each a line by `note_of`
     """
     folder = _in_main_checkout(start.rstrip("/") or "/")
-    root = repository(folder, home)
-    if root and (main := main_checkout(root)) and not _is_isolated(root, main, users_config):
+    root, main = linked_worktree(folder, home)
+    if not main:
+        root, main = _noted(folder, root, notes) or (root, main)
+    if main and not _is_isolated(root, main, users_config):
         folder, root = main + folder[len(root) :], main
     inside = root
     for at in _upward(folder, home):
@@ -40,6 +45,22 @@ def find_project(start: str, home: str, *, users_config: str = "") -> str:
         if at == root:
             inside = ""
     return root or folder
+
+
+def linked_worktree(folder: str, home: str) -> tuple[str, str]:
+    """Return the root of the repository that a folder lies in, "" for none, and the main checkout if that is a linked
+    worktree, else ""."""
+    root = repository(folder, home)
+    return root, main_checkout(root) if root else ""
+
+
+def note_of(root: str, main: str) -> str:
+    """Return the note that a worktree is a main checkout's; "" where none is needed or can be kept.
+
+    A worktree below its main checkout is found from there, whether it is gone or not.
+    """
+    needed = main and not root.startswith(main.rstrip("/") + "/") and root.isprintable() and main.isprintable()
+    return f"{root}\t{main}\n" if needed else ""
 
 
 def is_project(folder: str) -> bool:
@@ -113,6 +134,18 @@ def _upward(folder: str, home: str) -> list[str]:
         if folder[1:] == ":":  # a Windows drive
             break
     return found
+
+
+def _noted(folder: str, root: str, notes: str) -> tuple[str, str] | None:
+    """The worktree that is gone in which a folder lay, and its main checkout, by the newest note.
+
+    `root` is the folder's repository: one in the place of the worktree, or in it, is another one.
+    """
+    for line in reversed(_read(notes, MAX_NOTES).decode(errors="replace").splitlines() if notes else []):
+        worktree, _, main = line.partition("\t")
+        if f"{folder}/".startswith(f"{worktree}/") and main:
+            return None if len(root) >= len(worktree) or is_project(worktree) else (worktree, main)
+    return None
 
 
 def _is_isolated(root: str, main: str, users_config: str) -> bool:

@@ -20,7 +20,7 @@ from reflector.ledger.errors import LedgerForeign, LedgerUnavailable
 from reflector.ledger.sqlite_file import had_ledger
 from reflector.ledger.store import Ledger
 from reflector.playbook.names import USER_FIRST
-from reflector.user_folder import user_root
+from reflector.user_folder import user_root, user_state
 
 #: Settings that the user's playbook does not share with the projects, and where it may be given them all the same.
 #: A ledger that is named for all projects is not its own, and who asks a model about one project does not thereby
@@ -153,7 +153,11 @@ def find_project(start: Path | None = None, environ: Mapping[str, str] | None = 
         return Path(named)
     start = Path(environ.get("CLAUDE_PROJECT_DIR") or start or Path.cwd())
     home = Path(environ.get("HOME") or environ.get("USERPROFILE") or "/")
+    state = user_state(environ)
     found = locate.find_project(
-        start.resolve().as_posix(), home.resolve().as_posix(), users_config=str(config_file(environ))
+        start.resolve().as_posix(),
+        home.resolve().as_posix(),
+        users_config=str(config_file(environ)),
+        notes=str(state / "worktrees") if state else "",
     )
     return Path(found)

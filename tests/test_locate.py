@@ -33,7 +33,7 @@ def playbook(folder: Path) -> Path:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "home"
     home.mkdir()
-    for name in ("REFLECTOR_PROJECT", "CLAUDE_PROJECT_DIR", "REFLECTOR_WORKTREES", "XDG_CONFIG_HOME"):
+    for name in ("REFLECTOR_PROJECT", "CLAUDE_PROJECT_DIR", "REFLECTOR_WORKTREES", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(home))
     return home
@@ -191,6 +191,74 @@ def test_a_worktree_that_the_agent_removed_belongs_where_its_sub_folders_do(
     gone = repository / nested / ".claude/worktrees/fix"
     assert find(gone) == repository
     assert find(gone / "src/deep") == repository / "src"
+
+
+def _noted_by_the_hook(worktree: Path) -> None:
+    code = "import sys; from reflector.hooks import fast; fast.note_worktree({'cwd': sys.argv[1]})"
+    subprocess.run([sys.executable, "-c", code, str(worktree)], check=True)
+
+
+@pytest.mark.parametrize("above", ["nothing", "another project", "another repository"])
+def test_a_worktree_that_was_removed_under_a_session_belongs_to_its_main_checkout(
+    repository: Path, home: Path, find: Finder, above: str
+) -> None:
+    playbook(repository)
+    trees = home / "trees"
+    trees.mkdir()
+    if above == "another project":
+        playbook(trees)
+    elif above == "another repository":
+        git(trees, "init")
+    git(repository, "worktree", "add", trees / "fix")
+    _noted_by_the_hook(trees / "fix/src")
+    git(repository, "worktree", "remove", "--force", trees / "fix")
+    assert find(trees / "fix") == find(trees / "fix/src/deep") == repository
+    (trees / "fix/node_modules").mkdir(parents=True)  # what a server that still runs makes again
+    assert find(trees / "fix") == repository
+
+
+def test_what_takes_the_place_of_a_removed_worktree_is_a_project_of_its_own(
+    repository: Path, home: Path, find: Finder
+) -> None:
+    fix = home / "fix"
+    git(repository, "worktree", "add", fix)
+    _noted_by_the_hook(fix)
+    git(repository, "worktree", "remove", "--force", fix)
+    playbook(fix)
+    assert find(fix) == fix
+    git(fix, "init")
+    assert find(fix / "src") == fix
+
+
+def test_the_newest_note_of_a_worktree_is_the_one_that_counts(repository: Path, home: Path, find: Finder) -> None:
+    other = home / "other"
+    git(home, "clone", repository, other)
+    for checkout in (repository, other, repository, repository):
+        git(checkout, "worktree", "add", "--detach", home / "fix")
+        _noted_by_the_hook(home / "fix")
+        git(checkout, "worktree", "remove", "--force", home / "fix")
+        assert find(home / "fix") == checkout
+    assert (home / ".local/state/reflector/worktrees").read_text().count("\n") == 3
+
+
+def test_the_notes_of_worktrees_stay_short(repository: Path, home: Path, find: Finder) -> None:
+    notes = home / ".local/state/reflector/worktrees"
+    notes.parent.mkdir(parents=True, mode=0o700)
+    notes.write_text("/some/worktree\t/some/checkout\n" * (locate.MAX_NOTES // 30))
+    git(repository, "worktree", "add", home / "fix")
+    _noted_by_the_hook(home / "fix")
+    git(repository, "worktree", "remove", "--force", home / "fix")
+    assert find(home / "fix") == repository
+    assert notes.stat().st_size < locate.MAX_NOTES * 2 / 3
+
+
+def test_no_note_is_needed_of_a_worktree_in_its_main_checkout(repository: Path, home: Path, find: Finder) -> None:
+    fix = repository / ".claude/worktrees/fix"
+    git(repository, "worktree", "add", fix)
+    _noted_by_the_hook(fix)
+    git(repository, "worktree", "remove", "--force", fix)
+    assert find(fix / "src") == repository
+    assert not (home / ".local").exists()
 
 
 def test_git_lists_worktrees_whose_folder_is_gone(repository: Path) -> None:

@@ -86,8 +86,8 @@ def redact(
 
     Named is an event by its id, the beginning of one, or the position that `reflector log` shows; a reflection means
     its analysis. With --where it is whatever holds a text, to the letter: events, copies of imported playbooks and
-    deliveries that wait. The chain still verifies, and exports and backups made later do not hold the text. Earlier
-    ones do.
+    what the agent's hooks left; sessions that wait there are still taken in. The chain still verifies, and exports and
+    backups made later do not hold the text. Earlier ones do.
     """
     if (what is None) == (text is None) or (text is not None and bullets) or (as_json and text is None):
         raise click.UsageError("name an event, or a text with --where; --bullet is for an event, --json for --where")
@@ -129,12 +129,15 @@ def _redact_one(place: Place, what: str, why: str, bullets: tuple[str, ...], *, 
 
 def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_json: bool) -> None:
     from reflector.curation.erasure import copies, erase, forget, holding
+    from reflector.hooks.spool import drop_words
 
     with place.road() as road:
         erasure = holding(road.ledger, text)
         folder, state = road.project.root / ".claude", road.project.state_dir
         files = copies(folder, erasure)
         ours = [path for path in files if path.is_relative_to(state / "kept") or path.is_relative_to(state / "spool")]
+        waiting = [path for path in ours if path.is_relative_to(state / "spool")]
+        gone: list[Path] = []
         nothing = not (erasure.events or files or erasure.stays)
         if not as_json:
             _tell_what_holds(erasure, files, ours)
@@ -146,12 +149,16 @@ def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_jso
                 _ask(erasure, "wherever it is said")
             done = [one for one in erase(road.ledger, erasure, reason) if one.added]
             road.write()
-            forget(path for path in ours if path.exists())
+            for path in waiting:
+                drop_words(path)
+            gone = forget(path for path in copies(folder, erasure) if path in ours)
             files = copies(folder, erasure)
     if as_json:
         print_json(_found(erasure, files, ours, [one.position for one in done]))
     elif done or ours:
-        click.echo(f"{counted(len(done), 'event')} redacted, {counted(len(ours), 'file')} removed")
+        kept = sum(path not in gone for path in waiting)
+        without = f", {counted(kept, 'waiting session')} kept without the text" if kept else ""
+        click.echo(f"{counted(len(done), 'event')} redacted, {counted(len(gone), 'file')} removed{without}")
         _tell_what_is_left([], files, [])
 
 
@@ -164,7 +171,7 @@ def _tell_what_holds(erasure: Erasure, files: list[Path], ours: list[Path]) -> N
         for event, texts in erasure.events
         for text in texts
     ]
-    rows += [("", "a copy, which goes", str(path)) for path in ours]
+    rows += [("", "a copy of ours", str(path)) for path in ours]
     rows += [("", "a file, not the ledger's", str(path)) for path in files if path not in ours]
     rows += [(str(event.position), event.type, "outside of its prose, which stays") for event in erasure.stays]
     table(("position", "what", "text"), rows, numbers=("position",))

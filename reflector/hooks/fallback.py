@@ -25,12 +25,21 @@ def stand_ins() -> list[Path]:
 def keep_elsewhere(payload: dict[str, object] | None, data: bytes) -> str:
     """File one delivery in the first place that takes it. Raises OSError with what each of them said."""
     errors = []
-    for open_ in (_open_own, open_temporary):
+    for open_ in (open_own, open_temporary):
         try:
             return fast.keep(open_(), payload, data)
         except (OSError, ValueError) as error:
             errors.append(str(error))
     raise OSError("; ".join(errors))
+
+
+def open_own() -> str:
+    """The user's own state folder, made where it is missing. Raises OSError where it cannot be."""
+    state = _own()
+    if not state:
+        raise FileNotFoundError(2, "neither XDG_STATE_HOME nor HOME names a folder")
+    Path(state).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folders.private_folder(state)
 
 
 def open_temporary() -> str:
@@ -44,14 +53,6 @@ def open_temporary() -> str:
 def _own() -> str:
     """The user's own state folder, "" where the user has no home."""
     return str(user_state() or "")
-
-
-def _open_own() -> str:
-    state = _own()
-    if not state:
-        raise FileNotFoundError(2, "neither XDG_STATE_HOME nor HOME names a folder")
-    Path(state).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folders.private_folder(state)
 
 
 def _temporary() -> str:

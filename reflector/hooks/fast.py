@@ -36,7 +36,7 @@ from reflector.folders import (
     write_durably,
 )
 from reflector.hooks.payload import BYTE_ORDER_MARK, MAX_PAYLOAD, Broken, decode, enclosed, file_name, record, words
-from reflector.locate import exists, find_project, is_project
+from reflector.locate import MAX_NOTES, exists, find_project, is_project, linked_worktree, note_of
 
 #: Form of injection.txt and of the text in it. Raise it when prompts/playbook.txt or the rendering
 #: changes: texts rendered by an older version are then rendered afresh.
@@ -58,20 +58,50 @@ def environment(name: str) -> str:
 def project_of(payload: dict[str, object]) -> str:
     """The project of the session's folder, absolute; "" for none.
 
-    $REFLECTOR_PROJECT names it. Else it is found from $CLAUDE_PROJECT_DIR, where the session was started, else from the
-    payload's cwd, else from our own, as the command line finds it.
+    $REFLECTOR_PROJECT names it. Else it is found from the session's folder, as the command line finds it.
     """
     if named := environment("REFLECTOR_PROJECT"):
         return physical(named)
+    start = start_of(payload)
+    if not start:
+        return ""
+    return find_project(start, user_home(), users_config=user_config(), notes=worktree_notes())
+
+
+def start_of(payload: dict[str, object]) -> str:
+    """The session's folder: $CLAUDE_PROJECT_DIR, where it was started, else the payload's cwd, else our own."""
     start = environment("CLAUDE_PROJECT_DIR")
     cwd = payload.get("cwd")
     if not start and isinstance(cwd, str) and "\0" not in cwd:
         start = cwd
-    start = physical(start or ".")
-    if not start:
-        return ""
-    home = physical(environment("HOME") or environment("USERPROFILE") or "/")
-    return find_project(start, home, users_config=user_config())
+    return physical(start or ".")
+
+
+def note_worktree(payload: dict[str, object]) -> None:
+    """Note whose linked worktree a session is in: when it ends, the worktree may be gone, and git knows nothing."""
+    root, main = linked_worktree(start_of(payload), user_home())
+    note = note_of(root, main).encode()
+    if not note:
+        return
+    folder, _, name = worktree_notes().rpartition("/")
+    try:
+        known = read_file(f"{folder}/{name}", MAX_NOTES)
+    except FileNotFoundError:
+        from reflector.hooks.fallback import open_own
+
+        known, folder = b"", open_own()
+    # The newest note of a worktree is the one that is true.
+    if [line for line in known.splitlines(keepends=True) if line.startswith(f"{root}\t".encode())][-1:] == [note]:
+        return
+    if len(known) + len(note) > MAX_NOTES:
+        write_durably(folder, known[len(known) // 2 :].partition(b"\n")[2] + note, name)
+        return
+    with Folder(folder) as state:
+        fd = state.open(name, system.O_WRONLY | system.O_CREAT | system.O_APPEND)
+    try:
+        write_all(fd, note)  # in one piece: many sessions may start at once
+    finally:
+        system.close(fd)
 
 
 def physical(folder: str) -> str:
@@ -149,9 +179,19 @@ def user_template() -> str:
     return base_folder("XDG_CONFIG_HOME", "/.config") + "/reflector/prompts/playbook.txt"
 
 
+def worktree_notes() -> str:
+    """Where it is noted whose worktrees sessions were started in, below the state folder of `reflector.user_folder`."""
+    return base_folder("XDG_STATE_HOME", "/.local/state") + "/reflector/worktrees"
+
+
 def user_folder() -> str:
     """Where the user's own playbook is, as `reflector.user_folder` says."""
     return base_folder("XDG_DATA_HOME", "/.local/share") + "/reflector/user"
+
+
+def user_home() -> str:
+    """The user's home folder, without symlinks."""
+    return physical(environment("HOME") or environment("USERPROFILE") or "/")
 
 
 def base_folder(variable: str, default: str) -> str:
@@ -309,6 +349,10 @@ def hook() -> None:
         deliver(project, payload, record(project, payload, text))
         drain = event not in STOPS
     note_fired(project, event)
+    try:  # noqa: SIM105  contextlib is not worth its import
+        note_worktree(payload)
+    except (OSError, ValueError):
+        pass
     if drain:
         try:
             start_drain(project)

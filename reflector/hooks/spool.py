@@ -40,6 +40,8 @@ from reflector.hooks.payload import MAX_PAYLOAD, Broken, decode, file_name, reco
 LEFT_BEHIND_SECONDS = 3600.0
 #: Ends of sessions without a word that are kept; more of them say nothing more.
 MOST_SILENT = 100
+#: What taking a delivery in needs of its payload.
+_NEEDED = ("hook_event_name", "session_id", "transcript_path", "agent_id", "agent_transcript_path", "reason", "trigger")
 #: What the hook adds around a payload is far below this.
 MAX_RECORD = MAX_PAYLOAD + 64 * 1024
 
@@ -256,10 +258,8 @@ def retry_failed(spool_dir: Path) -> int:
 
 def retry_due(spool_dir: Path) -> int:
     """Make the failed deliveries pending again whose pause is over; returns how many."""
-    return _make_pending(
-        [failure.path for failure in failed(spool_dir) if is_over(failure.attempts, failure.failed_at_ns or 0)],
-        spool_dir,
-    )
+    due = [one.path for one in failed(spool_dir) if is_over(one.attempts, one.failed_at_ns or 0)]
+    return _make_pending(due, spool_dir)
 
 
 def _make_pending(paths: Sequence[Path], spool_dir: Path) -> int:
@@ -300,6 +300,15 @@ def sweep(spool_dir: Path, *, now: float | None = None) -> tuple[int, int]:
     return recovered, removed
 
 
+def drop_words(path: Path) -> None:
+    """Leave of a delivery what taking it in needs; what cannot be read as one stays as it is. Raises OSError."""
+    with suppress(ValueError):
+        payload = _read(path).payload
+        record = json.loads(folders.read_file(str(path), MAX_RECORD))
+        record["payload"] = {key: payload[key] for key in _NEEDED if key in payload}
+        folders.write_durably(str(path.parent), json.dumps(record).encode() + b"\n", path.name)
+
+
 def _records(folder: Path) -> list[Path]:
     """The visible files of one part of a spool, by name; none where it is missing or no folder of ours."""
     if folder.is_symlink():
@@ -335,10 +344,8 @@ class _Newer(ValueError):
 def _read(path: Path) -> Delivery:
     """One record. Raises _Newer, ValueError for what no hook wrote, OSError where it cannot be read."""
     raw = folders.read_file(str(path), MAX_RECORD + 1)
-    data: Any = None
     try:
-        if len(raw) <= MAX_RECORD:
-            data = json.loads(raw)
+        data: Any = json.loads(raw) if len(raw) <= MAX_RECORD else None
     except RecursionError as error:
         raise ValueError(str(error)) from None
     version = data.get("v") if isinstance(data, dict) else None

@@ -13,6 +13,7 @@ import pytest
 
 from reflector.curation.erasure import echoes, erase, planned
 from reflector.curation.proposals import propose
+from reflector.hooks import spool
 from reflector.ledger import engines
 from reflector.ledger.errors import LedgerLocked
 from reflector.ledger.store import Ledger
@@ -197,7 +198,24 @@ def test_another_file_that_holds_the_text_is_named_and_left(told: Agent) -> None
     assert notes.exists()
 
 
-def test_a_delivery_that_waits_and_holds_the_text_goes_too(told: Agent) -> None:
+@pytest.mark.parametrize("event", ["SessionEnd", "Stop"])
+def test_a_session_that_waits_to_be_taken_in_loses_the_text_and_is_counted(
+    told: Agent, tmp_path: Path, event: str
+) -> None:
+    transcript = Session("s-9").cites("pat-001").write(tmp_path / "9.jsonl")
+    told.hook(event, session_id="s-9", transcript_path=str(transcript), last_assistant_message=SECRET)
+    helpful, harmful = told.counters()["pat-001"]
+    ran = told.run("redact", "--where", SECRET, "--why", "a customer", "--yes")
+    assert "1 waiting session kept without the text" in ran.out
+    assert holding(told) == []
+    for waiting in (told.spool / "waiting").glob("*.json"):
+        spool.claim(spool.waiting(told.spool)[0])
+        assert not waiting.exists()
+    told.run("drain")
+    assert told.counters()["pat-001"] == (helpful + 1, harmful)
+
+
+def test_a_delivery_that_cannot_be_read_and_holds_the_text_goes(told: Agent) -> None:
     waiting = told.claude / "reflector" / "spool" / "waiting" / "s-9.json"
     waiting.parent.mkdir(parents=True, exist_ok=True)
     waiting.write_text('{"prompt": "Zebraquux"}')

@@ -80,3 +80,27 @@ def test_sessions_in_worktrees_that_are_removed_by_force_all_count_in_the_main_c
     assert len(blamed) == len(sessions)
     agent.run("verify")
     assert not agent.json("status")["failures"]
+
+
+def test_a_session_whose_worktree_is_removed_while_it_runs_counts_in_the_main_checkout(agent: Agent) -> None:
+    git(agent.project, "init")
+    git(agent.project, "add", ".")
+    git(agent.project, "commit", "-m", "first")
+    # The worktree lies in another project, which has the same name for another advice.
+    around = Agent(agent.home / "trees", agent.home)
+    around.claude.mkdir(parents=True)
+    around.write_playbook({"OTHER": [{"name": "pat-001", "text": "Another advice.", "helpful": 0, "harmful": 0}]})
+    worktree = Agent(around.project / "fix", agent.home)
+    git(agent.project, "worktree", "add", worktree.project)
+    transcript = agent.home / ".claude" / "projects" / "s.jsonl"
+    worktree.hook("SessionStart", session_id="s", transcript_path=str(transcript))
+    Session("s").cites("pat-001").write(transcript)
+    git(agent.project, "worktree", "remove", "--force", worktree.project)
+
+    worktree.hook("SessionEnd", session_id="s", transcript_path=str(transcript))
+    agent.run("drain")
+    around.run("drain")
+
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert around.counters()["pat-001"] == (0, 0)
+    assert agent.json("status")["spool"]["elsewhere"] == 0
