@@ -1,6 +1,6 @@
 """A playbook file's bullets, adopted with their counters as a baseline.
 
-Invariant: a name means one bullet for ever. A file that gives one of the ledger's names to other advice is refused, with
+Invariant: a name means one bullet for ever. A file that gives a name of the ledger to other advice is refused, with
 each such entry named, and nothing of it is taken in.
 """
 
