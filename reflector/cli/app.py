@@ -226,8 +226,8 @@ class _ReaderGone(Exception):
 def known_code(error: Exception) -> int | None:
     """The exit code of an error that a person can mend; None for a bug."""
     from reflector.config import ConfigError
+    from reflector.curation.adoption import PlaybookRefused
     from reflector.curation.bullets import BulletRefused
-    from reflector.curation.playbook_file import PlaybookRefused
     from reflector.ledger.errors import LedgerError
     from reflector.transcripts.source import UnknownTranscript
 

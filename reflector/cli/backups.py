@@ -72,7 +72,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
 
 def _take_in(place: Place, project: Project) -> None:
     """What a person wrote into playbook.json becomes events first, so that it is not lost unseen."""
-    from reflector.curation.playbook_file import PlaybookRefused
+    from reflector.curation.adoption import PlaybookRefused
     from reflector.ledger.errors import LedgerError
 
     try:

@@ -50,7 +50,7 @@ def import_(place: Place, file: Path, preserve: bool, merge: bool, rename: bool,
 
 
 def _adopt(place: Place, file: Path) -> None:
-    from reflector.curation.playbook_file import PlaybookRefused, import_bullets
+    from reflector.curation.adoption import PlaybookRefused, import_bullets
     from reflector.files import read_bounded
     from reflector.playbook.document import MAX_BYTES, load
 

@@ -13,18 +13,17 @@ moment which this ledger does not know is another ledger's, or this one's before
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from reflector.curation.bullets import is_taken
+from reflector.curation.adoption import PlaybookRefused, import_bullets, names_taken
 from reflector.curation.edit_events import Base, take_edits
 from reflector.curation.file_writing import ANOTHERS, digest, keep, read
 from reflector.curation.sharing import has_blob, is_shared, take_version, version_in_git
 from reflector.files import replace_file
 from reflector.ledger import event as ev
-from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded, dump, dump_shared, load
@@ -59,19 +58,6 @@ _ADVICE = frozenset(
 #: another's   of another ledger, or of a later state that this one lost
 #: unreadable  cannot be taken in, for a comma too many or a counter below 0; nothing but a rebuild overwrites it
 Kind = Literal["missing", "written", "ours", "shared", "baseline", "another's", "unreadable"]
-
-
-class PlaybookRefused(Exception):
-    """A playbook file that cannot be taken in; it was left as it is. `problems` names each entry."""
-
-    def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
-        self.path = path
-        self.problems = tuple(problems)
-        lines = [f"  {problem}" for problem in self.problems[:20]]
-        more = len(self.problems) - len(lines)
-        if more > 0:
-            lines.append(f"  … and {more} more")
-        super().__init__("\n".join([f"{path} was not taken in and is left as it is:", *lines]))
 
 
 _NOTHING = Loaded("sections")
@@ -246,53 +232,6 @@ def _give_up(ledger: Ledger, project: Project, raw: bytes) -> Path:
     return keep(project, raw)
 
 
-def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes, path: Path | None = None) -> int:
-    """Adopt a playbook file's bullets with their counters as the baseline; returns how many were new.
-
-    `path` names the file where it is not the project's own playbook.json.
-
-    Bullets that the ledger has with the same section and text are left out; raises PlaybookRefused when a
-    name of the file means another bullet in the ledger. The original file is kept in the state folder.
-    """
-    rows = {row.name: row for row in ledger.rows()}
-    if taken := names_taken(rows.values(), loaded):
-        raise PlaybookRefused(path or project.playbook_json, taken)
-    # Entries without a name are known by what they say, or a second import would add them once more.
-    said = {(row.section, row.text) for row in rows.values() if row.status == "live"}
-    new = [
-        b
-        for b in loaded.bullets
-        if b.name not in rows and not (b.name in loaded.named_here and (b.section, b.text) in said)
-    ]
-    if not new:
-        return 0
-    keep(project, raw)
-    sha256 = digest(raw)
-    event = NewEvent(
-        ev.PLAYBOOK_IMPORTED,
-        identity(ev.PLAYBOOK_IMPORTED, sha256, *(b.name for b in new)),
-        {
-            "sha256": sha256,
-            "format": loaded.format,
-            "bullets": [
-                {"name": b.name, "section": b.section, "text": b.text, "helpful": b.helpful, "harmful": b.harmful}
-                for b in new
-            ],
-        },
-        actor="import",
-    )
-    ledger.append([event])
-    return len(new)
-
-
-def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Problem, ...]:
-    """The names of a file that mean another bullet in the ledger."""
-    known = {row.name: row for row in rows}
-    return tuple(
-        _name_taken(b, known[b.name].status) for b in loaded.bullets if b.name in known and is_taken(known[b.name], b)
-    )
-
-
 def untaken(ledger: Ledger, project: Project) -> tuple[Problem, ...]:
     """What keeps the entries of playbook.json from being taken in. Raises LedgerError."""
     try:
@@ -302,17 +241,6 @@ def untaken(ledger: Ledger, project: Project) -> tuple[Problem, ...]:
     except OSError:  # it has no entries to be named
         return ()
     return found.loaded.problems if found.kind == "unreadable" else ()
-
-
-def _name_taken(bullet: Bullet, status: str) -> Problem:
-    return Problem(
-        where=f"bullet {bullet.name}",
-        what="the name was retired in this ledger"
-        if status != "live"
-        else "the name means another bullet in this ledger",
-        value=bullet.text[:60],
-        way_out=f"names are never reused: remove the name to be given a new one, or see `reflector show {bullet.name}`",
-    )
 
 
 def checkpoint_of(project: Project, what: str = WRITTEN) -> str:

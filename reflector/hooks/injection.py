@@ -198,7 +198,8 @@ def _of_ledger(folder: Path) -> Known | None:
 
         site.main()
     from reflector.config import ConfigError
-    from reflector.curation.playbook_file import PlaybookRefused, known
+    from reflector.curation.adoption import PlaybookRefused
+    from reflector.curation.playbook_file import known
     from reflector.ledger.errors import LedgerError
     from reflector.project import Project
 

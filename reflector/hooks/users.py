@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reflector.config import ConfigError
-from reflector.curation.playbook_file import PlaybookRefused
+from reflector.curation.adoption import PlaybookRefused
 from reflector.files import read_ours
 from reflector.hooks import locks
 from reflector.ledger.errors import LedgerError

@@ -1,0 +1,90 @@
+"""Playbook files adopted with their counters: the baseline that a ledger's counting goes on from.
+
+Invariant: a file is adopted whole or refused with each entry that keeps it out, and no name comes to mean two bullets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from reflector.curation.bullets import is_taken
+from reflector.curation.file_writing import digest, keep
+from reflector.ledger import event as ev
+from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.store import BulletRow, Ledger
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.document import Loaded
+from reflector.playbook.reading import Problem
+from reflector.project import Project
+
+
+class PlaybookRefused(Exception):
+    """A playbook file that cannot be taken in; it was left as it is. `problems` names each entry."""
+
+    def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
+        self.path = path
+        self.problems = tuple(problems)
+        lines = [f"  {problem}" for problem in self.problems[:20]]
+        more = len(self.problems) - len(lines)
+        if more > 0:
+            lines.append(f"  … and {more} more")
+        super().__init__("\n".join([f"{path} was not taken in and is left as it is:", *lines]))
+
+
+def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes, path: Path | None = None) -> int:
+    """Adopt a playbook file's bullets with their counters as the baseline; returns how many were new.
+
+    `path` names the file where it is not the project's own playbook.json.
+
+    Bullets that the ledger has with the same section and text are left out; raises PlaybookRefused when a
+    name of the file means another bullet in the ledger. The original file is kept in the state folder.
+    """
+    rows = {row.name: row for row in ledger.rows()}
+    if taken := names_taken(rows.values(), loaded):
+        raise PlaybookRefused(path or project.playbook_json, taken)
+    # Entries without a name are known by what they say, or a second import would add them once more.
+    said = {(row.section, row.text) for row in rows.values() if row.status == "live"}
+    new = [
+        b
+        for b in loaded.bullets
+        if b.name not in rows and not (b.name in loaded.named_here and (b.section, b.text) in said)
+    ]
+    if not new:
+        return 0
+    keep(project, raw)
+    sha256 = digest(raw)
+    event = NewEvent(
+        ev.PLAYBOOK_IMPORTED,
+        identity(ev.PLAYBOOK_IMPORTED, sha256, *(b.name for b in new)),
+        {
+            "sha256": sha256,
+            "format": loaded.format,
+            "bullets": [
+                {"name": b.name, "section": b.section, "text": b.text, "helpful": b.helpful, "harmful": b.harmful}
+                for b in new
+            ],
+        },
+        actor="import",
+    )
+    ledger.append([event])
+    return len(new)
+
+
+def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Problem, ...]:
+    """The names of a file that mean another bullet in the ledger."""
+    known = {row.name: row for row in rows}
+    return tuple(
+        _name_taken(b, known[b.name].status) for b in loaded.bullets if b.name in known and is_taken(known[b.name], b)
+    )
+
+
+def _name_taken(bullet: Bullet, status: str) -> Problem:
+    return Problem(
+        where=f"bullet {bullet.name}",
+        what="the name was retired in this ledger"
+        if status != "live"
+        else "the name means another bullet in this ledger",
+        value=bullet.text[:60],
+        way_out=f"names are never reused: remove the name to be given a new one, or see `reflector show {bullet.name}`",
+    )
