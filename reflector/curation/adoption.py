@@ -1,7 +1,6 @@
-"""A playbook file's bullets, adopted with their counters as a baseline.
+"""Playbook files adopted with their counters: the baseline that a ledger's counting goes on from.
 
-Invariant: a name means one bullet for ever. A file that gives a name of the ledger to other advice is refused, with
-each such entry named, and nothing of it is taken in.
+Invariant: a file is adopted whole or refused with each entry that keeps it out, and no name comes to mean two bullets.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def _place(project: Project) -> Iterator[Check]:
     apart = [path for path in linked if locate.is_project(path) and _has_ledger(path)]
     outer = locate.find_project(str(Path(root).parent.as_posix()), Path.home().resolve().as_posix())
     if outer != root and locate.is_project(outer) and not project.playbook_json.exists() and _has_ledger(root):
-        mend = f"rm -r {project.state_dir}, after merging it as docs/git.md says if it holds sessions"
+        mend = f"rm -r {project.state_dir}, then reflector import-history; if it has bullets, see docs/git.md first"
         yield Check("project", "warning", f"{text} has a ledger without a playbook inside the project {outer}", mend)
     elif project.config.worktrees == "own" and linked:
         yield Check("project", "ok", f"{project.root}; linked worktrees have ledgers of their own")
