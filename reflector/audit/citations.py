@@ -1,8 +1,9 @@
 """Offered, cited, judged: what becomes of each piece of advice; and what leads nowhere.
 
 Invariant: sessions are counted, not windows, so a session that is compacted five times offers a bullet once. A bullet
-is offered to a session when it was live at one of its windows; what is cited was live at its window. So neither rate
-is ever above 1.
+is offered to a session when it was live at one of its windows. A window cites only what was live on the machine that
+recorded it; in a merged ledger the window may stand behind the bullet's removal, and its citation still says that the
+session was offered the bullet. So neither rate is ever above 1.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
             Cited(
                 name=row.name,
                 status=row.status,
-                offered=_offered(once, more, span),
+                offered=_offered(once, more, span) + sum(not _within(sessions[one], span) for one in cited),
                 cited=len(cited),
                 judged=len(cited & judged),
                 uncited=len(judged - cited),
@@ -167,7 +168,12 @@ def _offered(once: Sequence[int], more: Sequence[Sequence[int]], span: tuple[int
     """How many sessions have a window between two positions; `once` are those that have only one."""
     first, last = span
     alone = bisect_left(once, last) - bisect_right(once, first)
-    return alone + sum(bisect_right(positions, first) < bisect_left(positions, last) for positions in more)
+    return alone + sum(_within(positions, span) for positions in more)
+
+
+def _within(positions: Sequence[int], span: tuple[int, int]) -> bool:
+    first, last = span
+    return bisect_right(positions, first) < bisect_left(positions, last)
 
 
 def _removed(ledger: Ledger, upto: int) -> dict[str, int]:

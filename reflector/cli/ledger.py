@@ -61,7 +61,10 @@ def rebuild(place: Place, check: bool, new_ledger: bool) -> None:
             lines = unified_diff(text.splitlines(), wanted.splitlines(), name, "the events", lineterm="")
             click.echo(safe("\n".join(lines)))
         if drift:
-            note("There is drift. A file edited by hand is taken in by the next command; see also `reflector verify`.")
+            note(
+                "There is drift. The next command records what was edited in playbook.json; the next one that changes"
+                " something, or `reflector rebuild`, writes the file. See also `reflector verify`."
+            )
             raise click.exceptions.Exit(1)
         return
     with locks.held(project.make_state_dir(), "drain.lock", wait=True), project.open_ledger() as ledger:

@@ -49,6 +49,13 @@ def test_a_bullet_is_offered_while_it_is_live(ledger: Ledger) -> None:
     assert figures(ledger, Past(ledger, 3)) == {"pat-001": (1, 1, 0, 0)}
 
 
+def test_a_session_that_cites_a_bullet_was_offered_it_wherever_a_merge_put_the_removal(ledger: Ledger) -> None:
+    ledger.append([session(1, "s1", cited=["pat-001"]), added()])
+    ledger.append([changed(ev.BULLET_REMOVED, "pat-001", 1, reason="deleted", into=None)])
+    ledger.append([session(2, "s2", cited=["pat-001"]), session(3, "s2"), session(4, "s3")])
+    assert figures(ledger) == {"pat-001": (2, 2, 0, 0)}
+
+
 def test_a_verdict_without_a_citation_is_counted_apart(ledger: Ledger) -> None:
     first = session(1, "s1")
     ledger.append([added(), first, *reflected("r1", first, ("pat-001", "helpful"))])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from reflector.ledger import event as ev
@@ -39,7 +40,7 @@ def _step(ledger: Ledger, chance: random.Random, what: str, key: str) -> list[Ne
     name = chance.choice([row.name for row in ledger.rows()])
     if what == "window":
         session = chance.choice(["s1", "s2", "s3", None])
-        seen = window(key, session, chance.sample(range(9), chance.randint(0, 4)))  # type: ignore[arg-type]
+        seen = _citing(ledger, chance, window(key, session, chance.sample(range(9), chance.randint(0, 4))))  # type: ignore[arg-type]
         return [seen, *_judged(f"r-{key}", seen, "rules", _tags(chance, ledger))]
     if what == "shared":
         # Every machine sees the same window, and a judge says the same of it everywhere.
@@ -56,7 +57,7 @@ def _step(ledger: Ledger, chance: random.Random, what: str, key: str) -> list[Ne
         if not windows:
             return []
         old = chance.choice(windows)
-        seen = window(key, old.session_id, chance.choice([(1,), (1, 2), ()]))  # type: ignore[arg-type]
+        seen = _citing(ledger, chance, window(key, old.session_id, chance.choice([(1,), (1, 2), ()])))  # type: ignore[arg-type]
         given = [e for e in ledger.events(types=[ev.BULLET_TAGGED]) if e.session_id == old.session_id]
         tags = [(e.data["name"], e.data["tag"], e.data["disposition"]) for e in given[:3] if e.data]
         return [seen, *_judged(f"r-{key}", seen, "rules", tags)]
@@ -73,6 +74,15 @@ def _step(ledger: Ledger, chance: random.Random, what: str, key: str) -> list[Ne
     if what == "revise":
         return [changed(ev.BULLET_REVISED, name, key, text=f"Otherwise, says {key}")]
     return [adopted(chance.choice(_POLICIES), key)]  # type: ignore[arg-type]
+
+
+def _citing(ledger: Ledger, chance: random.Random, seen: NewEvent) -> NewEvent:
+    """The window with citations of bullets of this ledger, live and removed, and of one that no ledger has."""
+    cites: dict[str, list[str]] = {"cited": [], "retired": [], "unknown": chance.choice([[], ["pat-999"]])}
+    for row in ledger.rows():
+        if chance.random() < 0.4:
+            cites["cited" if row.status == "live" else "retired"].append(row.name)
+    return replace(seen, data={**seen.data, **cites})
 
 
 def _tags(chance: random.Random, ledger: Ledger | None = None) -> list[Any]:

@@ -383,6 +383,7 @@ class Moment:
                         offered[name].add(session)
                 for name in event.data.get("cited", ()):
                     cited[name].add(session)
+                    offered[name].add(session)
             elif event.type == "bullet.tagged" and event.session is not None:
                 tagged[event.name].add(event.session)
         counters = self.counters()

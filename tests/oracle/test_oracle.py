@@ -115,8 +115,8 @@ class Asked:
 
     def _replay(self, moment: Moment, chance: random.Random, *when: str) -> None:
         policy = chance.choice(POLICIES)
-        session = chance.choice([*{one.session for one in moment.tags if one.session}, None])
-        backend = chance.choice([*{one.actor for one in moment.tags}, None])
+        session = chance.choice([*sorted({one.session for one in moment.tags if one.session}), None])
+        backend = chance.choice([*sorted({one.actor for one in moment.completed.values()}), None])
         left = (
             *(("--without-session", session) if session else ()),
             *(("--without-backend", backend) if backend else ()),
