@@ -125,7 +125,9 @@ class Project:
             return ""
         places = [self.state_dir]
         if self.config.layer("ledger_url") == "project" and self.config.ledger_url.startswith("sqlite:///"):
-            places.append(Path(self.config.ledger_url.removeprefix("sqlite:///")))
+            from urllib.parse import unquote
+
+            places.append(Path(unquote(self.config.ledger_url.removeprefix("sqlite:///"))))
         for place in places:
             try:
                 found = tracked_below(place)

@@ -341,6 +341,19 @@ def test_a_ledger_that_came_with_a_clone_is_not_ours_until_its_person_says_so(tm
     assert agent.counters()["pat-001"] == (1, 0)
 
 
+def test_a_tracked_ledger_is_not_ours_however_its_url_is_written(tmp_path: Path) -> None:
+    def write(claude: Path) -> None:
+        with_ledger(claude)
+        (claude / "reflector" / "ledger.db").rename(claude.parent / "l é.db")
+        shutil.rmtree(claude / "reflector")
+        (claude / "reflector.toml").write_text('ledger_url = "sqlite:///%6c%20é.db"')
+
+    agent = cloned(tmp_path, write)
+    before = (agent.project / "l é.db").read_bytes()
+    assert "l é.db is tracked by git" in agent.call("add", "pat", "x", code=1).err
+    assert (agent.project / "l é.db").read_bytes() == before
+
+
 def test_who_removes_a_ledger_that_came_with_a_clone_begins_an_own_one(tmp_path: Path) -> None:
     agent = cloned(tmp_path, with_ledger)
     agent.call("list", code=1)

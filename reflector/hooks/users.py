@@ -11,9 +11,11 @@ project counts does not wait for it.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector.config import ConfigError
@@ -26,6 +28,7 @@ from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
 from reflector.reflection.intake import Source, WindowMode, safe_id, take_in
 from reflector.reflection.runner import Reflected, Retry
+from reflector.transcripts.discovery import transcripts_folder
 from reflector.transcripts.scan import Scan
 from reflector.user_folder import user_root
 
@@ -40,9 +43,10 @@ class UsersPlaybookError(ValueError):
 
 
 class Users:
-    """The user's playbook while a project's road is open. Its ledger is opened when it is first needed."""
+    """The user's playbook while the road of the project at `root` is open. Its ledger is opened when it is needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path) -> None:
+        self._root = root
         self.notes: list[str] = []
         self._road: Road | None = None
         self._closing = ExitStack()
@@ -58,8 +62,16 @@ class Users:
     def take(self, source: Source, found: Scan, *, window: WindowMode, beside: Collection[str]) -> None:
         """Record what a transcript says of the user's bullets; `beside` are the project's names.
 
-        Raises UsersPlaybookError.
+        A transcript that may have come with the project is taken in only where a person names it. Raises
+        UsersPlaybookError.
         """
+        if source.trigger != "ingest" and self._may_have_come_along(source.path):
+            if found.cited:
+                self._note(
+                    f"{source.path} lies in the project, so it may have come with an archive, and nothing of it counts "
+                    f"in your own playbook; where it is yours, run: reflector ingest {shlex.quote(str(source.path))}"
+                )
+            return
         try:
             with self._held() as road:
                 session_id = safe_id(source.session_id or found.session_id)
@@ -69,6 +81,14 @@ class Users:
                 take_in(road.ledger, source, window=window, found=found, beside=beside)
         except _TROUBLE as error:
             raise UsersPlaybookError(f"the user's playbook took nothing in: {error}") from error
+
+    def _may_have_come_along(self, transcript: Path) -> bool:
+        """Whether a transcript lies in the project, and the person's agent keeps its own elsewhere.
+
+        An archive can bring both a transcript and the delivery that names it.
+        """
+        root = self._root.resolve()
+        return transcript.resolve().is_relative_to(root) and not transcripts_folder().resolve().is_relative_to(root)
 
     def finish(self, retry: Retry) -> list[Reflected]:
         """Judge what waits, write playbook.json, and answer how it went."""
@@ -142,7 +162,7 @@ def users_beside(project: Project) -> Iterator[Users | None]:
     if project.is_users or not ((claude / "reflector" / "ledger.db").exists() or (claude / "playbook.json").exists()):
         yield None
         return
-    users = Users()
+    users = Users(project.root)
     try:
         yield users
     finally:

@@ -293,3 +293,27 @@ def test_a_question_about_a_users_playbook_that_is_not_there_leaves_nothing_behi
         agent.call("--user", question)
     assert list(agent.home.iterdir()) == []
     assert "--user" in agent.call("--user", "--project", agent.project, "list", code=2).err
+
+
+@pytest.mark.parametrize("by_link", [False, True])
+def test_a_transcript_that_came_with_the_project_counts_in_the_users_playbook_only_when_its_person_says_so(
+    agent: Agent, tmp_path: Path, *, by_link: bool
+) -> None:
+    path = Session("s-1").cites("pref-9001").user("No, that advice is wrong.").write(agent.project / "1.jsonl")
+    named = tmp_path / "link.jsonl" if by_link else path
+    if by_link:
+        named.symlink_to(path)
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(named))
+    assert f"reflector ingest {named}" in agent.call("drain").err
+    assert users_counters(agent) == {"pref-9001": (0, 0)}
+    agent.call("ingest", str(named))
+    assert users_counters(agent) != {"pref-9001": (0, 0)}
+
+
+def test_an_agent_that_keeps_its_transcripts_in_the_project_counts_as_ever(agent: Agent) -> None:
+    folder = agent.project / "home" / "projects"
+    folder.mkdir(parents=True)
+    agent.environ = {"CLAUDE_CONFIG_DIR": str(folder.parent)}
+    ends(agent, Session("s-1").cites("pref-9001"), folder)
+    agent.call("drain")
+    assert users_counters(agent) == {"pref-9001": (1, 0)}
