@@ -98,7 +98,8 @@ def open_file(path: Path, prepare: Callable[[Any], None], **options: Any) -> Any
         connection = sqlite_module().connect(f"{path.as_uri()}?mode=rw", uri=True, **options)
         try:
             opened = set(_open_files()) - before
-            if opened and wanted not in {identity for _, identity in opened}:
+            # SQLite uses a descriptor again that another connection to this file left; what is new is then a thread's.
+            if opened and wanted not in {identity for _, identity in opened | before}:
                 raise _swapped(path)
             prepare(connection)
             strays = _strays(folder, path, set(_open_files()) - before)

@@ -23,7 +23,7 @@ from reflector.ledger.engines import sqlite_url
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerLocked, LedgerTooNew, LedgerUnavailable
 from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.projection import CODE_VERSION
-from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
+from reflector.ledger.sqlite_file import SOUND_SQLITE, open_file, sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.ledger.verify import verify
 from tests.conftest import OpenLedger, Postgres
@@ -96,6 +96,25 @@ def test_a_ledger_that_is_missing_is_not_begun_anew(path: Path) -> None:
     Path(f"{path}.lock").unlink()
     with Ledger.open_file(path) as ledger:
         assert ledger.head().position == 0
+
+
+def test_a_file_that_another_thread_opens_meanwhile_is_not_taken_for_a_swapped_folder(tmp_path: Path) -> None:
+    class Busy(sqlite_module().Connection):  # type: ignore[misc, name-defined]
+        def __init__(self, *args: object, **options: object) -> None:
+            self.other = (tmp_path / "other").open("w")
+            super().__init__(*args, **options)
+
+    def read(connection: sqlite3.Connection) -> None:
+        connection.execute("PRAGMA user_version").fetchall()
+
+    path = tmp_path / "ledger.db"
+    with contextlib.closing(open_file(path, read)) as first:
+        first.execute("CREATE TABLE one (x)")
+        first.execute("BEGIN IMMEDIATE")
+        # SQLite keeps the descriptor of a connection that closes while another one holds a lock, and uses it again.
+        open_file(path, read).close()
+        with contextlib.closing(open_file(path, read, factory=Busy)) as again:
+            again.other.close()
 
 
 def test_a_text_file_is_refused(path: Path) -> None:
