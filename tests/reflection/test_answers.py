@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -361,24 +360,15 @@ HOSTILE = [
 PREFIXES = ["", '{"analysis": "', '{"bullet_tags": [', '"bullet_tags": [{"name": "a', '"']
 
 
-#: Seconds of the processor. A quadratic rule takes minutes: this ends a hang, and measures nothing.
-HANGS = 60
-
-
-def seconds_to_parse(text: str) -> float:
-    started = time.process_time()
-    parse_answer(text)
-    return time.process_time() - started
-
-
+# A quadratic parser takes minutes here, which the timeout of every test ends.
 @pytest.mark.parametrize("seed", HOSTILE, ids=ascii)
-def test_a_hostile_text_takes_linear_time(seed: str) -> None:
+def test_a_hostile_text_is_parsed_without_a_hang(seed: str) -> None:
     for prefix in PREFIXES:
-        assert seconds_to_parse(prefix + seed * (60_000 // len(seed))) < HANGS
+        parse_answer(prefix + seed * (60_000 // len(seed)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", HOSTILE, ids=ascii)
-def test_a_hostile_megabyte_takes_linear_time(seed: str) -> None:
+def test_a_hostile_megabyte_is_parsed_without_a_hang(seed: str) -> None:
     for prefix in PREFIXES:
-        assert seconds_to_parse(prefix + seed * (1_000_000 // len(seed))) < HANGS
+        parse_answer(prefix + seed * (1_000_000 // len(seed)))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import string
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -292,25 +291,16 @@ def test_redacted_json_is_still_json(document: object, indent: int | None, ascii
     json.loads(redact(json.dumps(document, indent=indent, ensure_ascii=ascii_only)))
 
 
-#: Seconds of the processor. A quadratic rule takes minutes: this ends a hang, and measures nothing.
-HANGS = 60
-
-
-def seconds_to_redact(text: str) -> float:
-    started = time.process_time()
-    redact(visible(text))
-    return time.process_time() - started
-
-
+# A quadratic rule takes minutes here, which the timeout of every test ends.
 @pytest.mark.parametrize("seed", HOSTILE, ids=ascii)
-def test_a_hostile_text_takes_linear_time(seed: str) -> None:
-    assert seconds_to_redact(seed * (100_000 // len(seed))) < HANGS
+def test_a_hostile_text_is_redacted_without_a_hang(seed: str) -> None:
+    redact(visible(seed * (100_000 // len(seed))))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", HOSTILE, ids=ascii)
-def test_a_hostile_megabyte_takes_linear_time(seed: str) -> None:
-    assert seconds_to_redact(seed * (1_000_000 // len(seed))) < HANGS
+def test_a_hostile_megabyte_is_redacted_without_a_hang(seed: str) -> None:
+    redact(visible(seed * (1_000_000 // len(seed))))
 
 
 def test_clean_leaves_one_visible_line() -> None:
