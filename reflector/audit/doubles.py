@@ -115,7 +115,7 @@ def _standing(ledger: Ledger, then: Past, name: str | None) -> Iterator[tuple[st
     )
     with ledger.asking() as sql:
         if name is None:
-            rows = sql.run(query, then.position)
+            rows = sql.run(f"{query} ORDER BY position", then.position)
         else:
             rows = sql.run(f"{query} AND name = ? ORDER BY position", then.position, name)
         while page := rows.fetchmany(10_000):
@@ -194,7 +194,7 @@ _Completion = tuple[str, str, str | None]
 def _completions(ledger: Ledger, upto: int) -> list[_Completion]:
     query = (
         f"SELECT reflection_id, target_id, session_id FROM event WHERE playbook_id = ? AND position <= ?"  # noqa: S608
-        f" AND type = '{ev.REFLECTION_COMPLETED}' AND type <> '{ev.BULLET_TAGGED}'"
+        f" AND type = '{ev.REFLECTION_COMPLETED}' AND type <> '{ev.BULLET_TAGGED}' ORDER BY position"
     )
     with ledger.asking() as sql:
         return [(row[0], row[1], row[2]) for row in sql.run(query, upto).fetchall() if row[0] and row[1]]

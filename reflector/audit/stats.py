@@ -101,7 +101,7 @@ def _judged(ledger: Ledger, upto: int) -> Iterator[tuple[str, tuple[str, str, st
         query = (
             f"SELECT reflection_id, type, recorded_at, actor, meta, {model}, {template} FROM event"  # noqa: S608
             f" WHERE playbook_id = ? AND type <> '{ev.BULLET_TAGGED}' AND type IN ('{ev.REFLECTION_ANSWERED}',"
-            f" '{ev.REFLECTION_COMPLETED}') AND +position <= ?"
+            f" '{ev.REFLECTION_COMPLETED}') AND +position <= ? ORDER BY position"
         )
         rows = sql.run(query, upto).fetchall()
     # Of an answer that was erased, what was read from it or another part of it says which model gave it.
