@@ -26,12 +26,12 @@ from reflector.audit.doubles import double_counts
 from reflector.audit.stats import stats
 from reflector.curation.playbook_file import render
 from reflector.ledger import tables
-from reflector.ledger.past import Past
+from reflector.ledger.as_of import Past
 from reflector.ledger.rows import event_of
 from reflector.ledger.store import Ledger
-from reflector.ledger.verify import verify
 from reflector.playbook.condition import condition
 from reflector.playbook.fold import fold
+from reflector.proof.verify import verify
 
 #: Transactions a measured side makes at a time.
 _BURST = 100

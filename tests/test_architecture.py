@@ -17,17 +17,19 @@ _MODULES = {
 
 #: The packages that each package may import, besides itself.
 _LAYERS = {
+    "text": set(),
     "playbook": set(),
-    "transcripts": set(),
+    "transcripts": {"text"},
     "ledger": {"playbook"},
-    "reflection": {"playbook", "transcripts", "ledger"},
-    "lessons": {"playbook", "transcripts", "ledger", "reflection"},
-    "curation": {"playbook", "transcripts", "ledger", "reflection"},
-    "audit": {"playbook", "transcripts", "ledger", "reflection"},
+    "proof": {"playbook", "ledger"},
+    "exchange": {"playbook", "ledger", "proof"},
+    "reflection": {"text", "playbook", "transcripts", "ledger"},
+    "curation": {"text", "playbook", "ledger"},
+    "audit": {"text", "playbook", "ledger", "proof", "reflection"},
     "demo": set(),  # bundled sessions, no code
-    "hooks": {"playbook", "transcripts", "ledger", "reflection", "curation", "lessons"},
-    "cli": {"playbook", "transcripts", "ledger", "reflection", "curation", "lessons", "audit", "hooks", "demo"},
+    "hooks": {"text", "playbook", "transcripts", "ledger", "proof", "reflection", "curation"},
 }
+_LAYERS["cli"] = set(_LAYERS)
 #: Modules of the package itself that any layer may use: they know of no layer above the ledger.
 _SHARED = {
     "reflector.files",

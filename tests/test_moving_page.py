@@ -37,7 +37,7 @@ def test_every_example_of_the_page_prints_what_it_shows(tmp_path: Path, monkeypa
 
 
 def test_the_page_says_what_a_file_holds() -> None:
-    from reflector.ledger.cloudevents import Stored, event_line
+    from reflector.exchange.cloudevents import Stored, event_line
 
     full = Stored(1, "a", "bullet.added", 1, "t", "t", "me", "s", "r", "t", '{"name":"pat-001"}', "h", "{}", "c")
     names = re.findall(r'"(\w+)":', event_line(full, "0" * 32))

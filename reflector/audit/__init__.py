@@ -1,0 +1,1 @@
+"""Questions about the history, answered with values."""

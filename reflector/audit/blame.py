@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import Any
 
 from reflector.ledger import event as ev
+from reflector.ledger.as_of import Past
 from reflector.ledger.event import Event, identity
-from reflector.ledger.merged import RESTATED
-from reflector.ledger.past import Past
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.counting import Counting, member
+from reflector.proof.merge_proof import RESTATED
 
 #: Why a tag does not count by itself whose bullet a merge recounted.
 IN_A_MERGE = "what the merge counted holds it, unless counters set by hand had taken it out"

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from reflector.ledger import event as ev
+from reflector.ledger.as_of import BULLET_TYPES, Past
 from reflector.ledger.event import Event, identity
-from reflector.ledger.past import BULLET_TYPES, Past
 from reflector.ledger.rows import BulletRow
 from reflector.ledger.store import Ledger
 from reflector.playbook.condition import Condition

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reflector.ledger import event as ev
-from reflector.ledger.past import Past
+from reflector.ledger.as_of import Past
 from reflector.ledger.rows import BulletRow, WindowRow
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger

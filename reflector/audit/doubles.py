@@ -16,8 +16,8 @@ from itertools import combinations
 from typing import Final
 
 from reflector.ledger import event as ev
+from reflector.ledger.as_of import Past
 from reflector.ledger.event import identity
-from reflector.ledger.past import Past
 from reflector.ledger.record_keys import unpack_keys
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import COUNTINGS, Counting

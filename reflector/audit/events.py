@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from reflector.ledger import event as ev
+from reflector.ledger.as_of import BULLET_TYPES
 from reflector.ledger.event import Event
-from reflector.ledger.past import BULLET_TYPES
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
 

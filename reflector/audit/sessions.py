@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from reflector.audit.history import session_named
 from reflector.ledger import event as ev
+from reflector.ledger.as_of import Past
 from reflector.ledger.event import Event
-from reflector.ledger.past import Past
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import member
 from reflector.playbook.fold import verdict

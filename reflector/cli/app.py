@@ -250,6 +250,6 @@ def words_of(error: Exception) -> str:
 def _shown(text: str) -> str:
     """An error for a terminal. Its arguments may be a key that was given in the place of a file's name."""
     from reflector.cli.output import safe
-    from reflector.reflection.redaction import redact
+    from reflector.text.secrets import redact
 
     return redact(safe(text))

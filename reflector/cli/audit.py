@@ -85,7 +85,7 @@ def session(place: Place, session_id: str, moment: str | None, as_json: bool) ->
     ID is the session's id or the beginning of one, as `reflector log` shows it.
     """
     from reflector.audit.sessions import session_story
-    from reflector.cli import told_session
+    from reflector.cli import session_view as told_session
 
     with place.reading() as ledger:
         past = moments.past(ledger, moment)

@@ -24,8 +24,8 @@ def backup(place: Place, file: Path) -> None:
     and never overwritten. The head that is printed proves the file later: `reflector verify --anchor`.
     """
     from reflector.cli.ledger import needs_ledger
-    from reflector.ledger.anchors import head_line
-    from reflector.ledger.backup import backup as copy
+    from reflector.exchange.backup import backup as copy
+    from reflector.proof.anchors import head_line
 
     needs_ledger(place.project())
     with place.reading() as ledger:
@@ -45,11 +45,11 @@ def restore(place: Place, file: Path, force: bool) -> None:
     import sqlalchemy as sa
 
     from reflector.curation.playbook_file import checkpoint_of, set_aside
+    from reflector.exchange.backup import ledger_file
+    from reflector.exchange.backup import restore as put
     from reflector.hooks import locks
-    from reflector.ledger.anchors import head_line
-    from reflector.ledger.backup import ledger_file
-    from reflector.ledger.backup import restore as put
     from reflector.ledger.engines import sqlite_url
+    from reflector.proof.anchors import head_line
 
     project = place.project()
     present = ledger_file(sa.make_url(project.config.ledger_url or sqlite_url(project.ledger_file)))

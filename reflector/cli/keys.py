@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from reflector.ledger.anchors import Published
-    from reflector.ledger.notes import PrivateKey, PublicKey
     from reflector.project import Project
+    from reflector.proof.anchors import Published
+    from reflector.proof.signed_note import PrivateKey, PublicKey
 
 #: Bytes of a file of heads: one an hour for ten years.
 _MOST_HEADS = 8 * 2**20
@@ -28,7 +28,7 @@ def keygen(file: Path, name: str) -> None:
     for each ledger. Needs the extra: pip install 'reflector[sign]'.
     """
     from reflector.files import sync_folder
-    from reflector.ledger.notes import KeyRefused, PrivateKey, SigningUnavailable
+    from reflector.proof.signed_note import KeyRefused, PrivateKey, SigningUnavailable
 
     try:
         key = PrivateKey.generate(name)
@@ -49,7 +49,7 @@ def keygen(file: Path, name: str) -> None:
 def private_key(file: Path) -> PrivateKey:
     """The key that a file keeps for its owner only."""
     from reflector.files import open_regular
-    from reflector.ledger.notes import KeyRefused, PrivateKey, SigningUnavailable
+    from reflector.proof.signed_note import KeyRefused, PrivateKey, SigningUnavailable
 
     with open_regular(file) as opened:
         mode = os.fstat(opened.fileno()).st_mode
@@ -69,10 +69,10 @@ def private_key(file: Path) -> PrivateKey:
 
 def published_in(given: str, keys: tuple[str, ...], project: Project) -> Published:
     """What `--anchor` names: a head, a file, or a file that git has; verified with the public keys of `--key`."""
-    from reflector.audit.published import NotPublished, published
     from reflector.files import read_bounded
-    from reflector.ledger.anchors import NoAnchor, is_head, read_published
-    from reflector.ledger.notes import NoteRefused, SigningUnavailable
+    from reflector.proof.anchors import NoAnchor, is_head, read_published
+    from reflector.proof.git_anchors import NotPublished, published
+    from reflector.proof.signed_note import NoteRefused, SigningUnavailable
 
     known = [_public_key(key) for key in keys]
     try:
@@ -92,7 +92,7 @@ def published_in(given: str, keys: tuple[str, ...], project: Project) -> Publish
 def _public_key(given: str) -> PublicKey:
     """A public key, or that in the file of a name."""
     from reflector.files import read_bounded
-    from reflector.ledger.notes import KeyRefused, PublicKey
+    from reflector.proof.signed_note import KeyRefused, PublicKey
 
     if "+" not in given and not Path(given).exists():
         raise click.UsageError(f"--key {given[:100]!r}: neither NAME+HASH+KEY nor a file that is there")

@@ -14,7 +14,7 @@ from reflector.cli.app import Place
 from reflector.cli.output import note, print_json, safe
 
 if TYPE_CHECKING:
-    from reflector.ledger.past import Past
+    from reflector.ledger.as_of import Past
     from reflector.ledger.store import Head, Ledger
     from reflector.project import Project
 
@@ -128,11 +128,11 @@ def verify(
     events say. Exits 1 with one line a finding.
     """
     from reflector.cli.keys import published_in
-    from reflector.ledger.anchors import head_line
     from reflector.ledger.engines import write_transaction
     from reflector.ledger.migration import create_triggers
-    from reflector.ledger.proof import judge
     from reflector.ledger.views import create_views
+    from reflector.proof.anchors import head_line
+    from reflector.proof.verdict import judge
 
     project = place.project()
     if keys and not anchors:
@@ -182,7 +182,7 @@ def head(place: Place, moment: str | None, key_files: tuple[Path, ...], as_json:
     POSITION:CHAIN covers every event up to it: `reflector verify --anchor` proves later that they are all still there.
     """
     from reflector.cli.keys import private_key
-    from reflector.ledger.anchors import checkpoint, head_line
+    from reflector.proof.anchors import checkpoint, head_line
 
     keys = [private_key(file) for file in key_files]
     with place.reading() as ledger:
@@ -197,7 +197,7 @@ def head(place: Place, moment: str | None, key_files: tuple[Path, ...], as_json:
 
 def head_of(ledger: Ledger, past: Past | None) -> Head:
     """The head of now or of then; a usage error before the first event, for an empty ledger may be gone tomorrow."""
-    from reflector.ledger.anchors import head_at
+    from reflector.proof.anchors import head_at
 
     found = head_at(ledger, past.position) if past is not None else ledger.head()
     if found.position == 0:

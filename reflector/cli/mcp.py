@@ -91,7 +91,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         name: such as pat-001.
         """
         from reflector.audit.blame import blame
-        from reflector.reflection.redaction import clean
+        from reflector.text.secrets import clean
 
         with _told():
             for where in _places(place):

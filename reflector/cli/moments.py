@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from reflector.ledger.past import Past
+    from reflector.ledger.as_of import Past
     from reflector.ledger.store import Ledger
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -58,7 +58,7 @@ def span(ledger: Ledger, text: str) -> tuple[int, int]:
 
 def past(ledger: Ledger, moment: str | None) -> Past | None:
     """The playbook of a moment, None for now."""
-    from reflector.ledger.past import Past
+    from reflector.ledger.as_of import Past
 
     at = position(ledger, moment)
     return None if at is None else Past(ledger, at)

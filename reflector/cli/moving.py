@@ -14,8 +14,8 @@ from reflector.cli.app import Place
 from reflector.cli.output import counted, note
 
 if TYPE_CHECKING:
-    from reflector.ledger.merge import Merged
-    from reflector.ledger.transfer import Progress
+    from reflector.exchange.merge import Merged
+    from reflector.exchange.transfer import Progress
 
 
 @click.command("import")
@@ -70,9 +70,9 @@ def _adopt(place: Place, file: Path) -> None:
 
 def _preserve(place: Place, file: Path) -> None:
     from reflector.curation.playbook_file import settle
+    from reflector.exchange.transfer import load
     from reflector.hooks import locks
-    from reflector.ledger.anchors import head_line
-    from reflector.ledger.transfer import load
+    from reflector.proof.anchors import head_line
 
     project = place.project()
     state = project.make_state_dir()
@@ -92,9 +92,9 @@ def _preserve(place: Place, file: Path) -> None:
 
 
 def _merge(place: Place, file: Path, *, rename: bool, ours: bool) -> None:
-    from reflector.ledger.anchors import head_line
-    from reflector.ledger.merge import merge
-    from reflector.ledger.transfer import lines_of
+    from reflector.exchange.merge import merge
+    from reflector.exchange.transfer import lines_of
+    from reflector.proof.anchors import head_line
 
     def lines() -> Iterator[bytes]:
         with file.open("rb") as opened:
@@ -144,8 +144,8 @@ def copy(place: Place, url: str) -> None:
     that has events is refused. The project goes on with the ledger it has until `ledger_url` names the other one.
     """
     from reflector.cli.ledger import needs_ledger
-    from reflector.ledger.anchors import head_line
-    from reflector.ledger.transfer import copy as run
+    from reflector.exchange.transfer import copy as run
+    from reflector.proof.anchors import head_line
 
     needs_ledger(place.project())
     with place.reading() as ledger, _bar("copying", ledger.head().position) as progress:
@@ -157,7 +157,7 @@ def copy(place: Place, url: str) -> None:
 @contextmanager
 def _lines(file: Path, label: str) -> Iterator[tuple[Iterator[bytes], Progress]]:
     """A file's lines, and a bar as long as its header says."""
-    from reflector.ledger.transfer import checked, lines_of
+    from reflector.exchange.transfer import checked, lines_of
 
     with file.open("rb") as opened:
         header, _ = checked(lines_of(opened))

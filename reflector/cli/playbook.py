@@ -17,7 +17,7 @@ from reflector.playbook.document import dump
 from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:
-    from reflector.ledger.past import Past
+    from reflector.ledger.as_of import Past
 
 
 def bullet_fields(row: BulletRow) -> dict[str, Any]:
@@ -165,8 +165,8 @@ def _write_head(ledger: Ledger, past: Past | None, sidecar: Path) -> Past:
     """Write the head of then or now; the playbook that it belongs to, whatever is appended meanwhile."""
     from reflector.cli.ledger import head_of
     from reflector.files import replace_file
-    from reflector.ledger.anchors import head_line
-    from reflector.ledger.past import Past
+    from reflector.ledger.as_of import Past
+    from reflector.proof.anchors import head_line
 
     head = head_of(ledger, past)
     replace_file(sidecar, f"{head_line(head.position, head.chain)}\n".encode("ascii"))
@@ -195,13 +195,13 @@ def _export_csv(ledger: Ledger, past: Past | None) -> None:
 
 
 def _export_ndjson(ledger: Ledger, past: Past | None) -> None:
-    from reflector.ledger.transfer import exported
+    from reflector.exchange.transfer import exported
 
     print_lines(exported(ledger, past.position if past else None))
 
 
 def _export_parquet(ledger: Ledger, folder: Path) -> None:
-    from reflector.ledger.parquet import write_parquet
+    from reflector.exchange.parquet import write_parquet
 
     for name, rows in write_parquet(ledger, folder).items():
         click.echo(safe(f"{folder / name}.parquet: {counted(rows, 'row')}"))

@@ -205,7 +205,7 @@ def give_up(place: Place, session_id: str, why: str) -> None:
     `reflector reflect SESSION` takes it up again.
     """
     from reflector.cli.audit import session_named
-    from reflector.reflection import facts
+    from reflector.reflection import reflection_events as facts
 
     project = place.project()
     with place.road(project) as road:

@@ -16,7 +16,7 @@ from reflector.cli.app import Place
 from reflector.cli.output import note, print_csv, print_json, print_lines, table
 
 if TYPE_CHECKING:
-    from reflector.ledger.question import Answer, Asker
+    from reflector.ledger.readonly_sql import Answer, Asker
 
 #: Rows of a table for people; CSV and JSON have all.
 _MOST = 1000
@@ -38,7 +38,7 @@ def sql(place: Place, query: str | None, as_csv: bool, as_json: bool, views: boo
     QUERY is read from stdin where none is given. The views bullets, tags, reflections, sessions and doubles are meant
     to be asked; docs/sql.md tells of each column. Without a query, on a terminal, they are listed.
     """
-    from reflector.ledger.question import NotAQuestion, asking
+    from reflector.ledger.readonly_sql import NotAQuestion, asking
 
     if as_csv and as_json:
         raise click.UsageError("--csv and --json are two forms of one answer; leave one of them out")

@@ -197,7 +197,7 @@ def replay(
     from reflector.audit.replay import judges
     from reflector.audit.replay import replay as ask
     from reflector.cli.audit import session_named
-    from reflector.ledger.past import Past
+    from reflector.ledger.as_of import Past
 
     prune = _condition(text) if text is not None else None
     with place.reading() as ledger:

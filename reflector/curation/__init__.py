@@ -1,0 +1,1 @@
+"""Changes that people make: bullets, proposals, retractions, erasure, and playbook.json kept in step."""

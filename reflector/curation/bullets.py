@@ -16,7 +16,7 @@ from reflector.playbook.admissible import text_fault
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.edits import Added
 from reflector.playbook.names import SECTIONS, next_name
-from reflector.reflection.redaction import found
+from reflector.text.secrets import found
 
 
 class BulletRefused(ValueError):

@@ -22,7 +22,7 @@ from reflector.ledger.fields import KINDS
 from reflector.ledger.redaction import Takes, everything, kept_facts, texts_of
 from reflector.ledger.store import Ledger
 from reflector.playbook.fold import REDACTED
-from reflector.reflection.redaction import quote
+from reflector.text.secrets import quote
 
 _MAX_REASON: Final = 500
 #: A text as short as this stands in many places and says nothing about any of them.

@@ -20,7 +20,7 @@ from reflector.ledger.store import Ledger
 from reflector.playbook.admissible import text_fault
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.names import SECTIONS
-from reflector.reflection.redaction import quote
+from reflector.text.secrets import quote
 
 State = Literal["waiting", "approved", "rejected"]
 _MAX_REASON = 1_000

@@ -14,7 +14,7 @@ from reflector.ledger import event as ev
 from reflector.ledger.errors import AlreadyRetracted, LedgerError
 from reflector.ledger.event import Appended, Event, NewEvent, identity
 from reflector.ledger.store import BulletRow, Ledger
-from reflector.reflection.redaction import quote
+from reflector.text.secrets import quote
 
 #: What a count rests on: a window, the reflection on one, a single tag; and a retraction of these.
 RETRACTABLE: Final = frozenset({ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED, ev.EVIDENCE_RETRACTED})

@@ -1,0 +1,1 @@
+"""The agent's side: the hook, the deliveries it leaves, their intake, installation and the doctor."""

@@ -36,7 +36,7 @@ from reflector.playbook.names import USER_FIRST
 from reflector.playbook.reading import Problem
 from reflector.project import Project
 from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, find_template
-from reflector.reflection.redaction import found
+from reflector.text.secrets import found
 
 _LITTLE_SPACE = 200 * 2**20
 _OLD_BACKLOG_SECONDS = 3600
@@ -218,7 +218,7 @@ def _revision(project: Project) -> Check | None:
 
 
 def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
-    from reflector.ledger.verify import wrong_triggers
+    from reflector.proof.verify import wrong_triggers
 
     head = ledger.head()
     yield Check("ledger", "ok", f"{_counted(head.position, 'event')}, head {head.chain[:20]}…")

@@ -92,6 +92,25 @@ def event_of(row: Sequence[Any], kept: Mapping[str, Any] | None = None) -> Event
     )
 
 
+class Stored(NamedTuple):
+    """An event as the event table holds it: `data` (None once it was redacted) and `meta` are canonical texts."""
+
+    position: int
+    event_id: str
+    type: str
+    schema_version: int
+    occurred_at: str
+    recorded_at: str
+    actor: str
+    session_id: str | None
+    reflection_id: str | None
+    target_id: str | None
+    data: str | None
+    data_hash: str
+    meta: str
+    chain: str
+
+
 class Projected(NamedTuple):
     """The part of an appended event that the projection reads."""
 

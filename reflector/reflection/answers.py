@@ -29,8 +29,8 @@ from reflector.reflection.extraction import (
     loads,
     objects_in,
 )
-from reflector.reflection.redaction import quote
 from reflector.reflection.salvage import Cut, salvage
+from reflector.text.secrets import quote
 
 __all__ = [
     "PARSER_VERSION",

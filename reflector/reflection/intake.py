@@ -19,8 +19,8 @@ from reflector.ledger.errors import Conflict
 from reflector.ledger.event import Event, NewEvent, identity
 from reflector.ledger.record_keys import pack_keys
 from reflector.ledger.store import BulletRow, Ledger
-from reflector.reflection.redaction import clean
 from reflector.reflection.window import keys_of, windows_within
+from reflector.text.secrets import clean
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.formats import Reader, reader_for
 from reflector.transcripts.message import Tally

@@ -21,8 +21,8 @@ from reflector.ledger.store import Ledger, WindowRow
 from reflector.reflection.answers import Parsed
 from reflector.reflection.backends.anthropic.prices import Usage, cost
 from reflector.reflection.protocol import OUTAGES, Answer, Backend, BackendError, Request
-from reflector.reflection.redaction import quote
 from reflector.reflection.runner import Runner, read_answers
+from reflector.text.secrets import quote
 from reflector.transcripts.source import UnknownTranscript
 
 MAX_RATIONALE = 300

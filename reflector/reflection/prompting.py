@@ -15,8 +15,8 @@ from hashlib import sha256
 from typing import Any
 
 from reflector.reflection.prompts import Template
-from reflector.reflection.redaction import redact, visible
 from reflector.reflection.reduction import estimate_tokens, reduce_messages
+from reflector.text.secrets import redact, visible
 from reflector.transcripts.message import Message
 
 #: Room for the tags and for what an estimate of a whole differs from those of its parts, in tokens.

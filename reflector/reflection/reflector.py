@@ -18,7 +18,7 @@ from reflector.playbook.names import is_name
 from reflector.playbook.sections import sections_text
 from reflector.reflection.answers import find_answer, parse_answer
 from reflector.reflection.classic import bullets_of
-from reflector.reflection.redaction import redact
+from reflector.text.secrets import redact
 from reflector.transcripts.message import Message, Origin, Role
 
 _log = logging.getLogger("reflector")

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from reflector.ledger import event as ev
 from reflector.ledger.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger, WindowRow
-from reflector.reflection import facts
+from reflector.reflection import reflection_events as facts
 from reflector.reflection.answers import PARSER_VERSION, Parsed
 from reflector.reflection.judging import last_answers
 from reflector.reflection.runner import read_answers

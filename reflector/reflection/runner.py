@@ -22,14 +22,14 @@ from reflector.ledger.canonical import NotCanonical
 from reflector.ledger.errors import Conflict
 from reflector.ledger.event import Event
 from reflector.ledger.store import Ledger, WindowRow
-from reflector.reflection import facts
+from reflector.reflection import reflection_events as facts
 from reflector.reflection.budgets import waiting_for_budget
-from reflector.reflection.facts import reflection_id_of
 from reflector.reflection.failures import REDACTED, Trouble, trouble_of
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import Backend, BackendError, Request
-from reflector.reflection.redaction import quote
+from reflector.reflection.reflection_events import reflection_id_of
 from reflector.reflection.window import reading
+from reflector.text.secrets import quote
 from reflector.transcripts.source import UnknownTranscript
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def read_answers(texts: Sequence[str]) -> Parsed:
 
     if len(texts) == 1:
         return parse_answer(texts[0])
-    from reflector.reflection.merging import merge_parts
+    from reflector.reflection.combine_verdicts import merge_parts
 
     return merge_parts([parse_answer(text) for text in texts])
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from reflector.reflection.token_estimate import units
-from reflector.transcripts.bounds import clean, head_and_tail, shortened_output
+from reflector.text.bounds import clean, head_and_tail, shortened_output
 from reflector.transcripts.citations import CITATION, citations_of
 from reflector.transcripts.message import Message
 

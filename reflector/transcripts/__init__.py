@@ -1,0 +1,1 @@
+"""Readers of agents' transcripts: messages, records and citations. Pure."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from reflector.transcripts import bounds
+from reflector.text import bounds
 from reflector.transcripts.message import Message, Origin, ToolCall, ToolResult
 from reflector.transcripts.records import record_key
 

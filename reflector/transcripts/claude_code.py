@@ -13,7 +13,8 @@ from io import BufferedReader
 from os import PathLike
 from typing import Any, BinaryIO, NamedTuple
 
-from reflector.transcripts import bounds, origins
+from reflector.text import bounds
+from reflector.transcripts import origins
 from reflector.transcripts.envelope import METADATA, is_metadata
 from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
 from reflector.transcripts.records import count_type, parse_line, read_lines, record_key, record_uuid

@@ -19,7 +19,7 @@ from os import PathLike
 from threading import Thread
 from typing import Any
 
-from reflector.transcripts.bounds import head_and_tail
+from reflector.text.bounds import head_and_tail
 from reflector.transcripts.citations import CITATION, CITATION_BYTES
 from reflector.transcripts.claude_code import Reader
 from reflector.transcripts.envelope import ENVELOPE, GLUED, METADATA, is_metadata

@@ -15,7 +15,7 @@ from reflector.ledger import event as ev
 from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from tests.ledger.events import about, added, changed, imported, reflected, window
-from tests.ledger.test_past import ACTIONS, NAMES, lived
+from tests.ledger.test_as_of import ACTIONS, NAMES, lived
 
 
 def session(number: int, id: str, **data: Any) -> NewEvent:

@@ -18,15 +18,15 @@ from reflector.audit.doubles import CLASSES, double_counts
 from reflector.audit.sessions import session_story
 from reflector.audit.stats import stats
 from reflector.cli.playbook import bullet_fields
+from reflector.exchange.transfer import exported, load
 from reflector.ledger import event as ev
+from reflector.ledger.as_of import Past
 from reflector.ledger.errors import AlreadyRetracted, LedgerError
 from reflector.ledger.event import NewEvent, identity
-from reflector.ledger.past import Past
 from reflector.ledger.store import Ledger
-from reflector.ledger.transfer import exported, load
-from reflector.ledger.verify import verify
 from reflector.ledger.views import VIEWS, create_views
 from reflector.playbook.counting import COUNTINGS
+from reflector.proof.verify import verify
 from tests.ledger import sql
 from tests.ledger.events import about, added, adopted, changed, imported, reflected, retracted, tagged, window
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reflector.ledger.anchors import NoAnchor, anchors_in, head_at
 from reflector.ledger.store import Ledger
+from reflector.proof.anchors import NoAnchor, anchors_in, head_at
 from tests.ledger.events import history
 from tests.road.agent import Agent
 from tests.road.sessions import Session

@@ -9,7 +9,7 @@ import pytest
 
 from reflector.ledger import event as ev
 from reflector.ledger.store import Ledger
-from reflector.ledger.verify import verify
+from reflector.proof.verify import verify
 from reflector.reflection import answers
 from reflector.reflection.backends.fixtures import request_sha256
 from reflector.reflection.backends.rules import RulesBackend

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from reflector.ledger.question import NotAQuestion, TooLong, asking
+from reflector.ledger.readonly_sql import NotAQuestion, TooLong, asking
 from reflector.ledger.store import Ledger
-from reflector.ledger.verify import verify
 from reflector.ledger.views import FRACTIONS, NUMBERS, TIMES, VIEWS
+from reflector.proof.verify import verify
 from tests.ledger import sql
 from tests.ledger.events import added, history
 from tests.road.agent import REFLECTOR, Agent

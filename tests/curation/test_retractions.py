@@ -12,8 +12,8 @@ from reflector.ledger import event as ev
 from reflector.ledger.errors import AlreadyRetracted, LedgerError
 from reflector.ledger.event import Event, NewEvent
 from reflector.ledger.store import Ledger
-from reflector.ledger.verify import verify
 from reflector.playbook.fold import fold
+from reflector.proof.verify import verify
 from tests.ledger.events import about, added, adopted, imported, reflected, window
 
 FIRST, AGAIN, OTHER = window(1, "s1"), window(2, "s1"), window(3, "s2")

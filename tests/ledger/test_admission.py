@@ -8,21 +8,21 @@ from typing import Any
 import pytest
 
 from reflector.curation.bullets import add_bullet
+from reflector.exchange.merge import merge
+from reflector.exchange.transfer import WrongLine, load
 from reflector.ledger import event as ev
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.fields import KINDS
-from reflector.ledger.merge import merge
 from reflector.ledger.store import Ledger
-from reflector.ledger.transfer import WrongLine, load
-from reflector.ledger.verify import verify
 from reflector.playbook.admissible import MAX_COUNT, MAX_TEXT
 from reflector.playbook.document import dump
+from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
+from tests.exchange.forged_files import forged
 
 from . import sql
 from .events import added, changed, history, imported, window
-from .forged_files import forged
 
 _ANSWERED, _TAGGED = 3, 5
 

@@ -13,7 +13,7 @@ from reflector.ledger.canonical import NotCanonical, genesis
 from reflector.ledger.errors import Conflict, LedgerError, NameTaken, NoSuchTarget, NotSo
 from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import Ledger
-from reflector.ledger.verify import verify
+from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 
 from .events import added, changed, history, imported, reflected, retracted, tagged, window

@@ -9,7 +9,7 @@ from reflector.ledger import event as ev
 from reflector.ledger.errors import LedgerCorrupt
 from reflector.ledger.event import Appended
 from reflector.ledger.store import Ledger
-from reflector.ledger.verify import verify
+from reflector.proof.verify import verify
 
 from . import sql
 from .events import added, history, imported, redacted, reflected, retracted, window

@@ -19,7 +19,7 @@ from reflector.ledger.canonical import MAX_DEPTH, MAX_INT, NotCanonical, canonic
 from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.record_keys import pack_keys, unpack_keys
 from reflector.ledger.store import Ledger
-from reflector.ledger.verify import verify
+from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 
 _DOCUMENT = Path(__file__).parents[2] / "docs" / "ledger-format.md"

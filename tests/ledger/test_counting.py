@@ -9,8 +9,8 @@ from reflector.ledger.errors import AlreadyRetracted
 from reflector.ledger.event import NewEvent
 from reflector.ledger.projection import Projector
 from reflector.ledger.store import Ledger
-from reflector.ledger.verify import verify
 from reflector.playbook.fold import MAX_TAGS
+from reflector.proof.verify import verify
 
 from . import sql
 from .events import about, added, adopted, changed, imported, reflected, retracted, tagged, window

@@ -22,8 +22,8 @@ from reflector.ledger.errors import LedgerCorrupt
 from reflector.ledger.event import NewEvent
 from reflector.ledger.migration import HEAD_REVISION, ensure_current, triggers, upgrade
 from reflector.ledger.store import Ledger
-from reflector.ledger.verify import verify
 from reflector.ledger.views import VIEWS, view_sql
+from reflector.proof.verify import verify
 from reflector.resources import resource_dir
 from tests.conftest import Postgres
 

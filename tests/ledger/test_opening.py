@@ -25,7 +25,7 @@ from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.projection import CODE_VERSION
 from reflector.ledger.sqlite_file import SOUND_SQLITE, open_file, sqlite_module
 from reflector.ledger.store import Ledger
-from reflector.ledger.verify import verify
+from reflector.proof.verify import verify
 from tests.conftest import OpenLedger, Postgres
 
 from . import sql

@@ -18,8 +18,8 @@ from reflector.ledger.event import NewEvent
 from reflector.ledger.projection import CODE_VERSION
 from reflector.ledger.rebuilding import Progress
 from reflector.ledger.store import Ledger
-from reflector.ledger.verify import verify
 from reflector.playbook.fold import fold
+from reflector.proof.verify import verify
 from tests.conftest import OpenLedger, Postgres
 
 from .events import added, adopted, reflected, retracted, window

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
+from reflector.exchange.merge import merge
+from reflector.exchange.transfer import exported, load
 from reflector.ledger import event as ev
 from reflector.ledger.errors import LedgerError, NoSuchTarget
 from reflector.ledger.event import NewEvent
 from reflector.ledger.fields import KINDS, Field
-from reflector.ledger.merge import merge
 from reflector.ledger.redaction import Takes
 from reflector.ledger.store import Ledger
-from reflector.ledger.transfer import exported, load
-from reflector.ledger.verify import verify
 from reflector.playbook.fold import REDACTED, fold
+from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 
 from . import sql

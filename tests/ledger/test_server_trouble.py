@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from reflector.ledger.errors import LedgerError, LedgerLocked, LedgerUnavailable
 from reflector.ledger.store import Ledger
-from reflector.ledger.verify import verify
+from reflector.proof.verify import verify
 from tests.conftest import Postgres
 
 from .events import added

@@ -25,9 +25,9 @@ from reflector.ledger import event as ev
 from reflector.ledger.errors import AlreadyRetracted, Conflict, LedgerError, NameTaken
 from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import Ledger
-from reflector.ledger.verify import verify
 from reflector.playbook.counting import COUNTINGS
 from reflector.playbook.fold import Playbook, fold
+from reflector.proof.verify import verify
 
 from . import recount, sql
 from .events import about, added, adopted, changed, imported, reflected, retracted, tagged, window

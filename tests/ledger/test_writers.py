@@ -9,7 +9,7 @@ import pytest
 
 from reflector.ledger import event as ev
 from reflector.ledger.store import Ledger
-from reflector.ledger.verify import verify
+from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 
 from .writer import Writer, prepare, writers

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from reflector.ledger.merge import merge
+from reflector.exchange.merge import merge
+from reflector.exchange.transfer import exported, load
 from reflector.ledger.store import Ledger
-from reflector.ledger.transfer import exported, load
-from reflector.ledger.verify import verify
+from reflector.proof.verify import verify
 from tests.ledger.histories import Fresh, fresh
 from tests.oracle.histories import begin, live
 from tests.oracle.merged import Holdings, merged

@@ -300,7 +300,7 @@ def test_a_transcript_that_is_gone_is_a_failure_that_names_it(
 def test_a_hostile_answer_never_raises_and_leaves_a_sound_ledger(
     ledger: Ledger, cites: Callable[..., None], text: str
 ) -> None:
-    from reflector.ledger.verify import verify
+    from reflector.proof.verify import verify
 
     cites("pat-001")
     (done,) = Runner(ledger, Says([text])).finish_pending()

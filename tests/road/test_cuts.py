@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reflector.ledger import event as ev
-from reflector.ledger.verify import verify
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import load
+from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 from tests.road.agent import Agent
 from tests.road.cuts import Cut, Yard, added, at_random, ends, judge, outcome, take

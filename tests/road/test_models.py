@@ -142,7 +142,7 @@ def test_an_api_that_hangs_holds_neither_a_hook_nor_anybody_elses_command(agent:
 
 KILLED = """
 import os, signal
-from reflector.reflection import facts
+from reflector.reflection import reflection_events as facts
 def die(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
 facts.{step} = die

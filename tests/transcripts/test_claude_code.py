@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reflector.transcripts import bounds
+from reflector.text import bounds
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.claude_code import read_messages
 from reflector.transcripts.message import Message, Tally

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflector.transcripts import bounds
+from reflector.text import bounds
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.formats import reader_for
 from reflector.transcripts.load import load_transcript

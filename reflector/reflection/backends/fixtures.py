@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from reflector.reflection.protocol import Answer, Backend, BackendError, Request
-from reflector.reflection.redaction import redact
+from reflector.text.secrets import redact
 
 
 def request_sha256(request: Request, part: int = 1) -> str:

@@ -11,8 +11,8 @@ import re
 from typing import TYPE_CHECKING
 
 from reflector.reflection.protocol import Answer, Request
-from reflector.reflection.redaction import redact
 from reflector.reflection.rules.table import VERSION
+from reflector.text.secrets import redact
 
 if TYPE_CHECKING:
     from reflector.reflection.rules.episode import Episode

@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from reflector.reflection.rules.episode import Episode, Finding
 from reflector.reflection.rules.outcomes import Outcome, read_result
-from reflector.reflection.rules.stances import Stance
 from reflector.reflection.rules.steps import Step, read_call
 from reflector.reflection.rules.topics import content_words
+from reflector.reflection.rules.user_reaction import Stance
 from reflector.transcripts.message import ToolCall, ToolResult
 
 _KEPT = 128

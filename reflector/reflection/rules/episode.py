@@ -14,9 +14,9 @@ from functools import lru_cache
 from typing import Literal
 
 from reflector.playbook.bullet import Bullet
-from reflector.reflection.rules.stances import Stance
 from reflector.reflection.rules.steps import CHECKS, Kind, Step, files_in
 from reflector.reflection.rules.topics import content_words
+from reflector.reflection.rules.user_reaction import Stance
 
 Nature = Literal["change", "check", "act", "look", "tidy", "talk"]
 Aim = Literal["look", "check", "change", "tidy", ""]

@@ -26,9 +26,9 @@ from reflector.reflection.rules.episode import (
     opened,
 )
 from reflector.reflection.rules.outcomes import Outcome, read_result
-from reflector.reflection.rules.stances import Stance, read_reaction, read_stance
 from reflector.reflection.rules.steps import CHECKS, Step, read_call
 from reflector.reflection.rules.topics import content_words
+from reflector.reflection.rules.user_reaction import Stance, read_reaction, read_stance
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from reflector.reflection.rules.episode import Episode, Seen
 from reflector.reflection.rules.results import Judgement as Judgement
 from reflector.reflection.rules.results import failed, interrupted, is_deed, judge_results, left
-from reflector.reflection.rules.stances import Stance
 from reflector.reflection.rules.topics import content_words
+from reflector.reflection.rules.user_reaction import Stance
 
 _MERE_OK = re.compile(r"(?:ok|okay|k|y|alright|right|sure|correct)\b", re.IGNORECASE)
 #: What the agent does to its own step when it goes another way.

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from reflector.reflection.rules.stances import read_stance
+from reflector.reflection.rules.user_reaction import read_stance
 from tests.reflection.rules.test_rules import CITED, GREEN, calls, edits, judge, person, refuses, runs, says, tag
 
 _BROKEN = "src/store.rs:9: error[E0308]: mismatched types\nerror: could not compile `store`"

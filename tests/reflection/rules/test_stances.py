@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reflector.reflection.rules.stances import read_reaction, read_stance
 from reflector.reflection.rules.topics import content_words
+from reflector.reflection.rules.user_reaction import read_reaction, read_stance
 
 
 @pytest.mark.parametrize(

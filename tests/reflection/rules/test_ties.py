@@ -8,8 +8,8 @@ from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.protocol import Request
 from reflector.reflection.rules.outcomes import read_result
-from reflector.reflection.rules.stances import read_stance
 from reflector.reflection.rules.steps import read_call
+from reflector.reflection.rules.user_reaction import read_stance
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 from tests.reflection.rules.test_rules import CITED, GREEN, edits, person, reads, runs, says, tag
 

@@ -20,8 +20,8 @@ from reflector.reflection.backends.anthropic.settings import MAX_RETRIES, MAX_TO
 from reflector.reflection.prompting import Prompt, PromptTooLong, compose
 from reflector.reflection.prompts import TemplateError, find_template, read_template
 from reflector.reflection.protocol import Answer, BackendError, Request
-from reflector.reflection.redaction import quote
 from reflector.reflection.reduction import NoSuchPart
+from reflector.text.secrets import quote
 from reflector.transcripts.source import UnknownTranscript
 
 _MOST_PARTS = 4

@@ -1,0 +1,246 @@
+"""A SQLite ledger copied while it is used, and a copy put back in its place.
+
+Invariant: a backup is one state of the ledger, in one file that only its owner may read, and it was verified after it
+was written; a file under its name is there whole or not at all, and none is ever overwritten. A ledger is replaced by
+a verified copy only, at once, and never without what stood there being kept beside it.
+
+The copy is made by VACUUM INTO: a snapshot that no writer waits for, and without the free pages in which an erased
+text could still stand. A ledger is put back by SQLite's backup interface, page by page into the same file in one
+transaction, so that processes which have it open go on with what was restored and not with a file that is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from reflector.files import sync_folder
+from reflector.ledger.engines import file_lock, shown, sqlite_url
+from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable, translated
+from reflector.ledger.sqlite_file import claim_file, sqlite_module
+from reflector.ledger.store import Ledger
+from reflector.proof.verify import Anchor, Finding, verify
+
+#: How the name of a copy ends that is not finished, and the age at which it belongs to a process that was killed.
+_UNFINISHED = ".reflector-unfinished"
+_LEFT_BEHIND_SECONDS = 3600.0
+#: What SQLite and the ledger put beside a database file.
+_BESIDE = ("-wal", "-shm", "-journal", ".lock")
+_PLAYBOOKS = "SELECT name, origin, position, chain FROM playbook ORDER BY id"
+_CHAIN_AT = (
+    "SELECT event.chain FROM event JOIN playbook ON playbook.id = event.playbook_id"
+    " WHERE playbook.name = ? AND playbook.origin = ? AND event.position = ?"
+)
+
+
+class Unsound(LedgerCorrupt):
+    """A copy that is not a sound ledger; `findings` say what verify found."""
+
+    def __init__(self, what: str, findings: list[Finding]) -> None:
+        first = findings[0]
+        more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
+        super().__init__(f"{what}: {first.message} [{first.code}]{more}; {first.remedy}")
+        self.findings = findings
+
+
+class WouldLose(LedgerError):
+    """The ledger has events that a backup lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """Where the restored history ends, and where the replaced ledger is kept (None where there was none)."""
+
+    position: int
+    chain: str
+    kept: Path | None
+
+
+def ledger_file(url: sa.URL) -> Path:
+    """The file of a SQLite ledger. Raises LedgerUnavailable for a ledger that is none."""
+    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
+        raise LedgerUnavailable(
+            f"the ledger {shown(url)} is not a SQLite file; back a server's ledger up with its own tools (pg_dump), "
+            "and prove the copy with `reflector verify --anchor`"
+        )
+    return Path(url.database)
+
+
+def backup(ledger: Ledger, to: Path) -> Anchor:
+    """Copy a ledger into a new file, whatever is appended meanwhile; the head at which the copy ends.
+
+    Raises LedgerUnavailable for a file that is there or a ledger that is no file, Unsound, OSError, LedgerError.
+    """
+    source = ledger_file(ledger.engine.url)
+    if to.exists() or to.is_symlink():
+        raise LedgerUnavailable(f"{to} is there already and is not overwritten; name another file")
+    before = ledger.head()
+    with _staged(to.parent, f".{to.name}") as staged:
+        with translated(str(source)), closing(_connect(source)) as connection:
+            connection.execute("VACUUM INTO ?", (str(staged),))
+        _prove(staged, f"the copy of {source} is not sound", {ledger.name: Anchor(before.position, before.chain)})
+        end = _end(staged, ledger.name)
+        _settle(staged)
+        # Another file of this name may have come meanwhile: a link is refused then, a rename would replace it.
+        os.link(staged, to)
+    sync_folder(to.parent)
+    return end
+
+
+def restore(
+    backup_file: Path, present: Path, playbook: str, *, force: bool = False, written: tuple[str, str] | None = None
+) -> Restored:
+    """Put a verified copy of a backup in the place of a ledger, which is kept beside it.
+
+    `written` is (name, digest) of a projection's file as it stands, such as playbook.json: the restored ledger knows it
+    for its own, so it is written anew and not taken for an edit. The project's locks must be held. Raises Unsound,
+    WouldLose unless `force`, LedgerUnavailable, LedgerError; the ledger is as it was then.
+    """
+    if not backup_file.is_file():
+        raise LedgerUnavailable(f"{backup_file} is not a file; name a backup that `reflector backup` made")
+    with _staged(present.parent, f".{present.name}.restore") as staged:
+        with (
+            translated(str(backup_file)),
+            closing(_connect(backup_file, read_only=True)) as source,
+            closing(_connect(staged)) as target,
+        ):
+            source.backup(target)
+        _prove(staged, f"the backup {backup_file} is not sound and was not restored", {})
+        end = _end(staged, playbook)
+        if written is not None:
+            with Ledger.open_file(staged, playbook) as ledger:
+                ledger.set_checkpoint(written[0], end.position, written[1])
+        _settle(staged)
+        with file_lock(sa.make_url(sqlite_url(present))):
+            readable = _is_ledger(present)
+            if not force:
+                _refuse_loss(present, staged, backup_file, readable=readable)
+            kept = _keep(present, readable=readable)
+            if readable:
+                with (
+                    translated(str(present)),
+                    closing(_connect(staged)) as source,
+                    closing(_connect(present)) as target,
+                ):
+                    source.backup(target)
+            else:
+                staged.replace(present)
+    sync_folder(present.parent)
+    return Restored(end.position, end.chain, kept)
+
+
+def _refuse_loss(present: Path, staged: Path, backup_file: Path, *, readable: bool) -> None:
+    if not present.exists() or not present.stat().st_size:
+        return
+    if not readable:
+        raise WouldLose(
+            f"the ledger {present} cannot be read, so nobody knows which events {backup_file} lacks; "
+            "restore it all the same with --force, the ledger is kept beside it"
+        )
+    with translated(str(present)), closing(_connect(present)) as now, closing(_connect(staged)) as then:
+        for name, origin, position, chain in now.execute(_PLAYBOOKS).fetchall():
+            found = then.execute(_CHAIN_AT, (name, origin, position)).fetchone()
+            if position and (found is None or found[0] != chain):
+                raise WouldLose(
+                    f"the ledger {present} has events of the playbook {name!r} up to position {position} that "
+                    f"{backup_file} lacks; restore it all the same with --force, the ledger is kept beside it"
+                )
+
+
+def _keep(present: Path, *, readable: bool) -> Path | None:
+    """Keep a ledger aside: a copy of a sound one, the very files of one that cannot be read."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
+    kept = present.with_name(f"{present.name}.before-{stamp}")
+    if readable:
+        kept.touch(mode=0o600, exist_ok=False)
+        with translated(str(present)), closing(_connect(present)) as source, closing(_connect(kept)) as target:
+            source.backup(target)
+        _settle(kept)
+        return kept
+    for suffix in ("-wal", "-shm", "-journal"):
+        with suppress(FileNotFoundError):
+            Path(f"{present}{suffix}").rename(f"{kept}{suffix}")
+    if not present.exists():
+        return None
+    present.rename(kept)
+    return kept
+
+
+def _prove(staged: Path, what: str, anchors: dict[str, Anchor]) -> None:
+    with translated(str(staged)), closing(_connect(staged)) as connection:
+        if not _has_ledger(connection):
+            raise LedgerCorrupt(f"{what}: it holds no ledger; name a file that `reflector backup` made")
+        names = [row[0] for row in connection.execute(_PLAYBOOKS).fetchall()]
+    for name in names:
+        with Ledger.open_file(staged, name) as ledger:
+            findings = list(verify(ledger, *([anchors[name]] if name in anchors else [])))
+        if findings:
+            raise Unsound(what, findings)
+
+
+def _end(staged: Path, playbook: str) -> Anchor:
+    with translated(str(staged)), closing(_connect(staged)) as connection:
+        found = {name: Anchor(position, chain) for name, _, position, chain in connection.execute(_PLAYBOOKS)}
+    if playbook not in found:
+        held = ", ".join(found) or "none"
+        raise LedgerUnavailable(f"it holds no playbook {playbook!r}, but {held}; set `playbook` to one of these")
+    return found[playbook]
+
+
+def _is_ledger(path: Path) -> bool:
+    """Whether a file can be read as a ledger from end to end."""
+    if not path.exists() or not path.stat().st_size:
+        return False
+    try:
+        with closing(_connect(path)) as connection:
+            whole = connection.execute("PRAGMA integrity_check(1)").fetchone()[0] == "ok"
+            return bool(whole) and _has_ledger(connection)
+    except sqlite_module().DatabaseError:
+        return False
+
+
+def _has_ledger(connection: Any) -> bool:
+    names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()}
+    return {"playbook", "event"} <= names
+
+
+def _connect(path: Path, *, read_only: bool = False) -> Any:
+    mode = "ro" if read_only else "rw"
+    return sqlite_module().connect(
+        f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=30
+    )
+
+
+def _settle(path: Path) -> None:
+    """Bring a database into its one file, on disk."""
+    with translated(str(path)), closing(_connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE").fetchone()
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def _staged(folder: Path, name: str) -> Iterator[Path]:
+    """A new, empty file of the owner's, which goes with all that was put beside it; so does what was left behind."""
+    for left in folder.glob(f".*{_UNFINISHED}*"):
+        with suppress(FileNotFoundError):  # another backup was faster
+            if time.time() - left.lstat().st_mtime > _LEFT_BEHIND_SECONDS:
+                left.unlink()
+    staged = folder / f"{name}.{os.getpid()}{_UNFINISHED}"
+    parts = (staged, *(Path(f"{staged}{suffix}") for suffix in _BESIDE))
+    try:
+        for path in parts:
+            path.unlink(missing_ok=True)
+        claim_file(staged)
+        yield staged
+    finally:
+        for path in parts:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,144 @@
+"""One playbook from two histories: what both ledgers agree on, whichever of them took the other in.
+
+Invariant: after a merge the bullets and counters are those of one ledger to which every event had been appended when it
+was first recorded, and behind all that its own ledger knew then: the later text stands, a count set by hand takes out
+what was counted before it on either machine, and a bullet that both have has the baseline that was recorded first. A
+ledger only ever grows at its end, so where its own order gives anything else, events that say what comes of it are
+appended. They are no evidence: the next merge, here or elsewhere, passes over them and counts anew.
+
+Of one window that several judges judged, one reflection counts. Which one depends on nothing but the reflections, so
+every machine retracts the same ones, and a retraction of them is an event like those by people.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from reflector.ledger import event as ev
+from reflector.ledger.canonical import MAX_INT
+from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.projection import Projector
+from reflector.ledger.reader import history_page
+from reflector.ledger.renames import renamed_ids
+from reflector.ledger.rows import Projected
+from reflector.ledger.statements import Statements
+from reflector.playbook.fold import Playbook, fold, reads
+from reflector.proof.merge_proof import MERGED, RESTATED, Clock, Moment, first_moment, of_merges
+
+ACTOR = "merge"
+_ROWS = "SELECT name, section, text, status, reason, removed_into, helpful, harmful FROM bullet WHERE playbook_id = ?"
+_RESTATED = f"SELECT position FROM event WHERE playbook_id = ? AND meta LIKE '%%\"{RESTATED}\":%%'"  # noqa: S608
+
+
+def agreed(sql: Statements, origin: str) -> Playbook:
+    """The playbook of all events of this ledger, in the order in which they were first recorded anywhere."""
+    came, elsewhere = _moments(sql)
+    restated = {row[0] for row in sql.run(_RESTATED).fetchall()}
+    clock = Clock()
+    events: list[tuple[Moment, str, Projected]] = []
+    for event in _history(sql):
+        moment = came.get(event.event_id)
+        if moment is None:
+            moment = (clock.own(event.recorded_at), origin, event.position)
+        else:
+            clock.came(moment)
+        if event.position not in restated:
+            events.append((min(moment, elsewhere.get(event.event_id, moment)), event.event_id, event))
+    events.sort(key=lambda one: one[:2])
+    return fold(event._replace(position=number) for number, (*_, event) in enumerate(events, start=1))
+
+
+def _history(sql: Statements) -> Iterator[Projected]:
+    position = 0
+    while page := history_page(sql, position, MAX_INT, reads):
+        yield from page
+        position = page[-1].position
+
+
+def _moments(sql: Statements) -> tuple[dict[str, Moment], dict[str, Moment]]:
+    """By events' ids, when those that came from other ledgers were first recorded, and when others recorded those that
+    were here already."""
+    came: dict[str, Moment] = {}
+    #: What records of merges say, by how many ledgers lie between that merge and this one: ids are that ledger's.
+    told: dict[int, list[tuple[str, Moment]]] = {}
+    for stored in of_merges(sql):
+        meta = json.loads(stored.meta)
+        if MERGED in meta:
+            came[stored.event_id] = first_moment(meta, (stored.recorded_at, "", 0))
+        if stored.type == ev.LEDGER_MERGED:
+            record, depth = json.loads(stored.data or "{}"), _depth(meta)
+            ids = renamed_ids(record["renamed"])
+            here = told.setdefault(depth, [])
+            here += [(id, (time, record["origin"], position)) for position, id, time, _ in record["here"]]
+            here += [(ids.get(id, id), moment) for id, moment in told.pop(depth + 1, ())]
+    elsewhere: dict[str, Moment] = {}
+    for event_id, moment in told.get(0, ()):
+        elsewhere[event_id] = min(moment, elsewhere.get(event_id, moment))
+    return came, elsewhere
+
+
+def _depth(meta: Mapping[str, Any]) -> int:
+    came: Any = meta.get(MERGED)
+    return 1 + _depth(came) if isinstance(came, Mapping) else 0
+
+
+_TOGETHER = (
+    "SELECT target_id, actor, event_id, session_id FROM event WHERE playbook_id = ?"  # noqa: S608
+    f" AND type = '{ev.REFLECTION_COMPLETED}' AND type <> '{ev.BULLET_TAGGED}' AND NOT EXISTS (SELECT 1 FROM retraction"
+    " WHERE retraction.playbook_id = event.playbook_id AND retraction.target_id = event.event_id)"
+)
+
+
+def judged_twice(sql: Statements) -> list[NewEvent]:
+    """Retractions of all but one of the reflections on a window: the judge's whose name comes first stands.
+
+    What was ever retracted is left as it is: somebody decided on it.
+    """
+    windows: dict[str, list[tuple[str, str, str | None]]] = {}
+    for window, *reflection in sql.run(_TOGETHER).fetchall():
+        windows.setdefault(window, []).append((reflection[0], reflection[1], reflection[2]))
+    events = []
+    for reflections in windows.values():
+        (standing, *_), *others = sorted(reflections, key=lambda one: one[:2])
+        for _, event_id, session_id in others:
+            retraction = identity(ev.EVIDENCE_RETRACTED, event_id)
+            data = {"reason": f"the same window was judged by {standing}, which counts"}
+            events.append(
+                NewEvent(ev.EVIDENCE_RETRACTED, retraction, data, ACTOR, session_id=session_id, target_id=event_id)
+            )
+    return events
+
+
+def restated_bullets(sql: Statements, book: Playbook, chain: str) -> list[NewEvent]:
+    """The events after which policy, texts, sections and removals are the book's. `chain` is the head's."""
+    events: list[NewEvent] = []
+    if Projector(sql).counting() != book.adopted:
+        data = {"policy": identity("policy", "counting", book.adopted), "counting": book.adopted, "reason": "merged"}
+        events.append(_restated(ev.POLICY_ADOPTED, "", chain, data))
+    for name, section, text, status, reason, into, *_ in sql.run(_ROWS).fetchall():
+        entry = book.entries[name]
+        if text != entry.text:
+            events.append(_restated(ev.BULLET_REVISED, name, chain, {"name": name, "text": entry.text}))
+        if section != entry.section:
+            events.append(_restated(ev.BULLET_MOVED, name, chain, {"name": name, "section": entry.section}))
+        if (status, reason, into) != (entry.status, entry.reason, entry.removed_into):
+            removed = {"name": name, "reason": entry.reason, "into": entry.removed_into}
+            events.append(_restated(ev.BULLET_REMOVED, name, chain, removed))
+    return events
+
+
+def restated_counters(sql: Statements, book: Playbook, chain: str) -> list[NewEvent]:
+    """The events after which the counters are the book's, its policy in force."""
+    events = []
+    for name, *_, helpful, harmful in sql.run(_ROWS).fetchall():
+        up, down = book.counters(name)
+        if (helpful, harmful) != (up, down):
+            data = {"name": name, "helpful": up, "harmful": down}
+            events.append(_restated(ev.BULLET_RECOUNTED, name, chain, data))
+    return events
+
+
+def _restated(type_: str, name: str, chain: str, data: Mapping[str, object]) -> NewEvent:
+    return NewEvent(type_, identity(type_, RESTATED, name, chain), data, ACTOR, meta={RESTATED: True})

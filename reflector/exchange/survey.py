@@ -1,0 +1,210 @@
+"""What has to be known of another ledger's file, and of this one, before the two can be merged.
+
+Invariant: nothing is written. The whole file is proved, so that a merge begins only with a history that is sound, and
+which bullets of the two are the same is decided from how they came into being: the event that first brought a bullet
+is its birth, through however many ledgers and under however many names it came. Names are given out on each machine, so
+two bullets of one name with other births are one bullet where they ever said the same, and two where they never did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reflector.exchange.cloudevents import Header
+from reflector.exchange.transfer import Checked, Erased, Progress, checked
+from reflector.ledger import event as ev
+from reflector.ledger.admission import new_bullets
+from reflector.ledger.reader import Reader
+from reflector.ledger.renames import mentioned
+from reflector.playbook.fold import REDACTED
+from reflector.playbook.names import is_name, next_name
+from reflector.proof.merge_proof import MERGED, Clock, Moment, first_moment, records
+
+_PAGE = 1000
+_NEVER: Moment = ("", "", 0)
+
+
+#: What identifies a bullet everywhere: the id and the data hash of the event that first brought it, as these were when
+#: that event was first appended, and which of its bullets it is.
+Birth = tuple[str, str, int]
+
+
+@dataclass(slots=True)
+class Bullets:
+    """Every bullet of a history by name: the texts it ever had, and its births, one for each machine that made it."""
+
+    texts: dict[str, set[str]] = field(default_factory=dict)
+    births: dict[str, list[Birth]] = field(default_factory=dict)
+
+    def take(self, type_: str, event_id: str, data_hash: str, meta: Mapping[str, Any], data: Mapping[str, Any]) -> None:
+        """Take an event of the history in, in order."""
+        for index, bullet in enumerate(new_bullets(type_, data)):
+            self.texts.setdefault(bullet["name"], set()).add(bullet["text"])
+            self.births.setdefault(bullet["name"], []).append((*_first_appended(event_id, data_hash, meta), index))
+        if type_ == ev.BULLET_REVISED and data.get("name") in self.texts:
+            self.texts[data["name"]].add(data.get("text", REDACTED))
+
+    def names_of(self, other: Bullets) -> dict[str, str]:
+        """The bullets of another history that are here: the name there, and the name here. One to one."""
+        of_birth = {birth: name for name, births in self.births.items() for birth in births}
+        names: dict[str, str] = {}
+        for name, births in other.births.items():
+            known = [of_birth[birth] for birth in births if birth in of_birth]
+            here = name if name in known else next((one for one in known if one not in names.values()), None)
+            if here is not None and here not in names.values():
+                names[name] = here
+        for name in other.texts:
+            if name not in names and name not in names.values() and self._says(name, other):
+                names[name] = name
+        return names
+
+    def _says(self, name: str, other: Bullets) -> bool:
+        """Whether the bullets of this name ever said the same in both histories."""
+        return bool((self.texts.get(name, set()) & other.texts[name]) - {REDACTED})
+
+
+def _first_appended(event_id: str, data_hash: str, meta: Mapping[str, Any]) -> tuple[str, str]:
+    """The id and the data hash of an event in the ledger to which it was first appended."""
+    came = meta.get(MERGED)
+    while isinstance(came, Mapping):
+        event_id, data_hash = came.get("event_id", event_id), came.get("data_hash", data_hash)
+        came = came.get(MERGED)
+    return event_id, data_hash
+
+
+@dataclass(slots=True)
+class Survey:
+    """What a file holds.
+
+    common   the last of its positions at which this ledger has the very chain: the same ledger up to there, or merged
+    forward  whether this ledger is an earlier state of the file's
+    kept     what is left of the erased events' data, by their ids
+    types    the types of events of which redactions keep what is left, by the id that the redaction points to
+    named    every name that an event mentions
+    names    bullets that have another name here: the name there, and the one here
+    late     events that count as recorded later than their ledger's clock said, by position (`Clock`)
+    """
+
+    header: Header
+    common: int = 0
+    common_chain: str = ""
+    forward: bool = False
+    bullets: Bullets = field(default_factory=Bullets)
+    kept: dict[str, Mapping[str, Any] | None] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
+    names: dict[str, str] = field(default_factory=dict)
+    late: dict[int, str] = field(default_factory=dict)
+
+
+def bullets_of(ledger: Reader) -> Bullets:
+    """The bullets of this ledger."""
+    found = Bullets()
+    for event in ledger.events(types=(ev.PLAYBOOK_IMPORTED, ev.BULLET_ADDED, ev.BULLET_REVISED)):
+        found.take(event.type, event.event_id, event.data_hash, event.meta, event.data or {})
+    return found
+
+
+def survey(ledger: Reader, lines: Iterable[str | bytes], progress: Progress | None = None) -> Survey:
+    """Prove a file and read what it holds. Raises WrongLine."""
+    header, events = checked(lines)
+    head = ledger.head()
+    found = Survey(header)
+    with ledger.asking() as sql:
+        of_it = [record for record in records(sql) if record["origin"] == header.origin]
+        merged = {(record["position"], record["chain"]) for record in of_it}
+    own = _Own(ledger) if head.origin == header.origin else None
+    erased = Erased()
+    clock = Clock()
+    for one in events:
+        stored = one.stored
+        _take(found, one, erased)
+        if MERGED in one.line.event.meta:
+            clock.came(first_moment(one.line.event.meta, _NEVER))
+        elif (moment := clock.own(stored.recorded_at)) != stored.recorded_at:
+            found.late[stored.position] = moment
+        if (stored.position, stored.chain) in merged or (own is not None and own.has(stored.position, stored.chain)):
+            found.common, found.common_chain = stored.position, stored.chain
+        if progress is not None and stored.position % _PAGE == 0:
+            progress(_PAGE)
+    erased.refuse_rest()
+    found.forward = (
+        own is not None and found.common == head.position < header.position and found.common_chain == head.chain
+    )
+    return found
+
+
+class _Own:
+    """This ledger's own chain, looked up page by page while a file of the same origin is read."""
+
+    def __init__(self, ledger: Reader) -> None:
+        self.ledger = ledger
+        self.page: dict[int, str] = {}
+        self.parted = False
+
+    def has(self, position: int, chain: str) -> bool:
+        if self.parted:
+            return False
+        if position not in self.page:
+            with self.ledger.asking() as sql:
+                query = "SELECT position, chain FROM event WHERE playbook_id = ? AND position >= ? AND position < ?"
+                self.page = dict(sql.run(query, position, position + _PAGE).fetchall())
+        # Whose chains differ at one position have no later one in common.
+        self.parted = self.page.get(position) != chain
+        return not self.parted
+
+
+def _take(found: Survey, one: Checked, erased: Erased) -> None:
+    stored = one.stored
+    facts = one.facts
+    gone = erased.take(one)
+    if gone is not None and facts is not None:
+        found.kept[gone.stored.event_id] = kept = facts.get("kept") or None
+        found.types[stored.target_id or ""] = gone.stored.type
+        _say(found, gone, kept or {})
+    if one.stored.type != ev.EVENT_REDACTED and facts is not None:
+        _say(found, one, facts)
+
+
+def _say(found: Survey, one: Checked, facts: Mapping[str, Any]) -> None:
+    stored = one.stored
+    found.named |= {name for name in mentioned(stored.type, facts) if is_name(name)}
+    if stored.type in (ev.PLAYBOOK_IMPORTED, ev.BULLET_ADDED, ev.BULLET_REVISED):
+        found.bullets.take(stored.type, stored.event_id, stored.data_hash, one.line.event.meta, facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Collision:
+    """Two bullets of one name, as they were first written: here, and in the file."""
+
+    name: str
+    here: str
+    there: str
+
+
+def match(here: Bullets, found: Survey) -> list[Collision]:
+    """Set which bullets of the file have other names here; the names of those that mean another bullet here."""
+    there = found.bullets
+    known = here.names_of(there)
+    found.names = {name: other for name, other in known.items() if name != other}
+    return [
+        Collision(name, min(here.texts[name]), min(texts))
+        for name, texts in there.texts.items()
+        if name not in known and name in here.texts
+    ]
+
+
+def free_names(colliding: Iterable[str], here: Bullets, found: Survey, first: int) -> dict[str, str]:
+    """The next free name of each of these, one that neither ledger has ever mentioned."""
+    taken = {*here.texts, *found.bullets.texts, *found.names.values()}
+    names: dict[str, str] = {}
+    for name in colliding:
+        slug = name.partition("-")[0].partition("_")[0]
+        taken.add(new := next_name(slug, taken, first))
+        # A name that a session cited, though it meant nothing there, could not be told from the bullet's own.
+        while new in found.named:
+            taken.add(new := next_name(slug, taken, first))
+        names[name] = new
+    return names

@@ -1,0 +1,304 @@
+"""A whole ledger moved: into a file, out of one, from one engine to the other; the chain stays what it was.
+
+Invariant: what is loaded is the same ledger, its origin, positions, times and chain, or nothing. The hashes of every
+line are computed anew before it is written, and all of it is one transaction: a file that is wrong, a kill or a full
+disk leave the ledger as it was. Lines are read, checked and written page by page, so memory stays flat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import sqlalchemy as sa
+
+from reflector.exchange.cloudevents import Header, Line, NotALine, event_line, header_line, header_of, line_of
+from reflector.exchange.foreign import refuse_misplaced
+from reflector.ledger.admission import check_facts, check_fields, prepare
+from reflector.ledger.canonical import NotCanonical, genesis, next_chain, plain, sealed
+from reflector.ledger.engines import shown, write_transaction
+from reflector.ledger.errors import LedgerError, translated
+from reflector.ledger.event import EVENT_REDACTED, ONCE_PER_TARGET
+from reflector.ledger.fields import KINDS
+from reflector.ledger.migration import triggers
+from reflector.ledger.reader import Reader
+from reflector.ledger.rebuilding import rebuild_within
+from reflector.ledger.rows import Head, Stored
+from reflector.ledger.statements import Statements
+from reflector.ledger.store import Ledger
+
+#: Called with the number of events that are through, page by page.
+Progress = Callable[[int], None]
+
+_PAGE: Final = 1000
+#: More than an event with the longest answer that is kept, each character of it escaped.
+_LONGEST: Final = 64 * 2**20
+_HEAD = "SELECT name, origin, position, chain, recorded_at FROM playbook WHERE id = ?"
+_ROWS = (
+    f"SELECT {', '.join(Stored._fields)} FROM event WHERE playbook_id = ? AND position > ? AND position <= ?"  # noqa: S608
+    f" ORDER BY position LIMIT {_PAGE}"
+)
+
+
+class WrongLine(LedgerError):
+    """A file that is not one ledger's history as it was written; `number` is the first line that shows it."""
+
+    def __init__(self, number: int, what: str) -> None:
+        super().__init__(f"line {number}: {what}. Nothing of the file was taken in")
+        self.number = number
+
+
+class NotEmpty(LedgerError):
+    """A ledger that has events already, where an empty one is wanted."""
+
+
+class Checked(NamedTuple):
+    """A line whose hashes are right. `facts` is its data, None where that was erased."""
+
+    number: int
+    stored: Stored
+    facts: Mapping[str, Any] | None
+    line: Line
+    meta_hash: str
+
+
+def exported(ledger: Reader, upto: int | None = None) -> Iterator[str]:
+    """The lines of a ledger, up to a position or its head: one state of it, whatever is appended meanwhile."""
+    with translated(shown(ledger.engine.url)), ledger.asking() as sql:
+        name, origin, head = sql.run("SELECT name, origin, position FROM playbook WHERE id = ?").fetchone()
+        end = head if upto is None else min(upto, head)
+        found = sql.run("SELECT chain FROM event WHERE playbook_id = ? AND position = ?", end).fetchone()
+        yield header_line(Header(name, origin, end, found[0] if found else genesis(name, origin)))
+        position = 0
+        while rows := sql.run(_ROWS, position, end).fetchall():
+            for row in rows:
+                yield event_line(Stored(*row), origin)
+            position = rows[-1][0]
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file. Raises WrongLine for one that is longer than any event."""
+    number = 1
+    while line := file.readline(_LONGEST + 1):
+        if len(line) > _LONGEST:
+            raise WrongLine(number, f"it is longer than {_LONGEST:,} bytes, which no event is")
+        yield line
+        number += 1
+
+
+def checked(lines: Iterable[str | bytes]) -> tuple[Header, Iterator[Checked]]:
+    """What a file's lines say, proved while they are read: every hash of every line, and the header's at the end.
+
+    Raises WrongLine for the first line that is wrong.
+    """
+    numbered = enumerate(lines, start=1)
+    _, first = next(numbered, (1, ""))
+    try:
+        header = header_of(first)
+    except NotALine as error:
+        raise WrongLine(1, str(error)) from error
+    return header, _proved(header, numbered)
+
+
+def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]]) -> Iterator[Checked]:
+    number, position, recorded_at = 1, 0, ""
+    erased: set[str | None] = set()
+    chain = genesis(header.playbook, header.origin)
+    for number, text in lines:
+        if position == header.position:
+            raise WrongLine(number, f"the header says that the history ends at position {position}, in front of it")
+        try:
+            one = _sealed(number, line_of(text, header.origin))
+        except (NotALine, NotCanonical, LedgerError) as error:
+            raise WrongLine(number, str(error)) from error
+        stored = one.stored
+        if stored.position != position + 1:
+            raise WrongLine(number, f"its position is {stored.position}, after {position} comes {position + 1}")
+        if stored.data_hash != one.line.data_hash:
+            what = f"its data is not what was appended: the SHA-256 is {stored.data_hash}"
+            raise WrongLine(number, f"{what}, datahash is {one.line.data_hash}")
+        chain = next_chain(chain, stored[:10], stored.data_hash, one.meta_hash)
+        if stored.chain != chain:
+            what = f"its attributes or meta are not what was appended: the chain computed is {chain}"
+            raise WrongLine(number, f"{what}, the line has {stored.chain}")
+        if stored.recorded_at < recorded_at:
+            raise WrongLine(number, f"it was recorded at {stored.recorded_at}, before the line above ({recorded_at})")
+        if one.facts is None:
+            erased.add(stored.event_id)
+        if stored.type == EVENT_REDACTED and stored.target_id not in erased:
+            raise WrongLine(number, f"it says that the text of {stored.target_id} was erased, and the text is there")
+        position, recorded_at = stored.position, stored.recorded_at
+        yield one
+    if position != header.position:
+        what = f"the file ends here, at position {position} of the {header.position} that the header names"
+        raise WrongLine(number, f"{what}; it was cut off")
+    if chain != header.chain:
+        raise WrongLine(1, f"the header's chain is {header.chain}, the history's last is {chain}")
+
+
+def _sealed(number: int, line: Line) -> Checked:
+    """A line with its texts in canonical form, from which its hashes are computed."""
+    event = line.event
+    refuse_misplaced(line)
+    if line.erased:
+        check_fields(event)
+        data, data_hash, facts = None, line.data_hash, None
+        meta, meta_hash = sealed(plain(event.meta))
+    else:
+        prepared = prepare(event, foreign=True)
+        facts, data, data_hash = prepared.facts, prepared.data, prepared.data_hash
+        meta, meta_hash = prepared.meta, prepared.meta_hash
+    stored = Stored(
+        line.position,
+        event.event_id,
+        event.type,
+        event.schema_version,
+        event.occurred_at or "",
+        line.recorded_at,
+        event.actor,
+        event.session_id,
+        event.reflection_id,
+        event.target_id,
+        data,
+        data_hash,
+        meta,
+        line.chain,
+    )
+    return Checked(number, stored, facts, line, meta_hash)
+
+
+def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None = None) -> Head:
+    """Make an empty ledger the one that a file holds. Raises WrongLine, NotEmpty, LedgerError."""
+    header, events = checked(lines)
+    if header.playbook != ledger.name:
+        raise LedgerError(
+            f"the file is of the playbook {header.playbook!r} and this one is {ledger.name!r}, which its chain begins "
+            f"with; set `playbook` to {header.playbook!r} (REFLECTOR_PLAYBOOK does it for once)"
+        )
+    with locked(ledger) as (connection, sql, head):
+        if head.position:
+            raise NotEmpty(
+                f"{shown(ledger.engine.url)} has {head.position:,} events of the playbook {ledger.name!r} and is left "
+                "as it is; name an empty ledger, or take the others in beside them: `reflector import FILE --merge`"
+            )
+        last = write(sql, events, progress)
+        _become(connection, sql, header, last)
+        rebuild_within(sql)
+    return ledger.head()
+
+
+def copy(source: Reader, url: str, progress: Progress | None = None) -> Head:
+    """Make the empty ledger at a URL the same ledger as this one, whatever its engine; where it ends.
+
+    Raises NotEmpty, WrongLine where the source is not sound, LedgerError.
+    """
+    with Ledger.open(url, source.name) as target:
+        return load(target, exported(source), progress)
+
+
+@contextmanager
+def locked(ledger: Reader) -> Iterator[tuple[sa.Connection, Statements, Head]]:
+    """A write transaction with the playbook's head locked: its connection, statements on it, and the head."""
+    with translated(shown(ledger.engine.url)), write_transaction(ledger.engine) as connection:
+        sql = Statements(connection.connection.cursor(), connection.dialect.name, ledger.playbook_id)
+        row = sql.run(_HEAD + (" FOR UPDATE" if sql.postgres else "")).fetchone()
+        yield connection, sql, Head(*row)
+
+
+def write(sql: Statements, events: Iterator[Checked], progress: Progress | None = None) -> Stored | None:
+    """Insert the events as they stand, into the event table alone; the last one. The head is the caller's to move.
+
+    Raises WrongLine for an event that cannot stand beside the others.
+    """
+    erased = Erased()
+    last: Stored | None = None
+    while page := list(islice(events, _PAGE)):
+        _refuse_strays(sql, page)
+        for one in page:
+            erased.take(one)
+        sql.insert("event", Stored._fields, [one.stored for one in page])
+        last = page[-1].stored
+        if progress is not None:
+            progress(len(page))
+    erased.refuse_rest()
+    return last
+
+
+def _refuse_strays(sql: Statements, page: list[Checked]) -> None:
+    """What the database would refuse, told with the line: an id or a target that is taken, a target that is none."""
+    ids = {one.stored.event_id for one in page} | {one.stored.target_id for one in page if one.stored.target_id}
+    among, values = sql.among("event_id", ids)
+    there = {row[0] for row in sql.run(f"SELECT event_id FROM event WHERE playbook_id = ? AND {among}", values)}  # noqa: S608
+    targets = [one.stored.target_id for one in page if one.stored.type in ONCE_PER_TARGET]
+    among, values = sql.among("target_id", targets)
+    once = "type IN ('evidence.retracted', 'event.redacted')"
+    rows = sql.run(f"SELECT type, target_id FROM event WHERE playbook_id = ? AND {once} AND {among}", values)  # noqa: S608
+    taken = {(row[0], row[1]) for row in rows.fetchall()}
+    for number, stored, *_ in page:
+        if stored.event_id in there:
+            raise WrongLine(number, f"the event {stored.event_id} stands there already, at an earlier position")
+        there.add(stored.event_id)
+        if stored.target_id is not None and stored.target_id not in there:
+            raise WrongLine(number, f"its target {stored.target_id} is no event before it")
+        if stored.type in ONCE_PER_TARGET and stored.target_id is not None:
+            if (stored.type, stored.target_id) in taken:
+                raise WrongLine(number, f"its target {stored.target_id} has a {stored.type} already")
+            taken.add((stored.type, stored.target_id))
+
+
+class Erased:
+    """The events of a file that have no data, until the event.redacted that says what is left of them."""
+
+    def __init__(self) -> None:
+        #: What was erased first, by the id of the last one of its line.
+        self._ends: dict[str, Checked] = {}
+
+    def take(self, one: Checked) -> Checked | None:
+        """Take the next line; the event of which it says what is left, if it does. Raises WrongLine."""
+        stored = one.stored
+        gone = self._ends.pop(stored.target_id or "", None) if stored.type == EVENT_REDACTED else None
+        if one.facts is None:
+            self._ends[stored.event_id] = gone or one
+            return None
+        if gone is not None and gone.stored.type != EVENT_REDACTED and not KINDS[gone.stored.type].whole:
+            _check_what_is_left(one, gone)
+        return gone
+
+    def refuse_rest(self) -> None:
+        """Refuse events without data that no event.redacted has erased. Raises WrongLine."""
+        for one in self._ends.values():
+            raise WrongLine(
+                one.number,
+                f"the data of this {one.stored.type} was erased, and no event.redacted of the file says so; "
+                "an export --as-of a position before the erasure cannot be taken in, write one of a later position",
+            )
+
+
+def _check_what_is_left(one: Checked, gone: Checked) -> None:
+    kept = (one.facts or {}).get("kept")
+    try:
+        if not isinstance(kept, Mapping):
+            raise LedgerError(f"the facts of the {gone.stored.type} at position {gone.stored.position} are gone")
+        check_facts(gone.line.event, kept, foreign=True)
+    except LedgerError as error:
+        raise WrongLine(one.number, str(error)) from error
+
+
+def _become(connection: sa.Connection, sql: Statements, header: Header, last: Stored | None) -> None:
+    """Give the empty playbook the origin of the one that was loaded, and its head.
+
+    An empty one was given an origin when somebody first opened it, and its trigger keeps that for ever. So the
+    trigger is down for this one statement, which only a playbook without events ever sees.
+    """
+    name = "playbook_head_moves_on"
+    down, up = f"DROP TRIGGER {name}", triggers("sqlite")[name]
+    if sql.postgres:
+        down, up = (f"ALTER TABLE playbook {what} TRIGGER {name}" for what in ("DISABLE", "ENABLE"))
+    connection.exec_driver_sql(down)
+    recorded_at = "" if last is None else ", recorded_at = ?"
+    values = () if last is None else (last.recorded_at,)
+    update = f"UPDATE playbook SET origin = ?, position = ?, chain = ?{recorded_at} WHERE id = ?"  # noqa: S608
+    sql.execute(update, header.origin, header.position, header.chain, *values, sql.id)
+    connection.exec_driver_sql(up)

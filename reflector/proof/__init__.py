@@ -1,0 +1,1 @@
+"""Evidence that a ledger is what was appended: verification, drift, anchors, signatures and merge proofs."""

@@ -1,0 +1,147 @@
+"""Proof that a ledger is what was appended: nothing edited, removed, reordered or miscounted.
+
+Invariant: findings are values, in order, and a sound ledger yields none. Verifying reads the events and the
+tables in one snapshot and writes nothing. What a chain cannot see alone (a truncated tail) an anchor shows: a
+head that was published earlier must still be a prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import sqlalchemy as sa
+
+from reflector.ledger.engines import shown
+from reflector.ledger.errors import translated
+from reflector.ledger.statements import Statements
+from reflector.ledger.store import Ledger
+from reflector.proof.drift import drift
+from reflector.proof.event_check import Walk
+from reflector.proof.finding import REBUILD, RESTORE, Anchor, Finding
+from reflector.proof.merge_proof import faults
+from reflector.proof.other_playbooks import other_playbooks
+from reflector.proof.schema import Fault, schema_faults
+from reflector.proof.schema import wrong_triggers as _wrong_triggers
+
+__all__ = ["Anchor", "Finding", "verify", "wrong_triggers"]
+
+
+def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
+    """Every finding of a ledger: its file, schema, chain and order, the ledgers that were merged into it, counters and
+    other projections, and each of the anchors that is not in its history.
+
+    SQLite checks its own file on a second connection meanwhile: that is a third of the work and needs no Python.
+    A ledger that cannot be read is a finding; a LedgerError is raised for one that cannot be reached.
+    """
+    with (
+        translated(shown(ledger.engine.url)),
+        ThreadPoolExecutor(1) as beside,
+        ledger.engine.connect() as connection,
+    ):
+        if connection.dialect.name == "postgresql":
+            connection = connection.execution_options(isolation_level="REPEATABLE READ")
+        damage = beside.submit(_damage, ledger.engine)
+        with connection.begin():
+            yield from _readable(connection, _schema(connection), "the schema")
+            walk = Walk(connection, ledger.playbook_id, anchors)
+            yield from _readable(connection, walk.findings(), "the history", walk)
+            yield from _readable(connection, _merges(connection, ledger.playbook_id), "a merge")
+            if walk.foldable:
+                yield from _readable(connection, _drift(connection, walk), "a table")
+            yield from _readable(connection, other_playbooks(connection, ledger.playbook_id), "another playbook")
+        yield from damage.result()
+
+
+def _readable(
+    connection: sa.Connection, findings: Iterator[Finding], what: str, walk: Walk | None = None
+) -> Iterator[Finding]:
+    """The findings, and one more where what they are looked for in cannot be read to its end."""
+    # A statement that fails ends PostgreSQL's transaction, but not what was before a savepoint.
+    savepoint = connection.begin_nested() if connection.dialect.name == "postgresql" else None
+    try:
+        yield from findings
+    except Exception as error:
+        if not unreadable(error):
+            raise
+        position = None
+        if walk is not None:
+            walk.foldable = False
+            position = walk.unreadable_from()
+            what = f"{what} from position {position} on" if position is not None else what
+        yield Finding("data", position, f"{what} cannot be read ({_first_line(error)})", RESTORE)
+    finally:
+        if savepoint is not None:
+            savepoint.rollback()
+
+
+def unreadable(error: Exception) -> bool:
+    """Whether an error says that a database holds what no ledger does, and not that it cannot be reached."""
+    if isinstance(error, TypeError | ValueError | LookupError | AttributeError | RecursionError | OverflowError):
+        return True
+    # The drivers' errors have no class in common, and "no such column" of a changed table is an error of the statement.
+    words = str(error).lower()
+    return any(word in words for word in _UNREADABLE)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+def _merges(connection: sa.Connection, playbook_id: int) -> Iterator[Finding]:
+    sql = Statements(connection.connection.cursor(), connection.dialect.name, playbook_id)
+    for position, what in faults(sql):
+        yield Finding("merge", position, what, RESTORE)
+
+
+def _drift(connection: sa.Connection, walk: Walk) -> Iterator[Finding]:
+    for difference in drift(connection, walk.id, walk.folded):
+        yield Finding("projection", None, difference, REBUILD)
+
+
+def _damage(engine: sa.Engine) -> list[Finding]:
+    """What SQLite finds in its own file; a database in memory is this process's own."""
+    if engine.dialect.name != "sqlite" or engine.url.database in {None, "", ":memory:"}:
+        return []
+    found = []
+    with engine.connect() as connection:
+        try:
+            for (line,) in connection.exec_driver_sql("PRAGMA integrity_check(20)").fetchall():
+                if line != "ok":
+                    found.append(Finding("database", None, f"SQLite finds damage: {line}", _RESTORE_FILE))
+            for row in connection.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(20):
+                what = f"a row of {row[0]} points to a {row[2]} that is gone"
+                found.append(Finding("reference", None, what, _RESTORE_FILE))
+        except Exception as error:
+            if not unreadable(error):
+                raise
+            what = f"SQLite cannot read its file to the end ({_first_line(error)})"
+            found.append(Finding("database", None, what, _RESTORE_FILE))
+    return found
+
+
+def wrong_triggers(ledger: Ledger) -> list[str]:
+    """The names of triggers that are missing, disabled or changed: a look at the schema, no event is read."""
+    with translated(shown(ledger.engine.url)), ledger.engine.connect() as connection:
+        return [fault.name for fault in _wrong_triggers(connection)]
+
+
+def _schema(connection: sa.Connection) -> Iterator[Finding]:
+    for fault in schema_faults(connection):
+        yield _of_fault(fault)
+
+
+def _of_fault(fault: Fault) -> Finding:
+    what = f"the {fault.kind} {fault.name} {fault.what}"
+    mend = "find out who changed it, then run `reflector verify --mend-triggers`"
+    if fault.kind == "trigger" and fault.what.startswith("is none"):
+        return Finding("trigger", None, what, f"find out who made it, then drop it: DROP TRIGGER {fault.name}")
+    if fault.kind == "trigger":
+        return Finding("trigger", None, f"{what}, so the database itself no longer refuses changes", mend)
+    if fault.kind == "view":
+        return Finding("schema", None, what, mend)
+    return Finding("schema", None, what, "find out who changed it, then restore a backup")
+
+
+_RESTORE_FILE = "restore a backup of the ledger"
+_UNREADABLE = ("malformed", "not a database", "corrupt", "could not decode", "no such", "does not exist", "unsupported")

@@ -1,0 +1,168 @@
+"""The events that a reflection leaves, from what happened to them.
+
+Invariant: an event's id comes from the window, the backend and a count of what was there before, never from
+words, a clock or a random number. So a step that is taken again after a crash is the same event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from reflector.ledger import event as ev
+from reflector.ledger.event import Event, NewEvent, identity
+from reflector.ledger.store import WindowRow
+from reflector.reflection.protocol import Answer, Request
+from reflector.text.bounds import whole_end
+from reflector.text.secrets import clean, quote, redact
+
+if TYPE_CHECKING:
+    from reflector.reflection.answers import Parsed, ParsedTag
+
+MAX_ANSWER = 4_000_000
+_VERDICTS = frozenset({"helpful", "harmful", "neutral"})
+
+
+def reflection_id_of(window_id: str, backend: str) -> str:
+    """The id of a backend's reflection on a window: the same for every attempt."""
+    return identity("reflection", window_id, backend)
+
+
+def answered(recorded: Event, backend: str, request: Request, answer: Answer, iteration: int, part: int) -> NewEvent:
+    """A raw answer, secrets taken out; `iteration` counts the times the whole window was asked about, from 1."""
+    reflection_id = reflection_id_of(recorded.event_id, backend)
+    place = (iteration,) if part == 1 else (iteration, part)
+    data: dict[str, Any] = {
+        "mode": request.mode,
+        "backend": backend,
+        "model": answer.model,
+        "prompt_sha256": answer.prompt_sha256,
+        "template_sha256": answer.template_sha256,
+        "answer": redact(_storable(answer.text[: whole_end(answer.text, MAX_ANSWER)])),
+        "iteration": iteration,
+    }
+    if answer.parts > 1:
+        data |= {"part": part, "parts": answer.parts, "plan": dict(answer.plan)}
+    if answer.left_out:
+        data["left_out"] = dict(answer.left_out)
+    return NewEvent(
+        ev.REFLECTION_ANSWERED,
+        identity(ev.REFLECTION_ANSWERED, reflection_id, *place),
+        data,
+        actor=backend,
+        session_id=recorded.session_id,
+        reflection_id=reflection_id,
+        target_id=recorded.event_id,
+        meta=answer.meta,
+    )
+
+
+def completed(
+    recorded: Event,
+    reflection_id: str,
+    parsed: Parsed,
+    parser: int,
+    given: Event,
+    status: Mapping[str, str],
+    tags: Sequence[ParsedTag],
+) -> list[NewEvent]:
+    """The reflection as it was read, and those of its tags that add something. `given` is the last of its answers."""
+    said = given.data or {}
+    actor = given.actor
+    event = NewEvent(
+        ev.REFLECTION_COMPLETED,
+        identity(ev.REFLECTION_COMPLETED, reflection_id),
+        {
+            "analysis": parsed.analysis,
+            "rationales": [{"index": tag.index, "rationale": tag.rationale} for tag in parsed.tags if tag.rationale],
+            "parser": parser,
+            "strategy": parsed.strategy,
+            "problems": list(parsed.problems),
+            "backend": said.get("backend"),
+            "model": said.get("model"),
+        },
+        actor=actor,
+        session_id=recorded.session_id,
+        reflection_id=reflection_id,
+        target_id=recorded.event_id,
+    )
+    return [event, *(_tag(tag, status, reflection_id, recorded, actor) for tag in tags)]
+
+
+def skipped(window: WindowRow, recorded: Event, backend: str, reason: str) -> NewEvent:
+    """A gate that was closed."""
+    place = (window.attempts,) if window.attempts else ()
+    return NewEvent(
+        ev.REFLECTION_SKIPPED,
+        identity(ev.REFLECTION_SKIPPED, recorded.event_id, *place),
+        {"reason": reason, "trigger": recorded.data["trigger"] if recorded.data else None},
+        actor=backend,
+        session_id=recorded.session_id,
+        target_id=recorded.event_id,
+    )
+
+
+def failed(
+    window: WindowRow,
+    backend: str,
+    stage: str,
+    message: str,
+    *,
+    attempts: int = 1,
+    final: bool = False,
+    actor: str | None = None,
+    more: Mapping[str, Any] | None = None,
+    retry_after: float = 0.0,
+) -> NewEvent:
+    """Anything that went wrong; a `final` one is not tried again by itself. `retry_after` is how many seconds an API
+    wants to be left alone."""
+    reflection_id = reflection_id_of(window.event_id, backend)
+    data: dict[str, Any] = {
+        "stage": clean(stage, 40),
+        "message": quote(message, 500),
+        "attempts": attempts,
+        "backend": backend,
+        **(more or {}),
+    }
+    if final:
+        data["final"] = True
+    return NewEvent(
+        ev.REFLECTION_FAILED,
+        identity(ev.REFLECTION_FAILED, reflection_id, window.attempts + 1),
+        data,
+        actor=actor or backend,
+        session_id=window.session_id,
+        reflection_id=reflection_id,
+        target_id=window.event_id,
+        meta={"retry_after": ceil(retry_after)} if retry_after > 0 else {},
+    )
+
+
+def _tag(tag: ParsedTag, status: Mapping[str, str], reflection_id: str, recorded: Event, actor: str) -> NewEvent:
+    return NewEvent(
+        ev.BULLET_TAGGED,
+        identity(ev.BULLET_TAGGED, reflection_id, tag.index),
+        {"index": tag.index, "name": tag.name, "tag": tag.tag, "disposition": _disposition(tag, status)},
+        actor=actor,
+        session_id=recorded.session_id,
+        reflection_id=reflection_id,
+    )
+
+
+def _disposition(tag: ParsedTag, status: Mapping[str, str]) -> str:
+    """What becomes of a tag: only `counted` counts, the rest is kept as a fact."""
+    if tag.malformed is not None or tag.name is None:
+        return "malformed"
+    if tag.tag not in _VERDICTS:
+        return "unknown_tag"
+    if tag.name not in status:
+        return "unknown_bullet"
+    if status[tag.name] != "live":
+        return "retired_bullet"
+    return "neutral" if tag.tag == "neutral" else "counted"
+
+
+def _storable(text: str) -> str:
+    """Text that has a canonical form: lone surrogates replaced."""
+    return text.encode("utf-8", "replace").decode()

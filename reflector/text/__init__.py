@@ -1,0 +1,1 @@
+"""Text from outside: bounded, and with its secrets taken out."""

@@ -1,0 +1,225 @@
+"""A backup is one sound state of the ledger; nothing is replaced unseen, and nothing is lost by putting one back."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from reflector.exchange.backup import Unsound, WouldLose, backup, restore
+from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
+from reflector.ledger.sqlite_file import sqlite_module
+from reflector.ledger.store import Ledger
+from reflector.proof.verify import Anchor, verify
+from tests.conftest import OpenLedger
+from tests.ledger import sql
+from tests.ledger.events import added, history, reflected, window
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "state").mkdir()
+    return tmp_path / "state" / "ledger.db"
+
+
+def _told(path: Path) -> Ledger:
+    ledger = Ledger.open_file(path)
+    ledger.append(history())
+    return ledger
+
+
+def _content(path: Path) -> object:
+    with Ledger.open_file(path) as ledger:
+        return ledger.head(), list(ledger.events()), ledger.rows(), ledger.windows()
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()} - {"ledger.db-wal", "ledger.db-shm"}
+
+
+def test_a_backup_is_a_ledger_of_its_own_that_only_its_owner_reads(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "backup.db"
+    with _told(path) as ledger:
+        head = ledger.head()
+        assert backup(ledger, copy) == Anchor(head.position, head.chain)
+        ledger.append([added("oth-009")])
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert _names(tmp_path) == {"backup.db", "state"}
+    with Ledger.open_file(copy) as other:
+        assert other.head() == head
+        assert list(verify(other, Anchor(head.position, head.chain))) == []
+
+
+def test_what_a_killed_backup_left_behind_goes_with_the_next_one_in_its_folder(path: Path, tmp_path: Path) -> None:
+    old, new = (tmp_path / f".{name}.db.4711.reflector-unfinished-wal" for name in ("monday", "tuesday"))
+    for left in (old, new):
+        left.touch()
+    os.utime(old, (0, 0))
+    with _told(path) as ledger:
+        backup(ledger, tmp_path / "wednesday.db")
+    assert _names(tmp_path) == {"wednesday.db", "state", new.name}
+
+
+def test_nothing_is_overwritten_and_a_refused_backup_leaves_nothing(path: Path, tmp_path: Path) -> None:
+    copy, link = tmp_path / "backup.db", tmp_path / "link.db"
+    copy.write_text("mine")
+    link.symlink_to(tmp_path / "nowhere")
+    with _told(path) as ledger:
+        for there in (copy, link):
+            with pytest.raises(LedgerUnavailable, match="is there already"):
+                backup(ledger, there)
+        with sql.triggers_off(ledger) as connection:
+            connection.exec_driver_sql("UPDATE event SET actor = 'x' WHERE position = 2")
+        with pytest.raises(Unsound, match=r"this bullet\.added or the event before it was changed"):
+            backup(ledger, tmp_path / "new.db")
+    assert copy.read_text() == "mine"
+    assert _names(tmp_path) == {"backup.db", "link.db", "state"}
+
+
+def test_a_backup_under_load_is_one_state_with_everything_before_it(path: Path, tmp_path: Path) -> None:
+    stop = threading.Event()
+    errors: list[Exception] = []
+
+    def write() -> None:
+        try:
+            with Ledger.open_file(path) as ledger:
+                number = 100
+                while not stop.is_set():
+                    number += 1
+                    first = window(number, f"s{number}")
+                    ledger.append([first, *reflected(f"r{number}", first, ("pat-001", "helpful"))])
+        except Exception as error:  # noqa: BLE001  told by the test
+            errors.append(error)
+
+    with _told(path) as ledger:
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            ends = [(ledger.head().position, backup(ledger, tmp_path / f"{n}.db").position) for n in range(5)]
+        finally:
+            stop.set()
+            writer.join()
+        assert errors == []
+        assert ledger.head().position > ends[0][1]
+        for number, (before, end) in enumerate(ends):
+            assert end >= before
+            with Ledger.open_file(tmp_path / f"{number}.db") as copy:
+                assert list(copy.events()) == list(ledger.events(upto=end))
+        assert list(verify(ledger)) == []
+
+
+def test_an_erased_text_is_in_no_later_backup(path: Path, tmp_path: Path) -> None:
+    with _told(path) as ledger:
+        ledger.append([added("pat-009", "hunter2-hunter2" * 100)])
+        backup(ledger, tmp_path / "before.db")
+        ledger.redact(added("pat-009").event_id, reason="a secret", actor="human")
+        backup(ledger, tmp_path / "after.db")
+    assert b"hunter2" in (tmp_path / "before.db").read_bytes()
+    assert b"hunter2" not in (tmp_path / "after.db").read_bytes()
+
+
+def test_a_backup_comes_back_under_processes_that_have_the_ledger_open(path: Path, tmp_path: Path) -> None:
+    with _told(path) as ledger, Ledger.open_file(path) as other:
+        end = backup(ledger, tmp_path / "b.db")
+        before = _content(path)
+        other.append([added("oth-009")])
+        now = _content(path)
+        with pytest.raises(WouldLose, match=f"up to position {end.position + 1} that .* lacks"):
+            restore(tmp_path / "b.db", path, "default")
+        assert _content(path) == now
+        restored = restore(tmp_path / "b.db", path, "default", force=True)
+        assert restored.position == end.position
+        assert _content(path) == before
+        assert restored.kept is not None
+        assert restored.kept.stat().st_mode & 0o777 == 0o600
+        assert _content(restored.kept) == now
+        assert other.append([added("oth-010")])[0].position == end.position + 1
+        assert ledger.head().position == end.position + 1
+        assert list(verify(ledger)) == []
+
+
+def test_who_reads_while_a_backup_comes_back_reads_on_in_the_old_state(path: Path, tmp_path: Path) -> None:
+    with _told(path) as ledger:
+        end = backup(ledger, tmp_path / "b.db")
+        ledger.append([added("oth-009")])
+        with ledger.asking() as sql_:
+            count = "SELECT count(*) FROM event WHERE playbook_id = ?"
+            before = sql_.run(count).fetchone()
+            restore(tmp_path / "b.db", path, "default", force=True)
+            assert sql_.run(count).fetchone() == before == (end.position + 1,)
+        assert ledger.head().position == end.position
+
+
+def test_a_ledger_that_only_grew_in_the_backup_is_restored_without_force(path: Path, tmp_path: Path) -> None:
+    with _told(path) as ledger:
+        backup(ledger, tmp_path / "old.db")
+        ledger.append([added("oth-009")])
+        backup(ledger, tmp_path / "new.db")
+    restore(tmp_path / "old.db", path, "default", force=True)
+    assert restore(tmp_path / "new.db", path, "default").position == len(history()) + 1
+
+
+def test_another_playbooks_history_is_not_replaced_unseen(path: Path, tmp_path: Path) -> None:
+    with _told(tmp_path / "other.db") as stranger:
+        backup(stranger, tmp_path / "stranger.db")
+    _told(path).close()
+    with pytest.raises(WouldLose):
+        restore(tmp_path / "stranger.db", path, "default")
+    with pytest.raises(LedgerUnavailable, match="holds no playbook 'mine', but default"):
+        restore(tmp_path / "stranger.db", path, "mine", force=True)
+
+
+def test_an_unsound_backup_is_refused_and_the_ledger_stays(path: Path, tmp_path: Path) -> None:
+    with _told(path) as ledger:
+        backup(ledger, tmp_path / "b.db")
+    now, names = _content(path), _names(path.parent)
+    with Ledger.open_file(tmp_path / "b.db") as copy, sql.triggers_off(copy) as connection:
+        connection.exec_driver_sql("UPDATE event SET data = '{}' WHERE position = 2")
+    raw = (tmp_path / "b.db").read_bytes()
+    (tmp_path / "cut.db").write_bytes(raw[: len(raw) // 2])
+    (tmp_path / "text.db").write_text("no database, whatever its name says" * 100)
+    (tmp_path / "empty.db").touch()
+    with closing(sqlite_module().connect(tmp_path / "strange.db")) as strange:
+        strange.execute("CREATE TABLE mine (x)")
+    for name in ("b.db", "cut.db", "text.db", "empty.db", "strange.db"):
+        with pytest.raises(LedgerCorrupt):
+            restore(tmp_path / name, path, "default", force=True)
+    with pytest.raises(LedgerError, match="is not a file"):
+        restore(tmp_path / "nothing.db", path, "default")
+    assert (_content(path), _names(path.parent)) == (now, names)
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "broken"])
+def test_a_ledger_that_is_gone_or_broken_is_replaced_and_its_remains_are_kept(
+    path: Path, tmp_path: Path, damage: str
+) -> None:
+    with _told(path) as ledger:
+        backup(ledger, tmp_path / "b.db")
+    before = _content(path)
+    for part in path.parent.glob("ledger.db-*"):
+        part.unlink()
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(b"" if damage == "empty" else b"broken" * 1000)
+    if damage == "broken":
+        with pytest.raises(WouldLose, match="cannot be read"):
+            restore(tmp_path / "b.db", path, "default")
+    restored = restore(tmp_path / "b.db", path, "default", force=damage == "broken")
+    assert _content(path) == before
+    assert path.stat().st_mode & 0o777 == 0o600
+    if damage == "broken":
+        assert restored.kept is not None
+        assert restored.kept.read_bytes() == b"broken" * 1000
+
+
+def test_a_ledger_on_a_server_is_told_to_use_the_servers_tools(open_ledger: OpenLedger, tmp_path: Path) -> None:
+    ledger = open_ledger()
+    if ledger.engine.dialect.name == "sqlite":
+        pytest.skip("a file")
+    with pytest.raises(LedgerUnavailable, match="pg_dump"):
+        backup(ledger, tmp_path / "b.db")
+    assert _names(tmp_path) == set()

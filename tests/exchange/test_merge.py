@@ -1,0 +1,690 @@
+"""Two machines' ledgers become one, whichever takes the other in; both histories stay provable."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from reflector.exchange.merge import Merged, NamesCollide, VerdictsDiffer, merge
+from reflector.exchange.transfer import WrongLine, exported, load
+from reflector.ledger import event as ev
+from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.store import Ledger
+from reflector.proof.merge_proof import faults
+from reflector.proof.verify import verify
+from tests.ledger import sql
+from tests.ledger.events import added, adopted, changed, history, imported, reflected, retracted, tagged, window
+from tests.ledger.histories import STEPS, Fresh, erase_some, fresh, live
+
+__all__ = ["fresh"]
+
+
+_NUMBERS = count()
+
+
+@pytest.fixture
+def databases(fresh: Fresh) -> Iterator[tuple[str, str]]:
+    """Two machines' databases."""
+    with fresh() as one, fresh() as two:
+        yield one, two
+
+
+@contextmanager
+def both(databases: tuple[str, str]) -> Iterator[tuple[Ledger, Ledger]]:
+    """A new, empty playbook on each machine."""
+    name = f"playbook-{next(_NUMBERS)}"
+    one, two = databases
+    with Ledger.open(one, name) as here, Ledger.open(two, name) as there:
+        yield here, there
+
+
+def bullets(ledger: Ledger) -> dict[str, tuple[object, ...]]:
+    """All that a merge promises to be the same on both sides."""
+    return {
+        r.name: (r.section, r.text, r.status, r.reason, r.removed_into, r.helpful, r.harmful) for r in ledger.rows()
+    }
+
+
+def sound(ledger: Ledger) -> None:
+    assert list(verify(ledger)) == []
+    with ledger.asking() as asked:
+        assert list(faults(asked)) == []
+
+
+def merged_in(ledger: Ledger) -> list[dict[str, Any]]:
+    """What the ledger says of its merges."""
+    return [dict(e.data or {}) for e in ledger.events(types=[ev.LEDGER_MERGED]) if "merged" not in e.meta]
+
+
+def taken(ledger: Ledger, other: Ledger, **options: Any) -> Merged:
+    """Merge another ledger in, twice: the second time adds nothing."""
+    before = ledger.head()
+    lines = list(exported(other))
+    merged = merge(ledger, lambda: lines, **options)
+    assert merged.head == ledger.head()
+    assert (merged.added > 0 or merged.forward) == (ledger.head() != before)
+    head = ledger.head()
+    again = merge(ledger, lambda: lines, **options)
+    assert (again.added, again.head, ledger.head()) == (0, head, head)
+    return merged
+
+
+def _law(databases: tuple[str, str], steps: dict[str, list[Any]], *, forked: bool, erased: list[int]) -> None:
+    with both(databases) as (one, two):
+        live(one, steps["common"], "c")
+        if forked:
+            load(two, list(exported(one)))
+        live(one, steps["here"][::2], "a")
+        live(two, steps["there"], "b")
+        live(one, steps["here"][1::2], "z")
+        erase_some(two, erased, new_bullets=False)
+        first = list(exported(one))
+        taken(one, two)
+        merge(two, lambda: first)
+        _agree(one, two)
+        # Once both have all, neither has anything new for the other, whatever they say of their merges.
+        assert taken(one, two).added == taken(two, one).added == 0
+        # And they may part again.
+        live(one, steps["later"], "d")
+        live(two, steps["there"], "e")
+        taken(one, two)
+        taken(two, one)
+        _agree(one, two)
+
+
+def _agree(one: Ledger, two: Ledger) -> None:
+    assert bullets(one) == bullets(two)
+    assert one.counting() == two.counting()
+    sound(one)
+    sound(two)
+
+
+def test_a_merged_into_b_and_b_merged_into_a_are_one_playbook(databases: tuple[str, str]) -> None:
+    @settings(
+        # On a server a history takes a hundred times as long as in a file.
+        max_examples=30 if databases[0].startswith("sqlite") else 4,
+        phases=[phase for phase in Phase if phase is not Phase.shrink],
+    )
+    @given(
+        steps=st.fixed_dictionaries(dict.fromkeys(("common", "here", "there", "later"), STEPS)),
+        forked=st.booleans(),
+        erased=st.lists(st.integers(0, 9), max_size=2),
+    )
+    def law(steps: dict[str, list[Any]], forked: bool, erased: list[int]) -> None:
+        _law(databases, steps, forked=forked, erased=erased)
+
+    law()
+
+
+def test_the_other_ledgers_head_is_proved_by_the_merged_one(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        one.append([added("oth-009")])
+        two.append(history())
+        head = two.head()
+        merged = taken(one, two)
+        (record,) = merged_in(one)
+        assert (record["origin"], record["position"], record["chain"]) == (head.origin, head.position, head.chain)
+        # All but the assertion, which is about the other ledger as it stood.
+        assert (merged.added, merged.known) == (head.position - 1, 1)
+        sound(one)
+        came = [event for event in one.events() if "merged" in event.meta]
+        assert [event.meta["merged"]["position"] for event in came] == list(range(1, head.position))
+        assert {event.meta["merged"]["origin"] for event in came} == {head.origin}
+
+
+@pytest.mark.parametrize(
+    ("where", "old", "new"),
+    [
+        ("event_id = '{tag}'", "'\"position\":6'", "'\"position\":60'"),
+        ("event_id = '{tag}'", "'recorded_at\":\"2'", "'recorded_at\":\"1'"),
+        ("type = 'ledger.merged'", "'\"position\":19'", "'\"position\":18'"),
+        ("type = 'ledger.merged'", "'pl1:'", "'pl1:0'"),
+        ("type = 'ledger.merged'", "'here'", "'gone'"),
+    ],
+)
+def test_what_does_not_lead_to_the_other_ledgers_head_is_found(
+    databases: tuple[str, str], where: str, old: str, new: str
+) -> None:
+    with both(databases) as (one, two):
+        two.append(history())
+        taken(one, two)
+        tag = next(one.events(types=[ev.BULLET_TAGGED])).event_id
+        with sql.triggers_off(one) as connection:
+            column = "data" if "ledger.merged" in where else "meta"
+            query = f"UPDATE event SET {column} = replace({column}, {old}, {new}) WHERE {where.format(tag=tag)}"
+            assert connection.exec_driver_sql(query).rowcount == 1
+        findings = [finding for finding in verify(one) if finding.code == "merge"]
+        assert findings
+        assert two.head().origin in findings[0].message or "cannot be read" in findings[0].message
+
+
+def test_a_merged_ledger_whose_record_of_the_merge_is_gone_is_found(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        two.append([added("ctx-001"), added("ctx-002")])
+        taken(one, two)
+        two.append([added("ctx-003")])
+        taken(one, two)
+        with sql.triggers_off(one) as connection:
+            connection.exec_driver_sql("DELETE FROM event WHERE type = 'ledger.merged' AND position > 3")
+        assert any("no ledger.merged covers it" in finding.message for finding in verify(one))
+
+
+def test_names_that_mean_two_bullets_are_refused_by_name_and_nothing_is_appended(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        one.append([added("pat-001", "Both say this"), added("pat-004", "Run the linter")])
+        two.append([added("pat-001", "Both say this"), added("pat-004", "Read the log"), added("pat-005", "New")])
+        before = sql.content(one)
+        with pytest.raises(NamesCollide, match="--rename") as error:
+            merge(one, lambda: exported(two))
+        assert [(c.name, c.here, c.there) for c in error.value.collisions] == [
+            ("pat-004", "Run the linter", "Read the log")
+        ]
+        assert sql.content(one) == before
+
+
+def _judged(name: str, number: int) -> list[NewEvent]:
+    seen = window(number, f"s{number}", keys=[number])
+    cites = replace(seen, data={**seen.data, "cited": [name], "unknown": ["pat-006"]})
+    return [cites, *reflected(f"r{number}", seen, (name, "helpful"))]
+
+
+def test_renamed_bullets_keep_what_counts_for_them_and_prove_the_other_history(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        one.append([added("pat-004", "Run the linter"), *_judged("pat-004", 1)])
+        two.append([added("pat-004", "Read the log"), *_judged("pat-004", 2), *_judged("pat-004", 3)])
+        two.append([changed(ev.BULLET_REVISED, "pat-004", 1, text="Read the whole log")])
+        two.append([imported(("pat-005", 1, 0)), changed(ev.BULLET_REMOVED, "pat-005", 1, reason="x", into="pat-004")])
+        two.redact(identity(ev.BULLET_ADDED, "pat-004"), reason="a secret", actor="human")
+        # pat-006 means nothing here, but sessions there have cited it.
+        merged = taken(one, two, rename=True)
+        assert merged.renamed == {"pat-004": "pat-007"}
+        assert {name: row[1:2] + row[4:] for name, row in bullets(one).items()} == {
+            "pat-004": ("Run the linter", None, 1, 0),
+            "pat-007": ("Read the whole log", None, 2, 0),
+            "pat-005": ("About pat-005", "pat-007", 1, 0),
+        }
+        assert [e.data["cited"] for e in one.events(types=[ev.SESSION_RECORDED]) if e.data] == [
+            ["pat-004"],
+            ["pat-007"],
+            ["pat-007"],
+        ]
+        sound(one)
+        # What was renamed once is so for ever, without being asked for again.
+        two.append(_judged("pat-004", 4))
+        taken(one, two)
+        assert bullets(one)["pat-007"][-2:] == (3, 0)
+        # Taken back, the bullet is known: it is theirs. Ours collides there, as it must.
+        with pytest.raises(NamesCollide, match=r"pat-004: here .*Read"):
+            merge(two, lambda: exported(one))
+        assert taken(two, one, rename=True).renamed == {"pat-004": "pat-008"}
+        assert {row[1]: row[-2:] for row in bullets(two).values()} == {
+            row[1]: row[-2:] for row in bullets(one).values()
+        }
+        sound(two)
+        one.append(_judged("pat-007", 5))
+        taken(two, one)
+        assert bullets(two)["pat-004"][-2:] == (4, 0)
+        sound(one)
+        sound(two)
+
+
+def test_a_renamed_text_that_somebody_changed_is_found(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        one.append([added("pat-004", "Run the linter")])
+        two.append([added("pat-004", "Read the log")])
+        taken(one, two, rename=True)
+        with sql.triggers_off(one) as connection:
+            connection.exec_driver_sql("UPDATE event SET data = replace(data, 'Read the log', 'Read no log')")
+        assert any("under its bullets' names there" in finding.message for finding in verify(one))
+
+
+def _both_ways(
+    databases: tuple[str, str], here: list[NewEvent], there: list[NewEvent]
+) -> dict[str, tuple[object, ...]]:
+    """The one playbook that comes of two, whichever takes the other in; `there` was recorded later."""
+    with both(databases) as (one, two):
+        one.append(here)
+        two.append(there)
+        first = list(exported(one))
+        taken(one, two)
+        merge(two, lambda: first)
+        sound(one)
+        sound(two)
+        assert bullets(one) == bullets(two)
+        assert one.counting() == two.counting()
+        return bullets(one)
+
+
+def test_of_two_baselines_the_one_that_was_recorded_first_stands(databases: tuple[str, str]) -> None:
+    here, there = imported(("pat-001", 3, 1)), imported(("pat-001", 9, 9), ("pat-002", 1, 0), digest="1" * 64)
+    got = _both_ways(databases, [here, *_judged("pat-001", 1)], [there, *_judged("pat-001", 2)])
+    assert {name: row[-2:] for name, row in got.items()} == {"pat-001": (5, 1), "pat-002": (1, 0)}
+
+
+def test_a_bullet_that_was_added_on_both_machines_is_one(databases: tuple[str, str]) -> None:
+    got = _both_ways(databases, [added("pat-001", "Same")], [added("pat-001", "Same", helpful=2)])
+    assert got["pat-001"][-2:] == (0, 0)
+
+
+def test_the_later_text_section_and_removal_stand(databases: tuple[str, str]) -> None:
+    base = added("pat-001", "Same")
+    here = [changed(ev.BULLET_REVISED, "pat-001", 1, text="Old"), changed(ev.BULLET_MOVED, "pat-001", 1, section="oth")]
+    there = [
+        changed(ev.BULLET_REVISED, "pat-001", 2, text="New"),
+        changed(ev.BULLET_MOVED, "pat-001", 2, section="ctx"),
+    ]
+    gone = [changed(ev.BULLET_REMOVED, "pat-001", n, reason=f"by {n}") for n in range(2)]
+    assert _both_ways(databases, [base, *here, gone[0]], [base, *there, gone[1]])["pat-001"][:4] == (
+        *("ctx", "New", "removed", "by 1"),
+    )
+
+
+def test_a_count_set_by_hand_takes_out_what_both_had_counted_before(databases: tuple[str, str]) -> None:
+    base, by_hand = added("pat-001"), changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=7, harmful=2)
+    got = _both_ways(databases, [base, *_judged("pat-001", 1)], [base, by_hand, *_judged("pat-001", 2)])
+    assert got["pat-001"][-2:] == (8, 2)
+
+
+def test_a_window_that_two_judges_judged_counts_once_and_the_same_one_on_both_machines(
+    databases: tuple[str, str],
+) -> None:
+    seen = window(1)
+    rules = [added("pat-001"), seen, *reflected("r-rules", seen, ("pat-001", "helpful"), ("pat-001", "helpful"))]
+    model = [*rules[:2], *reflected("r-model", seen, ("pat-001", "harmful"), actor="anthropic")]
+    for here, there in ((rules, model), (model, rules)):
+        with both(databases) as (one, two):
+            one.append(here)
+            two.append(there)
+            first = list(exported(one))
+            assert taken(one, two).set_aside == 1
+            # The retraction is an event like any other: who takes both in has it, whoever appended it.
+            merge(two, lambda lines=first: lines)  # type: ignore[misc]
+            assert taken(one, two).added == taken(two, one).added == 0
+            for ledger in (one, two):
+                assert bullets(ledger)["pat-001"][-2:] == (0, 1)
+                (retraction,) = ledger.events(types=[ev.EVIDENCE_RETRACTED])
+                assert retraction.target_id == rules[2].event_id
+                assert (retraction.actor, retraction.data) == (
+                    "merge",
+                    {"reason": "the same window was judged by anthropic, which counts"},
+                )
+                sound(ledger)
+            # A person may decide otherwise, and no merge decides again.
+            one.append([retracted(NewEvent(retraction.type, retraction.event_id, {}, "x"), "both are right")])
+            taken(two, one)
+            assert bullets(one)["pat-001"][-2:] == bullets(two)["pat-001"][-2:] == (2, 1)
+
+
+def test_a_counter_set_by_hand_holds_after_a_merge_whatever_the_clocks_say(
+    databases: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def skewed(minutes: int) -> None:
+        now = datetime.now(UTC) + timedelta(minutes=minutes)
+        monkeypatch.setattr("reflector.ledger.store.utc_now", lambda: now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+
+    for ahead in (5, -5):
+        with both(databases) as (one, two):
+            one.append([added("pat-001")])
+            load(two, list(exported(one)))
+            skewed(ahead)
+            two.append([*_judged("pat-001", 1), *_judged("pat-001", 2)])
+            skewed(0)
+            taken(one, two)
+            # A person sees 2 and sets 7; then a session counts, on either machine.
+            one.append([changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=7, harmful=0)])
+            one.append(_judged("pat-001", 3))
+            skewed(ahead)
+            two.append([added("ctx-001")])
+            skewed(0)
+            taken(one, two)
+            taken(two, one)
+            assert bullets(one)["pat-001"][-2:] == bullets(two)["pat-001"][-2:] == (8, 0)
+            # The other way round: who set the counters had the slower clock, and knew of it all.
+            skewed(ahead)
+            two.append([changed(ev.BULLET_RECOUNTED, "pat-001", 2, helpful=1, harmful=1)])
+            skewed(0)
+            taken(one, two)
+            one.append(_judged("pat-001", 4))
+            skewed(ahead)
+            taken(two, one)
+            two.append(_judged("pat-001", 5))
+            skewed(0)
+            taken(one, two)
+            assert bullets(one)["pat-001"][-2:] == bullets(two)["pat-001"][-2:] == (3, 1)
+            sound(one)
+            sound(two)
+
+
+def test_the_policy_that_was_adopted_last_is_in_force(databases: tuple[str, str]) -> None:
+    base = [added("pat-001"), window(1), *reflected("r1", window(1), *[("pat-001", "helpful")] * 3)]
+    got = _both_ways(databases, [*base, adopted("as_applied")], [*base, adopted("once_per_reflection")])
+    assert got["pat-001"][-2:] == (1, 0)
+    got = _both_ways(databases, [*base, adopted("once_per_reflection")], [*base, adopted("as_applied")])
+    assert got["pat-001"][-2:] == (3, 0)
+
+
+def test_one_fact_in_other_words_is_one_fact(databases: tuple[str, str]) -> None:
+    seen = window(1)
+    base = [added("pat-001"), seen, *reflected("r1", seen, ("pat-001", "helpful"))]
+    elsewhere = [base[0], replace(seen, data={**seen.data, "trigger": "ingest"}), *base[2:]]
+    with both(databases) as (one, two):
+        one.append([*base, retracted(seen, "a mistake")])
+        two.append([*elsewhere, retracted(seen, "an error")])
+        lines = list(exported(two))
+        merged = merge(one, lambda: lines)
+        assert (merged.added, merged.known, merged.otherwise) == (0, 5, 2)
+        two.append([added("ctx-001")])
+        assert taken(one, two).otherwise == 2
+        sound(one)
+        assert bullets(one)["pat-001"][-2:] == (0, 0)
+
+
+def test_other_verdicts_of_one_reflection_are_for_a_person_to_decide(databases: tuple[str, str]) -> None:
+    seen = window(1)
+    with both(databases) as (one, two):
+        one.append([added("pat-001"), seen, *reflected("r1", seen, ("pat-001", "helpful"))])
+        two.append([added("pat-001"), seen, *reflected("r1", seen, ("pat-001", "harmful")), added("ctx-001")])
+        before = sql.content(one)
+        with pytest.raises(VerdictsDiffer, match=r"line 5: .*harmful.*here at position 4"):
+            merge(one, lambda: exported(two))
+        assert sql.content(one) == before
+        taken(one, two, ours=True)
+        assert bullets(one)["pat-001"][-2:] == (1, 0)
+        sound(one)
+
+
+def test_an_assertion_stays_where_it_was_made(databases: tuple[str, str]) -> None:
+    base = [added("pat-001"), changed(ev.BULLET_ASSERTED, "pat-001", 1, helpful=0, harmful=0)]
+    got = _both_ways(databases, [*base, *_judged("pat-001", 1)], [added("pat-001"), *_judged("pat-001", 2)])
+    assert got["pat-001"][-2:] == (2, 0)
+
+
+def test_a_text_that_one_of_them_erased_goes_from_both_and_never_comes_back(databases: tuple[str, str]) -> None:
+    secret = added("pat-001", "The password is swordfish")
+    with both(databases) as (one, two):
+        one.append([secret, added("ctx-001")])
+        load(two, list(exported(one)))
+        before = list(exported(two))
+        one.append([added("ctx-002")])
+        two.append([added("ctx-003")])
+        two.redact(secret.event_id, reason="a secret", actor="human")
+        taken(one, two)
+        assert "swordfish" not in json.dumps(list(exported(one)))
+        assert bullets(one)["pat-001"][1] == "[redacted]"
+        assert merge(one, lambda: before).added == 0
+        taken(two, one)
+        sound(one)
+        sound(two)
+        assert bullets(one) == bullets(two)
+
+
+def test_an_earlier_state_of_the_same_ledger_grows_to_the_later_one(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        one.append(history()[:8])
+        load(two, list(exported(one)))
+        one.append(history()[8:])
+        older = list(exported(one))
+        one.redact(history()[0].event_id, reason="a secret", actor="human")
+        lines = list(exported(one))
+        assert taken(two, one).forward
+        assert list(exported(two)) == lines
+        assert merge(one, lambda: older).added == 0
+        sound(two)
+
+
+def test_what_both_had_before_they_parted_was_here_already(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        one.append(history())
+        common = one.head().position
+        load(two, list(exported(one)))
+        one.append([added("oth-008")])
+        two.append([added("oth-009")])
+        merged = taken(one, two)
+        assert (merged.added, merged.known) == (1, common)
+
+
+def test_a_history_that_came_through_a_third_ledger_is_known_there_and_proved(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two), both(databases) as (three, _):
+        one.append([added("pat-001"), *_judged("pat-001", 1)])
+        two.append([added("pat-002"), *_judged("pat-002", 2)])
+        three.append([added("pat-003"), *_judged("pat-003", 3)])
+        taken(two, one)
+        taken(three, two)
+        assert bullets(three).keys() == {"pat-001", "pat-002", "pat-003"}
+        assert merge(three, lambda: exported(one)).added == 0
+        taken(one, three)
+        assert bullets(one) == bullets(three)
+        for ledger in (one, two, three):
+            sound(ledger)
+
+
+def test_windows_that_share_records_are_told(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        one.append([window(1, "s1", keys=[1, 2])])
+        two.append([window(2, "s1", keys=[2, 3]), window(3, "s1", keys=[4])])
+        assert taken(one, two).overlapping == 1
+
+
+def test_a_file_that_grew_adds_what_is_new_and_an_older_one_nothing(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        one.append([added("oth-009")])
+        two.append(history())
+        older = list(exported(two))
+        assert taken(one, two).added == len(history()) - 1
+        two.append([added("oth-001")])
+        assert taken(one, two).added == 1
+        assert merge(one, lambda: older).added == 0
+        assert [record["after"]["position"] for record in merged_in(one)] == [0, len(history())]
+        sound(one)
+
+
+def test_a_long_merge_is_recorded_page_by_page(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        two.append([added("pat-001")])
+        for number in range(30):
+            two.append(
+                [*_judged("pat-001", number), *(tagged(f"r{number}", n, "pat-001", "helpful") for n in range(1, 99))]
+            )
+        one.append([added("pat-001")])
+        taken(one, two)
+        positions = [record["position"] for record in merged_in(one)]
+        assert positions == [1000, 2000, 3000, two.head().position]
+        assert bullets(one)["pat-001"][-2:] == (30 * 99, 0)
+        sound(one)
+
+
+def test_a_wrong_file_is_named_by_its_line_and_nothing_is_merged(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        one.append([added("oth-009")])
+        two.append(history())
+        lines = list(exported(two))
+        lines[6] = lines[6].replace("helpful", "harmful")
+        before = sql.content(one)
+        with pytest.raises(WrongLine, match="line 7: its data"):
+            merge(one, lambda: lines)
+        assert sql.content(one) == before
+
+
+def test_what_is_appended_between_the_look_and_the_lock_is_seen(databases: tuple[str, str]) -> None:
+    with both(databases) as (one, two):
+        two.append([added("pat-001", "Read the log")])
+        calls = count()
+
+        def lines() -> Iterator[str]:
+            if next(calls) == 0:
+                with Ledger.open(databases[0], one.name) as third:
+                    third.append([added("pat-001", "Run the linter")])
+            return exported(two)
+
+        with pytest.raises(NamesCollide):
+            merge(one, lines)
+
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["tests.exchange.test_merge"])
+
+
+def _merge(url: str, playbook: str, path: Path, begun: Any) -> None:
+    with Ledger.open(url, playbook) as ledger:
+        begun.put("begun")
+        merge(ledger, lambda: path.read_text("utf-8").splitlines())
+
+
+def test_a_merge_that_is_killed_leaves_all_of_it_or_nothing(databases: tuple[str, str], tmp_path: Path) -> None:
+    path, chance = tmp_path / "other.ndjson", random.Random(7)
+    with both(databases) as (one, two):
+        one.append([added("pat-001"), *_judged("pat-001", 0)])
+        two.append([added("pat-001")])
+        for number in range(1, 20):
+            more = (tagged(f"r{number}", index, "pat-001", "helpful") for index in range(1, 99))
+            two.append([*_judged("pat-001", number), *more])
+        path.write_text("".join(f"{line}\n" for line in exported(two)), "utf-8")
+        before = sql.content(one)
+        for _ in range(4):
+            begun: Any = _CONTEXT.Queue()
+            process = _CONTEXT.Process(target=_merge, args=(databases[0], one.name, path, begun))
+            process.start()
+            begun.get(timeout=60)
+            time.sleep(chance.uniform(0, 0.5))
+            process.kill()
+            process.join()
+            if sql.content(one) != before:
+                break
+            sound(one)
+        merge(one, lambda: path.read_text("utf-8").splitlines())
+        assert bullets(one)["pat-001"][-2:] == (1 + 19 * 99, 0)
+        sound(one)
+
+
+Machines = tuple[Ledger, Ledger, Ledger]
+
+
+@pytest.fixture
+def three_databases(databases: tuple[str, str], fresh: Fresh) -> Iterator[tuple[str, str, str]]:
+    """A third machine's database beside those of two."""
+    with fresh() as third:
+        yield *databases, third
+
+
+@contextmanager
+def three(databases: tuple[str, str, str], *, clones: bool) -> Iterator[Machines]:
+    """Three machines that have one bullet in common: clones of one ledger, or strangers to one another."""
+    with both(databases[:2]) as (one, two), Ledger.open(databases[2], one.name) as third:
+        one.append([added("pat-001", "Everybody says this")])
+        for ledger in (two, third):
+            if clones:
+                load(ledger, list(exported(one)))
+            else:
+                ledger.append([added("pat-001", "Everybody says this")])
+        yield one, two, third
+
+
+def told(ledger: Ledger) -> dict[str, tuple[object, ...]]:
+    """What a merge promises where machines gave bullets names of their own: all but the names, by the text."""
+    names = {r.name: r.text for r in ledger.rows()}
+    return {
+        r.text: (r.section, r.status, r.reason, names.get(r.removed_into or ""), r.helpful, r.harmful)
+        for r in ledger.rows()
+    }
+
+
+@pytest.mark.parametrize("clones", [True, False], ids=["clones", "strangers"])
+def test_evidence_of_a_third_machine_goes_to_its_own_bullet_after_another_ones_was_renamed(
+    three_databases: tuple[str, str, str], *, clones: bool
+) -> None:
+    with three(three_databases, clones=clones) as (a, b, c):
+        c.append([added("mis-001", "X of c")])
+        taken(a, c)
+        b.append([added("mis-001", "Y of b")])
+        assert taken(a, b, rename=True).renamed == {"mis-001": "mis-002"}
+        c.append(_judged("mis-001", 1) + _judged("mis-001", 2))
+        taken(a, c)
+        assert {name: row[-2:] for name, row in bullets(a).items()} == {
+            "pat-001": (0, 0),
+            "mis-001": (2, 0),
+            "mis-002": (0, 0),
+        }
+        c.append([changed(ev.BULLET_REMOVED, "mis-001", 1, reason="deleted")])
+        taken(a, c)
+        assert {name: row[2] for name, row in bullets(a).items()} == {
+            "pat-001": "live",
+            "mis-001": "removed",
+            "mis-002": "live",
+        }
+        # And b's own bullet is known again, whichever ledger it comes through.
+        b.append(_judged("mis-001", 3))
+        taken(c, a, rename=True)
+        taken(c, b, rename=True)
+        taken(a, b)
+        assert told(c) == told(a)
+        assert told(a)["Y of b"][-2:] == (1, 0)
+        for ledger in (a, b, c):
+            sound(ledger)
+
+
+_KINDS = ("merge", "merge", "add", "judge", "judge", "revise", "remove", "recount", "retract")
+#: (kind, on which machine, which bullet, or which machine is taken in)
+_BETWEEN = st.lists(st.tuples(st.sampled_from(_KINDS), st.integers(0, 2), st.integers(0, 2)), max_size=14)
+
+
+def _live_apart(ledger: Ledger, kind: str, which: int, key: str) -> None:
+    """One step on one of three machines, whose bullets of the same name say something else."""
+    names = [row.name for row in ledger.rows()]
+    name = names[which % len(names)]
+    if kind == "add":
+        new = next(f"mis-00{n}" for n in range(1, 99) if f"mis-00{n}" not in names)
+        ledger.append([added(new, f"Of {key}")])
+    elif kind == "judge":
+        # Some sessions are taken in on more than one machine.
+        number = f"shared{which}" if name == "pat-001" else key
+        seen = window(number, f"s{which}", keys=[crc32(number.encode())])  # type: ignore[arg-type]
+        ledger.append([seen, *reflected(f"r-{number}", seen, (name, "helpful"))])
+    elif kind == "revise":
+        ledger.append([changed(ev.BULLET_REVISED, name, key, text=f"Now of {key}")])
+    elif kind == "remove":
+        ledger.append([changed(ev.BULLET_REMOVED, name, key, reason=f"by {key}", into=names[0])])
+    elif kind == "recount":
+        ledger.append([changed(ev.BULLET_RECOUNTED, name, key, helpful=which, harmful=1)])
+    else:
+        gone = {event.target_id for event in ledger.events(types=[ev.EVIDENCE_RETRACTED])}
+        there = [e for e in ledger.events(types=[ev.BULLET_TAGGED]) if e.event_id not in gone]
+        if there:
+            target = there[which % len(there)]
+            ledger.append([retracted(NewEvent(target.type, target.event_id, {}, "x"), f"by {key}")])
+
+
+def test_three_machines_that_merge_in_any_order_agree_in_the_end(three_databases: tuple[str, str, str]) -> None:
+    @settings(max_examples=12 if three_databases[0].startswith("sqlite") else 3)
+    @given(steps=_BETWEEN, clones=st.booleans(), order=st.permutations([(a, b) for a in range(3) for b in range(3)]))
+    def law(steps: list[tuple[str, int, int]], order: list[tuple[int, int]], *, clones: bool) -> None:
+        with three(three_databases, clones=clones) as machines:
+            for who, ledger in enumerate(machines[1:]):
+                ledger.append([added("mis-001", f"Of {'bc'[who]}")])
+            for number, (kind, who, which) in enumerate(steps):
+                if kind != "merge":
+                    _live_apart(machines[who], kind, which, f"{number}{'abc'[who]}")
+                elif who != which:
+                    merge(machines[who], lambda n=which: exported(machines[n]), rename=True)  # type: ignore[misc]
+            for _ in range(3):
+                for who, which in order:
+                    if who != which:
+                        merge(machines[who], lambda n=which: exported(machines[n]), rename=True)  # type: ignore[misc]
+            assert told(machines[0]) == told(machines[1]) == told(machines[2])
+            for ledger in machines:
+                sound(ledger)
+
+    law()

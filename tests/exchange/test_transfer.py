@@ -1,0 +1,342 @@
+"""A ledger moved is the same ledger, on either engine; a file that is wrong, or half read, leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import random
+import re
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from reflector.exchange.cloudevents import NotALine, header_of, line_of
+from reflector.exchange.merge import merge
+from reflector.exchange.transfer import NotEmpty, WrongLine, checked, copy, exported, lines_of, load
+from reflector.ledger import event as ev
+from reflector.ledger.canonical import canonical, digest, genesis, next_chain
+from reflector.ledger.errors import LedgerError
+from reflector.ledger.event import NewEvent, identity
+from reflector.ledger.store import Ledger
+from reflector.proof.verify import verify
+from tests.conftest import OpenLedger
+from tests.ledger import sql
+from tests.ledger.events import added, changed, history, redacted, reflected, window
+from tests.ledger.histories import STEPS, TEXT, Fresh, erase_some, fresh, live, sqlite_file
+
+from .forged_files import forged
+
+__all__ = ["fresh"]
+
+Lines = list[str]
+
+
+@pytest.fixture
+def lines() -> Lines:
+    """An export of a short history, with a text erased."""
+    with sqlite_file() as url, Ledger.open(url) as ledger:
+        ledger.append(history())
+        completed = next(ledger.events(types=[ev.REFLECTION_COMPLETED]))
+        ledger.redact(completed.event_id, reason="a secret", actor="human")
+        return list(exported(ledger))
+
+
+def _state(ledger: Ledger) -> object:
+    return ledger.head(), list(ledger.events()), ledger.rows(), ledger.windows(), ledger.updated_at(), ledger.counting()
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS, text=TEXT, erased=st.lists(st.integers(0, 9), max_size=2))
+def test_what_is_exported_loaded_and_exported_again_is_the_same_byte_for_byte(
+    fresh: Fresh, steps: list[Any], text: str, erased: list[int]
+) -> None:
+    with sqlite_file() as url, Ledger.open(url) as ledger, fresh() as other, Ledger.open(other) as target:
+        ledger.append([added("oth-001", text)])
+        live(ledger, steps, "a")
+        erase_some(ledger, erased)
+        before = list(exported(ledger))
+        assert load(target, before) == ledger.head()
+        assert list(exported(target)) == before
+        assert _state(target) == _state(ledger)
+        assert list(verify(target)) == []
+        # And it goes on as any ledger does.
+        ledger.append([added("oth-002")])
+        target.append([added("oth-002")])
+        assert target.rows()[-1].name == "oth-002"
+        assert list(verify(target)) == []
+        # From this engine back to the other.
+        with sqlite_file() as back:
+            assert copy(target, back).chain == target.head().chain
+
+
+def test_every_line_is_a_cloudevent_of_version_1_0(lines: Lines) -> None:
+    events = [json.loads(line) for line in lines]
+    assert len({(event["source"], event["id"]) for event in events}) == len(events)
+    for event in events:
+        assert event["specversion"] == "1.0"
+        for name, value in event.items():
+            # Names: lower-case letters and digits; values: no null, and no object but data (the specification, 3.1).
+            assert re.fullmatch("[a-z0-9]{1,20}", name)
+            assert isinstance(value, dict) if name == "data" else isinstance(value, str | int)
+            assert value != ""
+            assert not isinstance(value, int) or abs(value) < 2**31
+        assert ("data" in event) == (event.get("datacontenttype") == "application/json")
+        time = event.get("time", "2026-01-02T03:04:05.678901Z")
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", time)
+    assert {event.get("subject") for event in events} >= {None, "pat-001"}
+
+
+def test_a_program_that_knows_the_page_alone_can_prove_a_file(lines: Lines) -> None:
+    """The chain computed from the lines by the words of docs/ledger-format.md and docs/moving.md."""
+    header, *events = [json.loads(line) for line in lines]
+    chain = genesis(header["data"]["playbook"], header["data"]["origin"])
+    for e in events:
+        fields = ("position", "id", "type", "schemaversion", "occurredat", "time", "actor", "sessionid", "reflectionid")
+        parts = (*(e.get(name) for name in fields), e.get("targetid"))
+        if "data" in e:
+            assert digest(canonical(e["data"])) == e["datahash"]
+        chain = next_chain(chain, parts, e["datahash"], digest(e["meta"]))
+        assert chain == e["chain"]
+    assert chain == header["data"]["chain"]
+
+
+def test_a_file_that_went_through_another_json_writer_is_still_the_same_ledger(ledger: Ledger, lines: Lines) -> None:
+    written = [json.dumps({**json.loads(line), "traceparent": "00-1"}, indent=None, sort_keys=True) for line in lines]
+    load(ledger, written)
+    assert list(exported(ledger)) == lines
+
+
+def test_an_export_of_a_moment_is_the_ledger_of_then(ledger: Ledger, fresh: Fresh) -> None:
+    ledger.append(history())
+    with fresh() as url, Ledger.open(url) as target:
+        load(target, exported(ledger, upto=7))
+        assert target.head().chain == ledger.at([7])[0].chain
+        assert list(verify(target)) == []
+
+
+def test_an_export_from_before_an_erasure_says_why_it_cannot_be_loaded(ledger: Ledger, fresh: Fresh) -> None:
+    ledger.append(history())
+    first = ledger.at([1])[0]
+    ledger.redact(first.event_id, reason="a secret", actor="human")
+    with fresh() as url, Ledger.open(url) as target, pytest.raises(WrongLine, match="a later position") as error:
+        load(target, exported(ledger, upto=5))
+    assert error.value.number == 2
+
+
+def _edited(number: int, **changes: Any) -> Callable[[Lines], Lines]:
+    def edit(lines: Lines) -> Lines:
+        event = {**json.loads(lines[number - 1]), **changes}
+        event = {name: value for name, value in event.items() if value is not None}
+        return [*lines[: number - 1], json.dumps(event), *lines[number:]]
+
+    return edit
+
+
+WRONG: list[tuple[Callable[[Lines], Lines], int, str]] = [
+    (lambda _: [], 1, "not JSON"),
+    (lambda lines: lines[1:], 1, "no header"),
+    (lambda lines: ["[]", *lines[1:]], 1, "CloudEvent"),
+    (lambda lines: ["[" * 100_000, *lines[1:]], 1, "not JSON"),
+    (_edited(1, data={"format": "reflector.ledger", "version": 2}), 1, "version 2"),
+    (lambda lines: lines[:-1], 20, "cut off"),
+    (lambda lines: [*lines[:-1], lines[-1][:50]], 21, "cut off"),
+    (lambda lines: [*lines, lines[-1]], 22, "ends at position 20"),
+    (lambda lines: [*lines[:4], *lines[5:]], 5, "after 3 comes 4"),
+    (lambda lines: [*lines[:4], lines[5], lines[4], *lines[6:]], 5, "after 3 comes 4"),
+    (lambda lines: [*lines[:9], "", *lines[9:]], 10, "not JSON"),
+    (_edited(3, data={"name": "pat-001"}), 3, "section is missing"),
+    (
+        _edited(8, data={"name": "pat-001", "tag": "helpful", "disposition": "neutral"}),
+        8,
+        "its data is not what was appended",
+    ),
+    (_edited(8, datahash="0" * 64), 8, "its data is not what was appended"),
+    (_edited(8, actor="me"), 8, "the chain computed is pl1:"),
+    (_edited(8, meta='{"x":1}'), 8, "the chain computed is pl1:"),
+    (_edited(8, meta="[]"), 8, "meta is"),
+    (_edited(8, chain="pl1:" + "0" * 64), 8, "the line has pl1:0000"),
+    (_edited(8, time="2020-01-01T00:00:00.000000Z"), 8, "attributes or meta"),
+    (_edited(8, type="bullet.sung"), 8, "upgrade reflector"),
+    (_edited(8, schemaversion=2), 8, "upgrade reflector"),
+    (_edited(8, source="urn:other"), 8, "source is 'urn:other'"),
+    (_edited(8, id=None), 8, "id is missing"),
+    (_edited(8, position="7"), 8, "position is '7'"),
+    (_edited(8, data=[]), 8, "data is"),
+    (_edited(8, data=None), 8, "was erased, and no event.redacted"),
+    (_edited(8, actor="a\nb"), 8, "without newline"),
+    (_edited(20, targetid="0" * 32), 20, "attributes or meta"),
+]
+
+
+@pytest.mark.parametrize(
+    "ledger_url",
+    ["sqlite", pytest.param("postgresql", marks=[pytest.mark.postgres, pytest.mark.slow])],
+    indirect=True,
+)
+@pytest.mark.parametrize(("edit", "number", "what"), WRONG)
+def test_the_first_wrong_line_is_named_with_what_is_wrong_and_nothing_is_kept(
+    ledger: Ledger, lines: Lines, edit: Callable[[Lines], Lines], number: int, what: str
+) -> None:
+    before = sql.content(ledger), _state(ledger)
+    with pytest.raises(WrongLine, match=re.escape(what)) as error:
+        load(ledger, edit(lines))
+    assert error.value.number == number
+    assert f"line {number}:" in str(error.value)
+    assert (sql.content(ledger), _state(ledger)) == before
+    load(ledger, lines)
+    assert list(verify(ledger)) == []
+
+
+def _retraction(of: str, key: str) -> NewEvent:
+    return NewEvent(ev.EVIDENCE_RETRACTED, identity(ev.EVIDENCE_RETRACTED, key), {"reason": "x"}, "human", target_id=of)
+
+
+@pytest.mark.parametrize(
+    ("events", "number", "what"),
+    [
+        ([added(), added("pat-002"), added()], 4, "stands there already"),
+        ([added(), redacted(added().event_id)], 3, "was erased, and the text is there"),
+        ([added(), _retraction("0" * 32, "1")], 3, "is no event before it"),
+        ([added(), *(_retraction(added().event_id, str(n)) for n in range(2))], 4, "has a evidence.retracted already"),
+    ],
+)
+def test_a_history_that_no_ledger_would_have_taken_is_named_by_its_line(
+    ledger: Ledger, events: list[NewEvent], number: int, what: str
+) -> None:
+    with pytest.raises(WrongLine, match=re.escape(what)) as error:
+        load(ledger, forged(*events))
+    assert error.value.number == number
+    assert ledger.head().position == 0
+
+
+_MISSHAPEN = [
+    (window(), {"window": []}, {}),
+    (window(), {"window": {"keys": "AAA"}}, {}),
+    (window(), {"window": {"keys": 7}}, {}),
+    (window(), {"window": {"after": ["w-1"]}}, {}),
+    (window(), {"cited": [["pat-001"]]}, {}),
+    (window(), {"cited": 7}, {}),
+    (added(), {}, {"merged": 7}),
+    (added(), {}, {"merged": {"origin": "x", "position": "1", "recorded_at": "t"}}),
+    (NewEvent(ev.LEDGER_MERGED, "a", {}, "merge"), {"playbook": "default"}, {}),
+    (NewEvent(ev.LEDGER_MERGED, "a", {}, "merge"), {"here": [[1, "a", "b", "zz"]]}, {}),
+]
+
+
+@pytest.mark.parametrize(("event", "data", "meta"), _MISSHAPEN)
+def test_an_event_that_the_tables_could_not_read_is_refused_by_its_line(
+    ledger: Ledger, event: NewEvent, data: dict[str, Any], meta: dict[str, Any]
+) -> None:
+    with pytest.raises(WrongLine) as error:
+        load(ledger, forged(replace(event, data={**event.data, **data}, meta=meta)))
+    assert error.value.number == 2
+    assert ledger.head().position == 0
+
+
+_NO_TIMES = ["Z", "2026-13-02T03:04:05.000000Z", "9999-12-31T23:59:59.999999Z", "2026-01-02T03:04:05Z"]
+
+
+@pytest.mark.parametrize("at", _NO_TIMES)
+def test_a_time_that_no_event_could_follow_is_refused_and_the_ledger_goes_on(ledger: Ledger, at: str) -> None:
+    place = {"origin": "0" * 32, "position": 1, "recorded_at": "2026-01-02T03:04:05.000000Z", "moment": at}
+    for lines in (forged(added(), at=at), forged(replace(added(), meta={"merged": place}))):
+        with pytest.raises(WrongLine, match="line 2"):
+            load(ledger, lines)
+        with pytest.raises(WrongLine, match="line 2"):
+            merge(ledger, lambda lines=lines: iter(lines))
+    ledger.append([added()])
+    assert ledger.head().position == 1
+
+
+def test_a_ledger_with_events_is_left_as_it_is(ledger: Ledger, lines: Lines) -> None:
+    ledger.append([added()])
+    before = sql.content(ledger)
+    with pytest.raises(NotEmpty, match=r"1 events.*--merge"):
+        load(ledger, lines)
+    assert sql.content(ledger) == before
+
+
+def test_a_playbook_of_another_name_is_refused_with_the_setting_that_helps(
+    open_ledger: OpenLedger, lines: Lines
+) -> None:
+    with pytest.raises(LedgerError, match="REFLECTOR_PLAYBOOK"):
+        load(open_ledger("team"), lines)
+
+
+def test_one_empty_playbook_is_loaded_beside_others_that_go_on(open_ledger: OpenLedger, lines: Lines) -> None:
+    team, empty = open_ledger("team"), open_ledger()
+    team.append(history())
+    before = _state(team)
+    load(empty, lines)
+    team.append([added("oth-001")])
+    assert [*verify(team), *verify(empty)] == []
+    assert len(_state(team)[1]) == len(before[1]) + 1  # type: ignore[index]
+
+
+def test_an_empty_ledger_is_the_same_empty_ledger(ledger: Ledger) -> None:
+    with sqlite_file() as url, Ledger.open(url) as source:
+        load(ledger, exported(source))
+        assert ledger.head().chain == source.head().chain
+        assert list(verify(ledger)) == []
+
+
+def test_a_line_that_is_longer_than_any_event_is_not_read_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"{}\n" + b"x" * (64 * 2**20 + 1))
+    with (tmp_path / "x").open("rb") as file, pytest.raises(WrongLine, match="line 2"):
+        list(lines_of(file))
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60))
+def test_whatever_a_line_holds_it_is_read_or_refused(text: str | bytes) -> None:
+    for read in (header_of, lambda raw: line_of(raw, "0" * 32)):
+        with pytest.raises(NotALine):
+            read(text)
+
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["tests.exchange.test_transfer"])
+
+
+def _load(url: str, path: Path, pages: Any) -> None:
+    with Ledger.open(url) as ledger, path.open("rb") as file:
+        load(ledger, lines_of(file), pages.put)
+
+
+def test_a_load_that_is_killed_half_way_leaves_an_empty_ledger_that_can_be_loaded(
+    ledger_url: str, open_ledger: OpenLedger, tmp_path: Path
+) -> None:
+    path, chance = tmp_path / "ledger.ndjson", random.Random(5)
+    with sqlite_file() as url, Ledger.open(url) as source:
+        source.append([added("pat-001"), changed(ev.BULLET_ASSERTED, "pat-001", 1, helpful=0, harmful=0)])
+        for number in range(40):
+            seen = window(number, f"s{number}")
+            source.append([seen, *reflected(f"r{number}", seen, *[("pat-001", "helpful")] * 120)])
+        path.write_text("".join(f"{line}\n" for line in exported(source)))
+        head = source.head()
+    ledger = open_ledger()
+    for _ in range(5):
+        pages: Any = _CONTEXT.Queue()
+        process = _CONTEXT.Process(target=_load, args=(ledger_url, path, pages))
+        process.start()
+        pages.get(timeout=60)
+        time.sleep(chance.uniform(0, 0.2))
+        process.kill()
+        process.join()
+        # All of it, where the kill came after the commit, or nothing.
+        assert ledger.head().position in (0, head.position)
+        assert len(ledger.rows()) == min(ledger.head().position, 1)
+        assert list(verify(ledger)) == []
+        if ledger.head().position:
+            break
+    else:
+        _load(ledger_url, path, pages)
+    assert ledger.head() == head
+    assert list(verify(ledger)) == []
+    assert [(row.helpful, row.harmful) for row in ledger.rows()] == [(4800, 0)]
+    assert checked(exported(ledger))[0].chain == head.chain

@@ -1,0 +1,125 @@
+"""The playbook at a position is the fold up to it, whatever came before and after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reflector.ledger import as_of as past_module
+from reflector.ledger import event as ev
+from reflector.ledger.as_of import Past
+from reflector.ledger.errors import AlreadyRetracted, Conflict
+from reflector.ledger.event import NewEvent
+from reflector.ledger.store import Ledger
+from reflector.playbook.counting import COUNTINGS
+from reflector.playbook.fold import Playbook, fold
+
+from .events import added, adopted, changed, history, imported, reflected, retracted, tagged, window
+
+NAMES = ("pat-001", "mis-001", "ctx-001")
+NAME = st.sampled_from(NAMES)
+TAGS = st.lists(st.tuples(NAME, st.sampled_from(["helpful", "harmful", "neutral"])), min_size=1, max_size=4)
+ACTIONS = st.one_of(
+    st.tuples(st.just("reflect"), st.sampled_from(["s1", "s2", None]), TAGS),
+    st.tuples(st.just("stray"), NAME, st.none()),
+    st.tuples(st.just("recount"), NAME, st.integers(0, 9)),
+    st.tuples(st.just("retract"), st.integers(0, 60), st.none()),
+    st.tuples(st.just("add"), NAME, st.integers(0, 3)),
+    st.tuples(st.just("revise"), NAME, st.none()),
+    st.tuples(st.just("remove"), NAME, st.none()),
+    st.tuples(st.just("policy"), st.sampled_from(COUNTINGS), st.none()),
+)
+
+
+def lived(ledger: Ledger, actions: list[tuple[Any, ...]]) -> None:
+    """Append what the actions say, a transaction each."""
+    targets: list[NewEvent] = []
+    ledger.append([imported(("pat-001", 2, 1))])
+    for number, (what, key, more) in enumerate(actions):
+        events: list[NewEvent] = []
+        if what == "reflect":
+            recorded = window(number, key)
+            tags = [(name, tag, "neutral" if tag == "neutral" else "counted") for name, tag in more]
+            events = [recorded, *reflected(f"r{number}", recorded, *tags)]
+        elif what == "retract" and targets:
+            events = [retracted(targets[key % len(targets)])]
+        elif what != "retract":
+            events = [
+                {
+                    "stray": lambda key=key, number=number: tagged(f"x{number}", 0, key, "helpful", session=None),
+                    "recount": lambda key=key, number=number, more=more: changed(
+                        ev.BULLET_RECOUNTED, key, number, helpful=more, harmful=1
+                    ),
+                    "add": lambda key=key, more=more: added(key, helpful=more),
+                    "revise": lambda key=key, number=number: changed(
+                        ev.BULLET_REVISED, key, number, text=f"Text {number}"
+                    ),
+                    "remove": lambda key=key, number=number: changed(
+                        ev.BULLET_REMOVED, key, number, reason="deleted", into=None
+                    ),
+                    "policy": lambda key=key, number=number: adopted(key, number),
+                }[what]()
+            ]
+        try:
+            ledger.append(events)
+        except (AlreadyRetracted, Conflict):
+            continue
+        targets += [event for event in events if event.type not in {ev.POLICY_ADOPTED}]
+
+
+def assert_is(past: Past, book: Playbook) -> None:
+    assert past.bullets() == book.bullets()
+    assert {row.name: row.status for row in past.rows()} == {e.name: e.status for e in book.entries.values()}
+    assert (past.counting, past.updated_at) == (book.adopted, book.updated_at)
+    for counting in COUNTINGS:
+        counters = past.counters(past.entries, counting)
+        assert counters == {name: book.counters(name, counting) for name in book.entries}
+    for name in NAMES:
+        row = past.row(name)
+        assert (row is None) == (name not in book.entries)
+        if row is not None:
+            counted = [at for at, counts in past.tags_of(name) if counts]
+            assert counted == [tag[0] for tag in book.counted(name)]
+            assert (row.helpful, row.harmful) == book.counters(name)
+
+
+@pytest.mark.parametrize("few", [0, 32])
+@settings(max_examples=60)
+@given(actions=st.lists(ACTIONS, max_size=14))
+def test_the_playbook_at_every_position_is_the_fold_up_to_it(few: int, actions: list[tuple[Any, ...]]) -> None:
+    with pytest.MonkeyPatch.context() as patch, Ledger.open("sqlite://") as ledger:
+        patch.setattr(past_module, "_RANGES", few)
+        patch.setattr(past_module, "_FEW", few)
+        lived(ledger, actions)
+        for position in range(ledger.head().position + 1):
+            assert_is(Past(ledger, position), fold(ledger.history(upto=position)))
+
+
+def test_both_engines_answer_alike(ledger: Ledger) -> None:
+    ledger.append(history())
+    later = window(3, "s3")
+    ledger.append([later, *reflected("r3", later, ("pat-001", "helpful"), ("ctx-001", "harmful"))])
+    ledger.append([retracted(later), changed(ev.BULLET_RECOUNTED, "ctx-001", 1, helpful=1, harmful=1)])
+    ledger.append([adopted("once_per_session")])
+    for position in range(ledger.head().position + 1):
+        assert_is(Past(ledger, position), fold(ledger.history(upto=position)))
+
+
+def test_yesterday_is_counted_back_from_today(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what came later is read: tags before the position may be as many as they like."""
+    with Ledger.open("sqlite://") as ledger:
+        lived(ledger, [("reflect", "s1", [("pat-001", "helpful"), ("pat-001", "harmful")])] * 6)
+        asked: list[tuple[object, ...]] = []
+        run = past_module.Statements.run
+
+        def noted(self: Any, sql: str, *values: object) -> Any:
+            asked.append((sql.startswith("SELECT tag"), *values))
+            return run(self, sql, *values)
+
+        monkeypatch.setattr(past_module.Statements, "run", noted)
+        head = ledger.head().position
+        assert Past(ledger, head - 2).row("pat-001") is not None
+        assert [values[2] for is_count, *values in asked if is_count for values in [(None, *values)]] == [head - 2]

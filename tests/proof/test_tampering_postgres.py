@@ -1,0 +1,120 @@
+"""Whatever a superuser changes in a ledger on PostgreSQL with its triggers switched off, `verify` finds it."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from reflector.ledger.store import Ledger
+from reflector.ledger.tables import metadata
+from reflector.proof.verify import verify
+from tests.conftest import OpenLedger
+from tests.ledger import sql
+from tests.ledger.events import added, history, retracted, window
+
+from .forger import other_value
+
+pytestmark = [
+    pytest.mark.postgres,
+    pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True),
+]
+COLUMNS = [(table.name, column.name) for table in metadata.sorted_tables for column in table.columns]
+
+
+@pytest.fixture
+def told(open_ledger: OpenLedger) -> Ledger:
+    open_ledger("other").append([added("oth-001")])
+    ledger = open_ledger()
+    ledger.append(history())
+    out = window(9)
+    ledger.append([out, retracted(out)])
+    ledger.redact(ledger.events().__next__().event_id, reason="a name", actor="human")
+    assert list(verify(ledger)) == []
+    return ledger
+
+
+def _forge(ledger: Ledger, statement: str, values: dict[str, Any]) -> int:
+    """Run a statement with every trigger and reference switched off; how many rows it changed."""
+    with ledger.engine.begin() as connection:
+        connection.exec_driver_sql("SET LOCAL session_replication_role = replica")
+        return connection.execute(sa.text(statement), values).rowcount
+
+
+@pytest.mark.parametrize("rows_of_each", [1, pytest.param(4, marks=pytest.mark.slow)])
+def test_every_column_of_every_table_is_compared(told: Ledger, open_ledger: OpenLedger, rows_of_each: int) -> None:
+    other = open_ledger("other")
+    chance = random.Random(0)
+    missed = []
+    for table, column in [*COLUMNS, ("alembic_version", "version_num")]:
+        of = metadata.tables.get(table)
+        key = [c.name for c in of.primary_key] if of is not None else ["version_num"]
+        only = " WHERE name = 'tables'" if table == "projection" else ""
+        with told.engine.connect() as connection:
+            rows = connection.exec_driver_sql(f"SELECT * FROM {table}{only}").mappings().all()
+        where = " AND ".join(f'"{name}" = :old_{name}' for name in key)
+        for row in chance.sample(rows, min(rows_of_each, len(rows))):
+            value = other_value(chance, row[column], [one[column] for one in rows])
+            if isinstance(value, str):
+                value = value.replace("\0", "")
+            if value == row[column]:
+                continue
+            update = f'UPDATE {table} SET "{column}" = :value WHERE {where}'
+            with suppress(sa.exc.DBAPIError):  # a constraint that no role switches off
+                changed = _forge(told, update, {"value": value, **{f"old_{name}": row[name] for name in key}})
+                assert changed == 1
+                if [*verify(told), *verify(other)] == []:
+                    missed.append((table, column, row[column], value))
+                back = {name: value if name == column else row[name] for name in key}
+                _forge(told, update, {"value": row[column], **{f"old_{name}": back[name] for name in key}})
+    assert missed == []
+    assert [*verify(told), *verify(other)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", [table.name for table in metadata.sorted_tables])
+def test_a_row_that_was_deleted_is_missed(told: Ledger, open_ledger: OpenLedger, table: str) -> None:
+    other = open_ledger("other")
+    only = " WHERE name = 'tables'" if table == "projection" else ""
+    one = f"SELECT ctid FROM {table}{only} ORDER BY random() LIMIT 1"
+    assert _forge(told, f"DELETE FROM {table} WHERE ctid = ({one})", {}) == 1
+    findings = [*verify(told), *verify(other)]
+    assert findings
+    assert all(finding.message and finding.remedy for finding in findings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("statement", "told_of"),
+    [
+        ("DROP INDEX event_by_type", "the index event_by_type of event is missing"),
+        ("CREATE INDEX extra ON tag (name)", "the index extra of tag is none of the ledger's"),
+        ("ALTER TABLE event ADD COLUMN extra text", "the column event.extra is none of the ledger's"),
+        ("ALTER TABLE event ALTER COLUMN actor DROP NOT NULL", "the column event.actor was changed"),
+        ("ALTER TABLE bullet ALTER COLUMN helpful TYPE numeric", "was changed"),
+        ("ALTER TABLE bullet DROP CONSTRAINT helpful_not_negative", "check helpful_not_negative of bullet is missing"),
+        ("ALTER TABLE event DROP CONSTRAINT event_target_exists", "of event is missing"),
+        ("ALTER TABLE event DROP CONSTRAINT event_id_once CASCADE", "of event is missing"),
+        ("CREATE RULE quiet AS ON DELETE TO event DO INSTEAD NOTHING", "the rule quiet is none of the ledger's"),
+        ("ALTER TABLE event ENABLE ROW LEVEL SECURITY", "the table event hides rows"),
+        (
+            "CREATE TRIGGER extra AFTER INSERT ON bullet FOR EACH ROW EXECUTE FUNCTION reflector_event_no_delete()",
+            "the trigger extra is none of the ledger's",
+        ),
+        ("CREATE OR REPLACE VIEW bullets AS SELECT * FROM bullets_were", "the view bullets was changed"),
+        ("DROP VIEW doubles", "the view doubles is missing"),
+    ],
+)
+def test_a_changed_schema_is_found(told: Ledger, statement: str, told_of: str) -> None:
+    if "bullets_were" in statement:
+        definition = str(sql.rows(told, "SELECT pg_get_viewdef('bullets'::regclass)")[0][0]).rstrip(";")
+        statement = f"CREATE OR REPLACE VIEW bullets AS SELECT * FROM ({definition}) AS were WHERE false"
+    elif "TYPE numeric" in statement:
+        sql.run(told, "DROP VIEW bullets CASCADE")
+    sql.run(told, statement.replace("%", "%%"))
+    findings = list(verify(told))
+    assert any(told_of in finding.message for finding in findings), findings
+    assert all(finding.remedy for finding in findings)

@@ -1,0 +1,426 @@
+"""Nothing that was changed behind the ledger's back stays unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from reflector.ledger import event as ev
+from reflector.ledger.canonical import digest, genesis, next_chain
+from reflector.ledger.migration import create_triggers, triggers
+from reflector.ledger.store import Ledger
+from reflector.proof.verify import Anchor, verify
+from tests.conftest import OpenLedger
+from tests.ledger import sql
+from tests.ledger.events import added, adopted, changed, history, reflected, retracted, window
+
+
+@pytest.fixture
+def told(ledger: Ledger) -> Ledger:
+    ledger.append(history())
+    return ledger
+
+
+def _codes(ledger: Ledger, *anchors: Anchor) -> set[tuple[str, int | None]]:
+    return {(finding.code, finding.position) for finding in verify(ledger, *anchors)}
+
+
+def _forge(ledger: Ledger, *statements: str) -> None:
+    with sql.triggers_off(ledger) as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+
+
+def test_a_sound_ledger_has_no_findings_however_often_it_is_asked_and_is_not_changed(told: Ledger) -> None:
+    before = sql.content(told)
+    assert list(verify(told)) == []
+    assert list(verify(told)) == []
+    assert sql.content(told) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ('data = \'{"reason":"x"}\'', "data"),
+        ("data = data || ' '", "data"),
+        ("data = 'no json', data_hash = data_hash", "data"),
+        ("data = NULL", "redaction"),
+        ("meta = '{\"ms\":1}'", "chain"),
+        ("actor = 'somebody'", "chain"),
+        ("session_id = 'other'", "chain"),
+        ("session_id = NULL", "chain"),
+        ("reflection_id = 'other'", "chain"),
+        ("occurred_at = '2000'", "chain"),
+        ("recorded_at = '9999'", "chain"),
+        ("schema_version = 2", "chain"),
+        ("type = 'reflection.skipped'", "chain"),
+        ("event_id = 'other'", "chain"),
+        ("data_hash = 'x'", "chain"),
+        ("chain = 'x'", "chain"),
+        ("chain = 'pl1:' || data_hash", "chain"),
+    ],
+)
+def test_a_changed_event_is_found_at_its_position(told: Ledger, change: str, found: str) -> None:
+    target = next(e for e in told.events(types=[ev.BULLET_TAGGED]) if e.data and e.data["name"] == "pat-009")
+    _forge(told, f"UPDATE event SET {change} WHERE position = {target.position}")
+    assert (found, target.position) in _codes(told)
+
+
+@pytest.mark.parametrize("position", [1, 7, 18])
+def test_a_rehashed_event_still_does_not_fit_the_chain(told: Ledger, position: int) -> None:
+    """Whoever also mends the hash of the data moves the break from the data to the chain."""
+    text = '{"forged":true}'
+    _forge(told, f"UPDATE event SET data = '{text}', data_hash = '{digest(text)}' WHERE position = {position}")
+    assert ("chain", position) in _codes(told)
+
+
+def test_a_wholly_rewritten_history_is_found_by_an_anchor_alone(told: Ledger) -> None:
+    published = Anchor(told.head().position, told.head().chain)
+    rows = sql.rows(told, "SELECT * FROM event ORDER BY position")
+    head = told.head()
+    chain, statements = genesis(head.playbook, head.origin), []
+    for row in rows:
+        values = list(row)
+        if values[1] == len(rows):  # the assertion, which no table is made from
+            values[11] = str(values[11]).replace("pat-001", "ctx-001").replace("4", "0").replace("2", "0")
+        values[12] = digest(str(values[11]))
+        chain = next_chain(chain, tuple(values[1:11]), values[12], digest(str(values[13])))  # type: ignore[arg-type]
+        statements.append(
+            f"UPDATE event SET data = '{values[11]}', data_hash = '{values[12]}', chain = '{chain}'"
+            f" WHERE position = {values[1]}".replace("%", "%%")
+        )
+    _forge(told, *statements, f"UPDATE playbook SET chain = '{chain}'")
+    assert list(verify(told)) == []
+    assert _codes(told, published) == {("anchor", published.position)}
+
+
+def test_a_removed_event_leaves_a_gap_that_is_found(told: Ledger) -> None:
+    _forge(told, "DELETE FROM event WHERE position = 14")
+    codes = _codes(told)
+    assert ("order", 15) in codes
+    assert ("chain", 15) in codes
+
+
+def test_removed_last_events_are_found_by_the_head_and_with_a_forged_head_by_an_anchor(told: Ledger) -> None:
+    head = told.head()
+    last = head.position - 1
+    anchor = Anchor(head.position, head.chain)
+    _forge(told, f"DELETE FROM event WHERE position > {last}")
+    assert _codes(told) == {("head", last)}
+    _forge(
+        told,
+        "UPDATE playbook SET position = position - 1, chain = (SELECT chain FROM event ORDER BY position DESC LIMIT 1)",
+    )
+    assert list(verify(told)) == []
+    assert _codes(told, anchor) == {("anchor", head.position)}
+
+
+def test_every_head_that_ever_was_is_an_anchor(told: Ledger) -> None:
+    head = told.head()
+    anchors = [Anchor(0, genesis(head.playbook, head.origin))]
+    anchors += [Anchor(event.position, event.chain) for event in told.events()]
+    assert [list(verify(told, anchor)) for anchor in anchors] == [[]] * len(anchors)
+    assert list(verify(told, *anchors)) == []
+    for wrong in (Anchor(0, head.chain), Anchor(3, head.chain), Anchor(head.position + 1, head.chain)):
+        assert _codes(told, wrong) == {("anchor", wrong.position)}
+        assert _codes(told, *anchors, wrong) == {("anchor", wrong.position)}
+
+
+def test_swapped_events_are_found(told: Ledger) -> None:
+    _forge(
+        told,
+        "UPDATE event SET position = 1000 WHERE position = 6",
+        "UPDATE event SET position = 6 WHERE position = 7",
+        "UPDATE event SET position = 7 WHERE position = 1000",
+    )
+    codes = _codes(told)
+    assert {("chain", 6), ("chain", 7)} <= codes
+
+
+def test_an_inserted_event_is_found(told: Ledger) -> None:
+    told.append([added("oth-009")])
+    _forge(
+        told,
+        "UPDATE event SET position = position + 1 WHERE position = 20",
+        "INSERT INTO event SELECT playbook_id, 20, 'forged', type, schema_version, occurred_at, recorded_at, actor,"
+        " session_id, reflection_id, target_id, data, data_hash, meta, chain FROM event WHERE position = 13",
+    )
+    assert {("chain", 20), ("chain", 21)} <= _codes(told)
+
+
+def test_another_origin_or_name_is_found(told: Ledger) -> None:
+    _forge(told, "UPDATE playbook SET origin = 'other'")
+    assert ("chain", 1) in _codes(told)
+
+
+def test_a_head_with_another_time_or_chain_is_found(told: Ledger) -> None:
+    _forge(told, "UPDATE playbook SET recorded_at = '9999'")
+    assert _codes(told) == {("head", told.head().position)}
+
+
+def test_time_that_goes_back_is_found_even_where_the_chain_agrees(open_ledger: OpenLedger) -> None:
+    ledger = open_ledger()
+    ledger.append([added("pat-001")])
+    ledger.append([added("pat-002")])
+    one, two = ledger.events()
+    head = ledger.head()
+    header = (1, one.event_id, one.type, 1, one.occurred_at, "9999", one.actor, None, None, None)
+    first = next_chain(genesis(head.playbook, head.origin), header, one.data_hash, digest("{}"))
+    header = (2, two.event_id, two.type, 1, two.occurred_at, two.recorded_at, two.actor, None, None, None)
+    second = next_chain(first, header, two.data_hash, digest("{}"))
+    _forge(
+        ledger,
+        f"UPDATE event SET recorded_at = '9999', chain = '{first}' WHERE position = 1",
+        f"UPDATE event SET chain = '{second}' WHERE position = 2",
+        f"UPDATE playbook SET chain = '{second}'",
+    )
+    assert _codes(ledger) == {("order", 2)}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE bullet SET helpful = helpful + 1 WHERE name = 'pat-001'",
+        "UPDATE bullet SET harmful = 0 WHERE name = 'pat-001'",
+        "UPDATE bullet SET baseline_helpful = 1, helpful = 2 WHERE name = 'ctx-001'",
+        "UPDATE bullet SET text = 'x' WHERE name = 'pat-001'",
+        "UPDATE bullet SET section = 'pat' WHERE name = 'ctx-001'",
+        "UPDATE bullet SET status = 'live' WHERE name = 'mis-001'",
+        "UPDATE bullet SET removed_into = 'ctx-001' WHERE name = 'mis-001'",
+        "UPDATE bullet SET reason = 'x' WHERE name = 'mis-001'",
+        "UPDATE bullet SET recounted_at = 9 WHERE name = 'ctx-001'",
+        "UPDATE bullet SET position = 9 WHERE name = 'ctx-001'",
+        "UPDATE bullet SET ordinal = ordinal + 10 WHERE name = 'pat-001'",
+        "DELETE FROM bullet WHERE name = 'ctx-001'",
+        "INSERT INTO bullet SELECT playbook_id, 'oth-001', 9, section, text, status, reason, removed_into, position,"
+        " recounted_at, 0, 0, 0, 0 FROM bullet WHERE name = 'ctx-001'",
+        "UPDATE tag SET active = 0 WHERE position = 6",
+        "UPDATE tag SET tag = -1 WHERE position = 6",
+        "UPDATE tag SET name = 'ctx-001' WHERE position = 6",
+        "DELETE FROM tag WHERE position = 6",
+        "UPDATE session_window SET state = 'pending'",
+        "UPDATE session_window SET attempts = 7",
+        "DELETE FROM session_window",
+        "UPDATE retraction SET active = 0",
+        "DELETE FROM retraction",
+        "DELETE FROM record WHERE key = 1",
+        "INSERT INTO record VALUES (1, 77)",
+        "UPDATE projection SET policy_id = 'once_per_session' WHERE name = 'tables'",
+        "UPDATE projection SET updated_at = '1999' WHERE name = 'tables'",
+        "UPDATE projection SET updated_at = NULL WHERE name = 'tables'",
+    ],
+)
+def test_a_changed_table_is_found_and_a_rebuild_mends_it(told: Ledger, statement: str) -> None:
+    sql.run(told, statement)
+    findings = list(verify(told))
+    assert findings
+    assert {finding.code for finding in findings} == {"projection"}
+    assert all(finding.remedy == "run `reflector rebuild`" for finding in findings)
+    told.rebuild()
+    assert list(verify(told)) == []
+
+
+def test_a_counter_is_named_with_both_values(told: Ledger) -> None:
+    sql.run(told, "UPDATE bullet SET helpful = 40 WHERE name = 'pat-001'")
+    assert [str(finding.message) for finding in verify(told)] == [
+        "pat-001: helpful is '40' in the table, '4' by the events"
+    ]
+
+
+def test_an_assertion_that_the_events_do_not_bear_out_is_found_where_it_stands(told: Ledger) -> None:
+    told.append([changed(ev.BULLET_ASSERTED, "pat-001", 2, helpful=4, harmful=2)])
+    assert list(verify(told)) == []
+    told.append([changed(ev.BULLET_ASSERTED, "pat-001", 3, helpful=5, harmful=2)])
+    told.append([changed(ev.BULLET_ASSERTED, "oth-404", 1, helpful=0, harmful=0)])
+    last = told.head().position
+    assert _codes(told) == {("assertion", last - 1), ("assertion", last)}
+    messages = [finding.message for finding in verify(told)]
+    assert messages[0] == "pat-001 was asserted at 5/2, the events give 4/2"
+
+
+@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("name", triggers("sqlite"))
+def test_a_dropped_trigger_of_sqlite_is_found(told: Ledger, name: str) -> None:
+    sql.run(told, f"DROP TRIGGER {name}")
+    _trigger_found(told, name, "is missing or disabled")
+
+
+@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("name", triggers("sqlite"))
+def test_a_hollow_trigger_of_sqlite_is_found(told: Ledger, name: str) -> None:
+    table, when = name.split("_")[0], {"delete": "DELETE", "update": "UPDATE"}.get(name.split("_")[-1], "INSERT")
+    hollow = f"CREATE TRIGGER {name} BEFORE {when} ON {table} BEGIN SELECT 1; END"
+    sql.run(told, f"DROP TRIGGER {name}", hollow)
+    _trigger_found(told, name, "was changed")
+
+
+_POSTGRESQL = [
+    pytest.param("ALTER TABLE {table} DISABLE TRIGGER {name}", "is missing or disabled", id="disabled"),
+    pytest.param(
+        "ALTER TABLE {table} ENABLE REPLICA TRIGGER {name}",
+        "is missing or disabled",
+        id="replica",
+        marks=pytest.mark.slow,
+    ),
+    pytest.param("DROP TRIGGER {name} ON {table}", "is missing or disabled", id="dropped", marks=pytest.mark.slow),
+    pytest.param(
+        "CREATE OR REPLACE TRIGGER {name} AFTER INSERT ON {table} FOR EACH ROW WHEN (false)"
+        " EXECUTE FUNCTION reflector_event_in_order()",
+        "was changed",
+        id="hollow",
+    ),
+]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize(("statement", "what"), _POSTGRESQL)
+@pytest.mark.parametrize("name", triggers("postgresql"))
+def test_a_disabled_dropped_or_hollow_trigger_of_postgresql_is_found(
+    told: Ledger, name: str, statement: str, what: str
+) -> None:
+    sql.run(told, statement.format(name=name, table=name.split("_")[0]))
+    _trigger_found(told, name, what)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)
+def test_a_function_that_was_emptied_under_its_trigger_is_found(told: Ledger) -> None:
+    sql.run(
+        told,
+        "CREATE OR REPLACE FUNCTION reflector_event_no_delete() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RETURN OLD; END $$",
+    )
+    _trigger_found(told, "event_no_delete", "was changed")
+
+
+def _trigger_found(ledger: Ledger, name: str, what: str) -> None:
+    findings = list(verify(ledger))
+    assert [finding.code for finding in findings] == ["trigger"]
+    assert f"the trigger {name} {what}" in findings[0].message
+    with ledger.engine.begin() as connection:
+        create_triggers(connection)
+    assert list(verify(ledger)) == []
+
+
+@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+def test_bytes_that_are_no_text_are_a_finding_not_a_crash(told: Ledger) -> None:
+    _forge(told, "UPDATE event SET data = CAST(x'7b22ff227d' AS TEXT) WHERE position = 4")
+    assert ("data", 4) in _codes(told)
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "1", '"x"', "null", '{"bullets":[1]}', '{"bullets":[{"name":[]}]}', "[" * 99999]
+)
+def test_data_of_any_shape_is_a_finding_not_a_crash(told: Ledger, text: str) -> None:
+    _forge(told, f"UPDATE event SET data = '{text}' WHERE position = 1")
+    assert ("data", 1) in _codes(told)
+
+
+@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+def test_a_reference_that_points_nowhere_is_found(told: Ledger) -> None:
+    with told.engine.connect() as connection:
+        connection.connection.cursor().execute("PRAGMA foreign_keys=OFF")
+        for name in triggers("sqlite"):
+            connection.exec_driver_sql(f"DROP TRIGGER {name}")
+        connection.exec_driver_sql("DELETE FROM event WHERE position = 3")
+        create_triggers(connection)
+        connection.commit()
+    assert "reference" in {finding.code for finding in verify(told)}
+
+
+def test_a_renamed_playbook_is_found_from_the_one_that_began_in_its_place(
+    told: Ledger, open_ledger: OpenLedger
+) -> None:
+    _forge(told, "UPDATE playbook SET name = 'mine'")
+    (finding,) = verify(open_ledger())
+    assert "'mine' did not begin under this name" in finding.message
+    assert ("chain", 1) in _codes(open_ledger("mine"))
+
+
+@pytest.mark.parametrize("column", ["session_id", "reflection_id", "target_id"])
+def test_an_absent_field_that_became_an_empty_text_is_found_though_both_hash_the_same(
+    told: Ledger, column: str
+) -> None:
+    if column == "target_id":
+        _forge(told, "UPDATE event SET event_id = '' WHERE position = 1")  # what the reference asks for
+    _forge(told, f"UPDATE event SET {column} = '' WHERE position = 2")
+    assert ("chain", 2) in _codes(told)
+
+
+def test_a_redacted_text_that_is_back_is_found_though_its_hash_fits(told: Ledger) -> None:
+    (first,) = told.at([1])
+    (text,) = sql.rows(told, "SELECT data FROM event WHERE position = 1")[0]
+    told.redact(first.event_id, reason="a name", actor="human")
+    assert list(verify(told)) == []
+    with sql.triggers_off(told) as connection:
+        connection.execute(sa.text("UPDATE event SET data = :text WHERE position = 1"), {"text": text})
+    assert ("redaction", 1) in _codes(told)
+
+
+def test_a_tag_table_that_was_emptied_is_told_in_a_few_findings(told: Ledger) -> None:
+    for number in range(100, 110):
+        of = window(number)
+        told.append([of, *reflected(f"r{number}", of, *[("pat-001", "helpful")] * 5)])
+    sql.run(told, "DELETE FROM tag")
+    findings = [finding for finding in verify(told) if "tag" in finding.message]
+    assert len(findings) < 30
+    assert "more tags" in findings[20].message
+    told.rebuild()
+    assert list(verify(told)) == []
+
+
+def test_findings_come_in_order_and_say_what_to_do(told: Ledger) -> None:
+    _forge(told, "UPDATE event SET actor = 'x' WHERE position IN (5, 9)")
+    sql.run(told, "UPDATE bullet SET helpful = 9 WHERE name = 'pat-001'")
+    findings = list(verify(told))
+    assert [finding.position for finding in findings] == [5, 9, None]
+    assert all(finding.message and finding.remedy for finding in findings)
+
+
+def test_verifying_is_not_disturbed_by_appends_meanwhile(told: Ledger, open_ledger: OpenLedger) -> None:
+    writer = open_ledger()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("reflector.proof.event_check._BATCH", 2)
+
+        def appending(original: Callable[..., object]) -> Callable[..., object]:
+            def step(*arguments: object) -> object:
+                number = writer.head().position
+                writer.append([added(f"oth-{number:03d}")])
+                return original(*arguments)
+
+            return step
+
+        patched.setattr("reflector.proof.event_check.digest", appending(digest))
+        assert list(verify(told)) == []
+    assert told.head().position > len(history()) * 2
+
+
+def test_large_ledgers_are_read_in_batches(told: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reflector.proof.event_check._BATCH", 3)
+    assert list(verify(told)) == []
+
+
+def test_history_uses_every_type_of_event_that_ledgers_hold() -> None:
+    first = window()
+    more = [adopted("as_applied"), retracted(first), *reflected("r", first), changed(ev.BULLET_RECOUNTED, "pat-001")]
+    more.append(changed(ev.BULLET_PROPOSED, "pat-001", section="pat", text="Keep it short.", reason=None))
+    used = {event.type for event in [*history(), *more]}
+    assert ev.TYPES - used == {ev.REFLECTION_SKIPPED, ev.EVENT_REDACTED, ev.LEDGER_MERGED}
+
+
+@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+def test_a_copy_of_the_file_is_a_ledger(told: Ledger, tmp_path: Path) -> None:
+    copy = tmp_path / "backup" / "copy.db"
+    copy.parent.mkdir()
+    with told.engine.connect() as connection:
+        connection.connection.driver_connection.execute(f"VACUUM INTO '{copy}'")  # type: ignore[union-attr]
+    with Ledger.open_file(copy) as ledger:
+        assert list(verify(ledger, Anchor(told.head().position, told.head().chain))) == []
+        assert ledger.rows() == told.rows()
+        ledger.append([added("oth-001")])
+        with ledger.engine.connect() as connection:
+            assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
