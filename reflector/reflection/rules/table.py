@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Literal
 
 #: Goes into every answer as its model. It changes whenever the same window could get another verdict.
-VERSION = "rules/1"
+VERSION = "rules/2"
 
 Reads = Literal["person", "result", "agent"]
 Place = Literal["start", "clause", "anywhere"]
@@ -54,7 +54,6 @@ class Rule:
     example: str
     counter: str
     place: Place = "anywhere"
-    language: str = "en"
 
 
 def person_row(
@@ -66,10 +65,9 @@ def person_row(
     example: str,
     counter: str,
     place: Place = "anywhere",
-    language: str = "en",
 ) -> Rule:
     """A row about what a person writes."""
-    return Rule(id, "person", signal, strength, looks_for, pattern, example, counter, place, language)
+    return Rule(id, "person", signal, strength, looks_for, pattern, example, counter, place)
 
 
 def result_row(
