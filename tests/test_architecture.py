@@ -20,14 +20,15 @@ _LAYERS = {
     "text": set(),
     "playbook": set(),
     "transcripts": {"text"},
-    "ledger": {"playbook"},
-    "proof": {"playbook", "ledger"},
-    "exchange": {"playbook", "ledger", "proof"},
-    "reflection": {"text", "playbook", "transcripts", "ledger"},
-    "curation": {"text", "playbook", "ledger"},
-    "audit": {"text", "playbook", "ledger", "proof", "reflection"},
+    "events": {"playbook"},
+    "ledger": {"playbook", "events"},
+    "proof": {"playbook", "events", "ledger"},
+    "exchange": {"playbook", "events", "ledger", "proof"},
+    "reflection": {"text", "playbook", "transcripts", "events", "ledger"},
+    "curation": {"text", "playbook", "events", "ledger"},
+    "audit": {"text", "playbook", "events", "ledger", "proof", "reflection"},
     "demo": set(),  # bundled sessions, no code
-    "hooks": {"text", "playbook", "transcripts", "ledger", "proof", "reflection", "curation"},
+    "hooks": {"text", "playbook", "transcripts", "events", "ledger", "proof", "reflection", "curation"},
 }
 _LAYERS["cli"] = set(_LAYERS)
 #: Modules of the package itself that any layer may use: they know of no layer above the ledger.
@@ -42,7 +43,12 @@ _SHARED = {
     "reflector.project",
     "reflector.user_folder",
 }
-_SHARED_BY = {"ledger": {"reflector.files", "reflector.resources"}, "playbook": set(), "transcripts": set()}
+_SHARED_BY = {
+    "ledger": {"reflector.files", "reflector.resources"},
+    "playbook": set(),
+    "transcripts": set(),
+    "events": set(),
+}
 
 _MOST_LINES = 400
 #: Longer modules, each with its reason.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from reflector.audit.targets import Target
     from reflector.curation.erasure import Erasure
-    from reflector.ledger.event import Event
+    from reflector.events.event import Event
     from reflector.ledger.store import Ledger
 
 #: Events and files that still hold an erased text are named up to so many.

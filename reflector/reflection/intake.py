@@ -14,10 +14,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity
+from reflector.events.record_keys import pack_keys
 from reflector.ledger.errors import Conflict
-from reflector.ledger.event import Event, NewEvent, identity
-from reflector.ledger.record_keys import pack_keys
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.reflection.window import keys_of, windows_within
 from reflector.text.secrets import clean
