@@ -13,7 +13,7 @@ from reflector.ledger import event as ev
 from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.record_keys import unpack_keys
 from reflector.ledger.store import Ledger
-from reflector.reflection.intake import Source, Taken, take_in
+from reflector.sessions.intake import Source, Taken, take_in
 from reflector.transcripts.source import UnknownTranscript
 from tests.road.sessions import Session, as_bytes
 
