@@ -21,11 +21,11 @@ from reflector.reflection.backends.anthropic.backend import AnthropicBackend
 from reflector.reflection.backends.anthropic.prices import Usage, cost
 from reflector.reflection.budgets import tokens_of
 from reflector.reflection.gate import Gate
-from reflector.reflection.intake import Source, take_in
 from reflector.reflection.prompting import PromptTooLong, compose
 from reflector.reflection.prompts import find_template
 from reflector.reflection.protocol import BackendError, Request
 from reflector.reflection.runner import Runner
+from reflector.sessions.intake import Source, take_in
 from reflector.transcripts.claude_code import read_messages
 from tests.reflection.api import MODEL, TOO_LONG, Api, Asked, Behaviour, Hurried, answer, error, sound
 from tests.reflection.test_intake import add_bullets

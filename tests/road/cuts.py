@@ -16,8 +16,8 @@ from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.rules import RulesBackend
-from reflector.reflection.intake import Source, take_in
 from reflector.reflection.runner import Runner
+from reflector.sessions.intake import Source, take_in
 from reflector.transcripts.scan import scan
 from reflector.transcripts.source import UnknownTranscript
 

@@ -17,55 +17,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector.curation.playbook_file import known, of_another, sync
-from reflector.hooks import fast, locks, spool
-from reflector.hooks.fallback import stand_ins
-from reflector.hooks.injection import write_injection
-from reflector.hooks.pauses import heard_at_ns
-from reflector.hooks.spool import Delivery
 from reflector.ledger.store import Ledger, WindowRow
+from reflector.locate import user_folder
 from reflector.project import Project
 from reflector.reflection.backends import backend_of
 from reflector.reflection.gate import Gate
-from reflector.reflection.intake import Source, Taken, WindowMode, safe_id, take_in
 from reflector.reflection.protocol import OUTAGES
 from reflector.reflection.runner import Reflected, Retry, Runner
-from reflector.transcripts.codex_home import rollout_of
+from reflector.sessions import locks, spool
+from reflector.sessions.fallback import stand_ins
+from reflector.sessions.injection import write_injection
+from reflector.sessions.intake import Source, Taken, WindowMode, safe_id, source_of, take_in
+from reflector.sessions.pauses import heard_at_ns
+from reflector.sessions.spool import Delivery
 from reflector.transcripts.formats import reader_for
-from reflector.user_folder import user_root
 
 if TYPE_CHECKING:
-    from reflector.hooks.users import Users
+    from reflector.sessions.user_playbook import Users
     from reflector.transcripts.scan import Scan
-
-#: Events in the middle of a turn, should somebody register the hook for them, and starts, which a hook keeps where it
-#: could not read them: a window ends with none of these.
-_MID_TURN = frozenset(
-    {
-        "SessionStart",
-        "SubagentStart",
-        "UserPromptSubmit",
-        "UserPromptExpansion",
-        "PreToolUse",
-        "PermissionRequest",
-        "PermissionDenied",
-        "PostToolUse",
-        "PostToolUseFailure",
-        "PostToolBatch",
-        "Notification",
-        "MessageDisplay",
-        "TaskCreated",
-        "TaskCompleted",
-        # of Gemini CLI
-        "BeforeAgent",
-        "BeforeModel",
-        "AfterModel",
-        "BeforeToolSelection",
-        "BeforeTool",
-        "AfterTool",
-        # Comes before every request to the model, whether it compresses or not.
-        "PreCompress",
-    }
-)
 
 #: No time at which a playbook changed.
 _NEVER = "never"
@@ -83,7 +52,7 @@ class Drained:
     notes: list[str] = field(default_factory=list)
 
 
-class Road:
+class Pipeline:
     """A project with its ledger open and its lock held: the one way from a transcript to playbook.json.
 
     `users` is the user's own playbook where one is told beside the project's.
@@ -150,7 +119,7 @@ class Road:
 
 
 @contextmanager
-def open_road(project: Project, *, wait: bool = True, write: bool = True) -> Iterator[Road | None]:
+def open_pipeline(project: Project, *, wait: bool = True, write: bool = True) -> Iterator[Pipeline | None]:
     """Hold the project's lock and open its ledger; None when another process holds the lock and `wait` is False.
 
     Edits of playbook.json are taken in; the file itself is left as it is unless `write`.
@@ -162,19 +131,19 @@ def open_road(project: Project, *, wait: bool = True, write: bool = True) -> Ite
             yield None
             return
         with project.open_ledger() as ledger, _users_beside(project) as users:
-            road = Road(project, ledger, users)
+            pipeline = Pipeline(project, ledger, users)
             # First of all, so that what a person wrote into playbook.json is known when it is cited.
-            road.write(file=write)
-            yield road
+            pipeline.write(file=write)
+            yield pipeline
 
 
 def _users_beside(project: Project) -> AbstractContextManager[Users | None]:
     # Most people have none, and this module is loaded at every session's end.
-    if not user_root().is_dir():
+    if not Path(user_folder()).is_dir():
         return nullcontext()
-    from reflector.hooks.users import users_beside
+    from reflector.sessions.user_playbook import users_beside
 
-    return users_beside(project)
+    return users_beside(project, Pipeline)
 
 
 def drain(
@@ -195,13 +164,13 @@ def drain(
     round_ = retry
     again = True
     while again:
-        with open_road(project, wait=wait) as road:
-            if road is None:
+        with open_pipeline(project, wait=wait) as pipeline:
+            if pipeline is None:
                 # Whoever holds the lock looks into the spool once more after letting go of it.
                 return done if done.taken or done.empty or done.failed else None
-            _drain_once(road, done, retry=round_, progress=progress)
-            asking = [project] if road.runner.backend.is_model else []
-            if road.users is not None and (waits := road.users.asks_model):
+            _drain_once(pipeline, done, retry=round_, progress=progress)
+            asking = [project] if pipeline.runner.backend.is_model else []
+            if pipeline.users is not None and (waits := pipeline.users.asks_model):
                 asking.append(waits)
         round_ = "due"
         again = bool(spool.pending_for(project.root))
@@ -241,10 +210,10 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> D
         with project.open_ledger() as ledger:
             left = bool(_untried(ledger, tried))
     if done.reflected:
-        with open_road(project) as road:
-            assert road is not None  # it waited
-            road.write()
-            done.notes += road.notes
+        with open_pipeline(project) as pipeline:
+            assert pipeline is not None  # it waited
+            pipeline.write()
+            done.notes += pipeline.notes
     return done
 
 
@@ -277,35 +246,37 @@ def _untried(ledger: Ledger, tried: Collection[str]) -> list[WindowRow]:
     return [window for window in ledger.open_windows() if window.event_id not in tried]
 
 
-def _drain_once(road: Road, done: Drained, *, retry: Retry, progress: Callable[[Delivery], None] | None) -> None:
-    folder = road.project.spool_dir
+def _drain_once(
+    pipeline: Pipeline, done: Drained, *, retry: Retry, progress: Callable[[Delivery], None] | None
+) -> None:
+    folder = pipeline.project.spool_dir
     spool.sweep(folder)
     again = spool.retry_failed if retry == "all" else spool.retry_due
     again(folder)
     for state in stand_ins():
         again(state / "spool")
-    _claim_idle(road)
-    while deliveries := spool.pending_for(road.project.root):
+    _claim_idle(pipeline)
+    while deliveries := spool.pending_for(pipeline.project.root):
         for delivery in deliveries:
             if progress is not None:
                 progress(delivery)
-            _take_delivery(road, delivery, done)
-    road.finish(retry=retry)
-    road.write()
-    done.reflected += road.reflected
-    done.notes += road.notes
+            _take_delivery(pipeline, delivery, done)
+    pipeline.finish(retry=retry)
+    pipeline.write()
+    done.reflected += pipeline.reflected
+    done.notes += pipeline.notes
 
 
-def _take_delivery(road: Road, delivery: Delivery, done: Drained) -> None:
+def _take_delivery(pipeline: Pipeline, delivery: Delivery, done: Drained) -> None:
     source = source_of(delivery)
     if source is None:
         spool.settle(delivery)
         done.empty += 1
         return
     try:
-        taken = road.take(source)
+        taken = pipeline.take(source)
     except (OSError, ValueError) as error:
-        if _says_nothing(road, delivery, source.path):
+        if _says_nothing(pipeline, delivery, source.path):
             if delivery.event == "SessionEnd" and not source.path.exists():
                 spool.keep_silent(delivery)
             else:
@@ -324,7 +295,7 @@ def _take_delivery(road: Road, delivery: Delivery, done: Drained) -> None:
     spool.settle(delivery)
 
 
-def _says_nothing(road: Road, delivery: Delivery, transcript: Path) -> bool:
+def _says_nothing(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> bool:
     """True where there never was anything to take in, so that nothing is lost.
 
     An empty transcript says nothing. A missing one may have been lost or moved, so its delivery is kept with the
@@ -341,42 +312,17 @@ def _says_nothing(road: Road, delivery: Delivery, transcript: Path) -> bool:
         session_id = safe_id(delivery.session_id)
         if session_id is None or delivery.event != "SessionEnd":
             return False
-        return not spool.has_stop(delivery) and not road.ledger.windows(session_id)
+        return not spool.has_stop(delivery) and not pipeline.ledger.windows(session_id)
     except OSError:
         return False
 
 
-def _claim_idle(road: Road) -> None:
+def _claim_idle(pipeline: Pipeline) -> None:
     """Stops of sessions whose end never came: taken in once nothing was heard for `idle_minutes`."""
-    oldest = time.time_ns() - road.project.config.idle_minutes * 60_000_000_000
-    for delivery in spool.waiting_for(road.project.root):
+    oldest = time.time_ns() - pipeline.project.config.idle_minutes * 60_000_000_000
+    for delivery in spool.waiting_for(pipeline.project.root):
         if heard_at_ns(delivery.path, delivery.received_at_ns) <= oldest:
             spool.claim(delivery)
-
-
-def source_of(delivery: Delivery) -> Source | None:
-    """What a delivery asks to take in; None when it has no transcript or nothing ended.
-
-    What was said after a compaction is a later window's. After an end there is no later one, and the client writes
-    its transcript behind the hook's back, so it is read to where it ends by now. So it is after a stop, which is
-    taken in when its session seems to have ended: most of the turn may have been written after it.
-    """
-    if delivery.event in _MID_TURN:
-        return None
-    path = Path(delivery.transcript_path).expanduser() if delivery.transcript_path else None
-    if path is None:
-        path = rollout_of(delivery.agent_id if delivery.event == "SubagentStop" else delivery.session_id)
-    if path is None:
-        return None
-    ended = delivery.event in {"SessionEnd", "SubagentStop", *fast.STOPS}
-    return Source(
-        path=path,
-        trigger=delivery.event,
-        limit=None if ended else delivery.transcript_bytes,
-        session_id=delivery.session_id,
-        agent_id=delivery.agent_id,
-        reason=delivery.reason or delivery.trigger,
-    )
 
 
 def is_untouched(project: Project) -> bool:
@@ -391,9 +337,9 @@ def refresh(project: Project) -> list[str]:
     project. What a model would be asked waits for the drain. Returns what the user should be told.
     """
     done = Drained()
-    with open_road(project, wait=False, write=False) as road:
-        if road is None:
+    with open_pipeline(project, wait=False, write=False) as pipeline:
+        if pipeline is None:
             return []
         if spool.pending_for(project.root):
-            _drain_once(road, done, retry="due", progress=None)
-        return [*road.notes, *(f"{where}: {error}; kept in the spool" for where, error in done.failed)]
+            _drain_once(pipeline, done, retry="due", progress=None)
+        return [*pipeline.notes, *(f"{where}: {error}; kept in the spool" for where, error in done.failed)]

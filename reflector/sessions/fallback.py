@@ -10,13 +10,13 @@ import os
 from pathlib import Path
 
 from reflector import folders
-from reflector.hooks import fast
-from reflector.user_folder import user_state
+from reflector.handover import keep
+from reflector.locate import environment, user_state
 
 
 def stand_ins() -> list[Path]:
     """The state folders that stand in, those that are there. Touches nothing."""
-    kept = [_own()] if _own() else []
+    kept = [user_state()] if user_state() else []
     if _is_ours(_temporary()):
         kept.append(_temporary())
     return [Path(state) for state in kept]
@@ -27,7 +27,7 @@ def keep_elsewhere(payload: dict[str, object] | None, data: bytes) -> str:
     errors = []
     for open_ in (open_own, open_temporary):
         try:
-            return fast.keep(open_(), payload, data)
+            return keep(open_(), payload, data)
         except (OSError, ValueError) as error:
             errors.append(str(error))
     raise OSError("; ".join(errors))
@@ -35,7 +35,7 @@ def keep_elsewhere(payload: dict[str, object] | None, data: bytes) -> str:
 
 def open_own() -> str:
     """The user's own state folder, made where it is missing. Raises OSError where it cannot be."""
-    state = _own()
+    state = user_state()
     if not state:
         raise FileNotFoundError(2, "neither XDG_STATE_HOME nor HOME names a folder")
     Path(state).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -50,13 +50,8 @@ def open_temporary() -> str:
     return state
 
 
-def _own() -> str:
-    """The user's own state folder, "" where the user has no home."""
-    return str(user_state() or "")
-
-
 def _temporary() -> str:
-    base = fast.environment("TMPDIR") or fast.environment("TEMP") or "/tmp"
+    base = environment("TMPDIR") or environment("TEMP") or "/tmp"
     return f"{base.rstrip('/')}/reflector-{_user()}"
 
 

@@ -1,7 +1,7 @@
 """Processes that work out answers for the one that writes.
 
 Invariant: an answer is the same whoever works it out. What cannot be given to a process (none can be started here,
-or one was killed) is worked out in this one, so a crew costs time at worst. A worker holds one task and nothing of
+or one was killed) is worked out in this one, so a pool costs time at worst. A worker holds one task and nothing of
 ours that is open: started anew instead of forked, it has no lock and no ledger, and it ends when we do, however we do.
 """
 
@@ -34,13 +34,13 @@ def processors() -> int:
         return os.cpu_count() or 1
 
 
-def crew_size(jobs: int | None) -> int:
+def pool_size(jobs: int | None) -> int:
     """How many workers for `jobs` processes asked for; None for one a processor. 0 where they would not help."""
     wanted = processors() if jobs is None else jobs
     return min(wanted, _MOST) if wanted > 1 else 0
 
 
-class Crew:
+class WorkerPool:
     """Up to `size` workers, each started when it is first needed. Close it, or use it as a context manager."""
 
     def __init__(self, size: int) -> None:
@@ -50,7 +50,7 @@ class Crew:
         self._starting = threading.Lock()
         self._closed = False
         # A thread waits for each worker, so none is idle while this process writes.
-        self._threads = ThreadPoolExecutor(size, "crew", _leave_interrupts_to_the_main_thread)
+        self._threads = ThreadPoolExecutor(size, "pool", _leave_interrupts_to_the_main_thread)
 
     def submit(self, task: Callable[..., T], *given: Any) -> Future[T]:
         """Work a task out: a function of a module, which keeps nothing, and what it is given. Both are pickled."""
@@ -93,7 +93,7 @@ class Crew:
             self._own.refused = True  # until one is there
             with self._starting:
                 if self._closed:
-                    raise OSError("the crew is closed")
+                    raise OSError("the pool is closed")
                 worker = self._own.worker = _Worker()
                 self._workers.append(worker)
         return worker

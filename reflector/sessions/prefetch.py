@@ -30,7 +30,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class Prefetched:
     """What a transcript holds; `judged` where it was to be judged and cites a live bullet."""
 
     scan: Scan
@@ -38,7 +38,7 @@ class Ahead:
 
 
 def packed(bullets: Collection[Bullet]) -> bytes:
-    """Live bullets as `look_ahead` takes them, packed once for many files."""
+    """Live bullets as `prefetch` takes them, packed once for many files."""
     return pickle.dumps({bullet.name: bullet for bullet in bullets})
 
 
@@ -48,7 +48,7 @@ def _unpacked(bullets: bytes) -> dict[str, Bullet]:
     return found
 
 
-def look_ahead(path: str | PathLike[str], limit: int | None, bullets: bytes | None) -> Ahead:
+def prefetch(path: str | PathLike[str], limit: int | None, bullets: bytes | None) -> Prefetched:
     """Read a transcript, and judge it by the rules unless `bullets` is None.
 
     Raises OSError and UnknownTranscript.
@@ -56,13 +56,13 @@ def look_ahead(path: str | PathLike[str], limit: int | None, bullets: bytes | No
     reader = reader_for(path)
     found = reader.scan(path, limit)
     if not bullets or not found.cited:
-        return Ahead(found)
+        return Prefetched(found)
     live = _unpacked(bullets)
     names: dict[str, None] = {}
     for message in reader.messages_at(path, found.cited):
         names.update(dict.fromkeys(name for name in citations_of(message) if name in live))
     if not names:
-        return Ahead(found)
+        return Prefetched(found)
     keys = frozenset(found.keys)
     request = Request(
         session_id="",
@@ -70,10 +70,10 @@ def look_ahead(path: str | PathLike[str], limit: int | None, bullets: bytes | No
         cited=tuple(names),
         messages=lambda: (message for message in reader.read_messages(path, limit=found.bytes) if message.key in keys),
     )
-    return Ahead(found, Judged({name: live[name].text for name in names}, RulesBackend().answer(request)))
+    return Prefetched(found, Judged({name: live[name].text for name in names}, RulesBackend().answer(request)))
 
 
-class AheadBackend:
+class PrefetchedBackend:
     """The rules, with answers that somebody worked out before; `ready` is the one for the next window."""
 
     def __init__(self, backend: Backend) -> None:

@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING
 
 from reflector import folders
 from reflector.files import open_ours
-from reflector.hooks import fast
+from reflector.handover import complain, injection_stamp
+from reflector.locate import user_folder
 from reflector.playbook.bullet import Bullet, best_first
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import SECTIONS, USER_FIRST
 from reflector.reflection.prompts import fill, find_template
-from reflector.user_folder import user_root
 
 if TYPE_CHECKING:
     from reflector.curation.playbook_file import Known
@@ -131,10 +131,10 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
     A state folder that cannot be written is no error: the text is rendered again at the next start.
     """
     folder = Path(project)
-    users = user_root()
+    users = Path(user_folder())
     told = _told(folder, ".claude/playbook.json", USER_FIRST if folder == users else 0, ask)
     # Before the user's is read: where it changes meanwhile, the text is rendered again at the next start.
-    stamp = fast.injection_stamp(os.fspath(project), told.state)
+    stamp = injection_stamp(os.fspath(project), told.state)
     bullets, files, troubles = list(told.bullets), [".claude/playbook.json"], list(told.troubles)
     try:
         if folder != users:
@@ -147,13 +147,13 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
     except FileNotFoundError:
         pass
     except OSError as error:
-        fast.complain(f"the user's playbook is not told: {error}")
+        complain(f"the user's playbook is not told: {error}")
     rendered = render(bullets, template(folder) if bullets else "", files, troubles)
     content = b"\n".join((stamp, rendered.json.encode(), rendered.text.encode()))
     try:
         folders.write_durably(folders.open_state(os.fspath(project)), content, "injection.txt")
     except (OSError, ValueError) as error:
-        fast.complain(f"rendered playbook not kept, the next start renders it again: {error}")
+        complain(f"rendered playbook not kept, the next start renders it again: {error}")
     return content
 
 
@@ -212,5 +212,5 @@ def _of_ledger(folder: Path) -> Known | None:
     except PlaybookRefused:  # the next command says why
         return None
     except (ConfigError, LedgerError) as error:
-        fast.complain(f"the ledger is not told: {error}")
+        complain(f"the ledger is not told: {error}")
         return None

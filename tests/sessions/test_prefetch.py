@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from reflector.playbook.bullet import Bullet
-from reflector.reflection.ahead import AheadBackend, Judged, look_ahead, packed
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.protocol import Answer, Request
+from reflector.sessions.prefetch import Judged, PrefetchedBackend, packed, prefetch
 from reflector.transcripts.formats import reader_for
 from tests.road.sessions import Session
 
@@ -26,7 +26,7 @@ def request(path: Path, *cited: str, bullets: tuple[Bullet, ...] = BULLETS) -> R
 
 
 def judged(path: Path) -> Judged:
-    found = look_ahead(path, None, packed(BULLETS)).judged
+    found = prefetch(path, None, packed(BULLETS)).judged
     assert found is not None
     return found
 
@@ -50,15 +50,15 @@ def test_a_transcript_is_judged_as_the_rules_judge_its_window(path: Path) -> Non
 
 
 def test_nothing_is_judged_where_no_live_bullet_is_cited_or_nobody_asked(path: Path) -> None:
-    assert look_ahead(path, None, packed([Bullet("pat-777", "pat", "x")])).judged is None
-    asked = look_ahead(path, None, None)
+    assert prefetch(path, None, packed([Bullet("pat-777", "pat", "x")])).judged is None
+    asked = prefetch(path, None, None)
     assert asked.judged is None
     assert asked.scan == reader_for(path).scan(path)
 
 
 def test_an_answer_is_used_once_for_the_request_that_it_is_one_to(path: Path) -> None:
     rules = Asked()
-    backend = AheadBackend(rules)
+    backend = PrefetchedBackend(rules)
     backend.ready = judged(path)
     asked = request(path, "pat-002", "pat-001")
     assert backend.answer(asked) == backend.answer(asked)
@@ -76,7 +76,7 @@ def test_an_answer_is_used_once_for_the_request_that_it_is_one_to(path: Path) ->
 )
 def test_another_request_is_asked_about(path: Path, cited: tuple[str, ...], bullets: tuple[Bullet, ...]) -> None:
     rules = Asked()
-    backend = AheadBackend(rules)
+    backend = PrefetchedBackend(rules)
     backend.ready = judged(path)
     assert backend.answer(request(path, *cited, bullets=bullets)) == rules.answer(
         request(path, *cited, bullets=bullets)
@@ -85,7 +85,7 @@ def test_another_request_is_asked_about(path: Path, cited: tuple[str, ...], bull
 
 
 def test_counters_of_a_bullet_are_no_part_of_the_question(path: Path) -> None:
-    backend = AheadBackend(Asked())
+    backend = PrefetchedBackend(Asked())
     backend.ready = judged(path)
     counted = tuple(Bullet(b.name, b.section, b.text, 5, 2) for b in BULLETS)
     backend.answer(request(path, "pat-002", "pat-001", bullets=counted))

@@ -16,8 +16,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from reflector import folders
-from reflector.hooks.fallback import open_temporary
 from reflector.ledger.engines import NO_LOCKS
+from reflector.sessions.fallback import open_temporary
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.hooks import locks, pauses, spool
+from reflector.sessions import locks, pauses, spool
 from tests.hooks.conftest import Project, event, files
 
 

@@ -17,17 +17,49 @@ from typing import Any, Literal
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.record_keys import pack_keys
+from reflector.handover import STOPS
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.reflection.window import keys_of, windows_within
+from reflector.sessions.spool import Delivery
 from reflector.text.secrets import clean
 from reflector.transcripts.citations import citations_of
+from reflector.transcripts.codex_home import rollout_of
 from reflector.transcripts.formats import Reader, reader_for
 from reflector.transcripts.message import Tally
 from reflector.transcripts.scan import Scan
 
 WindowMode = Literal["new", "whole"]
 _MAX_ID = 200
+#: Events in the middle of a turn, should somebody register the hook for them, and starts, which a hook keeps where it
+#: could not read them: a window ends with none of these.
+_MID_TURN = frozenset(
+    {
+        "SessionStart",
+        "SubagentStart",
+        "UserPromptSubmit",
+        "UserPromptExpansion",
+        "PreToolUse",
+        "PermissionRequest",
+        "PermissionDenied",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "PostToolBatch",
+        "Notification",
+        "MessageDisplay",
+        "TaskCreated",
+        "TaskCompleted",
+        # of Gemini CLI
+        "BeforeAgent",
+        "BeforeModel",
+        "AfterModel",
+        "BeforeToolSelection",
+        "BeforeTool",
+        "AfterTool",
+        # Comes before every request to the model, whether it compresses or not.
+        "PreCompress",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +91,31 @@ class Taken:
     cited: tuple[str, ...]
     carried: tuple[str, ...]
     tally: Tally
+
+
+def source_of(delivery: Delivery) -> Source | None:
+    """What a delivery asks to take in; None when it has no transcript or nothing ended.
+
+    What was said after a compaction is a later window's. After an end there is no later one, and the client writes
+    its transcript behind the hook's back, so it is read to where it ends by now. So it is after a stop, which is
+    taken in when its session seems to have ended: most of the turn may have been written after it.
+    """
+    if delivery.event in _MID_TURN:
+        return None
+    path = Path(delivery.transcript_path).expanduser() if delivery.transcript_path else None
+    if path is None:
+        path = rollout_of(delivery.agent_id if delivery.event == "SubagentStop" else delivery.session_id)
+    if path is None:
+        return None
+    ended = delivery.event in {"SessionEnd", "SubagentStop", *STOPS}
+    return Source(
+        path=path,
+        trigger=delivery.event,
+        limit=None if ended else delivery.transcript_bytes,
+        session_id=delivery.session_id,
+        agent_id=delivery.agent_id,
+        reason=delivery.reason or delivery.trigger,
+    )
 
 
 def take_in(

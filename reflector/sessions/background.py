@@ -10,15 +10,15 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
-from reflector.hooks.turn import load_in_turn
+from reflector.sessions.start_queue import load_in_turn
 
 
 def run(project: str) -> int | None:
     """Drain a project, unless another drain is about to: the exit code, None where the command line has to tell."""
-    if not load_in_turn(project, lambda: import_module("reflector.hooks.drain")):
+    if not load_in_turn(project, lambda: import_module("reflector.sessions.pipeline")):
         return 0
-    from reflector.hooks.drain import drain
     from reflector.project import Project
+    from reflector.sessions.pipeline import drain
 
     root = Path(project).absolute()
     try:

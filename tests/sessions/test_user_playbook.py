@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from reflector.hooks import fast, locks
-from reflector.hooks.drain import drain, open_road
+from reflector.hooks import fast
+from reflector.locate import user_folder
 from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
-from reflector.reflection.intake import Source
-from reflector.user_folder import user_root
+from reflector.sessions import locks
+from reflector.sessions.intake import Source
+from reflector.sessions.pipeline import drain, open_pipeline
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -53,13 +54,16 @@ def other_project(agent: Agent, name: str = "other") -> Agent:
     return other
 
 
-@pytest.mark.parametrize("environ", [{}, {"XDG_DATA_HOME": "/data"}, {"XDG_DATA_HOME": "data"}])
-def test_the_hook_and_the_commands_look_into_the_same_folder(
-    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    environ |= {"HOME": "/home/ada"}
-    monkeypatch.setattr(fast, "environment", lambda name: environ.get(name, ""))
-    assert fast.user_folder() == str(user_root(environ))
+@pytest.mark.parametrize(
+    ("environ", "base"),
+    [
+        ({}, "/home/ada/.local/share"),
+        ({"XDG_DATA_HOME": "/a"}, "/a"),
+        ({"XDG_DATA_HOME": "a"}, "/home/ada/.local/share"),
+    ],
+)
+def test_a_relative_folder_of_the_xdg_specification_is_ignored(environ: dict[str, str], base: str) -> None:
+    assert user_folder({**environ, "HOME": "/home/ada"}) == f"{base}/reflector/user"
 
 
 def test_both_playbooks_are_told_at_a_start_the_best_of_both_first(agent: Agent) -> None:
@@ -197,7 +201,7 @@ def test_a_drain_that_dies_between_the_two_ledgers_is_made_up_for_once(
     def dies(*_: object, **__: object) -> None:
         raise Killed
 
-    place = {"take_in": "reflector.hooks.users.take_in", "settle": "reflector.hooks.spool.settle"}
+    place = {"take_in": "reflector.sessions.user_playbook.take_in", "settle": "reflector.sessions.spool.settle"}
     with monkeypatch.context() as patch:
         patch.setattr(place.get(killed_at, "reflector.reflection.runner.Runner.finish_pending"), dies)
         with pytest.raises(Killed):
@@ -262,18 +266,18 @@ def test_the_users_lock_is_asked_for_while_the_projects_is_held_and_never_the_ot
         return held(state, name, wait=wait)
 
     monkeypatch.setattr(locks, "held", noted)
-    with open_road(Project.at(agent.project)) as road:
-        assert road is not None
-        road.take(Source(path, "SessionEnd"))
-        road.finish()
+    with open_pipeline(Project.at(agent.project)) as pipeline:
+        assert pipeline is not None
+        pipeline.take(Source(path, "SessionEnd"))
+        pipeline.finish()
     mine = users(agent) / ".claude/reflector"
     assert asked[0] == agent.state
     assert set(asked[1:]) == {mine}
     asked.clear()
-    with open_road(Project.of_user()) as road:
-        assert road is not None
-        road.take(Source(path, "SessionEnd"))
-        road.finish()
+    with open_pipeline(Project.of_user()) as pipeline:
+        assert pipeline is not None
+        pipeline.take(Source(path, "SessionEnd"))
+        pipeline.finish()
     assert asked == [mine]
 
 

@@ -1,13 +1,16 @@
-"""What a client hands to a hook, and the record that it becomes.
+"""The files that the fast hook and the pipeline hand to each other: deliveries, and the rendered playbook.
 
-Invariant: a payload is kept verbatim, whatever it holds. The hook loads this at every start, so what it needs rarely it
-imports where it is needed.
+Invariant: a payload is kept verbatim, whatever it holds, and a rendered text carries the stamp of all that it was made
+from. The hook loads this at every start, so it imports rarely needed modules where it needs them.
 """
 
 # pathlib would cost more than everything that is done here:
 # ruff: noqa: PTH116
 
 from time import time_ns
+
+from reflector.folders import private_folder, write_all, write_durably
+from reflector.locate import user_folder, user_settings
 
 try:
     import posix as system
@@ -17,6 +20,11 @@ except ImportError:  # Windows: slower, and the same from here on
 #: More than this on stdin is no hook payload; its first part is kept aside as broken.
 MAX_PAYLOAD = 8 * 1024 * 1024
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+#: The end of a turn, which does not end a session: of Claude Code and Codex, and of Gemini CLI.
+STOPS = ("Stop", "AfterAgent")
+#: Form of injection.txt and of the text in it. Raise it when prompts/playbook.txt or the rendering
+#: changes: texts rendered by an older version are then rendered afresh.
+INJECTION_FORM = b"reflector-injection/1"
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
 
@@ -106,3 +114,47 @@ def quoted(text: str) -> str:
         code = ord(letter)
         units += [code] if code < 0x10000 else [0xD7C0 + (code >> 10), 0xDC00 + (code & 0x3FF)]
     return '"' + "".join([f"\\u{unit:04x}" for unit in units]) + '"'
+
+
+def keep(state: str, payload: dict[str, object] | None, data: bytes) -> str:
+    """File one delivery under a state folder: broken (no payload), waiting (Stop), else the spool."""
+    spool = private_folder(state + "/spool")
+    if payload is None:
+        return write_durably(private_folder(spool + "/broken"), data)
+    if payload["hook_event_name"] in STOPS:
+        session = words(payload, "session_id") or words(payload, "transcript_path")
+        return write_durably(private_folder(spool + "/waiting"), data, file_name(session))
+    return write_durably(spool, data)
+
+
+def injection_stamp(project: str, playbook: object = None) -> bytes:
+    """What a rendered text was made from: form, and the state of both playbooks and of the user's templates.
+
+    playbook  the stat result of the playbook.json that was read; looked up where it is not given
+    Raises OSError where there is no playbook.json.
+    """
+    claude = project.rstrip("/") + "/.claude"
+    parts = [state_of(playbook or system.lstat(claude + "/playbook.json"))]
+    users = user_folder() + "/.claude/playbook.json"
+    for path in (users, claude + "/reflector/prompts/playbook.txt", user_settings() + "/prompts/playbook.txt"):
+        try:
+            parts.append(state_of(system.stat(path)))
+        except OSError:
+            parts.append("-")
+    return INJECTION_FORM + b" " + " ".join(parts).encode()
+
+
+def state_of(found: object) -> str:
+    """What changes with a file, from its stat result: more than a repository or an archive could foresee."""
+    one = found
+    return f"{one.st_dev} {one.st_ino} {one.st_mtime_ns} {one.st_ctime_ns} {one.st_size}"  # type: ignore[attr-defined]
+
+
+def complain(text: str) -> None:
+    """One line on stderr, where the agent shows it only when it is asked to."""
+    # A path may hold what a terminal obeys.
+    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in " ".join(text.split()))
+    try:  # noqa: SIM105  contextlib is not worth its import
+        write_all(2, f"reflector: {shown[:1900]}\n".encode("utf-8", "replace"))
+    except OSError:
+        pass

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from reflector.hooks import fast
-from reflector.hooks.spool import counts
+from reflector.sessions.spool import counts
 from tests.hooks.conftest import Project, event
 
 CHECKOUT = Path(fast.__file__).parents[2]

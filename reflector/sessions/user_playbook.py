@@ -12,7 +12,7 @@ project counts does not wait for it.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,19 +21,20 @@ from typing import TYPE_CHECKING
 from reflector.config import ConfigError
 from reflector.curation.adoption import PlaybookRefused
 from reflector.files import read_ours
-from reflector.hooks import locks
 from reflector.ledger.errors import LedgerError
+from reflector.locate import user_folder
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
-from reflector.reflection.intake import Source, WindowMode, safe_id, take_in
 from reflector.reflection.runner import Reflected, Retry
+from reflector.sessions import locks
+from reflector.sessions.intake import Source, WindowMode, safe_id, take_in
 from reflector.transcripts.discovery import transcripts_folder
 from reflector.transcripts.scan import Scan
-from reflector.user_folder import user_root
 
 if TYPE_CHECKING:
-    from reflector.hooks.drain import Road
+    from reflector.ledger.store import Ledger
+    from reflector.sessions.pipeline import Pipeline
 
 _TROUBLE = (LedgerError, ConfigError, OSError)
 
@@ -43,21 +44,23 @@ class UsersPlaybookError(ValueError):
 
 
 class Users:
-    """The user's playbook while the road of the project at `root` is open. Its ledger is opened when it is needed."""
+    """The user's playbook while the pipeline of the project at `root` is open. Its ledger, and the pipeline over it,
+    are opened when they are needed."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, pipeline: Callable[[Project, Ledger], Pipeline]) -> None:
         self._root = root
+        self._make = pipeline
         self.notes: list[str] = []
-        self._road: Road | None = None
+        self._pipeline: Pipeline | None = None
         self._closing = ExitStack()
 
     @property
     def asks_model(self) -> Project | None:
         """The user's playbook where windows of it wait for a model."""
-        road = self._road
-        if road is None or not road.runner.backend.is_model:
+        pipeline = self._pipeline
+        if pipeline is None or not pipeline.runner.backend.is_model:
             return None
-        return road.project if road.ledger.open_windows() or road.runner.reopened() else None
+        return pipeline.project if pipeline.ledger.open_windows() or pipeline.runner.reopened() else None
 
     def take(self, source: Source, found: Scan, *, window: WindowMode, beside: Collection[str]) -> None:
         """Record what a transcript says of the user's bullets; `beside` are the project's names.
@@ -73,12 +76,12 @@ class Users:
                 )
             return
         try:
-            with self._held() as road:
+            with self._held() as pipeline:
                 session_id = safe_id(source.session_id or found.session_id)
-                known = road.ledger.windows(session_id) if session_id else []
+                known = pipeline.ledger.windows(session_id) if session_id else []
                 if not found.cited and not known:
                     return
-                take_in(road.ledger, source, window=window, found=found, beside=beside)
+                take_in(pipeline.ledger, source, window=window, found=found, beside=beside)
         except _TROUBLE as error:
             raise UsersPlaybookError(f"the user's playbook took nothing in: {error}") from error
 
@@ -93,10 +96,10 @@ class Users:
     def finish(self, retry: Retry) -> list[Reflected]:
         """Judge what waits, write playbook.json, and answer how it went."""
         try:
-            with self._held() as road:
-                road.finish(retry=retry)
-                done, road.reflected = road.reflected, []
-                self._write(road)
+            with self._held() as pipeline:
+                pipeline.finish(retry=retry)
+                done, pipeline.reflected = pipeline.reflected, []
+                self._write(pipeline)
                 return done
         except _TROUBLE as error:
             self._note(f"the user's playbook was not brought up to date: {error}")
@@ -104,27 +107,25 @@ class Users:
 
     def close(self) -> None:
         """Release the ledger."""
-        self._road = None
+        self._pipeline = None
         self._closing.close()
 
     @contextmanager
-    def _held(self) -> Iterator[Road]:
-        project = self._road.project if self._road else Project.of_user()
+    def _held(self) -> Iterator[Pipeline]:
+        project = self._pipeline.project if self._pipeline else Project.of_user()
         with locks.held(project.make_state_dir(), "drain.lock", wait=True):
-            if self._road is None:
-                from reflector.hooks.drain import Road
-
-                self._road = Road(project, self._closing.enter_context(project.open_ledger()))
+            if self._pipeline is None:
+                self._pipeline = self._make(project, self._closing.enter_context(project.open_ledger()))
                 # So that what a person wrote into playbook.json is known when it is cited.
-                self._write(self._road)
-            yield self._road
+                self._write(self._pipeline)
+            yield self._pipeline
 
-    def _write(self, road: Road) -> None:
+    def _write(self, pipeline: Pipeline) -> None:
         try:
-            road.write()
+            pipeline.write()
         except PlaybookRefused as error:  # the ledger knows what stood there before
             self._note(str(error))
-        for text in road.notes:
+        for text in pipeline.notes:
             self._note(text)
 
     def _note(self, text: str) -> None:
@@ -145,7 +146,7 @@ def told_beside(project: Project) -> Beside | None:
     if project.is_users:
         return None
     names: list[set[str]] = []
-    for path, first in ((user_root() / ".claude" / "playbook.json", USER_FIRST), (project.playbook_json, 0)):
+    for path, first in ((Path(user_folder()) / ".claude" / "playbook.json", USER_FIRST), (project.playbook_json, 0)):
         try:
             loaded = load(read_ours(path, MAX_BYTES), first=first)
         except OSError:  # missing; of other trouble `status` tells
@@ -156,13 +157,13 @@ def told_beside(project: Project) -> Beside | None:
 
 
 @contextmanager
-def users_beside(project: Project) -> Iterator[Users | None]:
-    """The user's playbook beside a project; None where there is none, and beside itself."""
-    claude = user_root() / ".claude"
+def users_beside(project: Project, pipeline: Callable[[Project, Ledger], Pipeline]) -> Iterator[Users | None]:
+    """Yield the user's playbook beside a project; None where there is none, and beside itself."""
+    claude = Path(user_folder()) / ".claude"
     if project.is_users or not ((claude / "reflector" / "ledger.db").exists() or (claude / "playbook.json").exists()):
         yield None
         return
-    users = Users(project.root)
+    users = Users(project.root, pipeline)
     try:
         yield users
     finally:

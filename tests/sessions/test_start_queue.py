@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from reflector.hooks import fast
-from reflector.hooks.turn import load_in_turn
+from reflector.sessions.start_queue import load_in_turn
 from tests.hooks.conftest import Project
 
 CHECKOUT = Path(fast.__file__).parents[2]
 HOLD = """
 import sys
-from reflector.hooks.turn import load_in_turn
+from reflector.sessions.start_queue import load_in_turn
 print(load_in_turn(sys.argv[1], lambda: (print("loading", flush=True), sys.stdin.readline())), flush=True)
 sys.stdin.readline()
 """
