@@ -31,7 +31,7 @@ from . import sql
 from .events import added, changed, history
 
 #: The newest revision, and digests of the views and the triggers that it makes.
-_MADE_BY_REVISION = ("0003", "7dfe271de75dea60", "6afaaeedcc73ca3c")
+_MADE_BY_REVISION = ("0004", "e8f33bdc9710b711", "6afaaeedcc73ca3c")
 
 
 def _revisions() -> list[str]:
