@@ -55,7 +55,7 @@ def import_history(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Take in the sessions that the client still has, oldest first.
+    """Record the sessions that Claude Code still keeps, oldest first.
 
     Safe to stop and to repeat: what was taken in is not counted again. The project of a session is read from its
     records. Clients remove transcripts after a month, so the earlier the better.
