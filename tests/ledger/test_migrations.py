@@ -30,6 +30,8 @@ from tests.conftest import Postgres
 from . import sql
 from .events import added, changed, history
 
+pytestmark = pytest.mark.migrates
+
 #: The newest revision, and digests of the views and the triggers that it makes.
 _MADE_BY_REVISION = ("0003", "7dfe271de75dea60", "6afaaeedcc73ca3c")
 
