@@ -30,9 +30,19 @@ from reflector.ledger.engines import open_engine, sqlite_url
 from reflector.ledger.migration import ensure_current
 from reflector.ledger.store import Ledger
 
+#: Whether generated tests play all of their examples, as the slow suite does, or the first of them.
+THOROUGH = bool(os.environ.get("REFLECTOR_TEST_THOROUGH"))
+
+
+def examples(thorough: int) -> int:
+    """How many examples a generated test plays: all in the slow suite, a fifth of them in the fast one."""
+    return thorough if THOROUGH else max(thorough // 5, 5)
+
+
 # CI plays the same examples each time, so a change fails for what it did; everyone else's runs look for new ones.
 settings.register_profile(
     "quick",
+    max_examples=examples(100),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=bool(os.environ.get("CI")),
