@@ -19,6 +19,7 @@ from reflector.ledger.as_of import Past
 from reflector.ledger.errors import AlreadyRetracted
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import COUNTINGS
+from tests.conftest import examples
 from tests.ledger.events import added, adopted, changed, imported, reflected, retracted, tagged, window
 
 
@@ -107,7 +108,7 @@ actions = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(actions, max_size=14))
 def test_the_last_total_is_the_counter_after_any_history(history: list[tuple]) -> None:  # type: ignore[type-arg]
     with Ledger.open("sqlite://") as ledger:

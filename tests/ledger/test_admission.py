@@ -60,15 +60,19 @@ LIES: dict[str, tuple[list[NewEvent], int, str]] = {
 
 
 @pytest.mark.parametrize("how", [load, lambda ledger, lines: merge(ledger, lambda: lines)], ids=["preserve", "merge"])
-@pytest.mark.parametrize(("events", "number", "what"), LIES.values(), ids=LIES)
-def test_a_file_that_lies_is_refused_whole_by_its_line(
-    ledger: Ledger, events: list[NewEvent], number: int, what: str, how: Any
-) -> None:
+def test_every_file_that_lies_is_refused_whole_by_its_line(ledger: Ledger, how: Any) -> None:
     before = sql.content(ledger)
-    with pytest.raises(WrongLine, match=f"line {number}:") as error:
-        how(ledger, forged(*events))
-    assert what in str(error.value)
-    assert sql.content(ledger) == before
+    admitted = {}
+    for lie, (events, number, what) in LIES.items():
+        try:
+            how(ledger, forged(*events))
+        except WrongLine as error:
+            if f"line {number}:" in str(error) and what in str(error) and sql.content(ledger) == before:
+                continue
+            admitted[lie] = str(error)
+        else:
+            admitted[lie] = "was taken"
+    assert admitted == {}
     add_bullet(ledger, "pat", "It goes on.")
     ledger.rebuild()
     assert [row.name for row in ledger.rows()] == ["pat-001"]

@@ -30,6 +30,8 @@ from tests.conftest import Postgres
 from . import sql
 from .events import added, changed, history
 
+pytestmark = pytest.mark.migrates
+
 #: The newest revision, and digests of the views and the triggers that it makes.
 _MADE_BY_REVISION = ("0004", "e8f33bdc9710b711", "afbfad7494207387")
 

@@ -31,6 +31,8 @@ from tests.conftest import OpenLedger, Postgres
 from . import sql
 from .events import added, history, tagged
 
+pytestmark = pytest.mark.migrates
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
