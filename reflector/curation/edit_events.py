@@ -49,11 +49,36 @@ def take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: i
             name = edit.name if edit.name and edit.name not in names else new_name(edit.section, names, first)
             names.append(name)
             bullet = Bullet(name, edit.section, edit.text, edit.helpful, edit.harmful)
+            if known is not None and is_older(known, edit):  # a removal that was undone
+                bullet = replace(known.bullet, name=name)
             events.append(add_event(bullet, origin="playbook.json", actor="human"))
         elif not is_so(rows[edit.name], edit) and not (isinstance(edit, Revised) and edit.name in back):
             events.append(edit_event(edit, "human", digest, base.position, index))
     ledger.append(events)
     return len(events)
+
+
+def in_names_of(ledger: Ledger, before: Loaded, after: Loaded) -> tuple[list[Bullet], Loaded]:
+    """Two versions of a file with the ledger's names for entries that it took in under others, because a removed bullet
+    had theirs or they had none: the bullets of the one, and the other."""
+    rows = {row.name: row for row in ledger.rows()}
+    live = {name: row for name, row in rows.items() if row.status == "live"}
+    own = {bullet.name for bullet in before.bullets}
+    said = {(row.section, row.text): name for name, row in live.items() if name not in own}
+    names = {b.name: b.name if b.name in live else said.pop((b.section, b.text), b.name) for b in before.bullets}
+    bullets = [replace(bullet, name=names[bullet.name]) for bullet in before.bullets]
+    there = {bullet.name for bullet in after.bullets}
+    given = {old: new for old, new in names.items() if old not in after.named_here and new not in there}
+    return [bullet for bullet in bullets if bullet.name in rows], replace(
+        after,
+        bullets=tuple(replace(bullet, name=given.get(bullet.name, bullet.name)) for bullet in after.bullets),
+        uncounted=frozenset(given.get(name, name) for name in after.uncounted),
+    )
+
+
+def is_older(row: BulletRow, edit: Added) -> bool:
+    """True for a bullet that was removed since, under whose name it stands."""
+    return row.status != "live" and (row.section, row.text) == (edit.section, edit.text)
 
 
 def is_so(row: BulletRow, edit: Edit) -> bool:
