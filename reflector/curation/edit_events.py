@@ -6,7 +6,7 @@ already is no event. Counts that came since the file was written stay.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from reflector.curation.bullets import add_event, is_taken, new_name
@@ -64,8 +64,8 @@ def in_names_of(ledger: Ledger, before: Loaded, after: Loaded) -> tuple[list[Bul
     rows = {row.name: row for row in ledger.rows()}
     live = {name: row for name, row in rows.items() if row.status == "live"}
     own = {bullet.name for bullet in before.bullets}
-    said = {(row.section, row.text): name for name, row in live.items() if name not in own}
-    names = {b.name: b.name if b.name in live else said.pop((b.section, b.text), b.name) for b in before.bullets}
+    said = _by_words(row.bullet for name, row in live.items() if name not in own)
+    names = {b.name: b.name if b.name in live else _next(said, b) for b in before.bullets}
     bullets = [replace(bullet, name=names[bullet.name]) for bullet in before.bullets]
     there = {bullet.name for bullet in after.bullets}
     given = {old: new for old, new in names.items() if old not in after.named_here and new not in there}
@@ -114,15 +114,24 @@ def _recognised(base: Sequence[Bullet], loaded: Loaded) -> Loaded:
     """The file with its entries without a name under the names of the base's bullets that say the same, such as those
     of a file that was adopted and not written since."""
     own = {bullet.name for bullet in loaded.bullets} - loaded.named_here
-    said = {(bullet.section, bullet.text): bullet.name for bullet in base if bullet.name not in own}
-    names = {
-        bullet.name: said.pop((bullet.section, bullet.text), bullet.name)
-        for bullet in loaded.bullets
-        if bullet.name in loaded.named_here
-    }
+    said = _by_words(bullet for bullet in base if bullet.name not in own)
+    names = {bullet.name: _next(said, bullet) for bullet in loaded.bullets if bullet.name in loaded.named_here}
     return replace(
         loaded,
         bullets=tuple(replace(bullet, name=names.get(bullet.name, bullet.name)) for bullet in loaded.bullets),
         named_here=frozenset(made_up for made_up, name in names.items() if made_up == name),
         uncounted=frozenset(names.get(name, name) for name in loaded.uncounted),
     )
+
+
+def _by_words(bullets: Iterable[Bullet]) -> dict[tuple[str, str], list[str]]:
+    said: dict[tuple[str, str], list[str]] = {}
+    for bullet in bullets:
+        said.setdefault((bullet.section, bullet.text), []).append(bullet.name)
+    return said
+
+
+def _next(said: dict[tuple[str, str], list[str]], bullet: Bullet) -> str:
+    """The name of the next one that says the same, else the bullet's own."""
+    names = said.get((bullet.section, bullet.text))
+    return names.pop(0) if names else bullet.name

@@ -331,10 +331,11 @@ def _was_left(project: Project, copy: bytes) -> bool:
 def _take_edits(ledger: Ledger, project: Project, found: Found, copy: bytes | None) -> int:
     """Append what a person changed in a file since it was written, or since a question read this copy of it."""
     base, loaded = Base(fold(ledger.history(upto=found.position)).bullets(), found.position), found.loaded
-    if copy is not None:
+    last = ledger.checkpoint(checkpoint_of(project))
+    if copy is not None and last is not None:
         before = load(copy, taken=[row.name for row in ledger.rows()], first=project.first_number)
         bullets, loaded = in_names_of(ledger, before, loaded)
-        base = Base(bullets, found.position)
+        base = Base(bullets, last[0])
     return take_edits(ledger, base, loaded, digest(found.raw), project.first_number)
 
 
