@@ -95,6 +95,7 @@ def test_two_clones_that_both_counted_and_added_a_bullet_merge_without_a_conflic
         "pat-002": ("From the first.", 0, 0),
         "pat-003": ("From the second.", 1, 0),
     }
+    assert second.json("blame", "pat-002")[-1]["rationale"] == "set by git with 0 helpful, 0 harmful"
     second.cites("pat-003", "s-3")
     second.git("push", "-q", "origin", "HEAD:main")
     first.git("pull", "-q", "--ff-only", "origin", "main")
