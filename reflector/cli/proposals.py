@@ -15,7 +15,7 @@ from reflector.cli.output import note, print_json, safe, short_id, short_time, t
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @click.pass_context
 def proposals(ctx: click.Context, everything: bool, as_json: bool) -> None:
-    """List what the agent proposed; approve or reject it.
+    """List the agent's proposals; approve or reject them.
 
     A proposal is named by its id or the beginning of one.
     """
@@ -53,9 +53,9 @@ def approve(place: Place, id: str) -> None:
     from reflector.curation.proposals import approve as run
     from reflector.curation.proposals import find
 
-    with place.road() as road:
-        bullet = run(road.ledger, find(road.ledger, id), first=road.project.first_number)
-        road.write()
+    with place.pipeline() as pipeline:
+        bullet = run(pipeline.ledger, find(pipeline.ledger, id), first=pipeline.project.first_number)
+        pipeline.write()
     click.echo(safe(bullet.line))
 
 
@@ -68,6 +68,6 @@ def reject(place: Place, id: str, why: str) -> None:
     from reflector.curation.proposals import find
     from reflector.curation.proposals import reject as run
 
-    with place.road() as road:
-        run(road.ledger, find(road.ledger, id), why)
-        road.write()
+    with place.pipeline() as pipeline:
+        run(pipeline.ledger, find(pipeline.ledger, id), why)
+        pipeline.write()
