@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import unicodedata
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
@@ -63,19 +64,24 @@ def _search(git: Path, root: Path, wanted: bytes) -> bytes | None:
             version = int.from_bytes(index[4:8])
             # Where the file system does not tell `.Claude` from `.claude`, a checkout writes the one as the other.
             if folded := (root / ".GIT").exists():
-                wanted = wanted.lower()
+                wanted = _folded(wanted)
             is_split = any(git.glob("sharedindex.*"))
             if version in (2, 3) and not is_split and not folded and index.find(wanted) < 0:
                 return None
             hash_bytes = 32 if _is_sha256(git) else 20
             found = chain(_entries(index, hash_bytes), _shared(index, git, hash_bytes) if is_split else ())
             for path in found:
-                like = path.lower() if folded else path
+                like = _folded(path) if folded else path
                 if not wanted or like == wanted or like.startswith(wanted + b"/"):
                     return path
                 if path > wanted + b"/" and not is_split and not folded:  # they are sorted
                     break
     return None
+
+
+def _folded(path: bytes) -> bytes:
+    """A path without what such a file system takes for the same: case, compositions, ligatures (`ﬂ` for `fl`)."""
+    return os.fsencode(unicodedata.normalize("NFKC", os.fsdecode(path)).casefold())
 
 
 def _is_sha256(git: Path) -> bool:
