@@ -34,13 +34,13 @@ def tracked_below(folder: Path) -> str | None:
     """
     folder = Path(os.path.abspath(folder))  # noqa: PTH100 - a link is where it stands
     for root in (folder, *folder.parents):
-        if (git := _git_folder(root)) is not None:
+        if (git := git_folder(root)) is not None:
             found = _search(git, root, os.fsencode(folder.relative_to(root).as_posix()) if folder != root else b"")
             return None if found is None else os.fsdecode(found)
     return None
 
 
-def _git_folder(root: Path) -> Path | None:
+def git_folder(root: Path) -> Path | None:
     """Where the repository of a working tree is: `.git`, or where a file of this name says."""
     git = root / ".git"
     if git.is_dir():
