@@ -20,7 +20,7 @@ from reflector.ledger.event import Event, NewEvent, identity
 from reflector.ledger.record_keys import pack_keys
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.reflection.window import keys_of, windows_within
-from reflector.text.secrets import clean
+from reflector.text.secrets import clean, quote
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.formats import Reader, reader_for
 from reflector.transcripts.message import Tally
@@ -118,7 +118,7 @@ def _take_in(
         {
             "agent": reader.agent,
             "agent_id": agent_id,
-            "client": clean(found.version or "", 40) or None,
+            "client": quote(found.version or "", 40) or None,
             "trigger": clean(source.trigger, 40),
             "reason": clean(source.reason, 80) if source.reason else None,
             "transcript": {
@@ -193,7 +193,7 @@ def _unread(tally: Tally) -> dict[str, Any]:
     }
     if tally.unknown_types:
         types = sorted(tally.unknown_types.items())[:50]
-        counted["unknown_types"] = {clean(name, 60): count for name, count in types}
+        counted["unknown_types"] = {quote(name, 60): count for name, count in types}
     return counted
 
 
