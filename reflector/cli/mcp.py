@@ -65,7 +65,7 @@ async def _serve(server: MCPServer[Any]) -> None:
 
 
 async def _lines() -> AsyncIterator[str]:
-    """The lines of stdin; a lone surrogate becomes a question mark, or the SDK would leave its call without an answer."""
+    """The lines of stdin; a lone surrogate, which the SDK gives no answer to, becomes a question mark."""
     from anyio import wrap_file
 
     async for line in wrap_file(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")):
