@@ -126,7 +126,9 @@ class Project:
         if self.config.layer("ledger_url") == "project" and self.config.ledger_url.startswith("sqlite:///"):
             from urllib.parse import unquote
 
-            places.append(Path(unquote(self.config.ledger_url.removeprefix("sqlite:///"))))
+            file = unquote(self.config.ledger_url.removeprefix("sqlite:///"))
+            # SQLite writes what stands in a journal into the ledger.
+            places += [Path(f"{file}{end}") for end in ("", "-wal", "-journal")]
         for place in places:
             try:
                 found = tracked_below(place)
