@@ -327,7 +327,7 @@ def _read_all(folder: Path) -> list[Delivery]:
             found.append(_read(path))
         except FileNotFoundError:  # settled meanwhile
             continue
-        except _Newer as error:
+        except (_Newer, OSError) as error:  # a record of another user keeps no other one waiting
             _set_aside(path, spool_dir, str(error))
         except ValueError:
             aside = Path(folders.private_folder(str(spool_dir / "broken")))
