@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from reflector import folders
-from reflector.hooks.fallback import stand_ins
+from reflector.hooks.fallback import is_of, stand_ins
 from reflector.hooks.pauses import is_over
 from reflector.hooks.payload import MAX_PAYLOAD, Broken, decode, file_name, record, words
 
@@ -112,7 +112,7 @@ def waiting_for(project: Path) -> list[Delivery]:
 def _of(project: Path, read: Callable[[Path], list[Delivery]]) -> list[Delivery]:
     found = read(Path(folders.state_folder(str(project))) / "spool")
     for state in stand_ins():
-        found += [delivery for delivery in read(state / "spool") if delivery.project == str(project)]
+        found += [delivery for delivery in read(state / "spool") if is_of(project, delivery.project)]
     return sorted(found, key=lambda delivery: delivery.received_at_ns)
 
 
