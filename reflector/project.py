@@ -163,3 +163,9 @@ def find_project(start: Path | None = None, environ: Mapping[str, str] | None = 
         notes=locate.worktree_notes(environ),
     )
     return Path(found)
+
+
+def project_of(folder: Path) -> Path:
+    """Return the project of a folder, which may be gone; what is named for this command says nothing about it."""
+    named = ("CLAUDE_PROJECT_DIR", "REFLECTOR_PROJECT")
+    return find_project(folder, {key: value for key, value in os.environ.items() if key not in named})
