@@ -22,15 +22,16 @@ _LAYERS = {
     "text": set(),
     "playbook": set(),
     "transcripts": {"text"},
-    "ledger": {"playbook"},
-    "proof": {"playbook", "ledger"},
-    "exchange": {"playbook", "ledger", "proof"},
-    "reflection": {"text", "playbook", "transcripts", "ledger"},
-    "curation": {"text", "playbook", "ledger"},
-    "sessions": {"text", "playbook", "transcripts", "ledger", "reflection", "curation"},
-    "audit": {"text", "playbook", "ledger", "proof", "reflection"},
+    "events": {"playbook"},
+    "ledger": {"playbook", "events"},
+    "proof": {"playbook", "events", "ledger"},
+    "exchange": {"playbook", "events", "ledger", "proof"},
+    "reflection": {"text", "playbook", "transcripts", "events", "ledger"},
+    "curation": {"text", "playbook", "events", "ledger"},
+    "sessions": {"text", "playbook", "transcripts", "events", "ledger", "reflection", "curation"},
+    "audit": {"text", "playbook", "events", "ledger", "proof", "reflection"},
     "demo": set(),  # bundled sessions, no code
-    "hooks": {"text", "playbook", "transcripts", "ledger", "proof", "reflection", "curation", "sessions"},
+    "hooks": {"text", "playbook", "transcripts", "events", "ledger", "proof", "reflection", "curation", "sessions"},
 }
 _LAYERS["cli"] = set(_LAYERS)
 #: Modules of the package itself that any layer may use: they know of no layer above the ledger.
@@ -43,9 +44,15 @@ _SHARED = {
     "reflector.resources",
     "reflector.config",
     "reflector.locate",
+    "reflector.mistakes",
     "reflector.project",
 }
-_SHARED_BY = {"ledger": {"reflector.files", "reflector.resources"}, "playbook": set(), "transcripts": set()}
+_SHARED_BY = {
+    "ledger": {"reflector.files", "reflector.resources"},
+    "playbook": set(),
+    "transcripts": set(),
+    "events": set(),
+}
 
 _MOST_LINES = 400
 #: Longer modules, each with its reason.
@@ -189,14 +196,14 @@ def test_no_module_is_a_drawer_for_everything() -> None:
 
 
 def test_each_rule_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pure module that imports the ledger inside a function, and prints, is found by each rule that it breaks."""
+    """A pure module that imports an event inside a function, and prints, is found by each rule that it breaks."""
     source = tmp_path / "reaching.py"
-    source.write_text('"""Reaches up."""\n\ndef f():\n    from ..ledger import store\n    print(store)\n')
+    source.write_text('"""Reaches up."""\n\ndef f():\n    from ..events import event\n    print(event)\n')
     monkeypatch.setitem(_MODULES, "reflector.playbook.reaching", source)
-    assert _strangers("reflector.playbook.reaching") == {"reflector.ledger.store"}
+    assert _strangers("reflector.playbook.reaching") == {"reflector.events.event"}
     assert _spoken("reflector.playbook.reaching") == {"print"}
-    assert _circle(_graphs()[1]) == "ledger → playbook → ledger"
-    store = tmp_path / "store.py"
-    store.write_text('"""Imports back."""\n\ndef f():\n    from reflector.playbook import reaching\n')
-    monkeypatch.setitem(_MODULES, "reflector.ledger.store", store)
-    assert _circle(_graphs()[0]) == "reflector.ledger.store → reflector.playbook.reaching → reflector.ledger.store"
+    assert _circle(_graphs()[1]) == "events → playbook → events"
+    event = tmp_path / "event.py"
+    event.write_text('"""Imports back."""\n\ndef f():\n    from reflector.playbook import reaching\n')
+    monkeypatch.setitem(_MODULES, "reflector.events.event", event)
+    assert _circle(_graphs()[0]) == "reflector.events.event → reflector.playbook.reaching → reflector.events.event"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reflector.cli.app import COMMANDS, run
+from reflector.cli.app import run
+from reflector.cli.commands import COMMANDS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

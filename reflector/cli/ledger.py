@@ -36,9 +36,9 @@ def rebuild(place: Place, check: bool, new_ledger: bool) -> None:
     from difflib import unified_diff
 
     from reflector.curation.playbook_file import dumped, mend, render
+    from reflector.events.fold import fold
     from reflector.files import read_ours
     from reflector.playbook.document import MAX_BYTES
-    from reflector.playbook.fold import fold
     from reflector.sessions import locks
 
     project = place.project()

@@ -14,11 +14,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity
+from reflector.events.record_keys import pack_keys
 from reflector.handover import STOPS
-from reflector.ledger import event as ev
 from reflector.ledger.errors import Conflict
-from reflector.ledger.event import Event, NewEvent, identity
-from reflector.ledger.record_keys import pack_keys
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.reflection.window import keys_of, windows_within
 from reflector.sessions.spool import Delivery

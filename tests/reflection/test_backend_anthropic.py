@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.anthropic.backend import AnthropicBackend

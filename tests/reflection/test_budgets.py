@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 from reflector.reflection import reflection_events as facts
 from reflector.reflection.budgets import spent_on_session, spent_this_month, waiting_for_budget

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from reflector.ledger import event as ev
-from reflector.ledger.event import Event, NewEvent, identity
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.reflection import runner as runner_module
 from reflector.reflection.protocol import Answer, BackendError, Request

@@ -10,8 +10,8 @@ import pytest
 
 from reflector.audit.blame import blame
 from reflector.curation.retractions import retract, undo
-from reflector.ledger import event as ev
-from reflector.ledger.event import Appended, NewEvent, identity
+from reflector.events import event as ev
+from reflector.events.event import Appended, NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.protocol import Answer, BackendError, Request

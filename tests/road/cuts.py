@@ -11,8 +11,8 @@ from pathlib import Path
 from random import Random
 
 from reflector.audit.doubles import double_counts
-from reflector.ledger import event as ev
-from reflector.ledger.event import NewEvent, identity
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.rules import RulesBackend

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from reflector.ledger import event as ev
-from reflector.ledger.event import NewEvent, identity
-from reflector.ledger.record_keys import unpack_keys
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
+from reflector.events.record_keys import unpack_keys
 from reflector.ledger.store import Ledger
 from reflector.sessions.intake import Source, Taken, take_in
 from reflector.transcripts.source import UnknownTranscript

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reflector.events.fold import MAX_TAGS, REDACTED, Playbook, apply, changes_playbook, fold, verdict
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.counting import COUNTINGS, DEFAULT, is_counting, member
-from reflector.playbook.fold import MAX_TAGS, REDACTED, Playbook, changes_playbook, fold, verdict
 
 
 @dataclass(frozen=True)
@@ -298,7 +298,7 @@ def test_no_policy_counts_more_than_every_tag_as_applied(events: list[Event]) ->
 def test_folding_in_two_parts_is_folding_at_once(events: list[Event], cut: int) -> None:
     book = fold(events[:cut])
     for event in events[cut:]:
-        book.apply(event)
+        apply(book, event)
     assert book == fold(events)
 
 

@@ -33,32 +33,6 @@ EVENT_REDACTED: Final = "event.redacted"
 POLICY_ADOPTED: Final = "policy.adopted"
 LEDGER_MERGED: Final = "ledger.merged"
 
-TYPES: Final = frozenset(
-    {
-        PLAYBOOK_IMPORTED,
-        BULLET_PROPOSED,
-        BULLET_ADDED,
-        BULLET_REVISED,
-        BULLET_MOVED,
-        BULLET_REMOVED,
-        BULLET_RECOUNTED,
-        BULLET_ASSERTED,
-        BULLET_TAGGED,
-        SESSION_RECORDED,
-        REFLECTION_SKIPPED,
-        REFLECTION_ANSWERED,
-        REFLECTION_COMPLETED,
-        REFLECTION_FAILED,
-        EVIDENCE_RETRACTED,
-        EVENT_REDACTED,
-        POLICY_ADOPTED,
-        LEDGER_MERGED,
-    }
-)
-
-#: Types whose target is taken at most once (the partial UNIQUE index of the event table).
-ONCE_PER_TARGET: Final = frozenset({EVIDENCE_RETRACTED, EVENT_REDACTED})
-
 
 def identity(type_: str, *parts: str | int) -> str:
     """An event id: the first 32 hex digits of SHA-256 over the type and the parts of the input's identity."""
