@@ -45,6 +45,11 @@ def home_folder(environ: "Mapping[str, str] | None" = None) -> str:
     return environment("HOME", environ) or environment("USERPROFILE", environ)
 
 
+def agent_folder(environ: "Mapping[str, str] | None" = None) -> str:
+    """Return Claude Code's own folder of a person: $CLAUDE_CONFIG_DIR, else ~/.claude."""
+    return environment("CLAUDE_CONFIG_DIR", environ) or f"{home_folder(environ) or '~'}/.claude"
+
+
 def user_folder(environ: "Mapping[str, str] | None" = None) -> str:
     """Return the folder of the user's own playbook, `${XDG_DATA_HOME:-~/.local/share}/reflector/user`.
 

@@ -60,9 +60,10 @@ def import_history(
     Safe to stop and to repeat: what was taken in is not counted again. The project of a session is read from its
     records. Clients remove transcripts after a month, so the earlier the better.
     """
-    from reflector.transcripts.discovery import find_transcripts, transcripts_folder
+    from reflector.locate import agent_folder
+    from reflector.transcripts.discovery import find_transcripts
 
-    where = folder or transcripts_folder()
+    where = folder or Path(agent_folder()).expanduser() / "projects"
     if not where.is_dir():
         if folder is not None:
             raise click.ClickException(f"{folder} is no folder; name the one that holds the transcripts with --folder")
