@@ -23,8 +23,6 @@ from reflector.ledger.store import BulletRow, Ledger
 from reflector.reflection.window import keys_of, windows_within
 from reflector.sessions.spool import Delivery
 from reflector.text.secrets import clean, quote
-from reflector.transcripts.citations import citations_of
-from reflector.text.secrets import clean
 from reflector.transcripts.codex_home import rollout_of
 from reflector.transcripts.formats import scan
 from reflector.transcripts.message import Tally

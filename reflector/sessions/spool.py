@@ -33,10 +33,7 @@ from typing import Any
 
 from reflector import folders
 from reflector.handover import MAX_PAYLOAD, Broken, decode, file_name, record, words
-from reflector.hooks.fallback import is_of, stand_ins
-from reflector.hooks.pauses import is_over
-from reflector.hooks.payload import MAX_PAYLOAD, Broken, decode, file_name, record, words
-from reflector.sessions.fallback import stand_ins
+from reflector.sessions.fallback import is_of, stand_ins
 from reflector.sessions.pauses import is_over
 
 #: A temporary file of this age belongs to a hook that was killed; a hook lives for milliseconds.
