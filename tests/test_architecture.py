@@ -39,6 +39,7 @@ _SHARED = {
     "reflector.resources",
     "reflector.config",
     "reflector.locate",
+    "reflector.mistakes",
     "reflector.project",
     "reflector.user_folder",
 }

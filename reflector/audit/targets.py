@@ -14,13 +14,14 @@ from reflector.audit.history import UnknownSession, session_named
 from reflector.ledger import event as ev
 from reflector.ledger.event import Event
 from reflector.ledger.store import Ledger
+from reflector.mistakes import Mistake
 
 Kind = Literal["session", "reflection", "event"]
 #: What a name could mean is told up to so many times.
 _CANDIDATES: Final = 6
 
 
-class UnknownTarget(LookupError):
+class UnknownTarget(Mistake):
     """A text that names nothing, or several things; its own text says which."""
 
 

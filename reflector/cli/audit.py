@@ -48,7 +48,7 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
             short_time(step.recorded_at),
             short_id(step.session_id),
             step.tag or step.disposition,
-            _total(step.helpful, step.harmful),
+            f"{step.helpful}/{step.harmful}",
             " ".join(filter(None, (_uncounted(step), step.model, step.rationale))),
         )
         for step in steps
@@ -56,10 +56,6 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     table(
         ("position", "recorded", "session", "verdict", "total", "why"), shown, numbers=("position", "total"), whole=True
     )
-
-
-def _total(helpful: int, harmful: int) -> str:
-    return f"{helpful}/{harmful}"
 
 
 def _uncounted(step: Step) -> str:

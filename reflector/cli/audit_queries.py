@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ import click
 from reflector.cli import moments
 from reflector.cli.app import Place
 from reflector.cli.bars import bar, spark
-from reflector.cli.output import counted, note, print_json, short_id, table
+from reflector.cli.output import counted, counters, note, percent, print_json, rounded, short_id, table
 
 if TYPE_CHECKING:
     from reflector.audit.citations import Orphans
@@ -42,8 +41,8 @@ def citations(place: Place, everything: bool, moment: str | None, as_json: bool)
             [
                 {
                     **asdict(one),
-                    "citation_rate": _rounded(one.citation_rate),
-                    "judged_rate": _rounded(one.judged_rate),
+                    "citation_rate": rounded(one.citation_rate),
+                    "judged_rate": rounded(one.judged_rate),
                 }
                 for one in found
             ]
@@ -57,9 +56,9 @@ def citations(place: Place, everything: bool, moment: str | None, as_json: bool)
             one.name,
             one.offered,
             one.cited,
-            _percent(one.citation_rate),
+            percent(one.citation_rate),
             one.judged,
-            _percent(one.judged_rate),
+            percent(one.judged_rate),
             one.helpful,
             one.harmful,
             _bar(one.cited, one.offered),
@@ -171,7 +170,7 @@ def double_counts(place: Place, name: str | None, moment: str | None, as_json: b
                 for one in found.classes
             ],
             "totals": [
-                {"name": name, **{policy: _pair(pair) for policy, pair in by_policy.items()}}
+                {"name": name, **{policy: counters(*pair) for policy, pair in by_policy.items()}}
                 for name, by_policy in found.totals.items()
             ],
         }
@@ -253,7 +252,7 @@ def _tell_stats(found: Stats, days: int) -> None:
                 g.helpful,
                 g.harmful,
                 g.undecided,
-                _percent(g.helpful_rate),
+                percent(g.helpful_rate),
                 _bar(g.helpful + g.harmful, most),
             )
             for g in shown
@@ -275,20 +274,8 @@ def _figures(group: Group) -> dict[str, Any]:
         "helpful": group.helpful,
         "harmful": group.harmful,
         "undecided": group.undecided,
-        "helpful_rate": _rounded(group.helpful_rate),
+        "helpful_rate": rounded(group.helpful_rate),
     }
-
-
-def _pair(pair: Sequence[int]) -> dict[str, int]:
-    return {"helpful": pair[0], "harmful": pair[1]}
-
-
-def _rounded(rate: float | None) -> float | None:
-    return None if rate is None else round(rate, 6)
-
-
-def _percent(rate: float | None) -> str:
-    return "" if rate is None else f"{rate:.0%}"
 
 
 def _bar(value: float, most: float) -> str:

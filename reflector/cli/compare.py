@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import note, print_json
+from reflector.cli.output import note, print_json, progress
 from reflector.config import BACKENDS
 
 if TYPE_CHECKING:
@@ -68,12 +68,12 @@ def compare(
     with place.reading() as ledger:
         trial = Trial(ledger, *judges)
         windows = _windows(ledger, sessions)
-        with _bar(len(windows), "judging") as bar:
+        with progress(len(windows), "judging") as bar:
             for _ in trial.prepare(windows):
                 bar.update(1)
         if trial.calls:
             _agree_to_pay(place, trial, yes=yes)
-        with _bar(len(windows) - trial.passed_over - trial.redacted, "asking", hidden=not trial.calls) as bar:
+        with progress(len(windows) - trial.passed_over - trial.redacted, "asking", hidden=not trial.calls) as bar:
             rulings = []
             for ruling in trial.rulings():
                 rulings.append(ruling)
@@ -82,11 +82,6 @@ def compare(
         print_json(document(trial, rulings, known))
     else:
         show(trial, rulings, known)
-
-
-def _bar(length: int, label: str, *, hidden: bool = False) -> Any:
-    """A bar on stderr, where that is a terminal."""
-    return click.progressbar(length=length, label=label, file=sys.stderr, hidden=hidden or not sys.stderr.isatty())
 
 
 def _windows(ledger: Ledger, sessions: tuple[str, ...]) -> list[WindowRow]:

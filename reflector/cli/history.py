@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import counted, note, os_error_words, table
+from reflector.cli.output import counted, note, os_error_words, progress, table
 from reflector.config import BACKENDS
 
 if TYPE_CHECKING:
@@ -214,14 +214,7 @@ def _take_all(plan: Plan, crew: Crew | None) -> Iterator[str]:
 
         def begin(project: Project) -> Callable[[Found], None]:
             # In bytes: one file may be as long as all others together.
-            bar = bars.enter_context(
-                click.progressbar(
-                    length=sum(one.bytes for one in of[project.root]) or 1,
-                    label=project.root.name,
-                    file=sys.stderr,
-                    hidden=not sys.stderr.isatty(),
-                )
-            )
+            bar = bars.enter_context(progress(sum(one.bytes for one in of[project.root]) or 1, project.root.name))
             return lambda one: bar.update(one.bytes)
 
         for project, done in Backfill(plan, crew).run(begin):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import note, os_error_words, safe, short_id, table
+from reflector.cli.output import note, os_error_words, progress, safe, short_id, table
 from reflector.config import BACKENDS
 
 if TYPE_CHECKING:
@@ -46,11 +45,8 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
     found: list[tuple[Path, Taken | None]] = []
     failed: list[str] = []
     with place.road(project) as road:
-        # The bar goes to stderr, so that a pipe gets the table alone.
-        with click.progressbar(
-            files, label="taking in", show_pos=True, file=sys.stderr, hidden=not sys.stderr.isatty()
-        ) as bar:
-            for path in bar:
+        with progress(len(files), "recording") as bar:
+            for path in files:
                 try:
                     found.append((path, _ingest_one(road, path, window)))
                 except IsADirectoryError:
@@ -61,6 +57,7 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
                     failed.append(within + os_error_words(error, None if within else path))
                 except ValueError as error:
                     failed.append(f"{path}: {error}")
+                bar.update(1)
         road.finish()
         road.write()
         reflected = road.reflected

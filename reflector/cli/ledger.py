@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.output import note, print_json, safe
+from reflector.cli.output import note, print_json, progress, safe
 
 if TYPE_CHECKING:
     from reflector.ledger.as_of import Past
@@ -72,10 +71,7 @@ def rebuild(place: Place, check: bool, new_ledger: bool) -> None:
     if kept is not None:
         note(f"{project.playbook_json} could not be read and is written again; what stood there is kept as {kept}")
     with place.road(project) as road:
-        # The bar goes to stderr, as the difference goes to stdout.
-        with click.progressbar(
-            length=road.ledger.head().position, label="rebuilding", file=sys.stderr, hidden=not sys.stderr.isatty()
-        ) as bar:
+        with progress(road.ledger.head().position, "rebuilding") as bar:
             road.ledger.rebuild(lambda reached: bar.update(reached - bar.pos))
         road.write()
 

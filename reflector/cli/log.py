@@ -65,6 +65,7 @@ def log(
     """
     from reflector.audit.events import Filter, select
     from reflector.audit.history import as_json as event_json
+    from reflector.audit.moments import position_before, position_of
 
     _check(types)
     if follow and (until or moment or event_id):
@@ -74,8 +75,8 @@ def log(
     with place.reading() as ledger:
         if session_id is not None:
             session_id = session_named(ledger, session_id)
-        ends = [at for at in (moments.position(ledger, text) for text in (until, moment)) if at is not None]
-        after = moments.position_before(ledger, since) if since is not None else 0
+        ends = [position_of(ledger, text) for text in (until, moment) if text is not None]
+        after = position_before(ledger, since) if since is not None else 0
         head = ledger.head().position
         chosen = Filter(types, session_id, bullet, backend, model, actor, after, min([head, *ends]))
         if event_id is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import counted, note
+from reflector.cli.output import counted, note, progress
 
 if TYPE_CHECKING:
     from reflector.exchange.merge import Merged
@@ -80,9 +79,9 @@ def _preserve(place: Place, file: Path) -> None:
         locks.held(state, "model.lock", wait=True),
         locks.held(state, "drain.lock", wait=True),
         project.open_ledger() as ledger,
-        _lines(file, "loading") as (lines, progress),
+        _lines(file, "loading") as (lines, done),
     ):
-        end = load(ledger, lines, progress)
+        end = load(ledger, lines, done)
         aside = settle(ledger, project)
     with place.road(project) as road:
         road.write()
@@ -101,10 +100,8 @@ def _merge(place: Place, file: Path, *, rename: bool, ours: bool) -> None:
             yield from lines_of(opened)
 
     with place.road() as road:
-        with _lines(file, "reading") as (_, progress):
-            merged = merge(
-                road.ledger, lines, rename=rename, ours=ours, first=road.project.first_number, progress=progress
-            )
+        with _lines(file, "reading") as (_, done):
+            merged = merge(road.ledger, lines, rename=rename, ours=ours, first=road.project.first_number, progress=done)
         road.write()
     click.echo(head_line(merged.head.position, merged.head.chain))
     for old, new in merged.renamed.items():
@@ -148,8 +145,8 @@ def copy(place: Place, url: str) -> None:
     from reflector.proof.anchors import head_line
 
     needs_ledger(place.project())
-    with place.reading() as ledger, _bar("copying", ledger.head().position) as progress:
-        end = run(ledger, url, progress)
+    with place.reading() as ledger, progress(ledger.head().position, "copying") as bar:
+        end = run(ledger, url, bar.update)
     click.echo(head_line(end.position, end.chain))
     note(f"{counted(end.position, 'event')} copied. To use that ledger, name it with `ledger_url`.")
 
@@ -162,14 +159,5 @@ def _lines(file: Path, label: str) -> Iterator[tuple[Iterator[bytes], Progress]]
     with file.open("rb") as opened:
         header, _ = checked(lines_of(opened))
         opened.seek(0)
-        with _bar(label, header.position) as progress:
-            yield lines_of(opened), progress
-
-
-@contextmanager
-def _bar(label: str, events: int) -> Iterator[Progress]:
-    """A bar on a terminal's stderr, so that a pipe gets the answer alone."""
-    with click.progressbar(
-        length=events, label=label, show_pos=True, file=sys.stderr, hidden=not sys.stderr.isatty()
-    ) as bar:
-        yield bar.update
+        with progress(header.position, label) as bar:
+            yield lines_of(opened), bar.update

@@ -204,3 +204,25 @@ def short_id(value: str | None) -> str:
 def counted(number: int, noun: str) -> str:
     """`1 bullet`, `2 bullets`."""
     return f"{number:,} {noun}{'s' if number != 1 else ''}"
+
+
+def percent(rate: float | None) -> str:
+    """`67%` of 0.67; nothing where there is no rate."""
+    return "" if rate is None else f"{rate:.0%}"
+
+
+def rounded(rate: float | None, digits: int = 6) -> float | None:
+    """A rate as JSON has it."""
+    return None if rate is None else round(rate, digits)
+
+
+def counters(helpful: int, harmful: int) -> dict[str, int]:
+    """A bullet's counters as JSON has them."""
+    return {"helpful": helpful, "harmful": harmful}
+
+
+def progress(length: int, label: str, *, hidden: bool = False) -> Any:
+    """A progress bar on stderr, where that is a terminal: a pipe gets the answer alone."""
+    return click.progressbar(
+        length=length, label=label, show_pos=True, file=sys.stderr, hidden=hidden or not sys.stderr.isatty()
+    )

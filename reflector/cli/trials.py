@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.output import counted, note, print_json, safe, short_id, short_time, table
+from reflector.cli.output import counted, counters, note, print_json, safe, short_id, short_time, table
 from reflector.playbook.counting import COUNTINGS, Counting
 from reflector.playbook.names import SECTIONS
 
@@ -30,9 +31,10 @@ def diff(place: Place, span: str, as_json: bool) -> None:
     added, revised, moved and removed, counters that moved, and by which sessions.
     """
     from reflector.audit.changes import difference
+    from reflector.audit.moments import span_of
 
     with place.reading() as ledger:
-        found = difference(ledger, *moments.span(ledger, span))
+        found = difference(ledger, *span_of(ledger, span))
     if as_json:
         print_json(
             {
@@ -53,10 +55,7 @@ def _changed(one: Changed) -> dict[str, Any]:
         "before": _state(one.before),
         "after": _state(one.after),
         "recounted": one.recounted,
-        "sessions": [
-            {"session_id": moved.session_id, "helpful": moved.helpful, "harmful": moved.harmful}
-            for moved in one.sessions
-        ],
+        "sessions": [asdict(moved) for moved in one.sessions],
     }
 
 
@@ -158,8 +157,8 @@ def _crossing(one: Crossing) -> dict[str, Any]:
     return {
         "position": one.event.position,
         "holds": one.holds,
-        "before": {"helpful": one.before[0], "harmful": one.before[1]},
-        "after": {"helpful": one.after[0], "harmful": one.after[1]},
+        "before": counters(*one.before),
+        "after": counters(*one.after),
         "event": as_json(one.event),
     }
 
@@ -224,8 +223,8 @@ def _replayed(found: Replay) -> dict[str, Any]:
             {
                 "name": one.row.name,
                 "status": one.row.status,
-                "before": {"helpful": one.row.helpful, "harmful": one.row.harmful},
-                "after": {"helpful": one.helpful, "harmful": one.harmful},
+                "before": counters(one.row.helpful, one.row.harmful),
+                "after": counters(one.helpful, one.harmful),
                 "pruned": one.pruned,
                 "differs": one.differs,
             }

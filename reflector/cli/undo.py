@@ -12,23 +12,11 @@ from reflector.cli.output import counted, note, print_json, safe, short_id, tabl
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from reflector.audit.targets import Target
     from reflector.curation.erasure import Erasure
     from reflector.ledger.event import Event
-    from reflector.ledger.store import Ledger
 
 #: Events and files that still hold an erased text are named up to so many.
 _NAMED = 12
-
-
-def named(ledger: Ledger, text: str) -> Target:
-    """What a text names, or a usage error that tells what it could be."""
-    from reflector.audit.targets import UnknownTarget, target_named
-
-    try:
-        return target_named(ledger, text)
-    except UnknownTarget as error:
-        raise click.UsageError(str(error)) from error
 
 
 @click.command()
@@ -43,12 +31,13 @@ def retract(place: Place, what: str, why: str, undone: bool) -> None:
     or the position that `reflector log` shows. Nothing is subtracted and nothing erased: the counters drop because
     fewer tags count. Retracting a retraction undoes it.
     """
+    from reflector.audit.targets import target_named
     from reflector.curation.retractions import moved
     from reflector.curation.retractions import retract as take_out
     from reflector.curation.retractions import undo as put_back
 
     with place.road() as road:
-        target = named(road.ledger, what)
+        target = target_named(road.ledger, what)
         before = road.ledger.rows()
         appended = (put_back if undone else take_out)(road.ledger, target.events, why)
         changed = moved(before, road.ledger.rows())
@@ -104,11 +93,12 @@ def _reason(why: str | None) -> str:
 
 
 def _redact_one(place: Place, what: str, why: str, bullets: tuple[str, ...], *, yes: bool) -> None:
+    from reflector.audit.targets import target_named
     from reflector.curation.erasure import copies, echoes, erase, forget, planned
 
     with place.road() as road:
         ledger = road.ledger
-        target = named(ledger, what)
+        target = target_named(ledger, what)
         if target.kind == "session":
             raise click.UsageError(f"session {target.id} has many events; name one of `reflector log --session {what}`")
         event = target.events[0]
