@@ -6,7 +6,7 @@ bullets may have other names here, and its id may be another one, and the other 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from reflector.exchange.survey import Survey
@@ -19,7 +19,7 @@ from reflector.ledger.redaction import texts_of
 from reflector.ledger.renames import renamed
 from reflector.ledger.rows import Stored
 from reflector.ledger.statements import Statements
-from reflector.proof.merge_proof import MERGED
+from reflector.proof.merge_proof import MERGED, came_through
 
 
 class Item(NamedTuple):
@@ -82,13 +82,9 @@ def meta_here(item: Item, found: Survey, event_id: str, target_id: str | None) -
     return {**meta, MERGED: came}
 
 
-def came_as(meta: Mapping[str, Any]) -> Iterator[str]:
-    """The ids that an event had in the ledgers through which it came, where they were others."""
-    came = meta.get(MERGED)
-    while isinstance(came, Mapping):
-        if isinstance(came.get("event_id"), str):
-            yield came["event_id"]
-        came = came.get(MERGED)
+def came_as(meta: Mapping[str, Any]) -> list[str]:
+    """Return the other ids that an event had in the ledgers through which it came."""
+    return [came["event_id"] for came in came_through(meta) if isinstance(came.get("event_id"), str)]
 
 
 def beside_id(item: Item) -> str:

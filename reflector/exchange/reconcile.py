@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from reflector.ledger import event as ev
 from reflector.ledger.canonical import MAX_INT
@@ -25,7 +24,7 @@ from reflector.ledger.renames import renamed_ids
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
 from reflector.playbook.fold import Playbook, fold, reads
-from reflector.proof.merge_proof import MERGED, RESTATED, Clock, Moment, first_moment, of_merges
+from reflector.proof.merge_proof import MERGED, RESTATED, Clock, Moment, came_through, first_moment, of_merges
 
 ACTOR = "merge"
 _ROWS = "SELECT name, section, text, status, reason, removed_into, helpful, harmful FROM bullet WHERE playbook_id = ?"
@@ -68,7 +67,7 @@ def _moments(sql: Statements) -> tuple[dict[str, Moment], dict[str, Moment]]:
         if MERGED in meta:
             came[stored.event_id] = first_moment(meta, (stored.recorded_at, "", 0))
         if stored.type == ev.LEDGER_MERGED:
-            record, depth = json.loads(stored.data or "{}"), _depth(meta)
+            record, depth = json.loads(stored.data or "{}"), len(list(came_through(meta)))
             ids = renamed_ids(record["renamed"])
             here = told.setdefault(depth, [])
             here += [(id, (time, record["origin"], position)) for position, id, time, _ in record["here"]]
@@ -77,11 +76,6 @@ def _moments(sql: Statements) -> tuple[dict[str, Moment], dict[str, Moment]]:
     for event_id, moment in told.get(0, ()):
         elsewhere[event_id] = min(moment, elsewhere.get(event_id, moment))
     return came, elsewhere
-
-
-def _depth(meta: Mapping[str, Any]) -> int:
-    came: Any = meta.get(MERGED)
-    return 1 + _depth(came) if isinstance(came, Mapping) else 0
 
 
 _TOGETHER = (

@@ -20,7 +20,7 @@ from reflector.ledger.reader import Reader
 from reflector.ledger.renames import mentioned
 from reflector.playbook.fold import REDACTED
 from reflector.playbook.names import is_name, next_name
-from reflector.proof.merge_proof import MERGED, Clock, Moment, first_moment, records
+from reflector.proof.merge_proof import MERGED, Clock, Moment, came_through, first_moment, records
 
 _PAGE = 1000
 _NEVER: Moment = ("", "", 0)
@@ -66,11 +66,9 @@ class Bullets:
 
 
 def _first_appended(event_id: str, data_hash: str, meta: Mapping[str, Any]) -> tuple[str, str]:
-    """The id and the data hash of an event in the ledger to which it was first appended."""
-    came = meta.get(MERGED)
-    while isinstance(came, Mapping):
+    """Return the id and the data hash of an event in the ledger to which it was first appended."""
+    for came in came_through(meta):
         event_id, data_hash = came.get("event_id", event_id), came.get("data_hash", data_hash)
-        came = came.get(MERGED)
     return event_id, data_hash
 
 

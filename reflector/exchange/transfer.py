@@ -15,7 +15,6 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import sqlalchemy as sa
 
 from reflector.exchange.cloudevents import Header, Line, NotALine, event_line, header_line, header_of, line_of
-from reflector.exchange.foreign import refuse_misplaced
 from reflector.ledger.admission import check_facts, check_fields, prepare
 from reflector.ledger.canonical import NotCanonical, genesis, next_chain, plain, sealed
 from reflector.ledger.engines import shown, write_transaction
@@ -141,7 +140,6 @@ def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]]) -> Iterato
 def _sealed(number: int, line: Line) -> Checked:
     """A line with its texts in canonical form, from which its hashes are computed."""
     event = line.event
-    refuse_misplaced(line)
     if line.erased:
         check_fields(event)
         data, data_hash, facts = None, line.data_hash, None
