@@ -81,15 +81,15 @@ def session(place: Place, session_id: str, moment: str | None, as_json: bool) ->
     ID is the session's id or the beginning of one, as `reflector log` shows it.
     """
     from reflector.audit.sessions import session_story
-    from reflector.cli import session_view as told_session
+    from reflector.cli import session_view
 
     with place.reading() as ledger:
         past = moments.past(ledger, moment)
         story = session_story(ledger, session_named(ledger, session_id), past)
     if as_json:
-        print_json(told_session.document(story))
+        print_json(session_view.document(story))
     else:
-        told_session.tell(story)
+        session_view.show(story)
 
 
 def session_named(ledger: Ledger, session_id: str) -> str:

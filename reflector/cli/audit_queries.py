@@ -93,10 +93,10 @@ def orphans(place: Place, moment: str | None, as_json: bool) -> None:
             }
         )
     else:
-        _tell_orphans(found)
+        _print_orphans(found)
 
 
-def _tell_orphans(found: Orphans) -> None:
+def _print_orphans(found: Orphans) -> None:
     parts = (
         (
             "Cited, but no live bullet",
@@ -151,7 +151,7 @@ def double_counts(place: Place, name: str | None, moment: str | None, as_json: b
             find_bullet(ledger, name, past)
         found = ask(ledger, name, past)
     if not as_json:
-        _tell_doubles(found)
+        _print_doubles(found)
         return
     print_json(
         {
@@ -177,7 +177,7 @@ def double_counts(place: Place, name: str | None, moment: str | None, as_json: b
     )
 
 
-def _tell_doubles(found: DoubleCounts) -> None:
+def _print_doubles(found: DoubleCounts) -> None:
     rows = [
         (
             one.code,
@@ -229,12 +229,12 @@ def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
             }
         )
         return
-    _tell_stats(found, days)
+    _print_stats(found, days)
     if month is not None and month["tokens"]:
         click.echo(month_words(month))
 
 
-def _tell_stats(found: Stats, days: int) -> None:
+def _print_stats(found: Stats, days: int) -> None:
     states = ", ".join(f"{count} {state}" for state, count in sorted(found.states.items()))
     click.echo(f"{found.events:,} events, {found.sessions:,} sessions, {found.windows:,} windows ({states or 'none'})")
     for kind, groups in found.groups.items():

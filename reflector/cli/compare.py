@@ -14,8 +14,8 @@ from reflector.cli.output import note, print_json, progress
 from reflector.config import BACKENDS
 
 if TYPE_CHECKING:
-    from reflector.audit.comparison import Labels, Side
-    from reflector.audit.trial import Trial
+    from reflector.audit.comparison.agreement import Labels, Side
+    from reflector.audit.comparison.trial import Trial
     from reflector.ledger.store import Ledger, WindowRow
     from reflector.reflection.judging import Judge
 
@@ -57,8 +57,8 @@ def compare(
     SESSION is a session's id or the beginning of one; without any, all are compared. A model is asked only where
     the ledger has no answer of it to the same prompt template, and after it was told how much that takes.
     """
-    from reflector.audit.trial import Trial
-    from reflector.cli.compared import document, show
+    from reflector.audit.comparison.trial import Trial
+    from reflector.cli.comparison import document, show
 
     judges = [
         _judge(place, "a", spec_a, template_a, fresh=fresh),
@@ -72,7 +72,7 @@ def compare(
             for _ in trial.prepare(windows):
                 bar.update(1)
         if trial.calls:
-            _agree_to_pay(place, trial, yes=yes)
+            _confirm_cost(place, trial, yes=yes)
         with progress(len(windows) - trial.passed_over - trial.redacted, "asking", hidden=not trial.calls) as bar:
             rulings = []
             for ruling in trial.rulings():
@@ -143,7 +143,7 @@ def _model(place: Place, spec: str, model: str | None, template: Path | None, *,
     )
 
 
-def _agree_to_pay(place: Place, trial: Trial, *, yes: bool) -> None:
+def _confirm_cost(place: Place, trial: Trial, *, yes: bool) -> None:
     """Tell what the calls take, and have somebody agree to it."""
     from reflector.reflection.backends.anthropic.prices import Usage, cost
     from reflector.reflection.backends.anthropic.settings import MAX_TOKENS, model_settings
@@ -175,7 +175,7 @@ def _labels(path: Path) -> Labels:
     """The labels of a file of JSON lines; a usage error that names the line."""
     import json
 
-    from reflector.audit.comparison import BadLabel, Labels, read_label
+    from reflector.audit.comparison.agreement import BadLabel, read_label
     from reflector.cli.output import os_error_words
     from reflector.files import read_bounded
 
@@ -198,4 +198,4 @@ def _labels(path: Path) -> Labels:
             raise click.UsageError(f"{where}: is no JSON ({error}); each line is one label") from error
         if found.setdefault(key, tag) != tag:
             raise click.UsageError(f"{where}: {key[1]} of {key[0]} is {tag} here and {found[key]} in an earlier line")
-    return Labels(found)
+    return found

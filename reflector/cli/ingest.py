@@ -66,7 +66,7 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
         reflected += ask_model(project, retry="left").reflected
     if found:
         outcomes = {item.window_id: item for item in reflected}
-        rows = [(path.name, *_told_of(taken, outcomes)) for path, taken in found]
+        rows = [(path.name, *_cells(taken, outcomes)) for path, taken in found]
         table(("file", "session", "new", "cited", "reflection"), rows, numbers=("new",))
     for line in failed:
         note(f"reflector: {line}")
@@ -99,15 +99,15 @@ def _ingest_one(road: Road, path: Path, window: str) -> Taken | None:
     return taken
 
 
-def _told_of(taken: Taken | None, outcomes: Mapping[str, Reflected]) -> tuple[object, ...]:
+def _cells(taken: Taken | None, outcomes: Mapping[str, Reflected]) -> tuple[object, ...]:
     if taken is None:
         return ("", 0, "", "nothing ends with this event")
     outcome = outcomes.get(taken.event_id or "")
-    told = "nothing new" if taken.event_id is None else _told(outcome.outcome, outcome.detail) if outcome else ""
+    told = "nothing new" if taken.event_id is None else _outcome(outcome.outcome, outcome.detail) if outcome else ""
     return (short_id(taken.session_id), taken.records, ", ".join(taken.cited[:6]), told)
 
 
-def _told(outcome: str, detail: str) -> str:
+def _outcome(outcome: str, detail: str) -> str:
     return {"completed": detail or "neutral", "skipped": f"skipped: {detail}"}.get(outcome, f"{outcome}: {detail}")
 
 
@@ -143,12 +143,12 @@ def drain(place: Place, wait: bool, retry_failed: bool, background: bool) -> Non
     if done is None:
         note("Another drain is at work; it takes in what lies in the spool.")
         return
-    _tell(done)
+    _print(done)
     if done.failed or any(item.outcome == "failed" for item in done.reflected):
         raise click.exceptions.Exit(1)
 
 
-def _tell(done: Drained) -> None:
+def _print(done: Drained) -> None:
     for item in done.reflected:
         if item.outcome == "completed" and item.detail:
             click.echo(safe(item.detail))

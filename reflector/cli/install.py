@@ -124,7 +124,7 @@ def uninstall(place: Place, user: bool, project: bool, local: bool, git: bool, d
     else:
         click.echo(safe(f"{path} is without our hooks; what was changed since they came stays."))
         click.echo(safe(f"As it was before them: {backup_path(path)}"))
-    _tell_others(scope, root)
+    _print_others(scope, root)
 
 
 def _alone(user: bool, project: bool, local: bool) -> None:
@@ -200,7 +200,7 @@ def _warn(scope: Scope, root: Path, command: str) -> None:
 _PASSING = ("/uv/archive-v", "/uv/environments-v", "/pipx/.cache/", "/.cache/pipx/")
 
 
-def _tell_others(scope: Scope, root: Path) -> None:
+def _print_others(scope: Scope, root: Path) -> None:
     from reflector.hooks.conflicts import other_handlers, plugins
 
     for path, command in other_handlers(scope, root, ""):

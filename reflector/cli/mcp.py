@@ -66,7 +66,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         """
         from reflector.playbook.search import search
 
-        with _told():
+        with _errors_for_the_agent():
             bullets = {}
             for where in _places(place):
                 with where.reading() as ledger:
@@ -93,7 +93,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         from reflector.audit.blame import blame
         from reflector.text.secrets import clean
 
-        with _told():
+        with _errors_for_the_agent():
             for where in _places(place):
                 with where.reading() as ledger:
                     row = ledger.row(name)
@@ -125,7 +125,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         """
         from reflector.curation.proposals import MOST_ACCEPTED, approve, may_accept, propose
 
-        with _told(), place.road() as road:
+        with _errors_for_the_agent(), place.road() as road:
             proposal = propose(road.ledger, section, text, reason)
             accepts = proposal.state == "waiting" and road.project.config.proposals == "accept"
             if accepts and not may_accept(road.ledger):
@@ -146,7 +146,7 @@ def _places(place: Place) -> Iterator[Place]:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _errors_for_the_agent() -> Iterator[None]:
     """Errors that the agent or its person can mend, in their own words."""
     from mcp.server.mcpserver.exceptions import ToolError
 

@@ -106,10 +106,10 @@ def _merge(place: Place, file: Path, *, rename: bool, ours: bool) -> None:
     click.echo(head_line(merged.head.position, merged.head.chain))
     for old, new in merged.renamed.items():
         click.echo(f"{old} of the file is {new} here")
-    _tell(merged)
+    _print_merged(merged)
 
 
-def _tell(merged: Merged) -> None:
+def _print_merged(merged: Merged) -> None:
     if merged.forward:
         note("This ledger was an earlier state of the file's, and is the same one now.")
         return

@@ -171,7 +171,7 @@ def failures(place: Place, as_json: bool) -> None:
             for one in found
         ]
         table(("session", "state", "attempts", "next try", "why"), rows, numbers=("attempts",))
-        _tell_commands(found)
+        _print_commands(found)
     else:
         note("No reflection failed.")
     if waiting:
@@ -181,7 +181,7 @@ def failures(place: Place, as_json: bool) -> None:
         )
 
 
-def _tell_commands(found: list[dict[str, Any]]) -> None:
+def _print_commands(found: list[dict[str, Any]]) -> None:
     note("Try again now with:")
     for command in dict.fromkeys(one["command"] for one in found if one["command"]):
         note(f"  {command}")

@@ -29,7 +29,7 @@ def status(place: Place, as_json: bool) -> None:
     if as_json:
         print_json(facts)
     else:
-        _tell(facts)
+        _print(facts)
     spool, windows = facts["spool"], facts["windows"]
     if spool["failed"] or spool["broken"] or windows.get("failed") or windows.get("given_up") or facts["problems"]:
         raise click.exceptions.Exit(1)
@@ -175,7 +175,7 @@ def _ledger_facts(project: Project) -> dict[str, Any]:
         }
 
 
-def _tell(facts: dict[str, Any]) -> None:
+def _print(facts: dict[str, Any]) -> None:
     from reflector.cli.again import month_words
 
     ledger, spool = facts["ledger"], facts["spool"]

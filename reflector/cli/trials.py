@@ -45,7 +45,7 @@ def diff(place: Place, span: str, as_json: bool) -> None:
             }
         )
     else:
-        _tell_difference(found)
+        _print_difference(found)
 
 
 def _changed(one: Changed) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def _kind(one: Changed) -> str:
     return "revised" if before.text != after.text else "moved" if before.section != after.section else "counted"
 
 
-def _tell_difference(found: Difference) -> None:
+def _print_difference(found: Difference) -> None:
     if found.counting[0] != found.counting[1]:
         click.echo(f"counting: {found.counting[0]} → {found.counting[1]}")
     if not found.bullets:
@@ -211,7 +211,7 @@ def replay(
     if as_json:
         print_json(_replayed(found))
     else:
-        _tell_replay(found, everything=everything)
+        _print_replay(found, everything=everything)
 
 
 def _replayed(found: Replay) -> dict[str, Any]:
@@ -233,7 +233,7 @@ def _replayed(found: Replay) -> dict[str, Any]:
     }
 
 
-def _tell_replay(found: Replay, *, everything: bool) -> None:
+def _print_replay(found: Replay, *, everything: bool) -> None:
     shown = [one for one in found.bullets if one.row.status == "live" and (everything or one.differs)]
     differing = sum(one.differs for one in shown)
     if shown:

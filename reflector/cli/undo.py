@@ -114,7 +114,7 @@ def _redact_one(place: Place, what: str, why: str, bullets: tuple[str, ...], *, 
         click.echo(f"position {event.position} was redacted at {appended.position}; its file was swept again")
         return
     click.echo(f"position {event.position} redacted at {appended.position}")
-    _tell_what_is_left(removed, left, others)
+    _print_leftovers(removed, left, others)
 
 
 def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_json: bool) -> None:
@@ -130,7 +130,7 @@ def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_jso
         gone: list[Path] = []
         nothing = not (erasure.events or files or erasure.stays)
         if not as_json:
-            _tell_what_holds(erasure, files, ours)
+            _print_matches(erasure, files, ours)
         if nothing or (as_json and not yes):
             done = []
         else:
@@ -149,10 +149,10 @@ def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_jso
         kept = sum(path not in gone for path in waiting)
         without = f", {counted(kept, 'waiting session')} kept without the text" if kept else ""
         click.echo(f"{counted(len(done), 'event')} redacted, {counted(len(gone), 'file')} removed{without}")
-        _tell_what_is_left([], files, [])
+        _print_leftovers([], files, [])
 
 
-def _tell_what_holds(erasure: Erasure, files: list[Path], ours: list[Path]) -> None:
+def _print_matches(erasure: Erasure, files: list[Path], ours: list[Path]) -> None:
     if not (erasure.events or files or erasure.stays):
         note("Nothing holds this text.")
         return
@@ -194,7 +194,7 @@ def _ask(erasure: Erasure, where: str) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _tell_what_is_left(removed: list[Path], left: list[Path], others: list[Event]) -> None:
+def _print_leftovers(removed: list[Path], left: list[Path], others: list[Event]) -> None:
     for path in removed:
         note(f"removed too: {path}")
     for path in left[:_NAMED]:

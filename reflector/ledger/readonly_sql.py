@@ -126,20 +126,20 @@ class _SQLite:
         question = _question(query, "sqlite")
         self.end = None if self.seconds is None else time.monotonic() + self.seconds
         cursor = self.driver.cursor()
-        with self._told():
+        with self._translated():
             cursor.execute(question)
         return Answer(tuple(column[0] for column in cursor.description or ()), self._pages(cursor))
 
     def _pages(self, cursor: Any) -> Iterator[list[tuple[Any, ...]]]:
         while True:
-            with self._told():
+            with self._translated():
                 page = cursor.fetchmany(_PAGE)
             if not page:
                 return
             yield page
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
         try:
             yield
         except (self.module.Error, self.module.Warning) as error:
@@ -172,7 +172,7 @@ class _PostgreSQL:
             cursor.execute("CLOSE question")
         if self.seconds is not None:
             cursor.execute(f"SET LOCAL statement_timeout = {max(1, round(self.seconds * 1000)):d}")
-        with self._told():
+        with self._translated():
             # Prepared, which is what takes one statement only; without parameters no percent sign is a placeholder.
             cursor.execute(f"DECLARE question NO SCROLL CURSOR FOR {question}", prepare=True)
             self.is_open = True
@@ -182,7 +182,7 @@ class _PostgreSQL:
     def _pages(self, cursor: Any, page: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
         while page:
             yield page
-            with self._told():
+            with self._translated():
                 page = self._fetch(cursor)
 
     def _fetch(self, cursor: Any) -> list[tuple[Any, ...]]:
@@ -190,7 +190,7 @@ class _PostgreSQL:
         return rows
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
         import psycopg
 
         try:

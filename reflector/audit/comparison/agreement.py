@@ -52,6 +52,10 @@ class Ruling:
     a: Judgement
     b: Judgement
 
+    def of(self, side: Side) -> Judgement:
+        """Return the judgement of one side."""
+        return self.a if side == "a" else self.b
+
     @property
     def is_compared(self) -> bool:
         """Whether both could judge it."""
@@ -144,20 +148,12 @@ class Score:
         return self.right / self.labelled if self.labelled else None
 
 
-@dataclass(frozen=True, slots=True)
-class Labels:
-    """What a person says is right: {(session id, bullet's name): tag}."""
-
-    tags: Mapping[tuple[str, str], str]
-
-    def within(self, sessions: Iterable[str]) -> Labels:
-        """The labels of these sessions."""
-        known = frozenset(sessions)
-        return Labels({key: tag for key, tag in self.tags.items() if key[0] in known})
+#: What a person says is right: {(session id, bullet's name): tag}.
+Labels = Mapping[tuple[str, str], str]
 
 
 class BadLabel(ValueError):
-    """A label that is none; the text tells what a label is."""
+    """A text that is not a label; its own text says what a label is."""
 
 
 def pairs_of(session_id: str, window_id: str, a: Mapping[str, Verdict], b: Mapping[str, Verdict]) -> list[Pair]:
@@ -190,7 +186,7 @@ def tally_of(rulings: Iterable[Ruling], side: Side) -> Tally:
     models: dict[str, None] = {}
     failures: list[tuple[str, str, str]] = []
     for ruling in rulings:
-        judgement = ruling.a if side == "a" else ruling.b
+        judgement = ruling.of(side)
         spent += judgement.spent
         strays += judgement.strays
         models.update(dict.fromkeys(judgement.models))
@@ -204,7 +200,7 @@ def said_by(rulings: Iterable[Ruling], side: Side) -> dict[tuple[str, str], list
     """One side's verdicts in the windows that were compared, by (session id, name), oldest first."""
     said: dict[tuple[str, str], list[Verdict]] = {}
     for ruling in rulings:
-        verdicts = (ruling.a if side == "a" else ruling.b).verdicts
+        verdicts = ruling.of(side).verdicts
         if verdicts is None or not ruling.is_compared:
             continue
         for name, verdict in verdicts.items():
@@ -218,13 +214,13 @@ def scores(labels: Labels, said: Mapping[tuple[str, str], Sequence[Verdict]]) ->
     `said` has a judge's verdicts by (session id, name), one for each window of the session that has any; they are
     merged as the citations of one window are. What has no label is left out: nobody says whether it is right.
     """
-    called = {key: merged(said[key]).tag for key in labels.tags if said.get(key)}
+    called = {key: merged(said[key]).tag for key in labels if said.get(key)}
     return [
         Score(
             tag,
-            labelled=sum(1 for label in labels.tags.values() if label == tag),
+            labelled=sum(1 for label in labels.values() if label == tag),
             given=sum(1 for given in called.values() if given == tag),
-            right=sum(1 for key, label in labels.tags.items() if label == tag == called.get(key)),
+            right=sum(1 for key, label in labels.items() if label == tag == called.get(key)),
         )
         for tag in TAGS
     ]
