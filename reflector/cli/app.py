@@ -23,9 +23,9 @@ from reflector.cli.commands import COMMANDS, GROUPS
 from reflector.mistakes import Mistake
 
 if TYPE_CHECKING:
-    from reflector.hooks.drain import Road
     from reflector.ledger.store import Ledger
     from reflector.project import Project
+    from reflector.sessions.pipeline import Pipeline
 
 
 class _Commands(click.Group):
@@ -42,7 +42,9 @@ class _Commands(click.Group):
         # A function may not be called as one of Python's own words.
         command: click.Command = getattr(module, f"{function}_", None) or getattr(module, function)
         title = "Example" if len(entry.examples) == 1 else "Examples"
-        command.epilog = "\n".join(["\b", f"{title}:", *(f"  {example}" for example in entry.examples)])
+        command.epilog = "\n".join(
+            ["\b", f"{title}:", *(f"  reflector {cmd_name} {example}".rstrip() for example in entry.examples)]
+        )
         return command
 
     def resolve_command(
@@ -110,15 +112,15 @@ class Place:
         return Project.at(root, flags=flags)
 
     @contextmanager
-    def road(self, project: Project | None = None) -> Iterator[Road]:
+    def pipeline(self, project: Project | None = None) -> Iterator[Pipeline]:
         """The way into the project's ledger, its lock held; waits for a drain that is at work."""
         from reflector.cli.output import note
-        from reflector.hooks.drain import open_road
+        from reflector.sessions.pipeline import open_pipeline
 
-        with open_road(project or self.project()) as road:
-            assert road is not None  # it waited
-            yield road
-        for text in road.notes:
+        with open_pipeline(project or self.project()) as pipeline:
+            assert pipeline is not None  # it waited
+            yield pipeline
+        for text in pipeline.notes:
             note(f"reflector: {text}")
 
     @contextmanager
@@ -129,8 +131,8 @@ class Place:
         nothing behind.
         """
         from reflector.cli.output import note
-        from reflector.hooks.drain import is_untouched, refresh
         from reflector.ledger.store import Ledger
+        from reflector.sessions.pipeline import is_untouched, refresh
 
         project = self.project()
         if is_untouched(project):

@@ -22,6 +22,7 @@ from reflector.transcripts.others import FORMATS
 from reflector.transcripts.reading import DOCUMENT_LIMIT
 from reflector.transcripts.records import LINE_LIMIT
 from reflector.transcripts.source import UnknownTranscript, is_claude_code
+from tests.conftest import examples
 from tests.transcripts.agents import EVERY, SESSION, Session
 from tests.transcripts.records import assistant, line, user, write
 
@@ -175,7 +176,7 @@ def _anything() -> st.SearchStrategy[Any]:
 
 
 @every_agent
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_no_value_at_any_place_of_a_record_is_an_error(
     begin: Callable[..., Session], tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -21,6 +21,7 @@ from reflector.transcripts.message import Tally
 from reflector.transcripts.records import record_key
 from reflector.transcripts.scan import scan
 from reflector.transcripts.source import UnknownTranscript
+from tests.conftest import examples
 from tests.transcripts.records import (
     SESSION,
     SNAPSHOT,
@@ -197,7 +198,7 @@ def as_the_client_writes(record: dict[str, Any]) -> bool:
     return named and keys[0] == "parentUuid" and keys.index("timestamp") == keys.index("uuid") + 1
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.tuples(some_records(), st.integers(0, 5000), st.sampled_from(["glued", "torn", *[""] * 8])),
