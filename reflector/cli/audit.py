@@ -9,7 +9,7 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.output import note, print_json, safe, short_id, short_time, table
+from reflector.cli.output import json_option, note, print_json, safe, short_id, short_time, table
 
 if TYPE_CHECKING:
     from reflector.audit.blame import Step
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("name")
 @moments.as_of
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     """Explain each count of a bullet: session, verdict, reason, totals.
 
-    A tag that is not in the count is told too, with what took it out: a retraction and its reason, a recount, the tag
-    that counts in its place under the policy in force.
+    Tags that no longer count are shown with the reason: a retraction, a recount, or the tag that counts instead under
+    the policy in force.
     """
     from reflector.audit.blame import blame as steps_of
     from reflector.cli.playbook import find_bullet
@@ -73,12 +73,12 @@ def _uncounted(step: Step) -> str:
 @click.command()
 @click.argument("session_id", metavar="ID")
 @moments.as_of
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def session(place: Place, session_id: str, moment: str | None, as_json: bool) -> None:
     """Show all that is known of one session.
 
-    ID is the session's id or the beginning of one, as `reflector log` shows it.
+    ID is a session's id or its beginning, as `reflector log` shows it.
     """
     from reflector.audit.sessions import session_story
     from reflector.cli import session_view

@@ -11,7 +11,7 @@ import click
 from reflector.cli import moments
 from reflector.cli.app import Place
 from reflector.cli.bars import bar, spark
-from reflector.cli.output import counted, counters, note, percent, print_json, rounded, short_id, table
+from reflector.cli.output import counted, counters, json_option, note, percent, print_json, rounded, short_id, table
 
 if TYPE_CHECKING:
     from reflector.audit.citations import Orphans
@@ -23,14 +23,15 @@ _MOST = 20
 
 
 @click.command()
-@click.option("--all", "everything", is_flag=True, help="Also removed bullets.")
+@click.option("--all", "everything", is_flag=True, help="Include removed bullets.")
 @moments.as_of
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def citations(place: Place, everything: bool, moment: str | None, as_json: bool) -> None:
     """Show how often each bullet was offered, cited and judged.
 
-    In sessions: one that was compacted five times offers a bullet once. Offered means live at a window of the session.
+    Counts sessions: one that was compacted five times offers a bullet once. A bullet is offered to a session if it is
+    live at one of the session's windows.
     """
     from reflector.audit.citations import citations as ask
 
@@ -71,12 +72,12 @@ def citations(place: Place, everything: bool, moment: str | None, as_json: bool)
 
 @click.command()
 @moments.as_of
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def orphans(place: Place, moment: str | None, as_json: bool) -> None:
     """List citations, tags, windows and bullets that lead nowhere.
 
-    Cited names and tags of no live bullet, windows nobody judged, bullets nobody ever cited.
+    Cited names and tags that match no live bullet, windows without a verdict, bullets never cited.
     """
     from reflector.audit.citations import orphans as ask
 
@@ -133,13 +134,13 @@ def _print_orphans(found: Orphans) -> None:
 @click.command("double-counts")
 @click.argument("name", required=False)
 @moments.as_of
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def double_counts(place: Place, name: str | None, moment: str | None, as_json: bool) -> None:
     """Explain tags that were counted more than once.
 
-    With every bullet's totals under each counting policy. NAME is a bullet; without one, all are looked at. D1 the
-    same tag twice in one reflection, D2 helpful and harmful together, D3 the same list of tags applied twice, D4 one
+    Shows every bullet's totals under each counting policy. NAME is a bullet; without it, all bullets are examined. D1
+    the same tag twice in one reflection, D2 helpful and harmful together, D3 the same list of tags applied twice, D4 one
     session reflected on more than once, D5 one transcript under two session ids, D6 overlapping windows.
     """
     from reflector.audit.doubles import double_counts as ask
@@ -201,9 +202,11 @@ def _print_doubles(found: DoubleCounts) -> None:
 
 
 @click.command()
-@click.option("--days", type=click.IntRange(min=1), default=30, show_default=True, help="How many days, the newest.")
+@click.option(
+    "--days", type=click.IntRange(min=1), default=30, show_default=True, help="How many days to show, the newest."
+)
 @moments.as_of
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines; with all days.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with all days.")
 @click.pass_obj
 def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
     """Show tokens, cost and tags: by model, by prompt template, by day (UTC)."""

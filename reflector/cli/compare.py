@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import note, print_json, progress
+from reflector.cli.output import json_option, note, print_json, progress
 from reflector.config import BACKENDS
 
 if TYPE_CHECKING:
@@ -24,20 +24,20 @@ _MOST_LABELS = 64 * 1024 * 1024
 
 
 @click.command()
-@click.option("--a", "spec_a", required=True, metavar="SPEC", help=f"One of the two: {_SPEC}.")
-@click.option("--b", "spec_b", required=True, metavar="SPEC", help="The other one.")
+@click.option("--a", "spec_a", required=True, metavar="SPEC", help=f"First reflector: {_SPEC}.")
+@click.option("--b", "spec_b", required=True, metavar="SPEC", help="Second reflector, in the same forms as --a.")
 @click.option(
-    "--template-a", type=click.Path(path_type=Path), metavar="FILE", help="Another prompt for the model of a."
+    "--template-a", type=click.Path(path_type=Path), metavar="FILE", help="A prompt template for the model of --a."
 )
 @click.option(
-    "--template-b", type=click.Path(path_type=Path), metavar="FILE", help="Another prompt for the model of b."
+    "--template-b", type=click.Path(path_type=Path), metavar="FILE", help="A prompt template for the model of --b."
 )
 @click.option(
-    "--labels", type=click.Path(path_type=Path), metavar="FILE", help="What is right, for precision and recall."
+    "--labels", type=click.Path(path_type=Path), metavar="FILE", help="The right verdicts, for precision and recall."
 )
-@click.option("--fresh", is_flag=True, help="Ask models also where the ledger has their answer.")
+@click.option("--fresh", is_flag=True, help="Call models even where the ledger has their answer.")
 @click.option("--yes", is_flag=True, help="Make the calls without asking.")
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.argument("sessions", nargs=-1, metavar="[SESSION…]")
 @click.pass_obj
 def compare(
@@ -54,8 +54,8 @@ def compare(
 ) -> None:
     """Compare two reflectors over recorded sessions; counts nothing.
 
-    SESSION is a session's id or the beginning of one; without any, all are compared. A model is asked only where
-    the ledger has no answer of it to the same prompt template, and after it was told how much that takes.
+    SESSION is a session's id or its beginning; without one, all sessions are compared. A model is called only where
+    the ledger has no answer of it to the same prompt template, and after showing the estimated cost.
     """
     from reflector.audit.comparison.trial import Trial
     from reflector.cli.comparison import document, show

@@ -33,17 +33,19 @@ _MUCH = 24 * 2**20
     metavar="YYYY-MM-DD",
     help="Only sessions that began on this day or later.",
 )
-@click.option("--all", "everything", is_flag=True, help="Of all projects that still exist, not of this one alone.")
-@click.option("--folder", type=click.Path(path_type=Path), help="Where the transcripts lie; default: the client's.")
-@click.option("--backend", type=click.Choice(BACKENDS), help="Who judges; default: the configured one.")
+@click.option("--all", "everything", is_flag=True, help="Import the sessions of every project that still exists.")
+@click.option(
+    "--folder", type=click.Path(path_type=Path), help="The folder of the transcripts; default: Claude Code's."
+)
+@click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Processes that read ahead; default: one a processor where there is much to read.",
+    help="How many processes read ahead; default: one per processor if there is much to read.",
 )
-@click.option("--dry-run", is_flag=True, help="Only show what would be taken in.")
-@click.option("--yes", is_flag=True, help="Do not ask before a model is asked.")
+@click.option("--dry-run", is_flag=True, help="Show what would be recorded, and record nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask before calling a model.")
 @click.pass_obj
 def import_history(
     place: Place,
@@ -57,8 +59,8 @@ def import_history(
 ) -> None:
     """Record the sessions that Claude Code still keeps, oldest first.
 
-    Safe to stop and to repeat: what was taken in is not counted again. The project of a session is read from its
-    records. Clients remove transcripts after a month, so the earlier the better.
+    Safe to stop and to repeat: no record counts twice. The records of a session name its project. Claude Code removes
+    transcripts after a month, so import early.
     """
     from reflector.transcripts.discovery import find_transcripts, transcripts_folder
 

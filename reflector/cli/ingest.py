@@ -29,15 +29,15 @@ _HOOK_JSON = 8 * 1024 * 1024
     type=click.Choice(["new", "whole"]),
     default="new",
     show_default=True,
-    help="new: records no earlier window holds. whole: all of them, counted again.",
+    help="new: only records that no earlier window has. whole: all records, counted again.",
 )
-@click.option("--backend", type=click.Choice(BACKENDS), help="Who judges; default: the configured one.")
+@click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
 @click.pass_obj
 def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | None) -> None:
     """Record sessions from transcripts or hook JSON; safe to repeat.
 
-    A file that cannot be taken in is named with the reason, the others are taken in all the same; the exit code
-    is 1 then, and where a reflection failed.
+    A file that cannot be recorded is named with the reason, and the others are recorded. The exit code is 1 if a file
+    or a reflection failed.
     """
     from reflector.sessions.pipeline import ask_model
 
@@ -125,16 +125,16 @@ def _hook_json(path: Path, size: int) -> bytes | None:
 
 
 @click.command()
-@click.option("--wait", is_flag=True, help="Wait for a drain that is at work instead of leaving it to it.")
-@click.option("--retry-failed", is_flag=True, help="Try deliveries and reflections that failed again, now.")
+@click.option("--wait", is_flag=True, help="Wait for a running drain to finish.")
+@click.option("--retry-failed", is_flag=True, help="Retry failed deliveries and reflections now.")
 @click.option("--background", is_flag=True, help="Started by a hook: wait longer between retries.")
 @click.pass_obj
 def drain(place: Place, wait: bool, retry_failed: bool, background: bool) -> None:
     """Process queued hook deliveries and finish pending reflections.
 
-    Reflections that failed are tried again until their attempts are used up; a drain that a hook started waits
-    longer from one to the next. An API that is away uses up none. What waited for a budget is judged when the budget
-    allows it. The exit code is 1 where a delivery or a reflection failed.
+    Retries failed reflections until their attempts are used up; a drain that a hook started waits longer between
+    attempts. An outage of the API uses up no attempt. Windows that waited for a budget are judged when the budget
+    allows it. The exit code is 1 if a delivery or a reflection failed.
     """
     from reflector.sessions.pipeline import drain as run
 

@@ -36,7 +36,7 @@ visible answer, in brackets: [pat-001]."""
 def mcp(place: Place) -> None:
     """Serve the playbook to the agent as tools, over stdio.
 
-    search_playbook, why, and propose_bullet, whose proposals wait for `reflector proposals` unless the setting
+    Serves search_playbook, why, and propose_bullet. Proposals wait for `reflector proposals` unless the setting
     `proposals` is "accept". Needs the extra: pip install 'reflector[mcp]'.
     """
     try:

@@ -19,22 +19,30 @@ if TYPE_CHECKING:
 
 @click.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--preserve", is_flag=True, help="FILE is a ledger, exported as ndjson: be that ledger, chain and all.")
-@click.option("--merge", is_flag=True, help="FILE is a ledger, exported as ndjson: append what is not here.")
-@click.option("--rename", is_flag=True, help="With --merge: FILE's bullets whose names mean others here get new names.")
-@click.option("--ours", is_flag=True, help="With --merge: where verdicts of one reflection differ, those here stand.")
+@click.option(
+    "--preserve", is_flag=True, help="Make this empty ledger the one in FILE (an ndjson export), with its chain."
+)
+@click.option("--merge", is_flag=True, help="Append the events of FILE (an ndjson export) that this ledger lacks.")
+@click.option(
+    "--rename", is_flag=True, help="With --merge: rename bullets of FILE whose names are taken by other bullets here."
+)
+@click.option(
+    "--ours",
+    is_flag=True,
+    help="With --merge: keep this ledger's verdicts where FILE has others for the same reflection.",
+)
 @click.pass_obj
 def import_(place: Place, file: Path, preserve: bool, merge: bool, rename: bool, ours: bool) -> None:
     """Import a playbook.json, or another machine's ledger.
 
-    A playbook.json is adopted with its counters as the baseline. Every legacy form is understood; a file with entries
-    that cannot be taken in is refused as a whole, with each entry named, and left alone. Safe to repeat.
+    The counters of a playbook.json become the baseline. Every legacy form is understood. A file with invalid entries is
+    refused as a whole, each entry is named, and the file is left alone. Safe to repeat.
 
-    With --preserve an empty ledger becomes the one that `reflector export --format ndjson` wrote: every line is proved
-    while it is read, and the first one that is wrong ends it with nothing taken in.
+    With --preserve, an empty ledger becomes the one that `reflector export --format ndjson` wrote. Every line is
+    verified; the first wrong line stops the import, and nothing is imported.
 
-    With --merge the events of such a file are appended behind those that are here, each once. Both histories stay
-    provable, and whichever machine takes the other in, bullets and counters come out the same. Safe to repeat.
+    With --merge, the events of such a file are appended, each once. Both histories stay provable, and bullets and
+    counters are the same whichever machine merges the other. Safe to repeat.
     """
     if preserve and merge:
         raise click.UsageError("--preserve makes an empty ledger FILE's, --merge adds FILE to this one; choose one")
@@ -134,13 +142,15 @@ def _print_merged(merged: Merged) -> None:
 
 
 @click.command()
-@click.option("--to", "url", metavar="URL", required=True, help="Where: sqlite:////path/to/ledger.db, postgresql://…")
+@click.option(
+    "--to", "url", metavar="URL", required=True, help="The target: sqlite:////path/to/ledger.db or postgresql://…"
+)
 @click.pass_obj
 def copy(place: Place, url: str) -> None:
     """Copy the ledger into an empty one, on either engine; the chain stays what it is.
 
-    Every event's hash is computed anew on the way, and the head that is printed is the same on both sides. A ledger
-    that has events is refused. The project goes on with the ledger it has until `ledger_url` names the other one.
+    Every hash is computed again on the way, and both ledgers have the printed head. A target that has events is
+    refused. The project keeps its ledger until `ledger_url` names the copy.
     """
     from reflector.cli.ledger import needs_ledger
     from reflector.exchange.transfer import copy as run

@@ -35,6 +35,10 @@ _PAGE = 1000
 _BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
+#: The option of every command that answers with one JSON document.
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
 def safe(text: str) -> str:
     """Text of several lines, fit for a terminal; its indentation stays."""
     return "\n".join(_BREAKS.sub(" ", visible(line))[:20_000].rstrip() for line in text.split("\n"))

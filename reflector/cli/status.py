@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import counted, os_error_words, print_json, safe
+from reflector.cli.output import counted, json_option, os_error_words, print_json, safe
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -18,12 +18,12 @@ _TROUBLED = {"failed", "given_up"}
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def status(place: Place, as_json: bool) -> None:
     """Show what is recorded, what waits and what failed.
 
-    Takes nothing in and changes nothing. Exits 1 when something failed or could not be understood.
+    Records and changes nothing. Exits 1 if something failed or could not be understood.
     """
     facts = _facts(place.project())
     if as_json:

@@ -9,7 +9,7 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.output import counted, counters, note, print_json, safe, short_id, short_time, table
+from reflector.cli.output import counted, counters, json_option, note, print_json, safe, short_id, short_time, table
 from reflector.playbook.counting import COUNTINGS, Counting
 from reflector.playbook.names import SECTIONS
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("span", metavar="A..B")
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def diff(place: Place, span: str, as_json: bool) -> None:
     """Show how the playbook changed between two moments.
 
-    A and B are positions, times or sessions' ids; A left out is the beginning, B left out is now. Bullets that were
-    added, revised, moved and removed, counters that moved, and by which sessions.
+    A and B are positions, times or sessions' ids; without A it is the beginning, without B now. Shows bullets that were
+    added, revised, moved and removed, and which sessions moved which counters.
     """
     from reflector.audit.changes import difference
     from reflector.audit.moments import span_of
@@ -113,9 +113,9 @@ def _condition(text: str) -> Condition:
 
 @click.command()
 @click.argument("name")
-@click.option("--when", "text", metavar="CONDITION", required=True, help="Such as 'harmful > helpful'.")
+@click.option("--when", "text", metavar="CONDITION", required=True, help="A condition, such as 'harmful > helpful'.")
 @moments.as_of
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def bisect(place: Place, name: str, text: str, moment: str | None, as_json: bool) -> None:
     """Find the events at which a bullet's counters crossed a line.
@@ -169,14 +169,16 @@ def _total(pair: tuple[int, int]) -> str:
 
 @click.command()
 @click.option("--counting", type=click.Choice(COUNTINGS), help="Count under this policy.")
-@click.option("--without-session", "sessions", multiple=True, metavar="ID", help="As if it had no tags; repeatable.")
 @click.option(
-    "--without-backend", "backends", multiple=True, metavar="NAME", help="As if it had not judged; repeatable."
+    "--without-session", "sessions", multiple=True, metavar="ID", help="Leave out this session's tags; repeatable."
 )
-@click.option("--prune", "text", metavar="CONDITION", help="As if bullets were removed for which this holds.")
+@click.option(
+    "--without-backend", "backends", multiple=True, metavar="NAME", help="Leave out this judge's tags; repeatable."
+)
+@click.option("--prune", "text", metavar="CONDITION", help="Remove the bullets for which this condition holds.")
 @moments.as_of
-@click.option("--all", "everything", is_flag=True, help="Also bullets that stay as they are.")
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@click.option("--all", "everything", is_flag=True, help="Include bullets that do not change.")
+@json_option
 @click.pass_obj
 def replay(
     place: Place,
@@ -190,8 +192,8 @@ def replay(
 ) -> None:
     """Show the playbook under another policy or without some evidence.
 
-    Nothing is written. A policy that does well is put in force with `reflector policy adopt`; evidence is taken out
-    with `retract`. CONDITION is as in `bisect`, such as 'harmful >= 3 and harmful > helpful'.
+    Nothing is written. `reflector policy adopt` puts a policy in force, `reflector retract` takes evidence out.
+    CONDITION is as in `bisect`, such as 'harmful >= 3 and harmful > helpful'.
     """
     from reflector.audit.replay import judges
     from reflector.audit.replay import replay as ask
@@ -255,7 +257,7 @@ def _print_replay(found: Replay, *, everything: bool) -> None:
 
 
 @click.group(invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_context
 def policy(ctx: click.Context, as_json: bool) -> None:
     """Show or change the counting policy."""
@@ -289,7 +291,7 @@ def policy(ctx: click.Context, as_json: bool) -> None:
 
 @policy.command(short_help="Put a counting policy in force.")
 @click.argument("name", metavar="POLICY", type=click.Choice(COUNTINGS))
-@click.option("--why", help="The reason, for the ledger.")
+@click.option("--why", help="The reason; the ledger keeps it.")
 @click.pass_obj
 def adopt(place: Place, name: Counting, why: str | None) -> None:
     """Put a counting policy in force; `reflector replay --counting POLICY` shows what it would change.

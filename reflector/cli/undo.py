@@ -21,15 +21,15 @@ _NAMED = 12
 
 @click.command()
 @click.argument("what", metavar="SESSION|REFLECTION|EVENT")
-@click.option("--why", required=True, help="The reason, for the ledger.")
+@click.option("--why", required=True, help="The reason; the ledger keeps it.")
 @click.option("--undo", "undone", is_flag=True, help="Put back what was retracted.")
 @click.pass_obj
 def retract(place: Place, what: str, why: str, undone: bool) -> None:
     """Take evidence out of the count, or put it back.
 
-    Named is a session (all its windows), a reflection, a tag or an earlier retraction, by its id, the beginning of one,
-    or the position that `reflector log` shows. Nothing is subtracted and nothing erased: the counters drop because
-    fewer tags count. Retracting a retraction undoes it.
+    Name a session (all its windows), a reflection, a tag or an earlier retraction: an id, its beginning, or a position
+    from `reflector log`. Nothing is subtracted or erased: the counters drop because fewer tags count. Retracting a
+    retraction undoes it.
     """
     from reflector.audit.targets import target_named
     from reflector.curation.retractions import moved
@@ -56,11 +56,13 @@ def retract(place: Place, what: str, why: str, undone: bool) -> None:
 
 @click.command()
 @click.argument("what", metavar="[REFLECTION|EVENT]", required=False)
-@click.option("--where", "text", metavar="TEXT", help="All that holds this text; it is shown first.")
-@click.option("--why", help="The reason, for the ledger; without what is to be erased.")
-@click.option("--bullet", "bullets", multiple=True, metavar="NAME", help="Of an import, only this one; repeatable.")
+@click.option("--where", "text", metavar="TEXT", help="Erase this text wherever it is; the places are shown first.")
+@click.option("--why", help="The reason. The ledger keeps it: do not repeat the secret.")
+@click.option(
+    "--bullet", "bullets", multiple=True, metavar="NAME", help="Of an import, erase only this bullet; repeatable."
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--json", "as_json", is_flag=True, help="With --where: JSON for machines; erases only with --yes.")
+@click.option("--json", "as_json", is_flag=True, help="With --where: print JSON; erase only with --yes.")
 @click.pass_obj
 def redact(
     place: Place,
@@ -73,10 +75,10 @@ def redact(
 ) -> None:
     """Erase prose for ever; the counts stay.
 
-    Named is an event by its id, the beginning of one, or the position that `reflector log` shows; a reflection means
-    its analysis. With --where it is whatever holds a text, to the letter: events, copies of imported playbooks and
-    what the agent's hooks left; sessions that wait there are still taken in. The chain still verifies, and exports and
-    backups made later do not hold the text. Earlier ones do.
+    Name an event: an id, its beginning, or a position from `reflector log`; a reflection means its analysis. With
+    --where, erases everything that holds a text, to the letter: events, copies of imported playbooks and queued hook
+    deliveries; sessions that wait there are still recorded. The chain still verifies. Later exports and backups do not
+    hold the text; earlier ones do.
     """
     if (what is None) == (text is None) or (text is not None and bullets) or (as_json and text is None):
         raise click.UsageError("name an event, or a text with --where; --bullet is for an event, --json for --where")
@@ -215,7 +217,7 @@ def _print_leftovers(removed: list[Path], left: list[Path], others: list[Event])
 def assert_(place: Place, name: str, counters: str) -> None:
     """Pin a bullet's current counters, for `verify` to prove.
 
-    HELPFUL/HARMFUL is such as 7/2. Where others stand it is refused, and nothing is recorded.
+    HELPFUL/HARMFUL is the present pair, such as 7/2. If the counters differ, the command fails and records nothing.
     """
     from reflector.cli.playbook import find_bullet
 
