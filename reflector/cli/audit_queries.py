@@ -140,8 +140,8 @@ def double_counts(place: Place, name: str | None, moment: str | None, as_json: b
     """Explain tags that were counted more than once.
 
     Shows every bullet's totals under each counting policy. NAME is a bullet; without it, all bullets are examined. D1
-    the same tag twice in one reflection, D2 helpful and harmful together, D3 the same list of tags applied twice, D4 one
-    session reflected on more than once, D5 one transcript under two session ids, D6 overlapping windows.
+    the same tag twice in one reflection, D2 helpful and harmful together, D3 the same list of tags applied twice, D4
+    one session reflected on more than once, D5 one transcript under two session ids, D6 overlapping windows.
     """
     from reflector.audit.doubles import double_counts as ask
     from reflector.cli.playbook import find_bullet

@@ -155,9 +155,10 @@ def add(place: Place, section: str, text: str) -> None:
 def export(place: Place, form: str, moment: str | None, sidecar: Path | None, folder: Path | None) -> None:
     """Print the playbook as json, md or csv, the events as ndjson, or all as parquet.
 
-    json is playbook.json byte for byte. ndjson is the whole ledger: a header and one CloudEvent per line, for `import`
-    on another machine. With --as-of, json is the playbook.json of that moment, and ndjson ends there. parquet is one file
-    of the events and one of each view of docs/sql.md, as of now; needs the extra: pip install 'reflector[parquet]'.
+    json is playbook.json byte for byte. ndjson is the whole ledger: a header and one CloudEvent per line, for
+    `import` on another machine. With --as-of, json is the playbook.json of that moment, and ndjson ends there.
+    parquet is one file of the events and one of each view of docs/sql.md, as of now; needs the extra: pip install
+    'reflector[parquet]'.
     """
     if (form == "parquet") != (folder is not None) or (folder is not None and (moment or sidecar)):
         raise click.UsageError("--format parquet and --to DIR belong together, without --as-of and --head")

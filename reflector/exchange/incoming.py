@@ -62,7 +62,7 @@ def _renamed(stored: Stored, facts: Mapping[str, Any], found: Survey) -> Mapping
 
 def meta_here(item: Item, found: Survey, event_id: str, target_id: str | None) -> dict[str, Any]:
     """An event's meta, and where it comes from: all that its leaf there needs and that is not the same here."""
-    stored, meta = item.one.stored, plain(item.one.line.event.meta)
+    stored, meta = item.one.stored, plain(item.one.event.meta)
     came: dict[str, Any] = {
         "origin": found.header.origin,
         "position": stored.position,

@@ -273,7 +273,7 @@ class _Merging:
         """Which of the ids that a page mentions are here: (position, data hash) by id."""
         ids = {item.event_id for item in items} | {item.target_id for item in items if item.target_id}
         ids |= {self.beside[item.target_id] for item in items if item.target_id in self.beside}
-        ids |= {came for item in items for came in came_as(item.one.line.event.meta)}
+        ids |= {came for item in items for came in came_as(item.one.event.meta)}
         ids |= {beside_id(item) for item in items}
         among, values = self.sql.among("event_id", ids)
         query = f"SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND {among}"  # noqa: S608
@@ -281,7 +281,7 @@ class _Merging:
 
     def _new_id(self, item: Item, differing: list[str]) -> str | None:
         """The id under which an event is appended; None for one that is not."""
-        stored, meta = item.one.stored, item.one.line.event.meta
+        stored, meta = item.one.stored, item.one.event.meta
         rule = EVENT_TYPES[stored.type].merge
         if rule is Merge.LOCAL or RESTATED in meta:
             return None  # said of the other ledger as it stood there, which its own history proves
@@ -311,7 +311,7 @@ class _Merging:
     def _here(self, item: Item) -> tuple[int, str, str, str]:
         """What the record of a merge says of an event that was not appended."""
         stored = item.one.stored
-        meta, late = item.one.line.event.meta, self.found.late.get(stored.position, stored.recorded_at)
+        meta, late = item.one.event.meta, self.found.late.get(stored.position, stored.recorded_at)
         moment = first_moment(meta, (late, self.found.header.origin, stored.position))
         found = leaf(stored[:10], stored.data_hash, item.one.meta_hash)
         return (stored.position, item.event_id, moment[0], found.hex())

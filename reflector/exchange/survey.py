@@ -118,8 +118,8 @@ def survey(ledger: Reader, lines: Iterable[str | bytes], progress: Progress | No
     for one in events:
         stored = one.stored
         _take(found, one, erased)
-        if MERGED in one.line.event.meta:
-            clock.came(first_moment(one.line.event.meta, _NEVER))
+        if MERGED in one.event.meta:
+            clock.came(first_moment(one.event.meta, _NEVER))
         elif (moment := clock.own(stored.recorded_at)) != stored.recorded_at:
             found.late[stored.position] = moment
         if (stored.position, stored.chain) in merged or (own is not None and own.has(stored.position, stored.chain)):
@@ -169,7 +169,7 @@ def _say(found: Survey, one: Checked, facts: Mapping[str, Any]) -> None:
     stored = one.stored
     found.named |= {name for name in names_in(stored.type, facts) if is_name(name)}
     if stored.type in (ev.PLAYBOOK_IMPORTED, ev.BULLET_ADDED, ev.BULLET_REVISED):
-        found.bullets.take(stored.type, stored.event_id, stored.data_hash, one.line.event.meta, facts)
+        found.bullets.take(stored.type, stored.event_id, stored.data_hash, one.event.meta, facts)
 
 
 @dataclass(frozen=True, slots=True)

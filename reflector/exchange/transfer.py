@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from reflector.events.event import EVENT_REDACTED
+from reflector.events.event import EVENT_REDACTED, NewEvent
 from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
 from reflector.exchange.cloudevents import Header, Line, NotALine, event_line, header_line, header_of, line_of
 from reflector.ledger.admission import check_facts, check_fields, prepare
@@ -59,7 +59,7 @@ class Checked(NamedTuple):
     number: int
     stored: Stored
     facts: Mapping[str, Any] | None
-    line: Line
+    event: NewEvent
     meta_hash: str
 
 
@@ -115,9 +115,6 @@ def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]]) -> Iterato
         stored = one.stored
         if stored.position != position + 1:
             raise WrongLine(number, f"its position is {stored.position}, after {position} comes {position + 1}")
-        if stored.data_hash != one.line.data_hash:
-            what = f"its data is not what was appended: the SHA-256 is {stored.data_hash}"
-            raise WrongLine(number, f"{what}, datahash is {one.line.data_hash}")
         chain = next_chain(chain, stored[:10], stored.data_hash, one.meta_hash)
         if stored.chain != chain:
             what = f"its attributes or meta are not what was appended: the chain computed is {chain}"
@@ -148,6 +145,9 @@ def _sealed(number: int, line: Line) -> Checked:
         prepared = prepare(event, foreign=True)
         facts, data, data_hash = prepared.facts, prepared.data, prepared.data_hash
         meta, meta_hash = prepared.meta, prepared.meta_hash
+    if data_hash != line.data_hash:
+        what = f"its data is not what was appended: the SHA-256 is {data_hash}"
+        raise NotALine(f"{what}, datahash is {line.data_hash}")
     stored = Stored(
         line.position,
         event.event_id,
@@ -164,7 +164,7 @@ def _sealed(number: int, line: Line) -> Checked:
         meta,
         line.chain,
     )
-    return Checked(number, stored, facts, line, meta_hash)
+    return Checked(number, stored, facts, event, meta_hash)
 
 
 def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None = None) -> Head:
@@ -279,7 +279,7 @@ def _check_what_is_left(one: Checked, gone: Checked) -> None:
     try:
         if not isinstance(kept, Mapping):
             raise LedgerError(f"the facts of the {gone.stored.type} at position {gone.stored.position} are gone")
-        check_facts(gone.line.event, kept, foreign=True)
+        check_facts(gone.event, kept, foreign=True)
     except LedgerError as error:
         raise WrongLine(one.number, str(error)) from error
 
