@@ -47,7 +47,7 @@ def target_named(ledger: Ledger, text: str) -> Target:
     chosen = exact or found
     if not chosen:
         raise UnknownTarget(
-            f"{text[:80]!r} is no session, reflection, event or position of this ledger, nor the beginning of one; "
+            f"{text[:80]!r} is not a session, reflection, event or position of this ledger, nor the beginning of one; "
             "see `reflector log`"
         )
     if len(chosen) > 1:

@@ -93,7 +93,7 @@ def session(place: Place, session_id: str, moment: str | None, as_json: bool) ->
 
 
 def session_named(ledger: Ledger, session_id: str) -> str:
-    """The whole id of a session; a usage error where it is none or the beginning of several."""
+    """Return the whole id of a session; a usage error if it matches no session, or several."""
     from reflector.audit import history
 
     try:

@@ -66,8 +66,8 @@ def restore(place: Place, file: Path, force: bool) -> None:
     if restored.kept is not None:
         note(f"The ledger that stood there is kept as {restored.kept}")
     if aside is not None:
-        note(f"playbook.json was written anew; what stood there is kept as {aside[0]}")
-    note("Sessions since that backup are taken in again by `reflector import-history`.")
+        note(f"playbook.json was written again; the old file is kept as {aside[0]}")
+    note("To record the sessions since that backup again, run `reflector import-history`.")
 
 
 def _take_in(place: Place, project: Project) -> None:

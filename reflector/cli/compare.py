@@ -100,14 +100,16 @@ def _judge(place: Place, side: Side, spec: str, template: Path | None, *, fresh:
     option = f"--{side}"
     kind, colon, rest = spec.partition(":")
     if kind not in (*BACKENDS, "recorded"):
-        raise click.UsageError(f"{option} {spec!r} is no reflector; it is {_SPEC}")
+        raise click.UsageError(f"{option} {spec!r} is not a reflector; it is {_SPEC}")
     if colon and (not rest or kind == "rules"):
-        raise click.UsageError(f"{option} {spec!r}: {f'nothing stands after {kind}' if rest else 'a name is missing'}")
+        raise click.UsageError(f"{option} {spec!r}: {f'nothing follows {kind}' if rest else 'a name is missing'}")
     if template is not None and kind != "anthropic":
         raise click.UsageError(f"--template-{side} is for a model, and {option} {spec} asks none; leave it out")
     if kind == "recorded":
         if colon and rest not in BACKENDS:
-            raise click.UsageError(f"{option} {spec!r}: {rest!r} is no backend; there are {', '.join(BACKENDS)}")
+            raise click.UsageError(
+                f"{option} {spec!r}: {rest!r} is not a backend; the backends are {', '.join(BACKENDS)}"
+            )
         return Judge(spec, None, recorded_of=rest or None, uncited=rest != "rules")
     if kind == "anthropic":
         return _model(place, spec, rest or None, template, fresh=fresh)
@@ -165,7 +167,9 @@ def _confirm_cost(place: Place, trial: Trial, *, yes: bool) -> None:
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise click.UsageError("these calls cost money and nobody can be asked about them: add --yes to make them")
+        raise click.UsageError(
+            "these calls cost money, and no terminal is there to confirm them: add --yes to make them"
+        )
     if not click.confirm("Make these calls?", err=True):
         note("Nothing was asked.")
         raise click.exceptions.Exit(1)
@@ -195,7 +199,7 @@ def _labels(path: Path) -> Labels:
         except BadLabel as error:
             raise click.UsageError(f"{where}: {error}") from error
         except (ValueError, RecursionError) as error:
-            raise click.UsageError(f"{where}: is no JSON ({error}); each line is one label") from error
+            raise click.UsageError(f"{where}: is not JSON ({error}); each line is one label") from error
         if found.setdefault(key, tag) != tag:
             raise click.UsageError(f"{where}: {key[1]} of {key[0]} is {tag} here and {found[key]} in an earlier line")
     return found

@@ -152,7 +152,7 @@ def _show_agreement(pairs: Sequence[Pair], every: Agreement, both: Agreement) ->
 
 def _agreed(agreement: Agreement) -> str:
     if agreement.agreement is None:
-        return "no agreement to tell of"
+        return "no pairs to compare"
     kappa = "undefined (one category only)" if agreement.kappa is None else f"{agreement.kappa:.2f}"
     return f"{agreement.agreed:,} agree ({agreement.agreement:.0%}), Cohen's kappa {kappa}"
 

@@ -67,7 +67,9 @@ def import_history(
     where = folder or transcripts_folder()
     if not where.is_dir():
         if folder is not None:
-            raise click.ClickException(f"{folder} is no folder; name the one that holds the transcripts with --folder")
+            raise click.ClickException(
+                f"{folder} is not a folder; name the one that holds the transcripts with --folder"
+            )
         note(f"Nothing to import: there is no {where}, where Claude Code keeps its sessions. Elsewhere: --folder")
         return
     begin = since.strftime("%Y-%m-%d") if since else ""
@@ -91,7 +93,7 @@ def import_history(
 
 @contextmanager
 def _pool(plan: Plan, jobs: int | None) -> Iterator[WorkerPool | None]:
-    """Who reads ahead; nobody where there is little to read."""
+    """Yield the processes that read ahead; None if there is little to read."""
     from reflector.sessions.worker_pool import WorkerPool, pool_size
 
     size = pool_size(jobs)
@@ -128,7 +130,7 @@ def _plan(
     bare = 0
     for one, cwd, at in placed:
         root = _within(cwd, gone) or at
-        if not os.path.isdir(root):  # noqa: PTH112 - a name too long is none
+        if not os.path.isdir(root):  # noqa: PTH112 - a name may be too long
             left += 1
         elif is_project(root.as_posix()):
             by_root.setdefault(root, []).append(one)
@@ -167,7 +169,8 @@ def _within(cwd: Path, gone: Mapping[Path, Path]) -> Path | None:
 
 
 def _folder_of(one: Found) -> Path | None:
-    """Where a session worked. What is no path here (`D:\\shop`, of a home that was copied) would lie in any project."""
+    """Return the folder in which a session worked; None for a path of another system (`D:\\shop`, in a copied
+    home), which would lie in any project."""
     cwd = Path(one.cwd)
     try:
         return cwd.resolve() if cwd.is_absolute() else None
@@ -188,7 +191,7 @@ def _days(files: Sequence[Found]) -> tuple[str, str]:
 
 
 def _confirm(plan: Plan, pool: WorkerPool | None, *, yes: bool) -> None:
-    """Ask before money is spent: how often, and at most how much. What is taken in already costs nothing."""
+    """Ask before money is spent: how often, and at most how much. Recorded sessions cost nothing."""
     from reflector.sessions.backfill import news
 
     asking = [(project, files) for project, files in plan if project.config.backend == "anthropic"]

@@ -75,7 +75,7 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
 
 
 def _ingest_one(pipeline: Pipeline, path: Path, window: str) -> Taken | None:
-    """What was taken in; None for a hook's JSON with which nothing ends."""
+    """Record one file; None for a hook's JSON that ends no session or turn."""
     from reflector.sessions import spool
     from reflector.sessions.intake import Source, source_of
 
@@ -100,7 +100,7 @@ def _ingest_one(pipeline: Pipeline, path: Path, window: str) -> Taken | None:
 
 def _cells(taken: Taken | None, outcomes: Mapping[str, Reflected]) -> tuple[object, ...]:
     if taken is None:
-        return ("", 0, "", "nothing ends with this event")
+        return ("", 0, "", "this event ends no session or turn")
     outcome = outcomes.get(taken.event_id or "")
     told = "nothing new" if taken.event_id is None else _outcome(outcome.outcome, outcome.detail) if outcome else ""
     return (short_id(taken.session_id), taken.records, ", ".join(taken.cited[:6]), told)

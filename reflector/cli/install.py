@@ -87,7 +87,7 @@ def install(place: Place, user: bool, project: bool, local: bool, git: bool, dry
         click.echo(safe(f"As it was: {change.backup}"))
     where = "all your projects" if scope == "user" else str(root)
     click.echo(safe(f"Sessions in {where} count from now on, also those that are open."))
-    click.echo("Each is told the playbook when it starts; an open one after /clear or a restart.")
+    click.echo("Each gets the playbook when it starts; an open one after /clear or a restart.")
     click.echo(
         'Next: reflector add pat "What every session should know". Out again: reflector uninstall' + _flag(scope)
     )

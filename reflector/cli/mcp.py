@@ -45,7 +45,7 @@ def mcp(place: Place) -> None:
         raise click.ClickException(
             f"the package mcp, version 2, is needed for this ({error}); run: pip install 'reflector[mcp]'"
         ) from error
-    place.project()  # a mistake in the settings is told now
+    place.project()  # a mistake in the settings shows now
     server = MCPServer("reflector", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING")
     add_tools(server, place)
     server.run("stdio")

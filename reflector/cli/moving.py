@@ -95,7 +95,7 @@ def _preserve(place: Place, file: Path) -> None:
         pipeline.write()
     click.echo(head_line(end.position, end.chain))
     if aside is not None:
-        note(f"playbook.json was of another history and written anew; what stood there is kept as {aside}")
+        note(f"playbook.json belonged to another history and was written again; the old file is kept as {aside}")
 
 
 def _merge(place: Place, file: Path, *, rename: bool, ours: bool) -> None:
@@ -126,19 +126,17 @@ def _print_merged(merged: Merged) -> None:
     if not merged.added:
         note("Nothing new: every event of the file is here.")
     else:
-        note(f"{counted(merged.added, 'event')} merged, {merged.known:,} of the file were here already.")
+        note(f"{counted(merged.added, 'event')} merged, {merged.known:,} of the file were already present.")
     if merged.otherwise:
-        note(
-            f"{merged.otherwise:,} of these are told in other words in the file; what this ledger says of them stands."
-        )
+        note(f"{merged.otherwise:,} of these are worded differently in the file; this ledger's wording stays.")
     if merged.restated:
-        note(f"Both changed {', '.join(merged.restated)}: what was recorded last stands, see `reflector log`.")
+        note(f"Both changed {', '.join(merged.restated)}: the later record counts, see `reflector log`.")
     if merged.set_aside:
         told = f"{counted(merged.set_aside, 'reflection')} set aside"
-        note(f"{told}: another judge's on the same window counts; `reflector blame` tells which.")
+        note(f"{told}: another judge's on the same window counts; see `reflector blame`.")
     if merged.overlapping:
         told = f"{counted(merged.overlapping, 'window')} of the file share records with windows that were here"
-        note(f"{told}; what was counted on both sides is told by `reflector double-counts`.")
+        note(f"{told}; `reflector double-counts` shows what was counted twice.")
 
 
 @click.command()

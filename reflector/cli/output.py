@@ -96,7 +96,7 @@ def table(
 ) -> None:
     """A table: the last column takes the room that is left on a terminal, and all it needs in a pipe.
 
-    `numbers` are the columns that stand to the right; they are never cut. `whole` breaks what does not fit into
+    `numbers` are the columns that are aligned to the right; they are never cut. `whole` breaks what does not fit into
     the last column into lines instead of cutting it.
     """
     cells = [[clean("" if cell is None else str(cell), 2_000) for cell in row] for row in rows]
@@ -211,7 +211,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def percent(rate: float | None) -> str:
-    """`67%` of 0.67; nothing where there is no rate."""
+    """`67%` of 0.67; empty for no rate."""
     return "" if rate is None else f"{rate:.0%}"
 
 

@@ -1,4 +1,4 @@
-"""How one session is told: the document for machines, pages for people."""
+"""One session as a document for machines and as text for people."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def sql(place: Place, query: str | None, as_csv: bool, as_json: bool, views: boo
 
 
 def _from_stdin() -> str | None:
-    """The query on stdin; None on a terminal, where nobody wrote one, and where there is nothing."""
+    """The query on stdin; None on a terminal, and where stdin is empty."""
     if sys.stdin is None or sys.stdin.isatty():
         return None
     text = sys.stdin.read(_MOST_BYTES + 1)

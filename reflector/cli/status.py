@@ -110,7 +110,7 @@ def _of_others(project: Project) -> list[str]:
 
 
 def _problems(path: Path) -> list[str]:
-    """What keeps a playbook.json from being taken in."""
+    """Return the problems that keep a playbook.json from being read."""
     from reflector.files import read_ours
     from reflector.playbook.document import MAX_BYTES, load
 

@@ -135,7 +135,7 @@ def bisect(place: Place, name: str, text: str, moment: str | None, as_json: bool
         print_json([_crossing(one) for one in found])
         return
     if not found:
-        note(f"{name} stands at {row.helpful}/{row.harmful}; '{safe(text)}' never held.")
+        note(f"{name} is at {row.helpful}/{row.harmful}; '{safe(text)}' never held.")
         return
     rows = [
         (

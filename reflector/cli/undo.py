@@ -186,7 +186,7 @@ def _ask(erasure: Erasure, where: str) -> None:
     import sys
 
     if not sys.stdin.isatty():
-        raise click.UsageError("what is erased cannot be brought back; say --yes where nobody can be asked")
+        raise click.UsageError("erased text cannot be restored, and no terminal is there to confirm it: add --yes")
     if erasure.wanted is None:
         for text in erasure.texts[:_NAMED]:
             note(f"  {' '.join(text.split())[:200]}")
@@ -200,7 +200,7 @@ def _print_leftovers(removed: list[Path], left: list[Path], others: list[Event])
     for path in removed:
         note(f"removed too: {path}")
     for path in left[:_NAMED]:
-        note(f"it still stands in {path}")
+        note(f"the text is still in {path}")
     for event in others[:_NAMED]:
         note(
             safe(

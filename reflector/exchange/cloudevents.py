@@ -128,7 +128,7 @@ def header_of(text: str | bytes) -> Header:
     value = _object(text)
     data = value.get("data")
     if value.get("type") != EXPORTED or not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise NotALine("it is no header of a ledger; write a file with `reflector export --format ndjson`")
+        raise NotALine("it is not the header of a ledger; write a file with `reflector export --format ndjson`")
     if data.get("version") != VERSION:
         raise NotALine(f"it is of version {data.get('version')!r}, this reflector reads {VERSION}; upgrade reflector")
     origin = _text(data, "origin")

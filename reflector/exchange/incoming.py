@@ -1,6 +1,6 @@
-"""How an event of another ledger stands in this one.
+"""How this ledger stores an event of another one.
 
-Invariant: what an event says here and where it comes from give the event as it stands there, hash for hash. So its
+Invariant: what an event says here and where it comes from give the event of that ledger, hash for hash. So its
 bullets may have other names here, and its id may be another one, and the other ledger is still proved by this one.
 """
 
@@ -24,7 +24,7 @@ from reflector.proof.merge_proof import MERGED, came_through
 
 
 class Item(NamedTuple):
-    """A line as it would stand here, its bullets under their names here; the tables are written from `facts`."""
+    """A line as this ledger would store it, with its own names of bullets; the tables are written from `facts`."""
 
     one: Checked
     event_id: str
@@ -35,7 +35,7 @@ class Item(NamedTuple):
 
 
 def incoming(one: Checked, found: Survey, ids: Mapping[str, str]) -> Item:
-    """A line under the names that its bullets have here; `ids` are those of events whose identity is such a name."""
+    """A line under the names that its bullets have here; `ids` are those of events that a name identifies."""
     stored = one.stored
     facts = found.kept.get(stored.event_id) if one.facts is None else one.facts
     data, data_hash = stored.data, stored.data_hash
@@ -89,7 +89,7 @@ def came_as(meta: Mapping[str, Any]) -> list[str]:
 
 
 def beside_id(item: Item) -> str:
-    """The id of an event that stands beside one of its own id and other data."""
+    """Return the id under which an event is stored beside one that has its id and other data."""
     return identity(item.one.stored.type, "beside", item.event_id, item.data_hash)
 
 

@@ -1,10 +1,10 @@
 """One playbook from two histories: what both ledgers agree on, whichever of them took the other in.
 
 Invariant: after a merge the bullets and counters are those of one ledger to which every event had been appended when it
-was first recorded, and behind all that its own ledger knew then: the later text stands, a count set by hand takes out
+was first recorded, and behind all that its own ledger knew then: the later text counts, a count set by hand takes out
 what was counted before it on either machine, and a bullet that both have has the baseline that was recorded first. A
 ledger only ever grows at its end, so where its own order gives anything else, events that say what comes of it are
-appended. They are no evidence: the next merge, here or elsewhere, passes over them and counts anew.
+appended. They are no evidence: the next merge, here or elsewhere, ignores them and counts again.
 
 Of one window that several judges judged, one reflection counts. Which one depends on nothing but the reflections, so
 every machine retracts the same ones, and a retraction of them is an event like those by people.
@@ -86,7 +86,7 @@ _TOGETHER = (
 
 
 def judged_twice(sql: Statements) -> list[NewEvent]:
-    """Retractions of all but one of the reflections on a window: the judge's whose name comes first stands.
+    """Retractions of all but one of the reflections on a window: the one by the judge whose name sorts first counts.
 
     What was ever retracted is left as it is: somebody decided on it.
     """

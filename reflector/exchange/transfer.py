@@ -1,7 +1,7 @@
 """A whole ledger moved: into a file, out of one, from one engine to the other; the chain stays what it was.
 
 Invariant: what is loaded is the same ledger, its origin, positions, times and chain, or nothing. The hashes of every
-line are computed anew before it is written, and all of it is one transaction: a file that is wrong, a kill or a full
+line are computed again before it is written, and all of it is one transaction: a wrong file, a kill or a full
 disk leave the ledger as it was. Lines are read, checked and written page by page, so memory stays flat.
 """
 
@@ -45,7 +45,7 @@ class WrongLine(LedgerError):
     """A file that is not one ledger's history as it was written; `number` is the first line that shows it."""
 
     def __init__(self, number: int, what: str) -> None:
-        super().__init__(f"line {number}: {what}. Nothing of the file was taken in")
+        super().__init__(f"line {number}: {what}. Nothing of the file was imported")
         self.number = number
 
 
@@ -206,9 +206,9 @@ def locked(ledger: Reader) -> Iterator[tuple[sa.Connection, Statements, Head]]:
 
 
 def write(sql: Statements, events: Iterator[Checked], progress: Progress | None = None) -> Stored | None:
-    """Insert the events as they stand, into the event table alone; the last one. The head is the caller's to move.
+    """Insert the events unchanged, into the event table alone, and return the last one. The caller moves the head.
 
-    Raises WrongLine for an event that cannot stand beside the others.
+    Raises WrongLine for an event that conflicts with the others.
     """
     erased = Erased()
     last: Stored | None = None
@@ -225,7 +225,7 @@ def write(sql: Statements, events: Iterator[Checked], progress: Progress | None 
 
 
 def _refuse_strays(sql: Statements, page: list[Checked]) -> None:
-    """What the database would refuse, told with the line: an id or a target that is taken, a target that is none."""
+    """Refuse, naming the line, what the database would refuse: an id or a target that is taken, a missing target."""
     ids = {one.stored.event_id for one in page} | {one.stored.target_id for one in page if one.stored.target_id}
     among, values = sql.among("event_id", ids)
     there = {row[0] for row in sql.run(f"SELECT event_id FROM event WHERE playbook_id = ? AND {among}", values)}  # noqa: S608
@@ -236,10 +236,10 @@ def _refuse_strays(sql: Statements, page: list[Checked]) -> None:
     taken = {(row[0], row[1]) for row in rows.fetchall()}
     for number, stored, *_ in page:
         if stored.event_id in there:
-            raise WrongLine(number, f"the event {stored.event_id} stands there already, at an earlier position")
+            raise WrongLine(number, f"the event {stored.event_id} is already there, at an earlier position")
         there.add(stored.event_id)
         if stored.target_id is not None and stored.target_id not in there:
-            raise WrongLine(number, f"its target {stored.target_id} is no event before it")
+            raise WrongLine(number, f"its target {stored.target_id} is not an event before it")
         if stored.type in ONCE_PER_TARGET and stored.target_id is not None:
             if (stored.type, stored.target_id) in taken:
                 raise WrongLine(number, f"its target {stored.target_id} has a {stored.type} already")
@@ -270,7 +270,7 @@ class Erased:
             raise WrongLine(
                 one.number,
                 f"the data of this {one.stored.type} was erased, and no event.redacted of the file says so; "
-                "an export --as-of a position before the erasure cannot be taken in, write one of a later position",
+                "an export --as-of a position before the erasure cannot be imported; write one of a later position",
             )
 
 

@@ -151,7 +151,7 @@ class _SQLite:
             if "one statement at a time" in text:
                 raise _several() from error
             if "not authorized" in text or "prohibited" in text or "readonly database" in text:
-                raise _refused(f"SQLite was told to refuse it ({text})") from error
+                raise _refused(f"SQLite refused it ({text})") from error
             if isinstance(error, self.module.OperationalError) and ("locked" in text or "disk" in text):
                 raise
             if isinstance(error, self.module.OperationalError | self.module.ProgrammingError):
@@ -215,7 +215,7 @@ def _primary(error: Any) -> str:
 
 
 def _question(query: str, dialect: str) -> str:
-    """The query without what stands around it. Raises NotAQuestion for one that does not begin like a question."""
+    """Return the query without what is around it. Raises NotAQuestion if it does not begin like a question."""
     begin = _BLANK.match(query)
     text = query[begin.end() if begin else 0 :].rstrip().rstrip(";").rstrip()
     word = re.match(r"\w*", text)

@@ -23,7 +23,7 @@ from reflector.ledger.views import wrong_views
 from reflector.proof.finding import Finding
 
 #: Said of a thing that another program made.
-_STRANGE = "is none of the ledger's"
+_STRANGE = "is not the ledger's"
 _MEND = "find out who changed it, then run `reflector verify --mend-triggers`"
 
 
@@ -103,7 +103,7 @@ _OBJECTS = (
 @cache
 def _made(revision: str) -> dict[str, tuple[str, str, str]]:
     """(type, table, statement) of every table and index of a new SQLite ledger at a revision, by name."""
-    # The real migrations, for a later one may make a table anew, in words of its own.
+    # The real migrations, for a later one may create a table again, in other words.
     engine = open_engine("sqlite://")
     with engine.begin() as connection:
         migration.upgrade(connection, revision)

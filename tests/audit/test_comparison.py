@@ -201,7 +201,7 @@ def test_a_label_may_have_notes_and_is_refused_with_what_is_wrong() -> None:
     sound = {"session": "s-1", "name": "pat-001", "tag": "helpful"}
     assert read_label({**sound, "why": "I was there"}) == (("s-1", "pat-001"), "helpful")
     for wrong, wanted in itertools.chain(
-        ((value, "no object") for value in (None, [], "pat-001", 7)),
+        ((value, "not an object") for value in (None, [], "pat-001", 7)),
         (({**sound, "session": value}, "session is") for value in (None, "", 7)),
         (({**sound, "name": value}, "name is") for value in (None, "DROP TABLE", ["pat-001"])),
         (({**sound, "tag": value}, "tag is") for value in (None, "none", "Helpful", ["helpful"], {})),

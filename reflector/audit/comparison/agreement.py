@@ -1,6 +1,6 @@
 """Two judges over the same windows, in figures.
 
-Invariant: pure computing over verdicts that were given; nobody is asked and nothing is read. A bullet is compared in
+Invariant: pure computing over verdicts that were given; no judge is called and nothing is read. A bullet is compared in
 a window where at least one of the two judged it; the silence of the other is the category `none`. So the cell
 none/none is empty by construction, and a kappa over all pairs is lower than one over the pairs that both judged:
 both are given.
@@ -23,7 +23,7 @@ from reflector.playbook.names import is_name
 from reflector.reflection.judging import Judgement, Spent, Verdict, merged
 
 TAGS = ("helpful", "harmful", "neutral")
-#: What stands in the matrix for a bullet that only the other one judged.
+#: The category in the matrix for a bullet that only the other side judged.
 NONE = "none"
 CATEGORIES = (*TAGS, NONE)
 
@@ -125,7 +125,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How one judge's verdicts of one tag stand against labels.
+    """One judge's verdicts of one tag, compared with labels.
 
     labelled  bullets that are labelled so, in sessions that were compared
     given     labelled bullets that the judge called so
@@ -212,7 +212,7 @@ def scores(labels: Labels, said: Mapping[tuple[str, str], Sequence[Verdict]]) ->
     """One score a tag, in the order of TAGS.
 
     `said` has a judge's verdicts by (session id, name), one for each window of the session that has any; they are
-    merged as the citations of one window are. What has no label is left out: nobody says whether it is right.
+    merged as the citations of one window are. What has no label is left out: its right tag is unknown.
     """
     called = {key: merged(said[key]).tag for key in labels if said.get(key)}
     return [
@@ -227,12 +227,12 @@ def scores(labels: Labels, said: Mapping[tuple[str, str], Sequence[Verdict]]) ->
 
 
 def read_label(value: object) -> tuple[tuple[str, str], str]:
-    """((session id, name), tag) of a label as it stands in JSON; keys besides these are a person's notes.
+    """((session id, name), tag) of a label in JSON; other keys besides these are a person's notes.
 
     Raises BadLabel.
     """
     if not isinstance(value, dict):
-        raise BadLabel('is no object; a label is {"session": ID, "name": "pat-001", "tag": "helpful"}')
+        raise BadLabel('is not an object; a label is {"session": ID, "name": "pat-001", "tag": "helpful"}')
     session_id, name, tag = (value.get(key) for key in ("session", "name", "tag"))
     if not isinstance(session_id, str) or not session_id:
         raise BadLabel(f"session is {session_id!r:.80}; it is the whole id of a session")
