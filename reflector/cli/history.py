@@ -194,7 +194,7 @@ def _confirm(plan: Plan, pool: WorkerPool | None, *, yes: bool) -> None:
     """Ask before money is spent: how often, and at most how much. Recorded sessions cost nothing."""
     from reflector.sessions.backfill import news
 
-    asking = [(project, files) for project, files in plan if project.config.backend == "anthropic"]
+    asking = [(project, files) for project, files in plan if BACKENDS[project.config.backend]]
     if not asking or yes:
         return
     sizes = [
