@@ -39,7 +39,7 @@ visible answer, in brackets: [pat-001]."""
 def mcp(place: Place) -> None:
     """Serve the playbook to the agent as tools, over stdio.
 
-    search_playbook, why, and propose_bullet, whose proposals wait for `reflector proposals` unless the setting
+    Serves search_playbook, why, and propose_bullet. Proposals wait for `reflector proposals` unless the setting
     `proposals` is "accept". Needs the extra: pip install 'reflector[mcp]'.
     """
     try:
@@ -48,7 +48,7 @@ def mcp(place: Place) -> None:
         raise click.ClickException(
             f"the package mcp, version 2, is needed for this ({error}); run: pip install 'reflector[mcp]'"
         ) from error
-    place.project()  # a mistake in the settings is told now
+    place.project()  # a mistake in the settings shows now
     server = MCPServer("reflector", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING")
     add_tools(server, place)
     from anyio import run
@@ -90,7 +90,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         """
         from reflector.playbook.search import search
 
-        with _told():
+        with _errors_for_the_agent():
             bullets = {}
             for where in _places(place):
                 with where.reading() as ledger:
@@ -117,7 +117,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         from reflector.audit.blame import blame
         from reflector.text.secrets import clean
 
-        with _told():
+        with _errors_for_the_agent():
             for where in _places(place):
                 with where.reading() as ledger:
                     row = ledger.row(name)
@@ -149,7 +149,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         """
         from reflector.curation.proposals import MOST_ACCEPTED, approve, may_accept, propose
 
-        with _told(), place.pipeline() as pipeline:
+        with _errors_for_the_agent(), place.pipeline() as pipeline:
             proposal = propose(pipeline.ledger, section, text, reason)
             accepts = proposal.state == "waiting" and pipeline.project.config.proposals == "accept"
             if accepts and not may_accept(pipeline.ledger):
@@ -170,7 +170,7 @@ def _places(place: Place) -> Iterator[Place]:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _errors_for_the_agent() -> Iterator[None]:
     """Errors that the agent or its person can mend, in their own words."""
     from mcp.server.mcpserver.exceptions import ToolError
 
