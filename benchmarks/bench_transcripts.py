@@ -18,9 +18,10 @@ from pathlib import Path
 
 from benchmarks.harness import Row, Side, paired_ratio, timed
 from benchmarks.made_transcript import write_transcript
-from reflector.hooks import fast, spool
+from reflector.hooks import fast
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import dump
+from reflector.sessions import spool
 from reflector.transcripts.citations import CITATION_BYTES
 from reflector.transcripts.citing import citing_messages
 from reflector.transcripts.claude_code import read_messages

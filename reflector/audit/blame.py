@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import Event, identity
 from reflector.ledger.as_of import Past
-from reflector.ledger.event import Event, identity
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.counting import Counting, member
 from reflector.proof.merge_proof import RESTATED

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from reflector.ledger import event as ev
-from reflector.ledger.as_of import BULLET_TYPES, Past
-from reflector.ledger.event import Event, identity
+from reflector.events import event as ev
+from reflector.events.event import Event, identity
+from reflector.events.fold import Playbook, apply
+from reflector.events.registry import RARE_TYPES
+from reflector.ledger.as_of import Past
 from reflector.ledger.rows import BulletRow
 from reflector.ledger.store import Ledger
 from reflector.playbook.condition import Condition
 from reflector.playbook.counting import Counting, member
-from reflector.playbook.fold import Playbook
 
 
 @dataclass(slots=True)
@@ -151,13 +152,13 @@ def _trajectory(ledger: Ledger, name: str, upto: int) -> Iterator[tuple[Event, t
     """A bullet's counters after each event that may move them: no event of other bullets is read."""
     tags = ledger.at([position for position, _ in ledger.tags_of(name) if position <= upto])
     completions = ledger.having({identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "") for tag in tags})
-    rare = ledger.events(types=(*BULLET_TYPES, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED), upto=upto)
+    rare = ledger.events(types=RARE_TYPES, upto=upto)
     book = Playbook()
     steps = _Steps(book, name)
     for event in sorted([*rare, *tags, *completions], key=lambda event: event.position):
         if event.position > upto:
             return
-        book.apply(event)
+        apply(book, event)
         if event.type != ev.REFLECTION_COMPLETED and name in book.entries:
             yield event, steps.after(event)
 

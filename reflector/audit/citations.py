@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
 from reflector.ledger.as_of import Past
 from reflector.ledger.rows import BulletRow, WindowRow
 from reflector.ledger.statements import Statements

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Final
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import identity
+from reflector.events.record_keys import unpack_keys
 from reflector.ledger.as_of import Past
-from reflector.ledger.event import identity
-from reflector.ledger.record_keys import unpack_keys
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import COUNTINGS, Counting
 

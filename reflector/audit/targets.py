@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from reflector.audit.history import UnknownSession, session_named
-from reflector.ledger import event as ev
-from reflector.ledger.event import Event
+from reflector.events import event as ev
+from reflector.events.event import Event
 from reflector.ledger.store import Ledger
 
 Kind = Literal["session", "reflection", "event"]

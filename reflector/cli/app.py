@@ -21,9 +21,9 @@ import click
 from reflector import __version__
 
 if TYPE_CHECKING:
-    from reflector.hooks.drain import Road
     from reflector.ledger.store import Ledger
     from reflector.project import Project
+    from reflector.sessions.pipeline import Pipeline
 
 #: Commands: name -> (module, function, one line of help). A test holds the lines equal to the commands' own.
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -146,15 +146,15 @@ class Place:
         return Project.at(root, flags=flags)
 
     @contextmanager
-    def road(self, project: Project | None = None) -> Iterator[Road]:
+    def pipeline(self, project: Project | None = None) -> Iterator[Pipeline]:
         """The way into the project's ledger, its lock held; waits for a drain that is at work."""
         from reflector.cli.output import note
-        from reflector.hooks.drain import open_road
+        from reflector.sessions.pipeline import open_pipeline
 
-        with open_road(project or self.project()) as road:
-            assert road is not None  # it waited
-            yield road
-        for text in road.notes:
+        with open_pipeline(project or self.project()) as pipeline:
+            assert pipeline is not None  # it waited
+            yield pipeline
+        for text in pipeline.notes:
             note(f"reflector: {text}")
 
     @contextmanager
@@ -165,8 +165,8 @@ class Place:
         nothing behind.
         """
         from reflector.cli.output import note
-        from reflector.hooks.drain import is_untouched, refresh
         from reflector.ledger.store import Ledger
+        from reflector.sessions.pipeline import is_untouched, refresh
 
         project = self.project()
         if is_untouched(project):

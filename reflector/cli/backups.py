@@ -47,9 +47,9 @@ def restore(place: Place, file: Path, force: bool) -> None:
     from reflector.curation.playbook_file import checkpoint_of, set_aside
     from reflector.exchange.backup import ledger_file
     from reflector.exchange.backup import restore as put
-    from reflector.hooks import locks
     from reflector.ledger.engines import sqlite_url
     from reflector.proof.anchors import head_line
+    from reflector.sessions import locks
 
     project = place.project()
     present = ledger_file(sa.make_url(project.config.ledger_url or sqlite_url(project.ledger_file)))
@@ -60,8 +60,8 @@ def restore(place: Place, file: Path, force: bool) -> None:
         aside = set_aside(project)
         written = (checkpoint_of(project), aside[1]) if aside is not None else None
         restored = put(file, present, project.config.playbook, force=force, written=written)
-    with place.road(project) as road:
-        road.write()
+    with place.pipeline(project) as pipeline:
+        pipeline.write()
     click.echo(head_line(restored.position, restored.chain))
     if restored.kept is not None:
         note(f"The ledger that stood there is kept as {restored.kept}")
@@ -76,7 +76,7 @@ def _take_in(place: Place, project: Project) -> None:
     from reflector.ledger.errors import LedgerError
 
     try:
-        with place.road(project):
+        with place.pipeline(project):
             pass
     except (LedgerError, PlaybookRefused) as error:
         note(f"reflector: {error}")

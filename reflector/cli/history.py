@@ -17,9 +17,9 @@ from reflector.cli.output import counted, note, os_error_words, table
 from reflector.config import BACKENDS
 
 if TYPE_CHECKING:
-    from reflector.hooks.backfill import Plan
     from reflector.project import Project
-    from reflector.reflection.crew import Crew
+    from reflector.sessions.backfill import Plan
+    from reflector.sessions.worker_pool import WorkerPool
     from reflector.transcripts.discovery import Found
 
 #: Below this many bytes processes take longer to start than they save.
@@ -78,9 +78,9 @@ def import_history(
     _show(plan)
     if dry_run:
         return
-    with _crew(plan, jobs) as crew:
-        _confirm(plan, crew, yes=yes)
-        failed = list(_take_all(plan, crew))
+    with _pool(plan, jobs) as pool:
+        _confirm(plan, pool, yes=yes)
+        failed = list(_take_all(plan, pool))
     for line in failed:
         note(f"reflector: {line}")
     if failed:
@@ -88,16 +88,16 @@ def import_history(
 
 
 @contextmanager
-def _crew(plan: Plan, jobs: int | None) -> Iterator[Crew | None]:
+def _pool(plan: Plan, jobs: int | None) -> Iterator[WorkerPool | None]:
     """Who reads ahead; nobody where there is little to read."""
-    from reflector.reflection.crew import Crew, crew_size
+    from reflector.sessions.worker_pool import WorkerPool, pool_size
 
-    size = crew_size(jobs)
+    size = pool_size(jobs)
     if not size or (jobs is None and sum(one.bytes for _, files in plan for one in files) < _MUCH):
         yield None
         return
-    with Crew(size) as crew:
-        yield crew
+    with WorkerPool(size) as pool:
+        yield pool
 
 
 def _plan(
@@ -185,9 +185,9 @@ def _days(files: Sequence[Found]) -> tuple[str, str]:
     return files[0].started_at[:10], files[-1].started_at[:10]
 
 
-def _confirm(plan: Plan, crew: Crew | None, *, yes: bool) -> None:
+def _confirm(plan: Plan, pool: WorkerPool | None, *, yes: bool) -> None:
     """Ask before money is spent: how often, and at most how much. What is taken in already costs nothing."""
-    from reflector.hooks.backfill import news
+    from reflector.sessions.backfill import news
 
     asking = [(project, files) for project, files in plan if project.config.backend == "anthropic"]
     if not asking or yes:
@@ -195,7 +195,7 @@ def _confirm(plan: Plan, crew: Crew | None, *, yes: bool) -> None:
     sizes = [
         min(new_bytes // 3, project.config.request_tokens)
         for project, files in asking
-        for _, new_bytes in news(project, files, crew)
+        for _, new_bytes in news(project, files, pool)
     ]
     if not sizes:
         return
@@ -205,9 +205,9 @@ def _confirm(plan: Plan, crew: Crew | None, *, yes: bool) -> None:
     click.confirm(f"{told[0].upper()}{told[1:]}. Go on?", abort=True)
 
 
-def _take_all(plan: Plan, crew: Crew | None) -> Iterator[str]:
+def _take_all(plan: Plan, pool: WorkerPool | None) -> Iterator[str]:
     """Take everything in; the errors of the files that could not be."""
-    from reflector.hooks.backfill import Backfill
+    from reflector.sessions.backfill import Backfill
 
     of = {project.root: files for project, files in plan}
     with ExitStack() as bars:
@@ -224,7 +224,7 @@ def _take_all(plan: Plan, crew: Crew | None) -> Iterator[str]:
             )
             return lambda one: bar.update(one.bytes)
 
-        for project, done in Backfill(plan, crew).run(begin):
+        for project, done in Backfill(plan, pool).run(begin):
             bars.close()  # its line ends before the next is written
             note(f"{project.root.name}: {done.taken} of {counted(len(of[project.root]), 'file')} had something new")
             for path, error in done.failed:

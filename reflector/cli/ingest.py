@@ -15,9 +15,9 @@ from reflector.config import BACKENDS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from reflector.hooks.drain import Drained, Road
-    from reflector.reflection.intake import Taken, WindowMode
     from reflector.reflection.runner import Reflected
+    from reflector.sessions.intake import Taken, WindowMode
+    from reflector.sessions.pipeline import Drained, Pipeline
 
 #: A hook's JSON is small; anything longer is a transcript.
 _HOOK_JSON = 8 * 1024 * 1024
@@ -40,19 +40,19 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
     A file that cannot be taken in is named with the reason, the others are taken in all the same; the exit code
     is 1 then, and where a reflection failed.
     """
-    from reflector.hooks.drain import ask_model
+    from reflector.sessions.pipeline import ask_model
 
     project = place.project(backend=backend)
     found: list[tuple[Path, Taken | None]] = []
     failed: list[str] = []
-    with place.road(project) as road:
+    with place.pipeline(project) as pipeline:
         # The bar goes to stderr, so that a pipe gets the table alone.
         with click.progressbar(
             files, label="taking in", show_pos=True, file=sys.stderr, hidden=not sys.stderr.isatty()
         ) as bar:
             for path in bar:
                 try:
-                    found.append((path, _ingest_one(road, path, window)))
+                    found.append((path, _ingest_one(pipeline, path, window)))
                 except IsADirectoryError:
                     failed.append(f"{path}: is a folder; name the files in it, such as {path / '*.jsonl'}")
                 except OSError as error:
@@ -61,10 +61,10 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
                     failed.append(within + os_error_words(error, None if within else path))
                 except ValueError as error:
                     failed.append(f"{path}: {error}")
-        road.finish()
-        road.write()
-        reflected = road.reflected
-        is_model = road.runner.backend.is_model
+        pipeline.finish()
+        pipeline.write()
+        reflected = pipeline.reflected
+        is_model = pipeline.runner.backend.is_model
     if is_model:
         reflected += ask_model(project, retry="left").reflected
     if found:
@@ -77,24 +77,23 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
         raise click.exceptions.Exit(1)
 
 
-def _ingest_one(road: Road, path: Path, window: str) -> Taken | None:
+def _ingest_one(pipeline: Pipeline, path: Path, window: str) -> Taken | None:
     """What was taken in; None for a hook's JSON with which nothing ends."""
-    from reflector.hooks import spool
-    from reflector.hooks.drain import source_of
-    from reflector.reflection.intake import Source
+    from reflector.sessions import spool
+    from reflector.sessions.intake import Source, source_of
 
     mode: WindowMode = "whole" if window == "whole" else "new"
     size = path.stat().st_size
     payload = _hook_json(path, size)
     if payload is None:
-        return road.take(Source(path.absolute(), "ingest", limit=size), window=mode)
-    delivery = spool.accept(road.project.root, payload)
+        return pipeline.take(Source(path.absolute(), "ingest", limit=size), window=mode)
+    delivery = spool.accept(pipeline.project.root, payload)
     source = source_of(delivery)
     if source is None:
         spool.settle(delivery)
         return None
     try:
-        taken = road.take(source, window=mode)
+        taken = pipeline.take(source, window=mode)
     except (OSError, ValueError) as error:
         spool.fail(delivery, error)
         raise
@@ -140,7 +139,7 @@ def drain(place: Place, wait: bool, retry_failed: bool, background: bool) -> Non
     longer from one to the next. An API that is away uses up none. What waited for a budget is judged when the budget
     allows it. The exit code is 1 where a delivery or a reflection failed.
     """
-    from reflector.hooks.drain import drain as run
+    from reflector.sessions.pipeline import drain as run
 
     done = run(place.project(), wait=wait, retry="all" if retry_failed else "due" if background else "left")
     if done is None:

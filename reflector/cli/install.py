@@ -135,7 +135,7 @@ def _alone(user: bool, project: bool, local: bool) -> None:
 def _share(place: Place, *, dry_run: bool, out: bool = False) -> None:
     """Set up or take out the sharing of playbook.json through git, and write the file in its new form."""
     from reflector.hooks import git_setup
-    from reflector.hooks.drain import is_untouched
+    from reflector.sessions.pipeline import is_untouched
 
     root = _project(place)
     try:
@@ -150,8 +150,8 @@ def _share(place: Place, *, dry_run: bool, out: bool = False) -> None:
         return
     project = place.project()
     if not is_untouched(project):
-        with place.road(project) as road:
-            road.write()
+        with place.pipeline(project) as pipeline:
+            pipeline.write()
     if setup.is_none:
         click.echo(safe(f"{root} {'is not' if out else 'is'} set up already."))
     elif out:

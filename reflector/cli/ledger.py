@@ -36,10 +36,10 @@ def rebuild(place: Place, check: bool, new_ledger: bool) -> None:
     from difflib import unified_diff
 
     from reflector.curation.playbook_file import dumped, mend, render
+    from reflector.events.fold import fold
     from reflector.files import read_ours
-    from reflector.hooks import locks
     from reflector.playbook.document import MAX_BYTES
-    from reflector.playbook.fold import fold
+    from reflector.sessions import locks
 
     project = place.project()
     if new_ledger:
@@ -71,19 +71,19 @@ def rebuild(place: Place, check: bool, new_ledger: bool) -> None:
         kept = mend(ledger, project)
     if kept is not None:
         note(f"{project.playbook_json} could not be read and is written again; what stood there is kept as {kept}")
-    with place.road(project) as road:
+    with place.pipeline(project) as pipeline:
         # The bar goes to stderr, as the difference goes to stdout.
         with click.progressbar(
-            length=road.ledger.head().position, label="rebuilding", file=sys.stderr, hidden=not sys.stderr.isatty()
+            length=pipeline.ledger.head().position, label="rebuilding", file=sys.stderr, hidden=not sys.stderr.isatty()
         ) as bar:
-            road.ledger.rebuild(lambda reached: bar.update(reached - bar.pos))
-        road.write()
+            pipeline.ledger.rebuild(lambda reached: bar.update(reached - bar.pos))
+        pipeline.write()
 
 
 def _begin_anew(place: Place, project: Project) -> None:
     from reflector.curation.playbook_file import forget_counts
-    from reflector.hooks import locks
     from reflector.ledger.sqlite_file import forget_ledger, had_ledger
+    from reflector.sessions import locks
 
     file = project.ledger_file
     with locks.held(project.make_state_dir(), "drain.lock", wait=True):
@@ -97,8 +97,8 @@ def _begin_anew(place: Place, project: Project) -> None:
             if kept is not None:
                 note(f"The counters of playbook.json begin at 0; what stood there is kept as {kept}")
                 note("Sessions are counted again by `reflector import-history`.")
-    with place.road(project) as road:
-        road.write()
+    with place.pipeline(project) as pipeline:
+        pipeline.write()
 
 
 @click.command()

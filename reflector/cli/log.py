@@ -17,7 +17,7 @@ from reflector.cli.output import note, print_json, print_json_lines, safe, short
 
 if TYPE_CHECKING:
     from reflector.audit.events import Filter
-    from reflector.ledger.event import Event
+    from reflector.events.event import Event
     from reflector.ledger.store import Ledger
 
 #: Seconds between two looks at a ledger that is followed.
@@ -99,11 +99,11 @@ def log(
 
 
 def _check(types: Iterable[str]) -> None:
-    from reflector.ledger.event import TYPES
+    from reflector.events.registry import EVENT_TYPES
 
     for name in types:
-        if name not in TYPES:
-            raise click.UsageError(f"{name!r} is not an event type; the types are {', '.join(sorted(TYPES))}")
+        if name not in EVENT_TYPES:
+            raise click.UsageError(f"{name!r} is not an event type; the types are {', '.join(sorted(EVENT_TYPES))}")
 
 
 def _follow(ledger: Ledger, chosen: Filter, events: list[Event], head: int, *, as_json: bool) -> None:

@@ -125,15 +125,15 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         """
         from reflector.curation.proposals import MOST_ACCEPTED, approve, may_accept, propose
 
-        with _told(), place.road() as road:
-            proposal = propose(road.ledger, section, text, reason)
-            accepts = proposal.state == "waiting" and road.project.config.proposals == "accept"
-            if accepts and not may_accept(road.ledger):
+        with _told(), place.pipeline() as pipeline:
+            proposal = propose(pipeline.ledger, section, text, reason)
+            accepts = proposal.state == "waiting" and pipeline.project.config.proposals == "accept"
+            if accepts and not may_accept(pipeline.ledger):
                 why = f"{MOST_ACCEPTED} proposals became bullets within a day; a person decides about this one"
                 return {"proposal": proposal.id[:8], "state": proposal.state, "why": why}
             if accepts:
-                bullet = approve(road.ledger, proposal, actor="agent", first=road.project.first_number)
-                road.write()
+                bullet = approve(pipeline.ledger, proposal, actor="agent", first=pipeline.project.first_number)
+                pipeline.write()
                 return {"proposal": proposal.id[:8], "state": "approved", "name": bullet.name}
         told = {"proposal": proposal.id[:8], "state": proposal.state, "name": proposal.name, "why": proposal.why}
         return {key: value for key, value in told.items() if value is not None}

@@ -54,15 +54,15 @@ def _adopt(place: Place, file: Path) -> None:
     from reflector.files import read_bounded
     from reflector.playbook.document import MAX_BYTES, load
 
-    with place.road() as road:
+    with place.pipeline() as pipeline:
         raw = read_bounded(file, MAX_BYTES)
         loaded = load(
-            raw, taken=[row.name for row in road.ledger.rows()], first=road.project.first_number, foreign=True
+            raw, taken=[row.name for row in pipeline.ledger.rows()], first=pipeline.project.first_number, foreign=True
         )
         if loaded.problems:
             raise PlaybookRefused(file, loaded.problems)
-        count = import_bullets(road.ledger, road.project, loaded, raw, file)
-        road.write()
+        count = import_bullets(pipeline.ledger, pipeline.project, loaded, raw, file)
+        pipeline.write()
     for text in loaded.notes:
         note(text)
     click.echo(f"{count} bullets imported" if count else "nothing new in this file")
@@ -71,8 +71,8 @@ def _adopt(place: Place, file: Path) -> None:
 def _preserve(place: Place, file: Path) -> None:
     from reflector.curation.playbook_file import settle
     from reflector.exchange.transfer import load
-    from reflector.hooks import locks
     from reflector.proof.anchors import head_line
+    from reflector.sessions import locks
 
     project = place.project()
     state = project.make_state_dir()
@@ -84,8 +84,8 @@ def _preserve(place: Place, file: Path) -> None:
     ):
         end = load(ledger, lines, progress)
         aside = settle(ledger, project)
-    with place.road(project) as road:
-        road.write()
+    with place.pipeline(project) as pipeline:
+        pipeline.write()
     click.echo(head_line(end.position, end.chain))
     if aside is not None:
         note(f"playbook.json was of another history and written anew; what stood there is kept as {aside}")
@@ -100,12 +100,12 @@ def _merge(place: Place, file: Path, *, rename: bool, ours: bool) -> None:
         with file.open("rb") as opened:
             yield from lines_of(opened)
 
-    with place.road() as road:
+    with place.pipeline() as pipeline:
         with _lines(file, "reading") as (_, progress):
             merged = merge(
-                road.ledger, lines, rename=rename, ours=ours, first=road.project.first_number, progress=progress
+                pipeline.ledger, lines, rename=rename, ours=ours, first=pipeline.project.first_number, progress=progress
             )
-        road.write()
+        pipeline.write()
     click.echo(head_line(merged.head.position, merged.head.chain))
     for old, new in merged.renamed.items():
         click.echo(f"{old} of the file is {new} here")

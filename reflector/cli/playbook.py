@@ -112,9 +112,9 @@ def add(place: Place, section: str, text: str) -> None:
     """
     from reflector.curation.bullets import add_bullet
 
-    with place.road() as road:
-        bullet = add_bullet(road.ledger, section, text, first=road.project.first_number)
-        road.write()
+    with place.pipeline() as pipeline:
+        bullet = add_bullet(pipeline.ledger, section, text, first=pipeline.project.first_number)
+        pipeline.write()
     click.echo(safe(bullet.line))
 
 

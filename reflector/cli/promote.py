@@ -27,10 +27,12 @@ def promote(place: Place, name: str, keep: bool) -> None:
     if project.is_users:
         raise click.UsageError(f"{project.root} is your own playbook already; name a project with --project")
     # The project's lock first and then the user's, as everywhere.
-    with place.road(project) as road, place.road(Project.of_user()) as users:
-        promoted = run(find_bullet(road.ledger, name), road.ledger, users.ledger, home=str(project.root), keep=keep)
+    with place.pipeline(project) as pipeline, place.pipeline(Project.of_user()) as users:
+        promoted = run(
+            find_bullet(pipeline.ledger, name), pipeline.ledger, users.ledger, home=str(project.root), keep=keep
+        )
         users.write()
-        road.write()
+        pipeline.write()
         bullet = next(row.bullet for row in users.ledger.rows() if row.name == promoted.name)
     click.echo(safe(bullet.line))
     if not promoted.added:

@@ -53,9 +53,9 @@ def approve(place: Place, id: str) -> None:
     from reflector.curation.proposals import approve as run
     from reflector.curation.proposals import find
 
-    with place.road() as road:
-        bullet = run(road.ledger, find(road.ledger, id), first=road.project.first_number)
-        road.write()
+    with place.pipeline() as pipeline:
+        bullet = run(pipeline.ledger, find(pipeline.ledger, id), first=pipeline.project.first_number)
+        pipeline.write()
     click.echo(safe(bullet.line))
 
 
@@ -68,6 +68,6 @@ def reject(place: Place, id: str, why: str) -> None:
     from reflector.curation.proposals import find
     from reflector.curation.proposals import reject as run
 
-    with place.road() as road:
-        run(road.ledger, find(road.ledger, id), why)
-        road.write()
+    with place.pipeline() as pipeline:
+        run(pipeline.ledger, find(pipeline.ledger, id), why)
+        pipeline.write()

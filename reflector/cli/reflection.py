@@ -74,10 +74,10 @@ def _windows(ledger: Ledger, sessions: tuple[str, ...], judge: Backend, project:
 
 
 def _reflect(place: Place, project: Project, judge: Backend, windows: list[WindowRow], named: bool) -> None:
-    from reflector.hooks import locks
     from reflector.reflection.gate import Gate
     from reflector.reflection.protocol import OUTAGES
     from reflector.reflection.runner import Runner
+    from reflector.sessions import locks
 
     rows: list[tuple[object, ...]] = []
     failed = False
@@ -94,8 +94,8 @@ def _reflect(place: Place, project: Project, judge: Backend, windows: list[Windo
             rows.append((short_id(window.session_id), reflected.outcome, reflected.detail))
             if not named and reflected.stage in OUTAGES:
                 break  # the others would fare alike
-    with place.road(project) as road:
-        road.write()
+    with place.pipeline(project) as pipeline:
+        pipeline.write()
     if rows:
         table(("session", "reflection", "what"), rows)
     else:
@@ -208,10 +208,10 @@ def give_up(place: Place, session_id: str, why: str) -> None:
     from reflector.reflection import reflection_events as facts
 
     project = place.project()
-    with place.road(project) as road:
-        session_id = session_named(road.ledger, session_id)
-        open_ = [window for window in road.ledger.open_windows() if window.session_id == session_id]
-        road.ledger.append(
+    with place.pipeline(project) as pipeline:
+        session_id = session_named(pipeline.ledger, session_id)
+        open_ = [window for window in pipeline.ledger.open_windows() if window.session_id == session_id]
+        pipeline.ledger.append(
             [
                 facts.failed(window, project.config.backend, "given up", why, attempts=0, final=True, actor="human")
                 for window in open_
@@ -237,10 +237,10 @@ def reparse(place: Place, session_id: str | None, dry_run: bool, as_json: bool) 
     from reflector.cli.audit import session_named
     from reflector.reflection.reparsing import reparse as run
 
-    with place.road() as road:
-        chosen = session_named(road.ledger, session_id) if session_id else None
-        found = list(run(road.ledger, session_id=chosen, dry_run=dry_run))
-        road.write()
+    with place.pipeline() as pipeline:
+        chosen = session_named(pipeline.ledger, session_id) if session_id else None
+        found = list(run(pipeline.ledger, session_id=chosen, dry_run=dry_run))
+        pipeline.write()
     if as_json:
         print_json([asdict(one) for one in found])
         return

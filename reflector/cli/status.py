@@ -37,9 +37,9 @@ def status(place: Place, as_json: bool) -> None:
 
 def _facts(project: Project) -> dict[str, Any]:
     from reflector.cli.again import month_of
-    from reflector.hooks import spool
-    from reflector.hooks.pauses import MOST_ATTEMPTS
     from reflector.ledger.errors import LedgerError
+    from reflector.sessions import spool
+    from reflector.sessions.pauses import MOST_ATTEMPTS
 
     counts = spool.counts(project.spool_dir)
     facts: dict[str, Any] = {
@@ -89,13 +89,13 @@ def _facts(project: Project) -> dict[str, Any]:
 
 
 def _problems_of_user(project: Project) -> list[str]:
-    from reflector.user_folder import user_root
+    from reflector.locate import user_folder
 
-    return [] if project.is_users else _problems(user_root() / ".claude" / "playbook.json")
+    return [] if project.is_users else _problems(Path(user_folder()) / ".claude" / "playbook.json")
 
 
 def _problems_of_locks(project: Project) -> list[str]:
-    from reflector.hooks import locks
+    from reflector.sessions import locks
 
     reason = "" if project.config.ledger_url else locks.why_none(project.state_dir)
     told = f"no file can be locked in {project.state_dir} ({reason}), so its ledger cannot be written"
@@ -124,7 +124,7 @@ def _problems(path: Path) -> list[str]:
 
 
 def _users(project: Project) -> dict[str, Any] | None:
-    from reflector.hooks.users import told_beside
+    from reflector.sessions.user_playbook import told_beside
 
     beside = told_beside(project)
     return {"bullets": beside.bullets, "hidden": list(beside.hidden)} if beside else None
@@ -132,8 +132,8 @@ def _users(project: Project) -> dict[str, Any] | None:
 
 def _elsewhere() -> int:
     """Deliveries kept with the user because their project could not be written, of whatever project."""
-    from reflector.hooks import spool
-    from reflector.hooks.fallback import stand_ins
+    from reflector.sessions import spool
+    from reflector.sessions.fallback import stand_ins
 
     found = [spool.counts(state / "spool") for state in stand_ins()]
     return sum(counts.pending + counts.waiting + counts.failed + counts.broken for counts in found)

@@ -300,9 +300,9 @@ def adopt(place: Place, name: Counting, why: str | None) -> None:
     """
     from reflector.curation.policies import adopt as put_in_force
 
-    with place.road() as road:
-        appended = put_in_force(road.ledger, name, reason=why)
-        road.write()
+    with place.pipeline() as pipeline:
+        appended = put_in_force(pipeline.ledger, name, reason=why)
+        pipeline.write()
     if appended is None:
         note(f"{name} is in force already.")
     else:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from reflector.audit.targets import Target
     from reflector.curation.erasure import Erasure
-    from reflector.ledger.event import Event
+    from reflector.events.event import Event
     from reflector.ledger.store import Ledger
 
 #: Events and files that still hold an erased text are named up to so many.
@@ -47,12 +47,12 @@ def retract(place: Place, what: str, why: str, undone: bool) -> None:
     from reflector.curation.retractions import retract as take_out
     from reflector.curation.retractions import undo as put_back
 
-    with place.road() as road:
-        target = named(road.ledger, what)
-        before = road.ledger.rows()
-        appended = (put_back if undone else take_out)(road.ledger, target.events, why)
-        changed = moved(before, road.ledger.rows())
-        road.write()
+    with place.pipeline() as pipeline:
+        target = named(pipeline.ledger, what)
+        before = pipeline.ledger.rows()
+        appended = (put_back if undone else take_out)(pipeline.ledger, target.events, why)
+        changed = moved(before, pipeline.ledger.rows())
+        pipeline.write()
     positions = ", ".join(str(one.position) for one in appended)
     some = f"{len(appended)} windows" if target.kind == "session" and len(appended) > 1 else f"{target.kind}"
     click.echo(f"{some} {short_id(target.id)}: recorded at {positions}")
@@ -106,8 +106,8 @@ def _reason(why: str | None) -> str:
 def _redact_one(place: Place, what: str, why: str, bullets: tuple[str, ...], *, yes: bool) -> None:
     from reflector.curation.erasure import copies, echoes, erase, forget, planned
 
-    with place.road() as road:
-        ledger = road.ledger
+    with place.pipeline() as pipeline:
+        ledger = pipeline.ledger
         target = named(ledger, what)
         if target.kind == "session":
             raise click.UsageError(f"session {target.id} has many events; name one of `reflector log --session {what}`")
@@ -116,9 +116,9 @@ def _redact_one(place: Place, what: str, why: str, bullets: tuple[str, ...], *, 
         if erasure.texts and not yes:
             _ask(erasure, f"from the {event.type} at position {event.position}")
         (appended,) = erase(ledger, erasure, why)
-        road.write()
-        removed = forget(copies(road.project.state_dir / "kept", erasure))
-        left = copies(road.project.root / ".claude", erasure)
+        pipeline.write()
+        removed = forget(copies(pipeline.project.state_dir / "kept", erasure))
+        left = copies(pipeline.project.root / ".claude", erasure)
         others = echoes(ledger, erasure)
     if not appended.added:
         click.echo(f"position {event.position} was redacted at {appended.position}; its file was swept again")
@@ -129,11 +129,11 @@ def _redact_one(place: Place, what: str, why: str, bullets: tuple[str, ...], *, 
 
 def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_json: bool) -> None:
     from reflector.curation.erasure import copies, erase, forget, holding
-    from reflector.hooks.spool import drop_words
+    from reflector.sessions.spool import drop_words
 
-    with place.road() as road:
-        erasure = holding(road.ledger, text)
-        folder, state = road.project.root / ".claude", road.project.state_dir
+    with place.pipeline() as pipeline:
+        erasure = holding(pipeline.ledger, text)
+        folder, state = pipeline.project.root / ".claude", pipeline.project.state_dir
         files = copies(folder, erasure)
         ours = [path for path in files if path.is_relative_to(state / "kept") or path.is_relative_to(state / "spool")]
         waiting = [path for path in ours if path.is_relative_to(state / "spool")]
@@ -147,8 +147,8 @@ def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_jso
             reason = _reason(why)
             if not yes:
                 _ask(erasure, "wherever it is said")
-            done = [one for one in erase(road.ledger, erasure, reason) if one.added]
-            road.write()
+            done = [one for one in erase(pipeline.ledger, erasure, reason) if one.added]
+            pipeline.write()
             for path in waiting:
                 drop_words(path)
             gone = forget(path for path in copies(folder, erasure) if path in ours)
@@ -232,8 +232,8 @@ def assert_(place: Place, name: str, counters: str) -> None:
     helpful, slash, harmful = counters.partition("/")
     if not slash or not all(part.isascii() and part.isdecimal() and len(part) < 16 for part in (helpful, harmful)):
         raise click.UsageError(f"{safe(counters)!r} is not HELPFUL/HARMFUL, such as 7/2")
-    with place.road() as road:
-        find_bullet(road.ledger, name)
-        appended = road.ledger.assert_counters(name, int(helpful), int(harmful), actor="human")
-        road.write()
+    with place.pipeline() as pipeline:
+        find_bullet(pipeline.ledger, name)
+        appended = pipeline.ledger.assert_counters(name, int(helpful), int(harmful), actor="human")
+        pipeline.write()
     click.echo(f"{name} at {int(helpful)}/{int(harmful)}, pinned at position {appended.position}")

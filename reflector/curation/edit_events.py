@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 from reflector.curation.bullets import add_event, is_taken, new_name
 from reflector.curation.erasure import brought_back
-from reflector.ledger import event as ev
-from reflector.ledger.event import NewEvent, identity
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
+from reflector.events.fold import REDACTED
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded
 from reflector.playbook.edits import Added, Edit, Moved, Recounted, Removed, Revised, edits_between
-from reflector.playbook.fold import REDACTED
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,13 @@ from reflector.curation.adoption import PlaybookRefused, import_bullets, names_t
 from reflector.curation.edit_events import Base, take_edits
 from reflector.curation.file_writing import ANOTHERS, digest, keep, read
 from reflector.curation.sharing import has_blob, is_shared, take_version, version_in_git
+from reflector.events import event as ev
+from reflector.events.fold import fold
 from reflector.files import replace_file
-from reflector.ledger import event as ev
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded, dump, dump_shared, load
 from reflector.playbook.edits import Edit, edits_between
-from reflector.playbook.fold import fold
 from reflector.playbook.reading import Problem
 from reflector.project import Project
 

@@ -13,9 +13,9 @@ from typing import Final
 
 from reflector.curation.bullets import add_event, new_name
 from reflector.curation.edit_events import edit_event, is_so
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
 from reflector.files import read_bounded
-from reflector.ledger import event as ev
-from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded, entry_text

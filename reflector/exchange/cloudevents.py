@@ -17,8 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from reflector.ledger import event as ev
-from reflector.ledger.event import NewEvent
+from reflector.events import event as ev
+from reflector.events.event import NewEvent
+from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.rows import Stored
 from reflector.playbook.names import is_name
 
@@ -140,7 +141,7 @@ def line_of(text: str | bytes, origin: str) -> Line:
         raise NotALine(f"data is {_shown(data)}, it must be an object")
     type_ = _text(value, "type")
     version = _number(value, "schemaversion", least=1)
-    if type_ not in ev.TYPES or version > ev.SCHEMA_VERSION:
+    if type_ not in EVENT_TYPES or version > ev.SCHEMA_VERSION:
         raise NotALine(f"this reflector knows no {type_[:60]!r} of version {version}; upgrade reflector")
     recorded_at = _text(value, "time")
     event = NewEvent(

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from reflector.events import event as ev
+from reflector.events.event import identity
+from reflector.events.registry import EVENT_TYPES
+from reflector.events.renames import renamed
 from reflector.exchange.survey import Survey
 from reflector.exchange.transfer import Checked
-from reflector.ledger import event as ev
 from reflector.ledger.canonical import plain, sealed
-from reflector.ledger.event import identity
 from reflector.ledger.reader import line_of
 from reflector.ledger.redaction import texts_of
-from reflector.ledger.renames import renamed
 from reflector.ledger.rows import Stored
 from reflector.ledger.statements import Statements
 from reflector.proof.merge_proof import MERGED
@@ -45,7 +46,7 @@ def incoming(one: Checked, found: Survey, ids: Mapping[str, str]) -> Item:
         facts = then
     target_id = ids.get(stored.target_id or "", stored.target_id)
     event_id = stored.event_id
-    if stored.type == ev.BULLET_ADDED:
+    if EVENT_TYPES[stored.type].id_is_name:
         event_id = ids.get(event_id, event_id)
     elif target_id != stored.target_id and event_id == identity(stored.type, stored.target_id or ""):
         event_id = identity(stored.type, target_id or "")

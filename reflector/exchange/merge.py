@@ -16,19 +16,21 @@ from dataclasses import dataclass, field
 from itertools import dropwhile, islice
 from typing import Any, Final
 
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
+from reflector.events.kinds import Merge
+from reflector.events.record_keys import unpack_keys
+from reflector.events.registry import EVENT_TYPES
+from reflector.events.renames import renamed_ids
 from reflector.exchange.incoming import Item, beside_id, brings_back, came_as, incoming, meta_here
 from reflector.exchange.reconcile import ACTOR, agreed, judged_twice, restated_bullets, restated_counters
 from reflector.exchange.survey import Collision, Survey, bullets_of, free_names, match, survey
 from reflector.exchange.transfer import Checked, Progress, WrongLine, checked, locked, write
-from reflector.ledger import event as ev
 from reflector.ledger.admission import prepare
 from reflector.ledger.canonical import genesis, leaf, next_chain, sealed
 from reflector.ledger.errors import LedgerError
-from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.projection import Projector
 from reflector.ledger.rebuilding import rebuild_within
-from reflector.ledger.record_keys import unpack_keys
-from reflector.ledger.renames import renamed_ids
 from reflector.ledger.rows import Head, Projected, Stored
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger, later_than
@@ -41,21 +43,6 @@ _PAGE: Final = 1000
 _SHOWN: Final = 20
 _MOVE: Final = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
 _ERASE: Final = "UPDATE event SET data = NULL WHERE playbook_id = ? AND event_id = ? AND data IS NOT NULL"
-#: Types whose events of one id tell one fact, in whatever words: what is here stands.
-_ONE_FACT: Final = frozenset(
-    {
-        ev.BULLET_PROPOSED,
-        ev.SESSION_RECORDED,
-        ev.REFLECTION_SKIPPED,
-        ev.REFLECTION_ANSWERED,
-        ev.REFLECTION_COMPLETED,
-        ev.REFLECTION_FAILED,
-        ev.EVIDENCE_RETRACTED,
-        ev.EVENT_REDACTED,
-        ev.POLICY_ADOPTED,
-        ev.LEDGER_MERGED,
-    }
-)
 
 
 class NamesCollide(LedgerError):
@@ -295,7 +282,8 @@ class _Merging:
     def _new_id(self, item: Item, differing: list[str]) -> str | None:
         """The id under which an event is appended; None for one that is not."""
         stored, meta = item.one.stored, item.one.line.event.meta
-        if stored.type == ev.BULLET_ASSERTED or RESTATED in meta:
+        rule = EVENT_TYPES[stored.type].merge
+        if rule is Merge.LOCAL or RESTATED in meta:
             return None  # said of the other ledger as it stood there, which its own history proves
         for known in (item.event_id, *came_as(meta)):
             if known in self.there and self.there[known][1] == item.data_hash:
@@ -307,10 +295,10 @@ class _Merging:
             return None
         if item.event_id not in self.there:
             return item.event_id
-        if stored.type in _ONE_FACT:
+        if rule is Merge.FIRST:
             self.otherwise += 1
             return None
-        if stored.type == ev.BULLET_TAGGED:
+        if rule is Merge.VERDICT:
             self.otherwise += 1
             if not self.ours:
                 differing.append(

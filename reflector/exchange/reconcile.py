@@ -16,15 +16,15 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reflector.ledger import event as ev
-from reflector.ledger.canonical import MAX_INT
-from reflector.ledger.event import NewEvent, identity
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
+from reflector.events.fields import MAX_INT
+from reflector.events.fold import Playbook, fold, reads
+from reflector.events.renames import renamed_ids
 from reflector.ledger.projection import Projector
 from reflector.ledger.reader import history_page
-from reflector.ledger.renames import renamed_ids
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
-from reflector.playbook.fold import Playbook, fold, reads
 from reflector.proof.merge_proof import MERGED, RESTATED, Clock, Moment, first_moment, of_merges
 
 ACTOR = "merge"

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from reflector.events import event as ev
+from reflector.events.fold import REDACTED
+from reflector.events.registry import names_in, new_bullets
 from reflector.exchange.cloudevents import Header
 from reflector.exchange.transfer import Checked, Erased, Progress, checked
-from reflector.ledger import event as ev
-from reflector.ledger.admission import new_bullets
 from reflector.ledger.reader import Reader
-from reflector.ledger.renames import mentioned
-from reflector.playbook.fold import REDACTED
 from reflector.playbook.names import is_name, next_name
 from reflector.proof.merge_proof import MERGED, Clock, Moment, first_moment, records
 
@@ -170,7 +169,7 @@ def _take(found: Survey, one: Checked, erased: Erased) -> None:
 
 def _say(found: Survey, one: Checked, facts: Mapping[str, Any]) -> None:
     stored = one.stored
-    found.named |= {name for name in mentioned(stored.type, facts) if is_name(name)}
+    found.named |= {name for name in names_in(stored.type, facts) if is_name(name)}
     if stored.type in (ev.PLAYBOOK_IMPORTED, ev.BULLET_ADDED, ev.BULLET_REVISED):
         found.bullets.take(stored.type, stored.event_id, stored.data_hash, one.line.event.meta, facts)
 

@@ -14,14 +14,14 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 import sqlalchemy as sa
 
+from reflector.events.event import EVENT_REDACTED
+from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
 from reflector.exchange.cloudevents import Header, Line, NotALine, event_line, header_line, header_of, line_of
 from reflector.exchange.foreign import refuse_misplaced
 from reflector.ledger.admission import check_facts, check_fields, prepare
 from reflector.ledger.canonical import NotCanonical, genesis, next_chain, plain, sealed
 from reflector.ledger.engines import shown, write_transaction
 from reflector.ledger.errors import LedgerError, translated
-from reflector.ledger.event import EVENT_REDACTED, ONCE_PER_TARGET
-from reflector.ledger.fields import KINDS
 from reflector.ledger.migration import triggers
 from reflector.ledger.reader import Reader
 from reflector.ledger.rebuilding import rebuild_within
@@ -233,7 +233,7 @@ def _refuse_strays(sql: Statements, page: list[Checked]) -> None:
     there = {row[0] for row in sql.run(f"SELECT event_id FROM event WHERE playbook_id = ? AND {among}", values)}  # noqa: S608
     targets = [one.stored.target_id for one in page if one.stored.type in ONCE_PER_TARGET]
     among, values = sql.among("target_id", targets)
-    once = "type IN ('evidence.retracted', 'event.redacted')"
+    once = f"type IN ({', '.join(map(repr, ONCE_PER_TARGET))})"
     rows = sql.run(f"SELECT type, target_id FROM event WHERE playbook_id = ? AND {once} AND {among}", values)  # noqa: S608
     taken = {(row[0], row[1]) for row in rows.fetchall()}
     for number, stored, *_ in page:
@@ -262,7 +262,7 @@ class Erased:
         if one.facts is None:
             self._ends[stored.event_id] = gone or one
             return None
-        if gone is not None and gone.stored.type != EVENT_REDACTED and not KINDS[gone.stored.type].whole:
+        if gone is not None and gone.stored.type != EVENT_REDACTED and not EVENT_TYPES[gone.stored.type].all_prose:
             _check_what_is_left(one, gone)
         return gone
 

@@ -10,9 +10,9 @@ import re
 
 import sqlalchemy as sa
 
+from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.engines import migration_transaction, shown
 from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew
-from reflector.ledger.fields import KINDS
 from reflector.ledger.tables import metadata
 from reflector.ledger.views import refuse_taken_names
 from reflector.resources import resource_dir
@@ -94,9 +94,9 @@ def triggers(dialect: str) -> dict[str, str]:
 
 def _with_types(sql: str) -> str:
     """A trigger's SQL with the types of events whose data may be erased, wholly and in part."""
-    kinds = {type_: kind for type_, kind in sorted(KINDS.items()) if kind.holds_prose}
+    kinds = {type_: kind for type_, kind in sorted(EVENT_TYPES.items()) if kind.holds_prose}
     for place, whole in (("{whole}", True), ("{in_part}", False)):
-        sql = sql.replace(place, ", ".join(f"'{type_}'" for type_, kind in kinds.items() if kind.whole == whole))
+        sql = sql.replace(place, ", ".join(f"'{type_}'" for type_, kind in kinds.items() if kind.all_prose == whole))
     return sql
 
 

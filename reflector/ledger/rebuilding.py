@@ -20,11 +20,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from reflector.events.event import EVENT_REDACTED
+from reflector.events.fields import MAX_INT
+from reflector.events.fold import projects
 from reflector.ledger import tables
-from reflector.ledger.canonical import MAX_INT
 from reflector.ledger.engines import BUSY_TIMEOUT_MS, file_lock, forget_staged, staging_file
-from reflector.ledger.event import EVENT_REDACTED
-from reflector.ledger.projection import CODE_VERSION, TABLES, Projector, projects
+from reflector.ledger.projection import CODE_VERSION, TABLES, Projector
 from reflector.ledger.reader import history_page
 from reflector.ledger.sqlite_file import open_file, sqlite_module
 from reflector.ledger.statements import Statements

@@ -13,9 +13,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.renames import inverse, renamed
 from reflector.ledger.canonical import canonical, digest, genesis, leaf, link
-from reflector.ledger.renames import inverse, renamed
 from reflector.ledger.rows import Stored
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import just_after

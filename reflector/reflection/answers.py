@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reflector.playbook.fold import MAX_TAGS
+from reflector.events.fold import MAX_TAGS
 from reflector.playbook.names import is_name
 from reflector.reflection.extraction import (
     Extraction,

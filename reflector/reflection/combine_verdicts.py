@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from reflector.playbook.fold import MAX_TAGS
+from reflector.events.fold import MAX_TAGS
 from reflector.reflection.answers import MAX_ANALYSIS, MAX_RATIONALE, Parsed, ParsedTag
 from reflector.reflection.extraction import Strategy
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from reflector.config import Config
+from reflector.events.event import Event
 from reflector.files import read_bounded
-from reflector.ledger.event import Event
 from reflector.ledger.store import Ledger
 from reflector.reflection.budgets import Month, lack, spent_on_session, spent_this_month, this_month
 from reflector.reflection.protocol import BackendError

@@ -14,8 +14,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from reflector.ledger import event as ev
-from reflector.ledger.event import Event, NewEvent, identity
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.reflection.answers import ParsedTag
 from reflector.reflection.window import (

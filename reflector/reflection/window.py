@@ -19,9 +19,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from reflector.ledger import event as ev
-from reflector.ledger.event import Event
-from reflector.ledger.record_keys import unpack_keys
+from reflector.events import event as ev
+from reflector.events.event import Event
+from reflector.events.record_keys import unpack_keys
 from reflector.ledger.store import Ledger
 from reflector.transcripts.citations import CITATION
 from reflector.transcripts.formats import reader_for

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflector.audit.blame import IN_A_MERGE, Step, UnknownBullet, blame
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
 from reflector.exchange.merge import merge
 from reflector.exchange.transfer import exported
-from reflector.ledger import event as ev
 from reflector.ledger.as_of import Past
 from reflector.ledger.errors import AlreadyRetracted
-from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import COUNTINGS
 from tests.conftest import examples

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from reflector.audit.changes import crossings, difference
 from reflector.audit.replay import replay
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.fold import fold
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.playbook.condition import condition
 from reflector.playbook.counting import COUNTINGS
-from reflector.playbook.fold import fold
 from tests.conftest import examples
 from tests.ledger.events import added, changed, reflected, retracted, window
 from tests.ledger.test_as_of import ACTIONS, NAMES, lived

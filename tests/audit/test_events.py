@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflector.audit.events import Filter, select
-from reflector.ledger import event as ev
-from reflector.ledger.event import NewEvent, identity
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from tests.conftest import examples
 from tests.ledger.events import about, added, changed, imported, reflected, window

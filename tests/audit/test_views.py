@@ -18,11 +18,11 @@ from reflector.audit.doubles import CLASSES, double_counts
 from reflector.audit.sessions import session_story
 from reflector.audit.stats import stats
 from reflector.cli.playbook import bullet_fields
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
 from reflector.exchange.transfer import exported, load
-from reflector.ledger import event as ev
 from reflector.ledger.as_of import Past
 from reflector.ledger.errors import AlreadyRetracted, LedgerError
-from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.ledger.views import VIEWS, create_views
 from reflector.playbook.counting import COUNTINGS

@@ -15,10 +15,10 @@ from unittest.mock import patch
 
 import pytest
 
-from reflector.hooks import background, fallback
-from reflector.hooks.pauses import MOST_ATTEMPTS
 from reflector.ledger import engines
 from reflector.ledger.store import Ledger
+from reflector.sessions import background, fallback
+from reflector.sessions.pauses import MOST_ATTEMPTS
 from tests.conftest import Postgres
 from tests.ledger.events import added
 from tests.road.agent import Agent
@@ -465,7 +465,7 @@ def no_locks(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
         real(fd, operation)
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    monkeypatch.setattr("reflector.hooks.turn.flock", flock)
+    monkeypatch.setattr("reflector.sessions.start_queue.flock", flock)
     return agent
 
 
@@ -560,5 +560,5 @@ def test_too_little_memory_is_told_without_a_traceback(agent: Agent, monkeypatch
     def drain(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("reflector.hooks.drain.drain", drain)
+    monkeypatch.setattr("reflector.sessions.pipeline.drain", drain)
     assert_told(agent, "drain", about="not enough memory")

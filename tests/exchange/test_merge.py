@@ -19,10 +19,10 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
 from reflector.exchange.merge import Merged, NamesCollide, VerdictsDiffer, merge
 from reflector.exchange.transfer import WrongLine, exported, load
-from reflector.ledger import event as ev
-from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.proof.merge_proof import faults
 from reflector.proof.verify import verify

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
 from reflector.exchange.cloudevents import NotALine, header_of, line_of
 from reflector.exchange.merge import merge
 from reflector.exchange.transfer import NotEmpty, WrongLine, checked, copy, exported, lines_of, load
-from reflector.ledger import event as ev
 from reflector.ledger.canonical import canonical, digest, genesis, next_chain
 from reflector.ledger.errors import LedgerError
-from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger

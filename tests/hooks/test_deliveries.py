@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from reflector.hooks import spool
-from reflector.hooks.payload import quoted
+from reflector.handover import quoted
+from reflector.sessions import spool
 from tests.hooks.conftest import INSTALLED, Project, event, files, records
 
 

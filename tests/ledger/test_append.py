@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
 from reflector.ledger import store
 from reflector.ledger.canonical import NotCanonical, genesis
 from reflector.ledger.errors import Conflict, LedgerError, NameTaken, NoSuchTarget, NotSo
-from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import Appended
 from reflector.ledger.errors import LedgerCorrupt
-from reflector.ledger.event import Appended
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reflector.events import event as ev
+from reflector.events.event import NewEvent
+from reflector.events.fold import Playbook, fold
 from reflector.ledger import as_of as past_module
-from reflector.ledger import event as ev
 from reflector.ledger.as_of import Past
 from reflector.ledger.errors import AlreadyRetracted, Conflict
-from reflector.ledger.event import NewEvent
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import COUNTINGS
-from reflector.playbook.fold import Playbook, fold
 from tests.conftest import examples
 
 from .events import added, adopted, changed, history, imported, reflected, retracted, tagged, window

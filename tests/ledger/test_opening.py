@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from reflector.events import event as ev
 from reflector.ledger import engines
-from reflector.ledger import event as ev
 from reflector.ledger.engines import sqlite_url
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerLocked, LedgerTooNew, LedgerUnavailable
 from reflector.ledger.migration import HEAD_REVISION

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import load
 from reflector.proof.verify import verify

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from reflector.ledger.event import Event
-from reflector.ledger.record_keys import unpack_keys
+from reflector.events.event import Event
+from reflector.events.record_keys import unpack_keys
 from reflector.ledger.store import Ledger
 from tests.conftest import examples
 from tests.road.agent import Agent

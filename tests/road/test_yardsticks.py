@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from reflector.ledger.store import Ledger
-from reflector.reflection.intake import Source, take_in
+from reflector.sessions.intake import Source, take_in
 from tests.road.agent import HOOK, Agent
 from tests.road.sessions import Session
 
