@@ -53,7 +53,7 @@ def test_hooks_that_all_start_drains_at_once_count_one_citation_once(agent: Agen
     for hook in hooks:
         assert hook.wait(60) == 0
     agent.wait_until(lambda: not agent.deliveries() and agent.counters()["pat-001"] != (0, 0))
-    agent.run("ingest", transcript)
+    agent.call("ingest", transcript)
     assert agent.counters()["pat-001"] == (1, 0)
     assert agent.call("verify").out == ""
 
@@ -85,7 +85,7 @@ def test_a_drain_killed_while_it_saves_leaves_a_whole_playbook_and_loses_nothing
         drain.send_signal(signal.SIGKILL)
         drain.communicate()
         assert set(agent.counters()) == {"pat-001", "pat-002", "mis-001"}
-    agent.run("drain")
+    agent.call("drain")
     assert agent.counters() == {"pat-001": (sessions, 0), "pat-002": (3, 1), "mis-001": (0, 0)}
     assert agent.call("verify").out == ""
     assert [path.name for path in agent.claude.iterdir() if path.name.endswith(".tmp")] == []
@@ -105,8 +105,8 @@ BROKEN = {
 def test_a_broken_playbook_is_refused_and_left_alone_before_there_is_a_ledger(agent: Agent, how: str) -> None:
     broken = BROKEN[how](agent.playbook.read_bytes())
     agent.playbook.write_bytes(broken)
-    for ask, *question in ((agent.run, "list"), (agent.call, "drain"), (agent.call, "add", "pat", "Be kind.")):
-        ran = ask(*question, code=1)
+    for question in (["list"], ["drain"], ["add", "pat", "Be kind."]):
+        ran = agent.call(*question, code=1)
         assert str(agent.playbook) in ran.err
         assert "left as it is" in ran.err
         assert "Traceback" not in ran.err
@@ -121,24 +121,24 @@ def test_a_broken_playbook_is_left_alone_until_a_rebuild_keeps_it_aside_and_writ
     whole = agent.playbook.read_bytes()
     broken = BROKEN[how](whole)
     agent.playbook.write_bytes(broken)
-    assert "left as it is" in agent.run("drain").err
+    assert "left as it is" in agent.call("drain").err
     assert agent.playbook.read_bytes() == broken
-    ran = agent.run("rebuild")
+    ran = agent.call("rebuild")
     assert agent.playbook.read_bytes() == whole
     (kept,) = [path for path in (agent.state / "kept").iterdir() if path.read_bytes() == broken]
     assert str(kept) in ran.err
 
 
 def test_the_name_of_a_removed_bullet_is_not_given_out_again(agent: Agent) -> None:
-    agent.run("add", "pat", "Third.")
+    agent.call("add", "pat", "Third.")
     agent.call("ingest", Session().cites("pat-003").write(agent.home / "1.jsonl"))
     assert agent.counters()["pat-003"] == (1, 0)
     document = json.loads(agent.playbook.read_bytes())
     document["sections"]["PATTERNS & APPROACHES"].pop()
     agent.playbook.write_text(json.dumps(document))
-    agent.run("drain")
+    agent.call("drain")
     assert "pat-003" not in agent.counters()
-    assert agent.run("add", "pat", "Fourth.").out.startswith("[pat-004] helpful=0 harmful=0")
+    assert agent.call("add", "pat", "Fourth.").out.startswith("[pat-004] helpful=0 harmful=0")
 
 
 def test_the_end_of_a_subagent_is_about_the_subagents_own_transcript(agent: Agent, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_the_end_of_a_subagent_is_about_the_subagents_own_transcript(agent: Agen
     about = {"session_id": "s-1", "transcript_path": str(parent)}
     agent.hook("SubagentStop", **about, agent_id="a-1", agent_transcript_path=str(child))
     agent.hook("SubagentStop", **about, agent_id="a-2", agent_transcript_path=str(tmp_path / "never-written.jsonl"))
-    agent.run("drain")
+    agent.call("drain")
     (recorded,) = agent.events("session.recorded")
     assert recorded["data"]["transcript"]["path"] == str(child)
     assert agent.counters()["pat-002"] == (3, 1)
@@ -170,15 +170,15 @@ def test_two_interleaved_sessions_are_told_the_playbook_once_each_and_counted_on
         for name, session in sessions.items():
             session.cites("pat-001") if event == "Stop" else session.user("What is in cart.py?").agent("The cart.")
             assert report(event, name) == ""
-    agent.run("drain")
+    agent.call("drain")
     assert agent.counters()["pat-001"] == (2, 0)
     assert {event["data"]["trigger"] for event in agent.events("session.recorded")} == {"PreCompact", "SessionEnd"}
 
 
 def test_blame_tells_the_session_the_reason_the_model_and_the_running_totals(agent: Agent, tmp_path: Path) -> None:
     agent.call("ingest", Session("s-1").cites("pat-002", "harmful").write(tmp_path / "1.jsonl"))
-    agent.run("ingest", Session("s-2").cites("pat-002", "helpful").write(tmp_path / "2.jsonl"))
-    baseline, harmful, helpful = json.loads(agent.run("blame", "pat-002", "--json").out)
+    agent.call("ingest", Session("s-2").cites("pat-002", "helpful").write(tmp_path / "2.jsonl"))
+    baseline, harmful, helpful = json.loads(agent.call("blame", "pat-002", "--json").out)
     assert (baseline["disposition"], baseline["helpful"], baseline["harmful"]) == ("baseline", 3, 1)
     assert (harmful["session_id"], harmful["tag"], harmful["helpful"], harmful["harmful"]) == ("s-1", "harmful", 3, 2)
     assert (helpful["session_id"], helpful["tag"], helpful["helpful"], helpful["harmful"]) == ("s-2", "helpful", 4, 2)
@@ -190,8 +190,8 @@ def test_blame_tells_the_session_the_reason_the_model_and_the_running_totals(age
 
 
 def test_a_neutral_verdict_is_kept_with_its_reason(agent: Agent, tmp_path: Path) -> None:
-    agent.run("ingest", Session().cites("pat-001", None).write(tmp_path / "1.jsonl"))
-    (step,) = json.loads(agent.run("blame", "pat-001", "--json").out)
+    agent.call("ingest", Session().cites("pat-001", None).write(tmp_path / "1.jsonl"))
+    (step,) = json.loads(agent.call("blame", "pat-001", "--json").out)
     assert (step["tag"], step["disposition"], step["counted"]) == ("neutral", "neutral", False)
     assert step["rationale"]
     assert agent.counters()["pat-001"] == (0, 0)
@@ -204,10 +204,10 @@ def test_a_reflection_that_failed_is_kept_with_its_reason_and_tried_again(agent:
     with Ledger.open_file(agent.ledger) as ledger:  # a drain that was killed between the two
         take_in(ledger, Source(path, "SessionEnd"))
     path.unlink()
-    assert "tried again" in agent.run("drain", code=1).err
+    assert "tried again" in agent.call("drain", code=1).err
     (failed,) = agent.events("reflection.failed")
     assert str(path) in failed["data"]["message"]
-    assert str(path) in agent.run("status", code=1).out
+    assert str(path) in agent.call("status", code=1).out
     session.write(path)
     agent.call("drain", "--retry-failed")
     assert agent.counters()["pat-001"] == (1, 0)
@@ -223,7 +223,7 @@ def test_a_session_end_is_delivered_in_about_the_time_of_the_interpreters_start(
 
 def test_the_playbook_is_told_in_about_the_time_of_the_interpreters_start(agent: Agent) -> None:
     agent.write_playbook(many(400))
-    agent.run("drain")
+    agent.call("drain")
     assert work_beside_nothing(lambda: agent.hook("SessionStart", session_id="s-1", source="startup")) < MOST
 
 
@@ -231,7 +231,7 @@ def test_the_playbook_is_told_in_about_the_time_of_the_interpreters_start(agent:
 def test_of_a_playbook_too_long_to_tell_the_best_is_told_and_how_much_was_left_out(agent: Agent, event: str) -> None:
     bullets = many(400)
     agent.write_playbook(bullets)
-    agent.run("drain")
+    agent.call("drain")
     told = agent.hook(event, session_id="s-1")
     assert len(told.encode("utf-16-le")) // 2 < 9_500
     text = json.loads(told)["hookSpecificOutput"]["additionalContext"] if event == "SubagentStart" else told
