@@ -19,7 +19,8 @@ from reflector.locate import user_config, user_folder
 
 #: More than anybody writes by hand.
 _MOST_BYTES = 1 << 20
-BACKENDS = ("rules", "anthropic", "fixtures")
+#: Who can judge, and whether an answer costs money.
+BACKENDS = {"rules": False, "anthropic": True, "fixtures": False}
 PROPOSALS = ("ask", "accept")
 WORKTREES = ("main", "own")
 

@@ -44,6 +44,7 @@ _SHARED = {
     "reflector.resources",
     "reflector.config",
     "reflector.locate",
+    "reflector.mistakes",
     "reflector.project",
 }
 _SHARED_BY = {
@@ -195,14 +196,14 @@ def test_no_module_is_a_drawer_for_everything() -> None:
 
 
 def test_each_rule_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pure module that imports the ledger inside a function, and prints, is found by each rule that it breaks."""
+    """A pure module that imports an event inside a function, and prints, is found by each rule that it breaks."""
     source = tmp_path / "reaching.py"
-    source.write_text('"""Reaches up."""\n\ndef f():\n    from ..ledger import store\n    print(store)\n')
+    source.write_text('"""Reaches up."""\n\ndef f():\n    from ..events import event\n    print(event)\n')
     monkeypatch.setitem(_MODULES, "reflector.playbook.reaching", source)
-    assert _strangers("reflector.playbook.reaching") == {"reflector.ledger.store"}
+    assert _strangers("reflector.playbook.reaching") == {"reflector.events.event"}
     assert _spoken("reflector.playbook.reaching") == {"print"}
-    assert _circle(_graphs()[1]) == "ledger → playbook → ledger"
-    store = tmp_path / "store.py"
-    store.write_text('"""Imports back."""\n\ndef f():\n    from reflector.playbook import reaching\n')
-    monkeypatch.setitem(_MODULES, "reflector.ledger.store", store)
-    assert _circle(_graphs()[0]) == "reflector.ledger.store → reflector.playbook.reaching → reflector.ledger.store"
+    assert _circle(_graphs()[1]) == "events → playbook → events"
+    event = tmp_path / "event.py"
+    event.write_text('"""Imports back."""\n\ndef f():\n    from reflector.playbook import reaching\n')
+    monkeypatch.setitem(_MODULES, "reflector.events.event", event)
+    assert _circle(_graphs()[0]) == "reflector.events.event → reflector.playbook.reaching → reflector.events.event"

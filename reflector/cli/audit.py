@@ -80,7 +80,7 @@ def _uncounted(step: Step) -> str:
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @click.pass_obj
 def session(place: Place, session_id: str, moment: str | None, as_json: bool) -> None:
-    """Tell all that is known of one session.
+    """Show all that is known of one session.
 
     ID is the session's id or the beginning of one, as `reflector log` shows it.
     """

@@ -137,7 +137,7 @@ def _tell_orphans(found: Orphans) -> None:
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @click.pass_obj
 def double_counts(place: Place, name: str | None, moment: str | None, as_json: bool) -> None:
-    """Explain what was counted more than once.
+    """Explain tags that were counted more than once.
 
     With every bullet's totals under each counting policy. NAME is a bullet; without one, all are looked at. D1 the
     same tag twice in one reflection, D2 helpful and harmful together, D3 the same list of tags applied twice, D4 one

@@ -38,13 +38,14 @@ def backup(place: Place, file: Path) -> None:
 @click.option("--force", is_flag=True, help="Also where the ledger has events that the backup lacks.")
 @click.pass_obj
 def restore(place: Place, file: Path, force: bool) -> None:
-    """Put a backup in the place of the ledger; what stood there is kept beside it.
+    """Put a backup in the place of the ledger, and keep the replaced one beside it.
 
     FILE is verified first and never changed. playbook.json is written anew from it, and what stood there is kept too.
     """
     import sqlalchemy as sa
 
-    from reflector.curation.playbook_file import checkpoint_of, set_aside
+    from reflector.curation.file_writing import checkpoint_of
+    from reflector.curation.playbook_file import set_aside
     from reflector.exchange.backup import ledger_file
     from reflector.exchange.backup import restore as put
     from reflector.ledger.engines import sqlite_url

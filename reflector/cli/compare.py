@@ -52,7 +52,7 @@ def compare(
     as_json: bool,
     sessions: tuple[str, ...],
 ) -> None:
-    """Compare two reflectors over recorded sessions; nothing is counted.
+    """Compare two reflectors over recorded sessions; counts nothing.
 
     SESSION is a session's id or the beginning of one; without any, all are compared. A model is asked only where
     the ledger has no answer of it to the same prompt template, and after it was told how much that takes.

@@ -37,7 +37,7 @@ _REPORTS = (
     help="anthropic: asks a model, with the key and the address in your environment.",
 )
 def demo(keep: Path | None, backend: str) -> None:
-    """Show the whole road on bundled sessions; nothing to configure.
+    """Show the whole pipeline on bundled sessions; needs no configuration.
 
     Uses no network, no key, and nothing of yours unless you name another backend: a project with a playbook and
     three sessions is made in a temporary folder.

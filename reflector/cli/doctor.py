@@ -16,7 +16,7 @@ _MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error": ("er
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @click.pass_obj
 def doctor(place: Place, as_json: bool) -> None:
-    """Look at everything between the agent and the playbook.
+    """Check everything between the agent and the playbook.
 
     Each line is ok, a warning or an error, with the command that mends it. Changes nothing; exits 1 on errors.
     """

@@ -55,7 +55,7 @@ def import_history(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Take in the sessions that the client still has, oldest first.
+    """Record the sessions that Claude Code still keeps, oldest first.
 
     Safe to stop and to repeat: what was taken in is not counted again. The project of a session is read from its
     records. Clients remove transcripts after a month, so the earlier the better.
@@ -189,7 +189,7 @@ def _confirm(plan: Plan, pool: WorkerPool | None, *, yes: bool) -> None:
     """Ask before money is spent: how often, and at most how much. What is taken in already costs nothing."""
     from reflector.sessions.backfill import news
 
-    asking = [(project, files) for project, files in plan if project.config.backend == "anthropic"]
+    asking = [(project, files) for project, files in plan if BACKENDS[project.config.backend]]
     if not asking or yes:
         return
     sizes = [

@@ -35,7 +35,7 @@ _HOOK_JSON = 8 * 1024 * 1024
 @click.option("--backend", type=click.Choice(BACKENDS), help="Who judges; default: the configured one.")
 @click.pass_obj
 def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | None) -> None:
-    """Take in transcripts or hook JSON; safe to repeat.
+    """Record sessions from transcripts or hook JSON; safe to repeat.
 
     A file that cannot be taken in is named with the reason, the others are taken in all the same; the exit code
     is 1 then, and where a reflection failed.
@@ -133,7 +133,7 @@ def _hook_json(path: Path, size: int) -> bytes | None:
 @click.option("--background", is_flag=True, help="Started by a hook: wait longer between retries.")
 @click.pass_obj
 def drain(place: Place, wait: bool, retry_failed: bool, background: bool) -> None:
-    """Take in what the hooks left and finish what is pending.
+    """Process queued hook deliveries and finish pending reflections.
 
     Reflections that failed are tried again until their attempts are used up; a drain that a hook started waits
     longer from one to the next. An API that is away uses up none. What waited for a budget is judged when the budget

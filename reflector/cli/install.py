@@ -53,7 +53,7 @@ def _project(place: Place) -> Path:
 @_scopes
 @click.pass_obj
 def install(place: Place, user: bool, project: bool, local: bool, git: bool, dry_run: bool) -> None:
-    """Let Claude Code call reflector in all of your projects.
+    """Add reflector's hooks to Claude Code's settings.
 
     Adds hooks to its settings and changes nothing else in them. The file as it was is kept beside it.
 
@@ -96,7 +96,7 @@ def install(place: Place, user: bool, project: bool, local: bool, git: bool, dry
 @_scopes
 @click.pass_obj
 def uninstall(place: Place, user: bool, project: bool, local: bool, git: bool, dry_run: bool) -> None:
-    """Take reflector out of Claude Code's settings.
+    """Remove reflector's hooks from Claude Code's settings.
 
     Where nothing else in the file was changed since, it is as it was before, to the byte. Playbooks and ledgers
     stay. With --git it takes back what `reflector install --git` set up.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option("--ours", is_flag=True, help="With --merge: where verdicts of one reflection differ, those here stand.")
 @click.pass_obj
 def import_(place: Place, file: Path, preserve: bool, merge: bool, rename: bool, ours: bool) -> None:
-    """Take in a playbook.json, or another machine's ledger.
+    """Import a playbook.json, or another machine's ledger.
 
     A playbook.json is adopted with its counters as the baseline. Every legacy form is understood; a file with entries
     that cannot be taken in is refused as a whole, with each entry named, and left alone. Safe to repeat.

@@ -14,7 +14,7 @@ from reflector.cli.output import note, safe
 @click.option("--keep", is_flag=True, help="Keep it in the project as well, under its old name.")
 @click.pass_obj
 def promote(place: Place, name: str, keep: bool) -> None:
-    """Give a project's bullet to your own playbook.
+    """Move a project's bullet to your own playbook.
 
     The text is added there under a new name, without the counts: they are this project's evidence, and the new
     bullet's event tells them. The project's bullet is retired, into the new name.

@@ -15,7 +15,7 @@ from reflector.cli.output import note, print_json, safe, short_id, short_time, t
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @click.pass_context
 def proposals(ctx: click.Context, everything: bool, as_json: bool) -> None:
-    """List what the agent proposed; approve or reject it.
+    """List the agent's proposals; approve or reject them.
 
     A proposal is named by its id or the beginning of one.
     """

@@ -36,7 +36,7 @@ def reflect(
     record: Path | None,
     dry_run: bool,
 ) -> None:
-    """Judge recorded sessions now, or show what a model would be asked.
+    """Judge recorded sessions now, or show the prompt that a model would get.
 
     SESSION is a session's id or the beginning of one; without any, everything that is still open is judged, and what
     waited for a budget that allows it now. What is named goes past the gate and its budgets, also when it was skipped,
@@ -147,7 +147,7 @@ def _show_prompt(judge: Backend, request: Request) -> None:
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @click.pass_obj
 def failures(place: Place, as_json: bool) -> None:
-    """List reflections that failed and when they are tried again."""
+    """List failed reflections and when they are tried again."""
     from reflector.cli.again import failures_of, month_of, month_words
     from reflector.reflection.budgets import waiting_for_budget
 
@@ -227,7 +227,7 @@ def give_up(place: Place, session_id: str, why: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @click.pass_obj
 def reparse(place: Place, session_id: str | None, dry_run: bool, as_json: bool) -> None:
-    """Read recorded answers again with today's parser.
+    """Read recorded answers again with the current parser.
 
     Nobody is asked again. Where it reads other tags than those that count, the old reading is retracted and the
     new one counts.

@@ -33,7 +33,7 @@ _MOST_BYTES = 2**20
 )
 @click.pass_obj
 def sql(place: Place, query: str | None, as_csv: bool, as_json: bool, views: bool, timeout: float | None) -> None:
-    """Ask the ledger in SQL; nothing can be changed.
+    """Query the ledger with SQL, read-only.
 
     QUERY is read from stdin where none is given. The views bullets, tags, reflections, sessions and doubles are meant
     to be asked; docs/sql.md tells of each column. Without a query, on a terminal, they are listed.

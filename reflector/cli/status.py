@@ -21,7 +21,7 @@ _TROUBLED = {"failed", "given_up"}
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @click.pass_obj
 def status(place: Place, as_json: bool) -> None:
-    """Show what is there, what waits and what failed.
+    """Show what is recorded, what waits and what failed.
 
     Takes nothing in and changes nothing. Exits 1 when something failed or could not be understood.
     """

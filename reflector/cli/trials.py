@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @click.pass_obj
 def diff(place: Place, span: str, as_json: bool) -> None:
-    """Show what became of the playbook between two moments.
+    """Show how the playbook changed between two moments.
 
     A and B are positions, times or sessions' ids; A left out is the beginning, B left out is now. Bullets that were
     added, revised, moved and removed, counters that moved, and by which sessions.
@@ -259,7 +259,7 @@ def _tell_replay(found: Replay, *, everything: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 @click.pass_context
 def policy(ctx: click.Context, as_json: bool) -> None:
-    """Show the counting policy in force, or put another one in force."""
+    """Show or change the counting policy."""
     if ctx.invoked_subcommand is not None:
         return
     from reflector.curation.policies import adoptions

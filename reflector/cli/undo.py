@@ -82,7 +82,7 @@ def redact(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Erase prose for ever; what was counted stays counted.
+    """Erase prose for ever; the counts stay.
 
     Named is an event by its id, the beginning of one, or the position that `reflector log` shows; a reflection means
     its analysis. With --where it is whatever holds a text, to the letter: events, copies of imported playbooks and
@@ -223,7 +223,7 @@ def _tell_what_is_left(removed: list[Path], left: list[Path], others: list[Event
 @click.argument("counters", metavar="HELPFUL/HARMFUL")
 @click.pass_obj
 def assert_(place: Place, name: str, counters: str) -> None:
-    """Pin a bullet's counters where they stand, for `verify` to prove.
+    """Pin a bullet's current counters, for `verify` to prove.
 
     HELPFUL/HARMFUL is such as 7/2. Where others stand it is refused, and nothing is recorded.
     """

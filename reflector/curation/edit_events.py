@@ -6,6 +6,7 @@ already is no event. Counts that came since the file was written stay.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -89,9 +90,12 @@ def _recognised(base: Sequence[Bullet], loaded: Loaded) -> Loaded:
     """The file with its entries without a name under the names of the base's bullets that say the same, such as those
     of a file that was adopted and not written since."""
     own = {bullet.name for bullet in loaded.bullets} - loaded.named_here
-    said = {(bullet.section, bullet.text): bullet.name for bullet in base if bullet.name not in own}
+    said: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for bullet in base:
+        if bullet.name not in own:
+            said[bullet.section, bullet.text].append(bullet.name)
     names = {
-        bullet.name: said.pop((bullet.section, bullet.text), bullet.name)
+        bullet.name: others.pop(0) if (others := said[bullet.section, bullet.text]) else bullet.name
         for bullet in loaded.bullets
         if bullet.name in loaded.named_here
     }

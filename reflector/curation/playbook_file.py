@@ -12,7 +12,6 @@ moment which this ledger does not know is another ledger's, or this one's before
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +19,8 @@ from typing import Literal
 
 from reflector.curation.adoption import PlaybookRefused, import_bullets, names_taken
 from reflector.curation.edit_events import Base, take_edits
-from reflector.curation.file_writing import ANOTHERS, digest, keep, read
+from reflector.curation.file_writing import ANOTHERS, checkpoint_of, digest, keep, read
+from reflector.curation.left_file import as_known, forget_left, is_changed_again, leave, left
 from reflector.curation.sharing import has_blob, is_shared, take_version, version_in_git
 from reflector.events import event as ev
 from reflector.events.fold import fold
@@ -32,9 +32,8 @@ from reflector.playbook.edits import Edit, edits_between
 from reflector.playbook.reading import Problem
 from reflector.project import Project
 
-#: Checkpoints of a ledger: the file as it was last written or adopted; the `last_updated` of the adopted one, which
-#: stands in it until it is written; and the version in git that was taken in last.
-WRITTEN = "playbook.json"
+#: Checkpoints of a ledger: the `last_updated` of the file that was adopted, which stands in it until it is written; and
+#: the version in git that was taken in last.
 _STAMP = "playbook.json adopted"
 _IN_GIT = "playbook.json in git"
 #: Events after which a file that is shared without counters says something else.
@@ -112,13 +111,17 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True) -> Synced:
             _remember(ledger, project, found)
     elif found.kind == "ours":
         base = Base(fold(ledger.history(upto=found.position)).bullets(), found.position)
-        edits = take_edits(ledger, base, found.loaded, digest(found.raw), project.first_number)
+        edits = _take_edits(ledger, project, base, found)
     elif found.kind == "shared":
         edits, is_gits = _take_shared(ledger, project, found)
         stays = stays and is_gits
         if stays:
             _saw(ledger, project, ledger.head().position, found.raw)
+    elif found.kind == "written" and not _is_last(ledger, project, found.raw):
+        _saw(ledger, project, ledger.head().position, found.raw)
     written = write and not stays and _write(ledger, project, None if found.kind == "missing" else found.raw)
+    if found.kind in ("ours", "shared") and not (write or stays):
+        leave(ledger, project, found.raw)
     return Synced(imported, edits, kept, (), written)
 
 
@@ -129,7 +132,8 @@ def look(ledger: Ledger, project: Project) -> Found:
     if raw is None:
         return Found("missing")
     last = ledger.checkpoint(checkpoint_of(project))
-    if raw == render(ledger, project) or (last is not None and last[1] == digest(raw)):
+    is_last = _is_last(ledger, project, raw) and not is_changed_again(ledger, project, raw)
+    if is_last or raw == render(ledger, project):
         return Found("written", raw)
     rows = ledger.rows()
     loaded = load(raw, taken=[row.name for row in rows], first=project.first_number)
@@ -243,14 +247,6 @@ def untaken(ledger: Ledger, project: Project) -> tuple[Problem, ...]:
     return found.loaded.problems if found.kind == "unreadable" else ()
 
 
-def checkpoint_of(project: Project, what: str = WRITTEN) -> str:
-    """The name under which a ledger remembers a project's file. One that is not the project's own may serve several
-    projects and clones, on several machines, and what one of them wrote says nothing of another's file."""
-    if not project.config.ledger_url:
-        return what
-    return f"{what} of {digest(f'{platform.node()}:{project.root.resolve()}')[:16]}"
-
-
 def _exported_at(ledger: Ledger, project: Project, last_updated: str | None) -> int | None:
     """The position whose export names this moment, or that of the file which was adopted with it; None for neither."""
     if last_updated is None:
@@ -298,16 +294,32 @@ def _write(ledger: Ledger, project: Project, raw: bytes | None) -> bool:
     content = render(ledger, project)
     if raw != content:
         replace_file(project.playbook_json, content)
-    if (ledger.checkpoint(checkpoint_of(project)) or (0, ""))[1] != digest(content):
+    if raw != content or not _is_last(ledger, project, content):
         _saw(ledger, project, position, content)
     return raw != content
 
 
+def _is_last(ledger: Ledger, project: Project, raw: bytes) -> bool:
+    """True for the file as it was last written or adopted."""
+    return (ledger.checkpoint(checkpoint_of(project)) or (0, ""))[1] == digest(raw)
+
+
 def _saw(ledger: Ledger, project: Project, position: int, content: bytes) -> None:
     """Remember what the file says, and which version of it git has meanwhile."""
+    forget_left(ledger, project)
     ledger.set_checkpoint(checkpoint_of(project), position, digest(content))
     if is_shared(project.root) and (version := version_in_git(project.root)) is not None:
         ledger.set_checkpoint(checkpoint_of(project, _IN_GIT), position, digest(version.blob))
+
+
+def _take_edits(ledger: Ledger, project: Project, base: Base, found: Found) -> int:
+    """Take in what a person changed in the file since it was read last, else since the base."""
+    loaded, before = found.loaded, left(ledger, project)
+    if before is not None and before.raw == found.raw:
+        return 0
+    if before is not None and (old := load(before.raw)).last_updated == loaded.last_updated:
+        base, loaded = as_known(ledger.rows(), before.position, old, loaded)
+    return take_edits(ledger, base, loaded, digest(found.raw), project.first_number)
 
 
 def _take_shared(ledger: Ledger, project: Project, found: Found) -> tuple[int, bool]:
@@ -317,6 +329,8 @@ def _take_shared(ledger: Ledger, project: Project, found: Found) -> tuple[int, b
     last, known = ledger.checkpoint(checkpoint_of(project)), ledger.checkpoint(checkpoint_of(project, _IN_GIT))
     written = fold(ledger.history(upto=found.position)).bullets()
     edits, base = 0, Base(written, found.position)
+    if is_changed_again(ledger, project, found.raw):
+        return _take_edits(ledger, project, base, found), False
     came = version is not None and (
         known is None
         or known[1] != digest(version.blob)
@@ -330,7 +344,7 @@ def _take_shared(ledger: Ledger, project: Project, found: Found) -> tuple[int, b
         names = {row.name for row in ledger.rows()}
         base = Base([bullet for bullet in theirs.bullets if bullet.name in names], found.position)
     if version is None or not came or found.raw != version.content:
-        edits += take_edits(ledger, base, found.loaded, digest(found.raw), first)
+        edits += _take_edits(ledger, project, base, found)
         return edits, False
     rows = {row.name: row for row in ledger.rows()}
     known_by_name = (bullet.name in rows and _means(rows[bullet.name], bullet) for bullet in found.loaded.bullets)

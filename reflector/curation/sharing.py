@@ -92,7 +92,7 @@ def take_version(ledger: Ledger, project: Project, theirs: Loaded, digest: str) 
         if row is not None and row.name in changed and edit.name is not None and edit.name not in rows:
             moved[row.name] = edit.name
             events.append(_added(replace(row.bullet, name=edit.name)))
-        elif row is None and not _is_older(rows.get(edit.name or ""), edit):
+        elif row is None and not _is_older(project.root, rows, edit):
             names = {*rows, *moved.values(), *(str(event.data["name"]) for event in events)}
             name = edit.name if edit.name and edit.name not in names else new_name(edit.section, names)
             events.append(_added(Bullet(name, edit.section, edit.text)))
@@ -111,9 +111,11 @@ def _added(bullet: Bullet) -> NewEvent:
     return add_event(bullet, origin="playbook.json", actor=ACTOR)
 
 
-def _is_older(row: BulletRow | None, edit: Added) -> bool:
-    """True for a bullet that was removed since: the version is from before."""
-    return row is not None and row.status != "live" and (row.section, row.text) == (edit.section, edit.text)
+def _is_older(root: Path, rows: dict[str, BulletRow], edit: Added) -> bool:
+    """True for a bullet that was removed since: the version is from before. False where the branch removed it as well,
+    and brought it back."""
+    same = [row.name for row in rows.values() if (row.section, row.text) == (edit.section, edit.text)]
+    return edit.name in same and not (edit.name == same[-1] and _branch_brought_back(root, rows[edit.name].bullet))
 
 
 def _left(edit: Edit, to: str, digest: str, position: int, index: int) -> list[NewEvent]:
@@ -129,12 +131,23 @@ def _left(edit: Edit, to: str, digest: str, position: int, index: int) -> list[N
 
 def branch_had(root: Path, bullet: Bullet) -> bool:
     """True where a version in the history of the present branch says of a bullet what the ledger says now."""
+    return bool(_commits(root, bullet, "-1"))
+
+
+def _branch_brought_back(root: Path, bullet: Bullet) -> bool:
+    """True where a commit of the present branch removed what the ledger says of a bullet, as a later one took back."""
+    said = entry_text(bullet).encode()
+    return any(said not in (ask_git(root, "show", f"{id}:./{_PATH}") or said) for id in _commits(root, bullet, "-20"))
+
+
+def _commits(root: Path, bullet: Bullet, *options: str) -> list[str]:
+    """The commits of the present branch that brought or took what the ledger says of a bullet, the newest first."""
     # Merges are asked too: a name that two clones gave out is changed in one.
     found = ask_git(
-        root, "log", "-1", "--format=%H", "--full-history", "-m", "--no-show-signature", "--no-textconv",
+        root, "log", *options, "--format=%H", "--full-history", "-m", "--no-show-signature", "--no-textconv",
         "--no-ext-diff", f"-S{entry_text(bullet)}", "HEAD", "--", _PATH,
     )  # fmt: skip
-    return bool(found)
+    return (found or b"").decode("ascii").split()
 
 
 def ask_git(root: Path, *arguments: str, given: bytes = b"") -> bytes | None:

@@ -6,6 +6,7 @@ tables and events say at that moment. Making them reads no event, however many t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import sqlalchemy as sa
@@ -31,11 +32,34 @@ TIMES = frozenset(
 )
 FRACTIONS = frozenset({"cost_usd"})
 
+_DIFFERENT = re.compile(r"\{sqlite\}(?P<sqlite>.*?)\{postgresql\}(?P<postgresql>.*?)\{both\}", re.DOTALL)
+_VALUE = re.compile(r"\{(?P<source>[\w.]+) (?P<arrow>->|=>) (?P<path>[\w.]+)(?: as (?P<kind>number|fraction))?\}")
+
 
 def view_sql(dialect: str, name: str) -> str:
-    """The statement that makes a view on an engine."""
-    text = (resource_dir("migrations") / "views" / dialect / f"{name}.sql").read_text(encoding="utf-8")
-    return text[text.index("CREATE VIEW") :].rstrip()
+    """Return the statement that makes a view on an engine, from the one text of the view in migrations/views.
+
+    In that text `{sqlite}…{postgresql}…{both}` holds what differs. `{COLUMN -> PATH}` is a value of the JSON text that
+    a column holds, `{DOCUMENT => PATH}` one of JSON that was parsed before; `as number` and `as fraction` say its type.
+    """
+    text = (resource_dir("migrations") / "views" / f"{name}.sql").read_text(encoding="utf-8")
+    text = _DIFFERENT.sub(lambda parts: parts[dialect], text[text.index("CREATE VIEW") :].rstrip())
+    return _VALUE.sub(lambda value: _value(dialect, **value.groupdict()), text)
+
+
+def _value(dialect: str, source: str, arrow: str, path: str, kind: str | None) -> str:
+    if dialect == "sqlite":
+        # As a function: SQLite before 3.38 does not know the operator, and reads nothing of a file whose schema has it.
+        found = f"\"->>\"({source}, '$.{path}')"
+        return found if kind is None else f"CAST({found} AS {'BIGINT' if kind == 'number' else 'DOUBLE'})"
+    # PostgreSQL refuses a text with a NUL, which JSON can hold.
+    document = source if arrow == "=>" else f"replace({source}, '\\u0000', '\\ufffd')::json"
+    found = f"({document} #>> '{{{path.replace('.', ',')}}}')"
+    if kind == "number":
+        return f"CAST(substring({found} FROM '^[0-9]{{1,15}}$') AS bigint)"
+    if kind == "fraction":
+        return f"CAST(substring({found} FROM '^[0-9]+[.]?[0-9]*$') AS double precision)"
+    return found
 
 
 def drop_views(connection: sa.Connection) -> None:

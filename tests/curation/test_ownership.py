@@ -173,6 +173,32 @@ def test_a_question_takes_an_edit_in_once_and_writes_nothing(agent: Agent) -> No
     assert agent.counters() == listed(agent)
 
 
+def test_what_a_question_took_in_may_be_edited_again_and_taken_back(agent: Agent) -> None:
+    before = agent.playbook.read_text()
+    whole = json.loads(before)
+    bullets = whole["sections"][PAT]
+
+    def told() -> dict[str, tuple[str, int]]:
+        agent.playbook.write_text(json.dumps(whole))
+        return {b["name"]: (b["text"], b["helpful"]) for b in agent.json("list") if b["name"].startswith("pat")}
+
+    kept = {"pat-001": ("Write the failing test first.", 0), "pat-002": ("Keep functions small.", 3)}
+    bullets += [{"name": "pat-003", "text": "New.", "helpful": 2}, {"text": "Nameless."}, {"text": "Nameless."}]
+    nameless = {"pat-004": ("Nameless.", 0), "pat-005": ("Nameless.", 0)}
+    assert told() == {**kept, "pat-003": ("New.", 2), **nameless}
+    bullets[2] |= {"text": "Newer.", "helpful": 5}
+    bullets[0] |= {"text": "Changed.", "helpful": 7}
+    assert told() == {**kept, "pat-001": ("Changed.", 7), "pat-003": ("Newer.", 5), **nameless}
+    bullets[0] |= {"text": "Write the failing test first.", "helpful": 0}
+    assert told() == {**kept, "pat-003": ("Newer.", 5), **nameless}
+    del bullets[2:4]
+    assert told().keys() in ({*kept, "pat-004"}, {*kept, "pat-005"})
+    agent.playbook.write_text(before)
+    assert listed(agent).keys() == {*kept, "mis-001"}
+    agent.call("drain")
+    assert agent.counters() == listed(agent) == {"pat-001": (0, 0), "pat-002": (3, 1), "mis-001": (0, 0)}
+
+
 def test_an_older_branchs_file_without_its_time_removes_and_recounts_nothing(agent: Agent) -> None:
     git(agent.project, "init")
     git(agent.project, "add", ".")

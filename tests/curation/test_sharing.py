@@ -166,6 +166,50 @@ def test_what_a_colleague_removed_or_reworded_is_removed_and_reworded_by_git(fir
     assert second.actors() == {"git", "rules"}
 
 
+def test_advice_that_a_revert_brings_back_comes_back_in_every_clone(first: Clone, second: Clone) -> None:
+    first.call("add", "pat", "Two.")
+    first.publish("Added")
+    first.git("revert", "--no-edit", "HEAD")
+    assert first.counts().keys() == {"pat-001"}
+    first.git("push", "-q", "origin", "HEAD:main")
+    second.git("pull", "-q", "origin", "main")
+    assert second.counts().keys() == {"pat-001"}
+    first.git("revert", "--no-edit", "HEAD")
+    first.git("push", "-q", "origin", "HEAD:main")
+    second.git("pull", "-q", "origin", "main")
+    for clone in (first, second):
+        for _ in range(2):
+            assert [text for text, *_ in clone.counts().values()] == ["Run the tests.", "Two."]
+        assert clone.is_clean()
+    first.call("add", "pat", "Three.")
+    assert {text for text, *_ in first.counts().values()} == {"Run the tests.", "Two.", "Three."}
+    first.publish("Added more")
+    first.git("push", "-q", "origin", "HEAD:main")
+    second.git("pull", "-q", "origin", "main")
+    assert second.counts() == first.counts()
+
+
+def test_a_revert_to_what_a_stash_had_shown_is_taken_in(first: Clone) -> None:
+    first.call("add", "pat", "Two.")
+    first.git("stash", "-q")
+    assert len(first.counts()) == 2
+    first.git("stash", "pop", "-q")
+    first.publish("Added")
+    assert len(first.counts()) == 2
+    first.git("revert", "--no-edit", "HEAD")
+    assert first.counts().keys() == {"pat-001"}
+
+
+def test_an_edit_that_was_taken_in_is_taken_back_by_a_checkout_and_not_by_a_stash(first: Clone) -> None:
+    edited = first.playbook.read_text().replace("Run the tests.", "Run all tests.")
+    for command, text in (("checkout", "Run the tests."), ("stash", "Run all tests.")):
+        first.playbook.write_text(edited)
+        assert first.counts()["pat-001"][0] == "Run all tests."
+        first.git(command, "-q", *(["--", first.playbook] if command == "checkout" else []))
+        assert first.counts()["pat-001"][0] == text
+    assert first.actors() == {"human"}
+
+
 def test_another_branch_that_is_checked_out_takes_nothing_from_the_ledger_and_stays_clean(first: Clone) -> None:
     first.call("add", "pat", "Two.")
     first.publish("Added")

@@ -291,7 +291,7 @@ def bears(episode: Episode, stance: Stance, turn: int) -> Bearing:
         return "yes"
     if broad:
         return "maybe" if remote and not points and not _PERSISTS.match(stance.quote) else "yes"
-    if advice or shared >= 2 or points or stance.words <= 8 or (stance.foreign and stance.words <= 40):
+    if advice or shared >= 2 or points or stance.words <= 8:
         return "maybe"
     if episode.nature == "change" and stance.bearing == "symptom" and _ABOUT_CHECKS.search(stance.quote):
         return "maybe"

@@ -94,9 +94,10 @@ A window is judged together with the windows before it of its session: their rec
 matter where a compaction, a stop or a resume cut the session. A verdict that stands adds no tag. A verdict that later
 words change is taken out of the count by an `evidence.retracted` of `rules`, and the new one counts.
 
-Known limits: sarcasm, remarks that are only understood from an image, objections in languages without rows, and
-results that only a person can see. Most of these end as neutral. Two things go wrong: an unrecognised objection can
-leave a green standing (helpful), and a refusal or a fixed failure can condemn a bullet that was cited in passing.
+Known limits: sarcasm, remarks that are only understood from an image, what people write in languages other than
+English, and results that only a person can see. Most of these end as neutral. Two things go wrong: an unrecognised
+objection can leave a green standing (helpful), and a refusal or a fixed failure can condemn a bullet that was
+cited in passing.
 
 ## By what happened
 

@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from reflector.reflection.rules.needles import Needles
-
 #: Goes into every answer as its model. It changes whenever the same window could get another verdict.
-VERSION = "rules/1"
+VERSION = "rules/2"
 
 Reads = Literal["person", "result", "agent"]
 Place = Literal["start", "clause", "anywhere"]
@@ -56,7 +54,6 @@ class Rule:
     example: str
     counter: str
     place: Place = "anywhere"
-    language: str = "en"
 
 
 def person_row(
@@ -68,10 +65,9 @@ def person_row(
     example: str,
     counter: str,
     place: Place = "anywhere",
-    language: str = "en",
 ) -> Rule:
     """A row about what a person writes."""
-    return Rule(id, "person", signal, strength, looks_for, pattern, example, counter, place, language)
+    return Rule(id, "person", signal, strength, looks_for, pattern, example, counter, place)
 
 
 def result_row(
@@ -81,13 +77,8 @@ def result_row(
     return Rule(id, "result", signal, strength, looks_for, pattern, example, counter)
 
 
-#: Flags as plain numbers: to join two members of the enumeration takes as long as a short search.
+#: Plain numbers: to join two members of the enumeration takes as long as a short search.
 _PRINTED, _WRITTEN = int(re.MULTILINE), int(re.MULTILINE | re.IGNORECASE)
-
-
-@lru_cache(maxsize=1024)
-def _needles(pattern: str, flags: int) -> Needles:
-    return Needles(pattern, flags)
 
 
 @lru_cache(maxsize=1024)
@@ -100,11 +91,8 @@ def found(rule: Rule, text: str) -> re.Match[str] | None:
 
     Case counts in what tools print (`FAIL` is a verdict, `fail` a word) and nowhere else.
     """
-    flags = _PRINTED if rule.reads == "result" else _WRITTEN
-    if _needles(rule.pattern, flags).missing(text):
-        return None
-    expression = _compiled(rule.pattern, flags)
-    return expression.search(text) if rule.place == "anywhere" else expression.match(text)
+    wording = _compiled(rule.pattern, _PRINTED if rule.reads == "result" else _WRITTEN)
+    return wording.search(text) if rule.place == "anywhere" else wording.match(text)
 
 
 def markdown(rules: Iterable[Rule]) -> str:

@@ -29,7 +29,6 @@ class Stance:
     good, bad the words of the praising and of the objecting part of a mixed message
     answers   the agent had asked before it
     more      a weak approval with more behind it that is not the next task
-    foreign   not in English, so its words cannot meet those of English advice
     """
 
     bearing: Bearing
@@ -39,7 +38,6 @@ class Stance:
     about: frozenset[str] = frozenset()
     words: int = 0
     deictic: bool = False
-    foreign: bool = False
     good: frozenset[str] = frozenset()
     bad: frozenset[str] = frozenset()
     more: bool = False
@@ -67,15 +65,15 @@ _TASK = re.compile(
     re.IGNORECASE,
 )
 _ADVERSATIVE = re.compile(
-    r"\b(?:but|however|except|although|though|only|unfortunately|yet|aber|allerdings|jedoch|mais|cependant|pero|sin embargo|mas|porém|ma|però|но|однако)\b|(?:ですが|けど|しかし|ただ)|(?:但是|但|不过|可是|只是)|(?:하지만|그런데|근데|지만)",
+    r"\b(?:but|however|except|although|though|only|unfortunately|yet)\b",
     re.IGNORECASE,
 )
 _WISH = re.compile(
-    r"\b(?:can (?:we|you|i)|could (?:we|you)|let'?s|make|please|should|need|needs|want|would like|would prefer|change|fix|remove|move|use|add|update|replace|try|maybe|why|what about|how about|there(?:'s| is| are)|missing|too|not|n't|no|doesn'?t|isn'?t|bitte|noch|fehlt|il faut|falta|manca|нужно|надо)\b|ほしい|して|还|需要|해줘",
+    r"\b(?:can (?:we|you|i)|could (?:we|you)|let'?s|make|please|should|need|needs|want|would like|would prefer|change|fix|remove|move|use|add|update|replace|try|maybe|why|what about|how about|there(?:'s| is| are)|missing|too|not|n't|no|doesn'?t|isn'?t)\b",
     re.IGNORECASE,
 )
 _UNREAL = re.compile(
-    r"(?:\b(?:if|whether|make sure|ensure|so that|until|once|unless|check(?:ing)?|verify|test|see|when|how|why|which|explain|confirm|want|wants|needs? to|should|would|could|must|may|might|will|does|did|is|are|supposed to|expect\w*|in case|before|tell me|know|wenn|ob|falls|si|se|cuando|quando|если|чтобы)\b|n't|\bnot\b|\bno\b|\bnever\b|\bnicht\b|\bpas\b|\bnão\b|\bне\b)[^.!?\n,;]{0,24}$",
+    r"(?:\b(?:if|whether|make sure|ensure|so that|until|once|unless|check(?:ing)?|verify|test|see|when|how|why|which|explain|confirm|want|wants|needs? to|should|would|could|must|may|might|will|does|did|is|are|supposed to|expect\w*|in case|before|tell me|know)\b|n't|\bnot\b|\bno\b|\bnever\b)[^.!?\n,;]{0,24}$",
     re.IGNORECASE,
 )
 #: "if it does not load, show …", "what else is missing": a case to handle, not one that was met.
@@ -167,15 +165,13 @@ def read_stance(text: str, *, refused: bool = False, answers: bool = False) -> S
     if refused and not stance.objects and stance.bearing not in ("continues", "approves", "builds_on", "asks"):
         stance = Stance("corrects", 3, _quote(prose), "refused-with-reason")
     deictic = len(about) <= 1 or (len(about) <= 4 and _DEICTIC.search(prose) is not None)
-    foreign = any(rule.id == stance.rule and rule.language != "en" for rule in RULES)
     points = stance.objects and count <= 16 and _POINTS.match(prose) is not None
     return replace(
         stance,
         quote=_as_written(stance.quote, written, prose) or _quote(written),
         about=about,
         words=count,
-        deictic=deictic or points or (foreign and count <= 8),
-        foreign=foreign,
+        deictic=deictic or points,
         answers=answers,
     )
 

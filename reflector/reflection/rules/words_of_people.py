@@ -2,19 +2,18 @@
 """Rows for what people write: approval, acceptance, objection, symptoms, resuming, questions.
 
 Invariant: a row reads one message only; what the message is about is decided elsewhere, so the
-vocabulary can grow language by language without touching the judgement.
+vocabulary can grow without touching the judgement.
 """
 
 from __future__ import annotations
 
 from reflector.reflection.rules.table import Rule
 from reflector.reflection.rules.table import person_row as row
-from reflector.reflection.rules.words_in_other_languages import OTHER_LANGUAGES
 
 _THING = r"(?:it|that|this|all(?: of (?:it|this))?|everything|(?:the|your|my) [\w-]+(?: [\w-]+)?|now|which)"
 _NOT = r"(?:not|n[o']?t|never|cannot|can'?t|won'?t|doesn'?t|didn'?t|isn'?t|aren'?t|wasn'?t|don'?t)"
 
-ENGLISH: tuple[Rule, ...] = (
+RULES: tuple[Rule, ...] = (
     row(
         "works",
         "approves",
@@ -371,5 +370,3 @@ ENGLISH: tuple[Rule, ...] = (
         "start",
     ),
 )
-
-RULES: tuple[Rule, ...] = ENGLISH + OTHER_LANGUAGES

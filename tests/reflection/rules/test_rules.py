@@ -90,7 +90,7 @@ def test_without_evidence_the_tag_is_neutral_and_says_so() -> None:
 def test_a_window_that_cites_nothing_gets_no_tags() -> None:
     answer = RulesBackend().answer(Request("s", (Bullet("pat-001", "pat", "x"),), (), lambda: iter([])))
     assert json.loads(answer.text)["bullet_tags"] == []
-    assert answer.model == "rules/1"
+    assert answer.model == "rules/2"
 
 
 def test_reading_that_goes_well_proves_nothing_even_if_tests_pass_later() -> None:
@@ -150,10 +150,6 @@ def test_an_objection_beats_green_tests() -> None:
 
 def test_a_polite_but_is_an_objection() -> None:
     assert tag(CITED, edits(), says("Done."), person("looks good but the branch name is far too long")) == "harmful"
-
-
-def test_an_objection_in_chinese_counts() -> None:
-    assert tag(CITED, edits(), says("Done."), person("不对，还是报错")) == "harmful"
 
 
 def test_the_agents_concession_makes_a_plain_remark_an_objection() -> None:
@@ -420,11 +416,6 @@ def test_an_objection_that_shares_a_word_with_the_advice_beats_green_tests() -> 
     cited = says("[pat-001]: the name goes into the record.")
     told = person("shouldnt the branch go into redis? we run eight workers and each of them will have its own")
     assert tag(cited, edits(), GREEN, says("Done."), told) == "harmful"
-
-
-def test_an_objection_in_another_language_needs_no_common_words() -> None:
-    told = person("no, los comentarios tienen que estar en el idioma del resto del proyecto, cámbialo")
-    assert tag(CITED, edits(), says("Done."), told) == "harmful"
 
 
 def test_a_question_about_another_place_is_neutral() -> None:

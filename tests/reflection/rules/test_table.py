@@ -27,11 +27,8 @@ def test_the_page_in_docs_is_current() -> None:
     assert docs.read_text(encoding="utf-8") == page(), f"run: {write}"
 
 
-@pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.id)
-@pytest.mark.parametrize("text", ["a" * 20_000, "no " * 7_000, "error: " * 3_000, "\n" * 20_000, "1 " * 9_000])
-def test_no_row_is_slow_on_long_dull_text(rule: Rule, text: str) -> None:
-    from time import process_time
-
-    started = process_time()
-    found(rule, text)
-    assert process_time() - started < 20  # ends a hang: a row that is quadratic takes minutes
+@pytest.mark.parametrize("text", ["no ", "1 "])
+def test_no_row_is_quadratic_on_long_dull_text(text: str) -> None:
+    """The time limit of the suite ends it: a pattern that tries each start against the rest takes minutes here."""
+    for rule in ALL_RULES:
+        found(rule, text * (150_000 // len(text)))

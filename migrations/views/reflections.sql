@@ -7,11 +7,11 @@ WITH answer AS MATERIALIZED (
         min(position) AS first,
         max(position) AS last,
         count(*) AS answers,
-        sum(coalesce(CAST("->>"(meta, '$.input_tokens') AS BIGINT), 0)) AS input_tokens,
-        sum(coalesce(CAST("->>"(meta, '$.output_tokens') AS BIGINT), 0)) AS output_tokens,
-        sum(coalesce(CAST("->>"(meta, '$.cache_read_tokens') AS BIGINT), 0)) AS cache_read_tokens,
-        sum(coalesce(CAST("->>"(meta, '$.cache_write_tokens') AS BIGINT), 0)) AS cache_write_tokens,
-        sum(CAST("->>"(meta, '$.cost_usd') AS DOUBLE)) AS cost_usd
+        CAST(sum(coalesce({meta -> input_tokens as number}, 0)) AS BIGINT) AS input_tokens,
+        CAST(sum(coalesce({meta -> output_tokens as number}, 0)) AS BIGINT) AS output_tokens,
+        CAST(sum(coalesce({meta -> cache_read_tokens as number}, 0)) AS BIGINT) AS cache_read_tokens,
+        CAST(sum(coalesce({meta -> cache_write_tokens as number}, 0)) AS BIGINT) AS cache_write_tokens,
+        sum({meta -> cost_usd as fraction}) AS cost_usd
     FROM event
     WHERE type = 'reflection.answered' AND type <> 'bullet.tagged' AND reflection_id IS NOT NULL
     GROUP BY playbook_id, reflection_id
@@ -46,13 +46,13 @@ SELECT
     coalesce(judged.session_id, said.session_id) AS session_id,
     recorded.position AS window_position,
     opened.actor AS backend,
-    coalesce("->>"(judged.data, '$.model'), "->>"(said.data, '$.model')) AS model,
-    "->>"(said.data, '$.mode') AS mode,
+    coalesce({judged.data -> model}, {said.data -> model}) AS model,
+    {said.data -> mode} AS mode,
     coalesce(answer.answers, 0) AS answers,
     opened.recorded_at AS answered_at,
     judged.recorded_at AS completed_at,
     judged.position AS position,
-    "->>"(judged.data, '$.analysis') AS analysis,
+    {judged.data -> analysis} AS analysis,
     coalesce(given.tags, 0) AS tags,
     coalesce(given.helpful, 0) AS helpful,
     coalesce(given.harmful, 0) AS harmful,
@@ -64,8 +64,8 @@ SELECT
         answer.input_tokens + answer.output_tokens + answer.cache_read_tokens + answer.cache_write_tokens, 0
     ) AS tokens,
     answer.cost_usd AS cost_usd,
-    "->>"(said.data, '$.prompt_sha256') AS prompt_sha256,
-    "->>"(said.data, '$.template_sha256') AS template_sha256,
+    {said.data -> prompt_sha256} AS prompt_sha256,
+    {said.data -> template_sha256} AS template_sha256,
     CASE
         WHEN EXISTS (
             SELECT 1 FROM retraction

@@ -10,7 +10,7 @@ WITH delivery AS MATERIALIZED (
         recorded.recorded_at AS recorded_at,
         recorded.occurred_at AS occurred_at,
         session_window.state AS state,
-        replace(coalesce(
+        {sqlite}{postgresql}replace({both}coalesce(
             recorded.data,
             (
                 WITH RECURSIVE line(event_id, data) AS (
@@ -20,9 +20,9 @@ WITH delivery AS MATERIALIZED (
                     JOIN event AS redaction ON redaction.playbook_id = recorded.playbook_id
                         AND redaction.target_id = line.event_id AND redaction.type = 'event.redacted'
                 )
-                SELECT replace(line.data, '\u0000', '\ufffd')::json ->> 'kept' FROM line WHERE line.data IS NOT NULL
+                SELECT {line.data -> kept} FROM line WHERE line.data IS NOT NULL
             )
-        ), '\u0000', '\ufffd')::json AS data,
+        ){sqlite}{postgresql}, '\u0000', '\ufffd')::json{both} AS data,
         CASE
             WHEN EXISTS (
                 SELECT 1 FROM retraction
@@ -50,17 +50,16 @@ session AS MATERIALIZED (
         sum(CASE WHEN state IN ('pending', 'answered', 'failed') THEN 1 ELSE 0 END) AS waiting,
         sum(CASE WHEN state = 'given_up' THEN 1 ELSE 0 END) AS given_up,
         sum(retracted) AS retracted,
-        CAST(sum(coalesce(CAST(substring(data #>> '{window,records}' FROM '^[0-9]{1,15}$') AS bigint), 0)) AS bigint)
-            AS records
+        CAST(sum(coalesce({data => window.records as number}, 0)) AS BIGINT) AS records
     FROM delivery
     GROUP BY playbook_id, whose
 ),
 citing AS MATERIALIZED (
     SELECT delivery.playbook_id AS playbook_id, delivery.whose AS whose, count(DISTINCT name.value) AS cited
     FROM delivery
-    CROSS JOIN json_array_elements_text(CASE
+    CROSS JOIN {sqlite}json_each(delivery.data, '$.cited') AS name{postgresql}json_array_elements_text(CASE
         WHEN json_typeof(delivery.data -> 'cited') = 'array' THEN delivery.data -> 'cited'
-    END) AS name(value)
+    END) AS name(value){both}
     GROUP BY delivery.playbook_id, delivery.whose
 ),
 answer AS MATERIALIZED (
@@ -68,17 +67,13 @@ answer AS MATERIALIZED (
         answered.playbook_id AS playbook_id,
         coalesce(answered.session_id, answered.target_id) AS whose,
         count(*) AS answers,
-        CAST(sum(
-            coalesce(CAST(substring(said ->> 'input_tokens' FROM '^[0-9]{1,15}$') AS bigint), 0)
-            + coalesce(CAST(substring(said ->> 'output_tokens' FROM '^[0-9]{1,15}$') AS bigint), 0)
-            + coalesce(CAST(substring(said ->> 'cache_read_tokens' FROM '^[0-9]{1,15}$') AS bigint), 0)
-            + coalesce(CAST(substring(said ->> 'cache_write_tokens' FROM '^[0-9]{1,15}$') AS bigint), 0)
-        ) AS bigint) AS tokens,
-        sum(CAST(substring(said ->> 'cost_usd' FROM '^[0-9]+[.]?[0-9]*$') AS double precision)) AS cost_usd
-    FROM (
-        SELECT playbook_id, session_id, target_id, replace(meta, '\u0000', '\ufffd')::json AS said FROM event
-        WHERE type = 'reflection.answered' AND type <> 'bullet.tagged'
-    ) AS answered
+        CAST(sum(coalesce({answered.meta -> input_tokens as number}, 0)
+            + coalesce({answered.meta -> output_tokens as number}, 0)
+            + coalesce({answered.meta -> cache_read_tokens as number}, 0)
+            + coalesce({answered.meta -> cache_write_tokens as number}, 0)) AS BIGINT) AS tokens,
+        sum({answered.meta -> cost_usd as fraction}) AS cost_usd
+    FROM event AS answered
+    WHERE answered.type = 'reflection.answered' AND answered.type <> 'bullet.tagged'
     GROUP BY answered.playbook_id, coalesce(answered.session_id, answered.target_id)
 ),
 completion AS MATERIALIZED (
@@ -98,18 +93,20 @@ given AS MATERIALIZED (
             WHEN tag.active = 1 AND tag.tag = -1 AND bullet.name IS NOT NULL AND repeated.position IS NULL
                 THEN 1 ELSE 0
         END) AS harmful
-    FROM tag
+    FROM playbook
+    CROSS JOIN tag
     LEFT JOIN bullet ON bullet.playbook_id = tag.playbook_id AND bullet.name = tag.name
     LEFT JOIN completion ON completion.playbook_id = tag.playbook_id
         AND completion.reflection_id = tag.reflection_id
     LEFT JOIN repeated ON repeated.playbook_id = tag.playbook_id AND repeated.position = tag.position
+    WHERE tag.playbook_id = playbook.id AND tag.position > 0
     GROUP BY tag.playbook_id, coalesce(tag.session_id, completion.target_id)
 )
 SELECT
     playbook.name AS playbook,
     session.session_id AS session_id,
-    (delivery.data #>> '{agent}') AS agent,
-    (delivery.data #>> '{transcript,path}') AS transcript,
+    {delivery.data => agent} AS agent,
+    {delivery.data => transcript.path} AS transcript,
     session.first_recorded_at AS first_recorded_at,
     session.last_recorded_at AS last_recorded_at,
     session.ended_at AS ended_at,

@@ -1,7 +1,6 @@
 -- Every tag that was given, with what became of it. Completions are found once for the whole query: no index leads from
 -- a reflection's id to its events. The order of the joins and `position > 0` make SQLite go through tags and events side
--- by side; by the index of the counters it jumped to and fro, seven times as long. "->>" is called as a function because
--- SQLite before 3.38 does not know the operator, and could read nothing of a file whose schema has it.
+-- by side; by the index of the counters it jumps to and fro, seven times as long.
 CREATE VIEW tags AS
 WITH completion AS MATERIALIZED (
     SELECT playbook_id, reflection_id, position FROM event
@@ -12,10 +11,10 @@ SELECT
     tag.position AS position,
     event.recorded_at AS recorded_at,
     tag.name AS name,
-    "->>"(event.data, '$.tag') AS tag,
+    {event.data -> tag} AS tag,
     CASE
-        WHEN coalesce("->>"(event.data, '$.disposition'), 'malformed') <> 'counted'
-            THEN coalesce("->>"(event.data, '$.disposition'), 'malformed')
+        WHEN coalesce({event.data -> disposition}, 'malformed') <> 'counted'
+            THEN coalesce({event.data -> disposition}, 'malformed')
         WHEN tag.tag = 0 THEN 'malformed'
         WHEN bullet.name IS NULL THEN 'unknown_bullet'
         WHEN tag.active = 1 AND repeated.position IS NULL THEN 'counted'
@@ -26,11 +25,15 @@ SELECT
     END AS disposition,
     CASE WHEN tag.active = 1 AND bullet.name IS NOT NULL AND repeated.position IS NULL THEN 1 ELSE 0 END AS counts,
     (
-        SELECT "->>"(said.value, '$.rationale') FROM json_each(judged.data, '$.rationales') AS said
-        WHERE "->>"(said.value, '$.index') = "->>"(event.data, '$.index') LIMIT 1
+        SELECT {said.value => rationale}
+        FROM {sqlite}json_each(judged.data, '$.rationales') AS said{postgresql}json_array_elements(CASE
+            WHEN json_typeof(replace(judged.data, '\u0000', '\ufffd')::json -> 'rationales') = 'array'
+                THEN replace(judged.data, '\u0000', '\ufffd')::json -> 'rationales'
+        END) AS said(value){both}
+        WHERE {said.value => index} = {event.data -> index} LIMIT 1
     ) AS rationale,
-    coalesce("->>"(judged.data, '$.backend'), event.actor) AS backend,
-    "->>"(judged.data, '$.model') AS model,
+    coalesce({judged.data -> backend}, event.actor) AS backend,
+    {judged.data -> model} AS model,
     event.session_id AS session_id,
     tag.reflection_id AS reflection_id,
     event.event_id AS event_id

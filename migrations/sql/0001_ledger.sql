@@ -4,35 +4,35 @@ CREATE TABLE playbook (
     id INTEGER NOT NULL,
     name TEXT NOT NULL,
     origin TEXT NOT NULL,
-    position BIGINT NOT NULL,
+    position {bigint} NOT NULL,
     chain TEXT NOT NULL,
     recorded_at TEXT NOT NULL,
     PRIMARY KEY (id),
     UNIQUE (name)
-);
+){strict};
 
 CREATE TABLE bullet (
     playbook_id INTEGER NOT NULL,
     name TEXT NOT NULL,
-    ordinal BIGINT NOT NULL,
+    ordinal {bigint} NOT NULL,
     section TEXT NOT NULL,
     text TEXT NOT NULL,
     status TEXT NOT NULL,
     reason TEXT,
     removed_into TEXT,
-    position BIGINT NOT NULL,
-    recounted_at BIGINT NOT NULL,
-    baseline_helpful BIGINT NOT NULL,
-    baseline_harmful BIGINT NOT NULL,
-    helpful BIGINT NOT NULL CONSTRAINT helpful_not_negative CHECK (helpful >= 0),
-    harmful BIGINT NOT NULL CONSTRAINT harmful_not_negative CHECK (harmful >= 0),
+    position {bigint} NOT NULL,
+    recounted_at {bigint} NOT NULL,
+    baseline_helpful {bigint} NOT NULL,
+    baseline_harmful {bigint} NOT NULL,
+    helpful {bigint} NOT NULL CONSTRAINT helpful_not_negative CHECK (helpful >= 0),
+    harmful {bigint} NOT NULL CONSTRAINT harmful_not_negative CHECK (harmful >= 0),
     PRIMARY KEY (playbook_id, name),
     FOREIGN KEY(playbook_id) REFERENCES playbook (id)
-);
+){keyed};
 
 CREATE TABLE event (
     playbook_id INTEGER NOT NULL,
-    position BIGINT NOT NULL,
+    position {bigint} NOT NULL,
     event_id TEXT NOT NULL,
     type TEXT NOT NULL,
     schema_version INTEGER NOT NULL,
@@ -50,7 +50,7 @@ CREATE TABLE event (
     CONSTRAINT event_id_once UNIQUE (playbook_id, event_id),
     CONSTRAINT event_target_exists FOREIGN KEY(playbook_id, target_id) REFERENCES event (playbook_id, event_id),
     FOREIGN KEY(playbook_id) REFERENCES playbook (id)
-);
+){keyed};
 
 CREATE INDEX event_by_session ON event (playbook_id, session_id, position) WHERE session_id IS NOT NULL;
 
@@ -65,19 +65,19 @@ CREATE TABLE projection (
     name TEXT NOT NULL,
     code_version INTEGER NOT NULL,
     policy_id TEXT NOT NULL,
-    position BIGINT NOT NULL,
+    position {bigint} NOT NULL,
     state_hash TEXT NOT NULL,
     updated_at TEXT,
     PRIMARY KEY (playbook_id, name),
     FOREIGN KEY(playbook_id) REFERENCES playbook (id)
-);
+){keyed};
 
 CREATE TABLE record (
     playbook_id INTEGER NOT NULL,
-    key BIGINT NOT NULL,
-    PRIMARY KEY (playbook_id, key),
+    "key" {bigint} NOT NULL,
+    PRIMARY KEY (playbook_id, "key"),
     FOREIGN KEY(playbook_id) REFERENCES playbook (id)
-);
+){keyed};
 
 CREATE TABLE retraction (
     playbook_id INTEGER NOT NULL,
@@ -86,13 +86,13 @@ CREATE TABLE retraction (
     active INTEGER NOT NULL,
     PRIMARY KEY (playbook_id, event_id),
     FOREIGN KEY(playbook_id) REFERENCES playbook (id)
-);
+){keyed};
 
 CREATE UNIQUE INDEX retraction_by_target ON retraction (playbook_id, target_id);
 
 CREATE TABLE session_window (
     playbook_id INTEGER NOT NULL,
-    position BIGINT NOT NULL,
+    position {bigint} NOT NULL,
     event_id TEXT NOT NULL,
     session_id TEXT,
     state TEXT NOT NULL,
@@ -100,13 +100,13 @@ CREATE TABLE session_window (
     changed_at TEXT NOT NULL,
     PRIMARY KEY (playbook_id, position),
     FOREIGN KEY(playbook_id) REFERENCES playbook (id)
-);
+){keyed};
 
 CREATE INDEX window_open ON session_window (playbook_id, position) WHERE state IN ('pending', 'answered', 'failed');
 
 CREATE TABLE tag (
     playbook_id INTEGER NOT NULL,
-    position BIGINT NOT NULL,
+    position {bigint} NOT NULL,
     name TEXT NOT NULL,
     tag INTEGER NOT NULL,
     active INTEGER NOT NULL,
@@ -114,6 +114,6 @@ CREATE TABLE tag (
     reflection_id TEXT,
     PRIMARY KEY (playbook_id, position),
     FOREIGN KEY(playbook_id) REFERENCES playbook (id)
-);
+){keyed};
 
 CREATE INDEX tag_count ON tag (playbook_id, name, active, tag);

@@ -1,8 +1,9 @@
 -- Surplus tags, as `reflector double-counts` tells them: one row for each class and each tag that is more than one.
--- D5 and D6 read the records' keys out of the events, and only where a playbook's windows brought more keys than are
--- different.
+-- D5 and D6 read the records' keys out of the events, eight bytes each in base64, which SQLite cannot decode, and only
+-- where a playbook's windows brought more keys than are different. Each step joins two tables: of four, DuckDB joins all
+-- pairs of a playbook first.
 CREATE VIEW doubles AS
-WITH
+WITH RECURSIVE
 standing AS MATERIALIZED (
     SELECT
         tag.playbook_id AS playbook_id,
@@ -11,9 +12,12 @@ standing AS MATERIALIZED (
         tag.tag AS verdict,
         tag.session_id AS session_id,
         tag.reflection_id AS reflection_id
-    FROM tag
-    JOIN bullet ON bullet.playbook_id = tag.playbook_id AND bullet.name = tag.name
-    WHERE tag.active = 1 AND tag.tag <> 0 AND tag.reflection_id IS NOT NULL
+    FROM playbook
+    CROSS JOIN tag
+    CROSS JOIN bullet
+    WHERE tag.playbook_id = playbook.id AND tag.position > 0
+        AND bullet.playbook_id = tag.playbook_id AND bullet.name = tag.name
+        AND tag.active = 1 AND tag.tag <> 0 AND tag.reflection_id IS NOT NULL
 ),
 completion AS MATERIALIZED (
     SELECT playbook_id, reflection_id, session_id, target_id FROM event
@@ -85,30 +89,67 @@ packed AS MATERIALIZED (
     SELECT
         recorded.playbook_id AS playbook_id,
         recorded.position AS position,
-        decode(coalesce(
-            replace(recorded.data, '\u0000', '\ufffd')::json #>> '{window,keys}',
-            (
-                WITH RECURSIVE line(event_id, data) AS (
-                    SELECT recorded.event_id, NULL
-                    UNION ALL
-                    SELECT redaction.event_id, redaction.data FROM line
-                    JOIN event AS redaction ON redaction.playbook_id = recorded.playbook_id
-                        AND redaction.target_id = line.event_id AND redaction.type = 'event.redacted'
-                )
-                SELECT replace(line.data, '\u0000', '\ufffd')::json #>> '{kept,window,keys}'
-                FROM line WHERE line.data IS NOT NULL
-            ),
-            ''
-        ), 'base64') AS keys
+        {sqlite}rtrim{postgresql}decode{both}(coalesce({recorded.data -> window.keys}, (
+            WITH RECURSIVE line(event_id, data) AS (
+                SELECT recorded.event_id, NULL
+                UNION ALL
+                SELECT redaction.event_id, redaction.data FROM line
+                JOIN event AS redaction ON redaction.playbook_id = recorded.playbook_id
+                    AND redaction.target_id = line.event_id AND redaction.type = 'event.redacted'
+            )
+            SELECT {line.data -> kept.window.keys} FROM line WHERE line.data IS NOT NULL
+        ), ''), {sqlite}'='{postgresql}'base64'{both}) AS keys
     FROM event AS recorded
     WHERE recorded.type = 'session.recorded' AND recorded.type <> 'bullet.tagged'
 ),
 overlapping AS MATERIALIZED (
     SELECT packed.playbook_id AS playbook_id FROM packed
     GROUP BY packed.playbook_id
-    HAVING sum(length(packed.keys) / 8)
+    HAVING sum({sqlite}CAST(length(packed.keys) * 6 / 64 AS BIGINT){postgresql}length(packed.keys) / 8{both})
         > (SELECT count(record.key) FROM record WHERE record.playbook_id = packed.playbook_id)
 ),
+{sqlite}
+number(n, most) AS (
+    SELECT 0, coalesce(max(length(packed.keys)), 0) * 6 / 64
+    FROM packed
+    JOIN overlapping ON overlapping.playbook_id = packed.playbook_id
+    UNION ALL
+    SELECT n + 1, most FROM number WHERE n + 1 < most
+),
+bits AS MATERIALIZED (
+    SELECT
+        packed.playbook_id AS playbook_id,
+        packed.position AS position,
+        number.n * 64 % 6 AS shift,
+        substr(packed.keys || 'AA', CAST((number.n * 64 - number.n * 64 % 6) / 6 AS BIGINT) + 1, 12) AS key
+    FROM overlapping
+    JOIN packed ON packed.playbook_id = overlapping.playbook_id
+    JOIN number ON (number.n + 1) * 64 <= length(packed.keys) * 6
+),
+digit(letters) AS (SELECT 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'),
+half AS MATERIALIZED (
+    SELECT
+        bits.playbook_id AS playbook_id,
+        bits.position AS position,
+        bits.shift AS shift,
+        (instr(letters, substr(key, 1, 1)) - 1) * 1073741824 + (instr(letters, substr(key, 2, 1)) - 1) * 16777216
+        + (instr(letters, substr(key, 3, 1)) - 1) * 262144 + (instr(letters, substr(key, 4, 1)) - 1) * 4096
+        + (instr(letters, substr(key, 5, 1)) - 1) * 64 + instr(letters, substr(key, 6, 1)) - 1 AS high,
+        (instr(letters, substr(key, 7, 1)) - 1) * 1073741824 + (instr(letters, substr(key, 8, 1)) - 1) * 16777216
+        + (instr(letters, substr(key, 9, 1)) - 1) * 262144 + (instr(letters, substr(key, 10, 1)) - 1) * 4096
+        + (instr(letters, substr(key, 11, 1)) - 1) * 64 + instr(letters, substr(key, 12, 1)) - 1 AS low
+    FROM bits
+    CROSS JOIN digit
+),
+taken AS MATERIALIZED (
+    SELECT DISTINCT
+        playbook_id,
+        position,
+        (high >> (4 - shift)) & 4294967295 AS high,
+        ((high & ((1 << (4 - shift)) - 1)) << (28 + shift)) | (low >> (8 - shift)) AS low
+    FROM half
+),
+{postgresql}
 taken AS MATERIALIZED (
     SELECT DISTINCT
         packed.playbook_id AS playbook_id,
@@ -118,11 +159,12 @@ taken AS MATERIALIZED (
     JOIN packed ON packed.playbook_id = overlapping.playbook_id
     CROSS JOIN generate_series(0, length(packed.keys) / 8 - 1) AS place(n)
 ),
+{both}
 pair AS MATERIALIZED (
     SELECT DISTINCT holder.playbook_id AS playbook_id, holder.position AS one, taken.position AS other
     FROM taken AS holder
-    JOIN taken ON taken.playbook_id = holder.playbook_id AND taken.key = holder.key
-        AND taken.position > holder.position
+    JOIN taken ON taken.playbook_id = holder.playbook_id AND taken.position > holder.position
+        AND {sqlite}taken.high = holder.high AND taken.low = holder.low{postgresql}taken.key = holder.key{both}
 ),
 window_of AS MATERIALIZED (
     SELECT
