@@ -48,7 +48,7 @@ WALK, DRIFT, TAG_ROWS, PROVEN = (
 
 MUTATIONS = [
     # The fold.
-    Mutation(STATE, "if tag[0] > entry.recounted_at]", "if tag[0] >= entry.recounted_at]", FOLD),
+    Mutation(STATE, "if tag[0] > entry.recounted_at]", "if tag[0] > entry.recounted_at + 1]", FOLD),
     Mutation(STATE, "tags[0][0] <= entry.recounted_at", "tags[0][0] < 0", FOLD),
     Mutation(STATE, "active = not active", "active = False", FOLD),
     Mutation(STATE, "(event_id, *completed[1:]) if on)", "(event_id, completed[1]) if on)", FOLD),
@@ -58,7 +58,7 @@ MUTATIONS = [
     Mutation(STATE, "counting or self.counting or self.adopted", "counting or self.adopted", FOLD),
     Mutation(STATE, 'data.get("disposition") != "counted" or not', "not", FOLD),
     Mutation(EFFECTS, "return verdict(data) is not None", "return True", FOLD),
-    Mutation(BULLETS, '"recounted_at": event.position}', '"recounted_at": event.position - 1}', FOLD),
+    Mutation(BULLETS, '"recounted_at": event.position}', '"recounted_at": event.position + 1}', FOLD),
     Mutation(BULLETS, '"removed_into": data.get("into")', '"removed_into": None', FOLD),
     # The append: the store, what it admits, and the tables.
     Mutation(STORE, "later_than(writing.recorded_at)", "utc_now()", APPEND),
