@@ -25,12 +25,12 @@ from reflector.audit.citations import citations
 from reflector.audit.doubles import double_counts
 from reflector.audit.stats import stats
 from reflector.curation.playbook_file import render
+from reflector.events.fold import fold
 from reflector.ledger import tables
 from reflector.ledger.as_of import Past
 from reflector.ledger.rows import event_of
 from reflector.ledger.store import Ledger
 from reflector.playbook.condition import condition
-from reflector.playbook.fold import fold
 from reflector.proof.verify import verify
 
 #: Transactions a measured side makes at a time.

@@ -15,9 +15,9 @@ from typing import Any
 
 from sqlalchemy import event as sa_event
 
-from reflector.ledger import event as ev
-from reflector.ledger.event import NewEvent, identity
-from reflector.ledger.record_keys import pack_keys
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
+from reflector.events.record_keys import pack_keys
 from reflector.ledger.store import Ledger
 
 BULLETS = 200

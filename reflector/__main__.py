@@ -20,7 +20,7 @@ def main() -> "NoReturn":
 
             fast.main()
         case ["--project", project, "drain", "--background"]:
-            from reflector.hooks import background
+            from reflector.sessions import background
 
             _be_short_lived()
             code = background.run(project)

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from reflector.files import read_bounded, read_ours
-from reflector.user_folder import user_root
+from reflector.locate import user_config, user_folder
 
 #: More than anybody writes by hand.
 _MOST_BYTES = 1 << 20
-BACKENDS = ("rules", "anthropic", "fixtures")
+#: Who can judge, and whether an answer costs money.
+BACKENDS = {"rules": False, "anthropic": True, "fixtures": False}
 PROPOSALS = ("ask", "accept")
 WORKTREES = ("main", "own")
 
@@ -105,18 +106,12 @@ class Config:
 SETTINGS = {entry.name: entry for entry in fields(Config) if entry.name != "layers"}
 
 
-def config_file(environ: Mapping[str, str]) -> Path:
-    """The user's own settings file."""
-    home = Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or "~").expanduser() / ".config")
-    return home / "reflector" / "config.toml"
-
-
 def load_config(
     project: Path, *, environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
 ) -> Config:
     """The settings in force for a project. Raises ConfigError."""
     environ = os.environ if environ is None else environ
-    users, projects = config_file(environ), project / ".claude" / "reflector.toml"
+    users, projects = Path(user_config(environ)), project / ".claude" / "reflector.toml"
     config = _over(Config(), _read(users), "user", partial(_in_file, users))
     if config.api_key:
         _check_private(users)
@@ -125,7 +120,7 @@ def load_config(
         if key in own:
             raise ConfigError(f"{projects}: {key} may stand in the user's own file only; move it to {users}")
     config = _within(config, _over(config, own, "project", partial(_in_file, projects)), projects, users)
-    if project.resolve() != user_root(environ).resolve():
+    if project.resolve() != Path(user_folder(environ)).resolve():
         config = _fenced(config, project, projects, users)
     variables = {
         name.removeprefix("REFLECTOR_").lower(): value

@@ -1,15 +1,21 @@
-"""Finds the project that a folder belongs to: one rule for the hook and for the command line.
+"""Finds the project that a folder belongs to, and the user's own folders: one rule for the hook and the command line.
 
 Invariant: every folder of a repository belongs to one project, and so does every linked worktree of it. The project is
 the nearest folder upward that holds a playbook or our state, else the root of the git repository, else the folder
 itself; a folder of a linked worktree stands for the same folder of the main checkout.
 
-The hook loads this at every start, so it imports nothing, and no `git` runs: a linked worktree is known by the files
-that git itself keeps (gitrepository-layout). Both ends must name each other, because an archive can hold a `.git` file
-that points into any repository of the user's.
+The hook loads this at every start, so it imports next to nothing, and no `git` runs: a linked worktree is known by the
+files that git itself keeps (gitrepository-layout). Both ends must name each other, because an archive can hold a `.git`
+file that points into any repository of the user's.
 """
 
 # ruff: noqa: PTH116, PTH208  pathlib would cost more than everything that is done here
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 try:
     import posix as system
@@ -23,6 +29,62 @@ _MAX_POINTER = 4096
 _WORKTREES = "/.claude/worktrees/"
 _FOLDER = 0o040000
 _FILE = 0o100000
+
+
+def environment(name: str, environ: "Mapping[str, str] | None" = None) -> str:
+    """Return an environment variable, "" where it is not set; `environ` stands for the process's own."""
+    if environ is None and (os := sys.modules.get("os")):
+        environ = os.environ
+    if environ is not None:
+        return environ.get(name, "")
+    return str(system.environ.get(name.encode(), b""), "utf-8", "surrogateescape")
+
+
+def home_folder(environ: "Mapping[str, str] | None" = None) -> str:
+    """Return the user's home folder as the environment names it, "" where it does not."""
+    return environment("HOME", environ) or environment("USERPROFILE", environ)
+
+
+def agent_folder(environ: "Mapping[str, str] | None" = None) -> str:
+    """Return Claude Code's own folder of a person: $CLAUDE_CONFIG_DIR, else ~/.claude."""
+    return environment("CLAUDE_CONFIG_DIR", environ) or f"{home_folder(environ) or '~'}/.claude"
+
+
+def user_folder(environ: "Mapping[str, str] | None" = None) -> str:
+    """Return the folder of the user's own playbook, `${XDG_DATA_HOME:-~/.local/share}/reflector/user`.
+
+    It is a project like any other, in a folder that no project is in; so everything that works on a project works on
+    it.
+    """
+    return _base_folder("XDG_DATA_HOME", "/.local/share", environ) + "/reflector/user"
+
+
+def user_state(environ: "Mapping[str, str] | None" = None) -> str:
+    """Return the user's own state folder, `${XDG_STATE_HOME:-~/.local/state}/reflector`; "" for a user without home."""
+    base = _base_folder("XDG_STATE_HOME", "/.local/state", environ)
+    return "" if base == "/.local/state" else f"{base}/reflector"  # below the root there is nobody's home
+
+
+def user_settings(environ: "Mapping[str, str] | None" = None) -> str:
+    """Return the folder of the user's own settings and templates, `${XDG_CONFIG_HOME:-~/.config}/reflector`."""
+    return _base_folder("XDG_CONFIG_HOME", "/.config", environ) + "/reflector"
+
+
+def user_config(environ: "Mapping[str, str] | None" = None) -> str:
+    """Return the user's own settings file."""
+    return user_settings(environ) + "/config.toml"
+
+
+def worktree_notes(environ: "Mapping[str, str] | None" = None) -> str:
+    """Return the file of notes about worktrees that sessions were started in, "" for a user without home."""
+    state = user_state(environ)
+    return f"{state}/worktrees" if state else ""
+
+
+def _base_folder(variable: str, below_home: str, environ: "Mapping[str, str] | None") -> str:
+    """A folder of the XDG specification: relative paths are to be ignored."""
+    base = environment(variable, environ)
+    return base if base[:1] == "/" or base[1:2] == ":" else home_folder(environ) + below_home
 
 
 def find_project(start: str, home: str, *, users_config: str = "", notes: str = "") -> str:
@@ -64,9 +126,11 @@ def note_of(root: str, main: str) -> str:
 
 
 def is_project(folder: str) -> bool:
-    """Return whether a folder has a playbook, settings or state of ours."""
+    """Return whether a folder has a playbook, settings or state of ours, or may have: nobody can look."""
     claude = folder.rstrip("/") + "/.claude/"
-    return any(_kind(claude + name) for name in ("playbook.json", "reflector", "reflector.toml"))
+    if any(_kind(claude + name) for name in ("playbook.json", "reflector", "reflector.toml")):
+        return True
+    return _kind(claude[:-1]) == _FOLDER and not system.access(claude, system.X_OK)
 
 
 def exists(folder: str) -> bool:
@@ -150,16 +214,10 @@ def _noted(folder: str, root: str, notes: str) -> tuple[str, str] | None:
 
 def _is_isolated(root: str, main: str, users_config: str) -> bool:
     """Whether a setting gives worktrees a ledger of their own; the nearest one says."""
-    said: object = _variable()
+    said: object = environment("REFLECTOR_WORKTREES")
     for path in (root + "/.claude/reflector.toml", main + "/.claude/reflector.toml", users_config):
         said = said or _setting(path)
     return said == "own"
-
-
-def _variable() -> str:
-    if system.__name__ == "posix":
-        return system.environ.get(b"REFLECTOR_WORKTREES", b"").decode(errors="replace")
-    return system.environ.get("REFLECTOR_WORKTREES", "")  # type: ignore[call-overload,no-any-return]
 
 
 def _setting(path: str) -> object:

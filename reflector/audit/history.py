@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from reflector.ledger import event as ev
-from reflector.ledger.event import Event
+from reflector.events import event as ev
+from reflector.events.event import Event
+from reflector.events.registry import EVENT_TYPES, NAMING_TYPES
 from reflector.ledger.store import BulletRow, Ledger
 
 #: Sessions that are looked up to tell what a beginning could mean.
@@ -53,98 +54,8 @@ def summary(event: Event) -> str:
     """One line that tells what an event says."""
     if event.data is None:
         return "(redacted)"
-    teller = _TELLERS.get(event.type)
-    return teller(event.data) if teller else ""
-
-
-def _imported(data: Any) -> str:
-    count = len(data.get("bullets", ()))
-    return f"{count} bullet{'' if count == 1 else 's'} from a file ({data.get('format')})"
-
-
-def _proposed(data: Any) -> str:
-    return f"in {data.get('section')}: {data.get('text')}"
-
-
-def _added(data: Any) -> str:
-    return f"{data.get('name')} in {data.get('section')}: {data.get('text')}"
-
-
-def _revised(data: Any) -> str:
-    return f"{data.get('name')}: {data.get('text')}"
-
-
-def _moved(data: Any) -> str:
-    return f"{data.get('name')} to {data.get('section')}"
-
-
-def _removed(data: Any) -> str:
-    into = f", into {data['into']}" if data.get("into") else ""
-    return f"{data.get('name')} ({data.get('reason')}{into})"
-
-
-def _counters(data: Any) -> str:
-    return f"{data.get('name')} helpful={data.get('helpful')} harmful={data.get('harmful')}"
-
-
-def _session(data: Any) -> str:
-    window = data.get("window", {})
-    parts = [f"{window.get('records')} records by {data.get('trigger')}"]
-    for key in ("cited", "retired", "unknown"):
-        if data.get(key):
-            parts.append(f"{key} {', '.join(data[key][:8])}")
-    return "; ".join(parts)
-
-
-def _reason(data: Any) -> str:
-    return str(data.get("reason") or "")
-
-
-def _answered(data: Any) -> str:
-    return f"{data.get('backend')} ({data.get('model')}), {data.get('mode')}"
-
-
-def _completed(data: Any) -> str:
-    return str(data.get("analysis") or "")
-
-
-def _failed(data: Any) -> str:
-    return f"{data.get('stage')}: {data.get('message')}"
-
-
-def _tagged(data: Any) -> str:
-    how = "" if data.get("disposition") in {"counted", "neutral"} else f" ({data.get('disposition')})"
-    return f"{data.get('name')} {data.get('tag')}{how}"
-
-
-def _merged(data: Any) -> str:
-    return f"{data.get('playbook')} of {str(data.get('origin'))[:8]}, up to its position {data.get('position')}"
-
-
-def _policy(data: Any) -> str:
-    return f"counting {data.get('counting')}"
-
-
-_TELLERS = {
-    ev.PLAYBOOK_IMPORTED: _imported,
-    ev.BULLET_PROPOSED: _proposed,
-    ev.BULLET_ADDED: _added,
-    ev.BULLET_REVISED: _revised,
-    ev.BULLET_MOVED: _moved,
-    ev.BULLET_REMOVED: _removed,
-    ev.BULLET_RECOUNTED: _counters,
-    ev.BULLET_ASSERTED: _counters,
-    ev.SESSION_RECORDED: _session,
-    ev.REFLECTION_SKIPPED: _reason,
-    ev.REFLECTION_ANSWERED: _answered,
-    ev.REFLECTION_COMPLETED: _completed,
-    ev.REFLECTION_FAILED: _failed,
-    ev.BULLET_TAGGED: _tagged,
-    ev.EVIDENCE_RETRACTED: _reason,
-    ev.EVENT_REDACTED: _reason,
-    ev.POLICY_ADOPTED: _policy,
-    ev.LEDGER_MERGED: _merged,
-}
+    one = EVENT_TYPES.get(event.type)
+    return one.summary(event.data) if one is not None else ""
 
 
 def as_json(event: Event) -> dict[str, Any]:
@@ -176,9 +87,13 @@ def whole_event(event: Event) -> dict[str, Any]:
     }
 
 
+#: How a bullet came stands in its row, and its tags in the table of tags.
+_FOUND_OTHERWISE = (ev.BULLET_ADDED, ev.BULLET_TAGGED)
+
+
 def about(ledger: Ledger, row: BulletRow, upto: int | None = None) -> list[Event]:
     """Every event that says something of one bullet: how it came, changed and went, and its tags."""
-    changes = (ev.BULLET_REVISED, ev.BULLET_MOVED, ev.BULLET_REMOVED, ev.BULLET_RECOUNTED, ev.BULLET_ASSERTED)
+    changes = [name for name in NAMING_TYPES if "name" in EVENT_TYPES[name].fields and name not in _FOUND_OTHERWISE]
     tags = (position for position, _ in ledger.tags_of(row.name))
     positions = {row.position, *(position for position in tags if upto is None or position <= upto)}
     changed = ledger.events(types=changes, after=row.position, upto=upto)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from reflector.events.event import BULLET_TAGGED, REFLECTION_COMPLETED
 from reflector.ledger.as_of import Past
-from reflector.ledger.event import BULLET_TAGGED, REFLECTION_COMPLETED
 from reflector.ledger.rows import BulletRow
 from reflector.ledger.store import Ledger
 from reflector.playbook.condition import Condition

@@ -1,7 +1,7 @@
 """All that is known of one session, window by window: how it came, what it cited, who judged it and what came of it.
 
-Invariant: everything is read from the session's own events, so a session told as of a moment is what it was then,
-and telling one does not depend on how many others there are. Only whether a tag counts is asked of the playbook.
+Invariant: everything is read from the session's own events, so a session as of a moment is what it was then,
+and the answer does not depend on how many others there are. Only whether a tag counts is asked of the playbook.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from reflector.audit.history import session_named
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import Event
+from reflector.events.fold import verdict
+from reflector.events.registry import window_step
 from reflector.ledger.as_of import Past
-from reflector.ledger.event import Event
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import member
-from reflector.playbook.fold import verdict
 from reflector.reflection.judging import Spent, spent_on
 
 #: Of a tag that was given to be counted: in the count, one of equals under the policy in force, or taken out of it.
@@ -42,7 +43,7 @@ class Tagged:
 
 @dataclass(slots=True)
 class Reflection:
-    """What one judge said of a window; `completed` is None while nobody could read its answer."""
+    """What one judge said of a window; `completed` is None until its answer is read."""
 
     reflection_id: str
     backend: str
@@ -57,7 +58,7 @@ class Reflection:
 
 @dataclass(slots=True)
 class Window:
-    """A delivery that was taken in, and what became of it.
+    """A recorded window, and what became of it.
 
     state     pending, answered, completed, skipped, failed or given_up
     gate      why it was not judged, None where nothing kept it from that
@@ -129,19 +130,14 @@ def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> 
 
 def _follow(window: Window, event: Event, data: Mapping[str, Any]) -> None:
     """How far an event brings a window; the same steps as the table of windows takes."""
-    state = {
-        ev.REFLECTION_SKIPPED: "skipped",
-        ev.REFLECTION_ANSWERED: "answered",
-        ev.REFLECTION_COMPLETED: "completed",
-        ev.REFLECTION_FAILED: "given_up" if data.get("final") else "failed",
-    }.get(event.type)
+    step = window_step(event.type, data)
     if event.type == ev.REFLECTION_SKIPPED:
         window.gate = str(data.get("reason") or "")
     elif event.type == ev.REFLECTION_FAILED:
         window.failures.append(f"{data.get('stage')}: {data.get('message')}")
-    if state is not None and window.state != "completed":
-        window.state, window.changed_at = state, event.recorded_at
-        window.attempts += event.type == ev.REFLECTION_FAILED
+    if step is not None and window.state != "completed":
+        window.state, window.changed_at = step[0], event.recorded_at
+        window.attempts += step[1]
 
 
 def _judged(reflection: Reflection, event: Event, data: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.reflection.judging import Spent, spent_on

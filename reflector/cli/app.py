@@ -19,60 +19,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector import __version__
+from reflector.cli.commands import COMMANDS, GROUPS
+from reflector.mistakes import Mistake
 
 if TYPE_CHECKING:
-    from reflector.hooks.drain import Road
     from reflector.ledger.store import Ledger
     from reflector.project import Project
-
-#: Commands: name -> (module, function, one line of help). A test holds the lines equal to the commands' own.
-COMMANDS: dict[str, tuple[str, str, str]] = {
-    "demo": ("demo", "demo", "Show the whole road on bundled sessions; nothing to configure."),
-    "install": ("install", "install", "Let Claude Code call reflector in all of your projects."),
-    "uninstall": ("install", "uninstall", "Take reflector out of Claude Code's settings."),
-    "hook": ("hook", "hook", "Take one hook event from stdin; called by the agent."),
-    "ingest": ("ingest", "ingest", "Take in transcripts or hook JSON; safe to repeat."),
-    "import-history": ("history", "import_history", "Take in the sessions that the client still has, oldest first."),
-    "drain": ("ingest", "drain", "Take in what the hooks left and finish what is pending."),
-    "compare": ("compare", "compare", "Compare two reflectors over recorded sessions; nothing is counted."),
-    "reflect": ("reflection", "reflect", "Judge recorded sessions now, or show what a model would be asked."),
-    "failures": ("reflection", "failures", "List reflections that failed and when they are tried again."),
-    "give-up": ("reflection", "give_up", "Stop trying to judge a session."),
-    "reparse": ("reflection", "reparse", "Read recorded answers again with today's parser."),
-    "status": ("status", "status", "Show what is there, what waits and what failed."),
-    "doctor": ("doctor", "doctor", "Look at everything between the agent and the playbook."),
-    "list": ("playbook", "list_", "List the playbook's bullets with their counters."),
-    "show": ("playbook", "show", "Show one bullet with its history."),
-    "add": ("playbook", "add", "Add a bullet under the next free name."),
-    "promote": ("promote", "promote", "Give a project's bullet to your own playbook."),
-    "proposals": ("proposals", "proposals", "List what the agent proposed; approve or reject it."),
-    "mcp": ("mcp", "mcp", "Serve the playbook to the agent as tools, over stdio."),
-    "import": ("moving", "import_", "Take in a playbook.json, or another machine's ledger."),
-    "export": ("playbook", "export", "Print the playbook as json, md or csv, the events as ndjson, or all as parquet."),
-    "log": ("log", "log", "List what happened, event by event."),
-    "blame": ("audit", "blame", "Explain each count of a bullet: session, verdict, reason, totals."),
-    "session": ("audit", "session", "Tell all that is known of one session."),
-    "citations": ("audit_queries", "citations", "Show how often each bullet was offered, cited and judged."),
-    "double-counts": ("audit_queries", "double_counts", "Explain what was counted more than once."),
-    "orphans": ("audit_queries", "orphans", "List citations, tags, windows and bullets that lead nowhere."),
-    "stats": ("audit_queries", "stats", "Show tokens, cost and tags: by model, by prompt template, by day (UTC)."),
-    "sql": ("sql", "sql", "Ask the ledger in SQL; nothing can be changed."),
-    "diff": ("trials", "diff", "Show what became of the playbook between two moments."),
-    "bisect": ("trials", "bisect", "Find the events at which a bullet's counters crossed a line."),
-    "replay": ("trials", "replay", "Show the playbook under another policy or without some evidence."),
-    "policy": ("trials", "policy", "Show the counting policy in force, or put another one in force."),
-    "retract": ("undo", "retract", "Take evidence out of the count, or put it back."),
-    "redact": ("undo", "redact", "Erase prose for ever; what was counted stays counted."),
-    "assert": ("undo", "assert_", "Pin a bullet's counters where they stand, for `verify` to prove."),
-    "rebuild": ("ledger", "rebuild", "Rebuild the playbook from the events."),
-    "verify": ("ledger", "verify", "Prove that the ledger is what was appended; silent when it is."),
-    "head": ("ledger", "head", "Print the head of the ledger, to publish where nobody can change it."),
-    "keygen": ("keys", "keygen", "Make a key to sign heads with, and print the public key that proves them."),
-    "copy": ("moving", "copy", "Copy the ledger into an empty one, on either engine; the chain stays what it is."),
-    "backup": ("backups", "backup", "Copy the ledger into a new file, and verify the copy."),
-    "restore": ("backups", "restore", "Put a backup in the place of the ledger; what stood there is kept beside it."),
-    "completion": ("completion", "completion", "Print the shell's completion script."),
-}
+    from reflector.sessions.pipeline import Pipeline
 
 
 class _Commands(click.Group):
@@ -85,7 +38,13 @@ class _Commands(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        command: click.Command = getattr(import_module(f"reflector.cli.{entry[0]}"), entry[1])
+        module, function = import_module(f"reflector.cli.{entry.module}"), cmd_name.replace("-", "_")
+        # A function may not be called as one of Python's own words.
+        command: click.Command = getattr(module, f"{function}_", None) or getattr(module, function)
+        title = "Example" if len(entry.examples) == 1 else "Examples"
+        command.epilog = "\n".join(
+            ["\b", f"{title}:", *(f"  reflector {cmd_name} {example}".rstrip() for example in entry.examples)]
+        )
         return command
 
     def resolve_command(
@@ -105,10 +64,17 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError as error:
             raise _ReaderGone from error
+        except Mistake as mistake:
+            name = ctx.invoked_subcommand or ""
+            command = self.get_command(ctx, name)
+            where = click.Context(command, ctx, name) if command is not None else ctx
+            raise click.UsageError(str(mistake), where) from mistake
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<{width}}", command.text) for name, command in group.items()])
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -146,27 +112,27 @@ class Place:
         return Project.at(root, flags=flags)
 
     @contextmanager
-    def road(self, project: Project | None = None) -> Iterator[Road]:
+    def pipeline(self, project: Project | None = None) -> Iterator[Pipeline]:
         """The way into the project's ledger, its lock held; waits for a drain that is at work."""
         from reflector.cli.output import note
-        from reflector.hooks.drain import open_road
+        from reflector.sessions.pipeline import open_pipeline
 
-        with open_road(project or self.project()) as road:
-            assert road is not None  # it waited
-            yield road
-        for text in road.notes:
+        with open_pipeline(project or self.project()) as pipeline:
+            assert pipeline is not None  # it waited
+            yield pipeline
+        for text in pipeline.notes:
             note(f"reflector: {text}")
 
     @contextmanager
     def reading(self) -> Iterator[Ledger]:
-        """The project's ledger for a question, with what the hooks left and people edited taken in first.
+        """The project's ledger for a question, after recording queued deliveries and edits of playbook.json.
 
         A question never waits for a drain that is at work, and asked where there is no playbook it leaves
         nothing behind.
         """
         from reflector.cli.output import note
-        from reflector.hooks.drain import is_untouched, refresh
         from reflector.ledger.store import Ledger
+        from reflector.sessions.pipeline import is_untouched, refresh
 
         project = self.project()
         if is_untouched(project):
@@ -200,7 +166,7 @@ def run(arguments: list[str] | None = None) -> int:
             # Click takes it for the end of a person's input; it is a module that was written to a full disk.
             print(f"reflector: a part of the program cannot be read ({stop.__cause__}); reinstall it", file=sys.stderr)
             return 1
-        print("reflector: stopped; what was taken in stays, run the same command again", file=sys.stderr)
+        print("reflector: stopped; what was recorded stays, run the same command again", file=sys.stderr)
         return 130
     except (BrokenPipeError, _ReaderGone):
         # The reader (`| head`) has seen enough; keep the interpreter from complaining about it at exit.
@@ -239,7 +205,7 @@ def known_code(error: Exception) -> int | None:
 
 
 def words_of(error: Exception) -> str:
-    """What a person is told of an error that `known_code` knows."""
+    """Return the words for an error that `known_code` knows."""
     from reflector.cli.output import os_error_words
 
     if isinstance(error, MemoryError):

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def backup(place: Place, file: Path) -> None:
     """Copy the ledger into a new file, and verify the copy.
 
-    Nobody waits for it: it is one state of the ledger, whatever is appended meanwhile. FILE is readable by you alone
-    and never overwritten. The head that is printed proves the file later: `reflector verify --anchor`.
+    The copy is one state of the ledger; events can be appended meanwhile. Only you can read FILE, and an existing file
+    is never overwritten. The printed head proves the copy later: `reflector verify --anchor`.
     """
     from reflector.cli.ledger import needs_ledger
     from reflector.exchange.backup import backup as copy
@@ -35,21 +35,21 @@ def backup(place: Place, file: Path) -> None:
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--force", is_flag=True, help="Also where the ledger has events that the backup lacks.")
+@click.option("--force", is_flag=True, help="Restore even if the ledger has events that the backup lacks.")
 @click.pass_obj
 def restore(place: Place, file: Path, force: bool) -> None:
-    """Put a backup in the place of the ledger; what stood there is kept beside it.
+    """Put a backup in the place of the ledger, and keep the replaced one beside it.
 
-    FILE is verified first and never changed. playbook.json is written anew from it, and what stood there is kept too.
+    FILE is verified first and never changed. playbook.json is written again from it; the replaced file is kept too.
     """
     import sqlalchemy as sa
 
     from reflector.curation.playbook_file import checkpoint_of, set_aside
     from reflector.exchange.backup import ledger_file
     from reflector.exchange.backup import restore as put
-    from reflector.hooks import locks
     from reflector.ledger.engines import sqlite_url
     from reflector.proof.anchors import head_line
+    from reflector.sessions import locks
 
     project = place.project()
     present = ledger_file(sa.make_url(project.config.ledger_url or sqlite_url(project.ledger_file)))
@@ -60,14 +60,14 @@ def restore(place: Place, file: Path, force: bool) -> None:
         aside = set_aside(project)
         written = (checkpoint_of(project), aside[1]) if aside is not None else None
         restored = put(file, present, project.config.playbook, force=force, written=written)
-    with place.road(project) as road:
-        road.write()
+    with place.pipeline(project) as pipeline:
+        pipeline.write()
     click.echo(head_line(restored.position, restored.chain))
     if restored.kept is not None:
         note(f"The ledger that stood there is kept as {restored.kept}")
     if aside is not None:
-        note(f"playbook.json was written anew; what stood there is kept as {aside[0]}")
-    note("Sessions since that backup are taken in again by `reflector import-history`.")
+        note(f"playbook.json was written again; the old file is kept as {aside[0]}")
+    note("To record the sessions since that backup again, run `reflector import-history`.")
 
 
 def _take_in(place: Place, project: Project) -> None:
@@ -76,7 +76,7 @@ def _take_in(place: Place, project: Project) -> None:
     from reflector.ledger.errors import LedgerError
 
     try:
-        with place.road(project):
+        with place.pipeline(project):
             pass
     except (LedgerError, PlaybookRefused) as error:
         note(f"reflector: {error}")

@@ -11,13 +11,13 @@ from reflector.cli.output import note, safe
 @click.command()
 @click.argument("name")
 @click.option("--to", type=click.Choice(["user"]), required=True, expose_value=False, help="user: your own playbook.")
-@click.option("--keep", is_flag=True, help="Keep it in the project as well, under its old name.")
+@click.option("--keep", is_flag=True, help="Keep the bullet in the project too, under its old name.")
 @click.pass_obj
 def promote(place: Place, name: str, keep: bool) -> None:
-    """Give a project's bullet to your own playbook.
+    """Move a project's bullet to your own playbook.
 
-    The text is added there under a new name, without the counts: they are this project's evidence, and the new
-    bullet's event tells them. The project's bullet is retired, into the new name.
+    Your playbook gets the text under a new name, without the counts: they are this project's evidence, and the event of
+    the new bullet records them. The project's bullet is retired into the new name.
     """
     from reflector.cli.playbook import find_bullet
     from reflector.curation.promotion import promote as run
@@ -27,10 +27,12 @@ def promote(place: Place, name: str, keep: bool) -> None:
     if project.is_users:
         raise click.UsageError(f"{project.root} is your own playbook already; name a project with --project")
     # The project's lock first and then the user's, as everywhere.
-    with place.road(project) as road, place.road(Project.of_user()) as users:
-        promoted = run(find_bullet(road.ledger, name), road.ledger, users.ledger, home=str(project.root), keep=keep)
+    with place.pipeline(project) as pipeline, place.pipeline(Project.of_user()) as users:
+        promoted = run(
+            find_bullet(pipeline.ledger, name), pipeline.ledger, users.ledger, home=str(project.root), keep=keep
+        )
         users.write()
-        road.write()
+        pipeline.write()
         bullet = next(row.bullet for row in users.ledger.rows() if row.name == promoted.name)
     click.echo(safe(bullet.line))
     if not promoted.added:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import counted, os_error_words, print_json, safe
+from reflector.cli.output import counted, json_option, os_error_words, print_json, safe
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -18,18 +18,18 @@ _TROUBLED = {"failed", "given_up"}
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def status(place: Place, as_json: bool) -> None:
-    """Show what is there, what waits and what failed.
+    """Show what is recorded, what waits and what failed.
 
-    Takes nothing in and changes nothing. Exits 1 when something failed or could not be understood.
+    Records and changes nothing. Exits 1 if something failed or could not be understood.
     """
     facts = _facts(place.project())
     if as_json:
         print_json(facts)
     else:
-        _tell(facts)
+        _print(facts)
     spool, windows = facts["spool"], facts["windows"]
     if spool["failed"] or spool["broken"] or windows.get("failed") or windows.get("given_up") or facts["problems"]:
         raise click.exceptions.Exit(1)
@@ -37,9 +37,9 @@ def status(place: Place, as_json: bool) -> None:
 
 def _facts(project: Project) -> dict[str, Any]:
     from reflector.cli.again import month_of
-    from reflector.hooks import spool
-    from reflector.hooks.pauses import MOST_ATTEMPTS
     from reflector.ledger.errors import LedgerError
+    from reflector.sessions import spool
+    from reflector.sessions.pauses import MOST_ATTEMPTS
 
     counts = spool.counts(project.spool_dir)
     facts: dict[str, Any] = {
@@ -89,13 +89,13 @@ def _facts(project: Project) -> dict[str, Any]:
 
 
 def _problems_of_user(project: Project) -> list[str]:
-    from reflector.user_folder import user_root
+    from reflector.locate import user_folder
 
-    return [] if project.is_users else _problems(user_root() / ".claude" / "playbook.json")
+    return [] if project.is_users else _problems(Path(user_folder()) / ".claude" / "playbook.json")
 
 
 def _problems_of_locks(project: Project) -> list[str]:
-    from reflector.hooks import locks
+    from reflector.sessions import locks
 
     reason = "" if project.config.ledger_url else locks.why_none(project.state_dir)
     told = f"no file can be locked in {project.state_dir} ({reason}), so its ledger cannot be written"
@@ -110,7 +110,7 @@ def _of_others(project: Project) -> list[str]:
 
 
 def _problems(path: Path) -> list[str]:
-    """What keeps a playbook.json from being taken in."""
+    """Return the problems that keep a playbook.json from being read."""
     from reflector.files import read_ours
     from reflector.playbook.document import MAX_BYTES, load
 
@@ -124,7 +124,7 @@ def _problems(path: Path) -> list[str]:
 
 
 def _users(project: Project) -> dict[str, Any] | None:
-    from reflector.hooks.users import told_beside
+    from reflector.sessions.user_playbook import told_beside
 
     beside = told_beside(project)
     return {"bullets": beside.bullets, "hidden": list(beside.hidden)} if beside else None
@@ -132,8 +132,8 @@ def _users(project: Project) -> dict[str, Any] | None:
 
 def _elsewhere() -> int:
     """Deliveries kept with the user because their project could not be written, of whatever project."""
-    from reflector.hooks import spool
-    from reflector.hooks.fallback import stand_ins
+    from reflector.sessions import spool
+    from reflector.sessions.fallback import stand_ins
 
     found = [spool.counts(state / "spool") for state in stand_ins()]
     return sum(counts.pending + counts.waiting + counts.failed + counts.broken for counts in found)
@@ -175,7 +175,7 @@ def _ledger_facts(project: Project) -> dict[str, Any]:
         }
 
 
-def _tell(facts: dict[str, Any]) -> None:
+def _print(facts: dict[str, Any]) -> None:
     from reflector.cli.again import month_words
 
     ledger, spool = facts["ledger"], facts["spool"]
@@ -198,7 +198,7 @@ def _tell(facts: dict[str, Any]) -> None:
     silent = f", {spool['silent']} ended without a word or a transcript" if spool["silent"] else ""
     lines.append(("spool", f"{spool['pending']} pending, {spool['waiting']} waiting for their session's end{silent}"))
     if spool["elsewhere"]:
-        lines.append(("", f"{spool['elsewhere']} kept elsewhere, of projects that could not be written"))
+        lines.append(("", f"{spool['elsewhere']} kept elsewhere, of folders that are gone or cannot be written"))
     for name, value in lines:
         click.echo(f"{name:<9} {safe(value)}")
     for problem in facts["problems"]:

@@ -12,47 +12,36 @@ from reflector.cli.output import counted, note, print_json, safe, short_id, tabl
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from reflector.audit.targets import Target
     from reflector.curation.erasure import Erasure
-    from reflector.ledger.event import Event
-    from reflector.ledger.store import Ledger
+    from reflector.events.event import Event
 
 #: Events and files that still hold an erased text are named up to so many.
 _NAMED = 12
 
 
-def named(ledger: Ledger, text: str) -> Target:
-    """What a text names, or a usage error that tells what it could be."""
-    from reflector.audit.targets import UnknownTarget, target_named
-
-    try:
-        return target_named(ledger, text)
-    except UnknownTarget as error:
-        raise click.UsageError(str(error)) from error
-
-
 @click.command()
 @click.argument("what", metavar="SESSION|REFLECTION|EVENT")
-@click.option("--why", required=True, help="The reason, for the ledger.")
+@click.option("--why", required=True, help="The reason; the ledger keeps it.")
 @click.option("--undo", "undone", is_flag=True, help="Put back what was retracted.")
 @click.pass_obj
 def retract(place: Place, what: str, why: str, undone: bool) -> None:
     """Take evidence out of the count, or put it back.
 
-    Named is a session (all its windows), a reflection, a tag or an earlier retraction, by its id, the beginning of one,
-    or the position that `reflector log` shows. Nothing is subtracted and nothing erased: the counters drop because
-    fewer tags count. Retracting a retraction undoes it.
+    Name a session (all its windows), a reflection, a tag or an earlier retraction: an id, its beginning, or a position
+    from `reflector log`. Nothing is subtracted or erased: the counters drop because fewer tags count. Retracting a
+    retraction undoes it.
     """
+    from reflector.audit.targets import target_named
     from reflector.curation.retractions import moved
     from reflector.curation.retractions import retract as take_out
     from reflector.curation.retractions import undo as put_back
 
-    with place.road() as road:
-        target = named(road.ledger, what)
-        before = road.ledger.rows()
-        appended = (put_back if undone else take_out)(road.ledger, target.events, why)
-        changed = moved(before, road.ledger.rows())
-        road.write()
+    with place.pipeline() as pipeline:
+        target = target_named(pipeline.ledger, what)
+        before = pipeline.ledger.rows()
+        appended = (put_back if undone else take_out)(pipeline.ledger, target.events, why)
+        changed = moved(before, pipeline.ledger.rows())
+        pipeline.write()
     positions = ", ".join(str(one.position) for one in appended)
     some = f"{len(appended)} windows" if target.kind == "session" and len(appended) > 1 else f"{target.kind}"
     click.echo(f"{some} {short_id(target.id)}: recorded at {positions}")
@@ -67,11 +56,13 @@ def retract(place: Place, what: str, why: str, undone: bool) -> None:
 
 @click.command()
 @click.argument("what", metavar="[REFLECTION|EVENT]", required=False)
-@click.option("--where", "text", metavar="TEXT", help="All that holds this text; it is shown first.")
-@click.option("--why", help="The reason, for the ledger; without what is to be erased.")
-@click.option("--bullet", "bullets", multiple=True, metavar="NAME", help="Of an import, only this one; repeatable.")
+@click.option("--where", "text", metavar="TEXT", help="Erase this text wherever it is; the places are shown first.")
+@click.option("--why", help="The reason. The ledger keeps it: do not repeat the secret.")
+@click.option(
+    "--bullet", "bullets", multiple=True, metavar="NAME", help="Of an import, erase only this bullet; repeatable."
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--json", "as_json", is_flag=True, help="With --where: JSON for machines; erases only with --yes.")
+@click.option("--json", "as_json", is_flag=True, help="With --where: print JSON; erase only with --yes.")
 @click.pass_obj
 def redact(
     place: Place,
@@ -82,12 +73,12 @@ def redact(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Erase prose for ever; what was counted stays counted.
+    """Erase prose for ever; the counts stay.
 
-    Named is an event by its id, the beginning of one, or the position that `reflector log` shows; a reflection means
-    its analysis. With --where it is whatever holds a text, to the letter: events, copies of imported playbooks and
-    what the agent's hooks left; sessions that wait there are still taken in. The chain still verifies, and exports and
-    backups made later do not hold the text. Earlier ones do.
+    Name an event: an id, its beginning, or a position from `reflector log`; a reflection means its analysis. With
+    --where, erases everything that holds a text, to the letter: events, copies of imported playbooks and queued hook
+    deliveries; sessions that wait there are still recorded. The chain still verifies. Later exports and backups do not
+    hold the text; earlier ones do.
     """
     if (what is None) == (text is None) or (text is not None and bullets) or (as_json and text is None):
         raise click.UsageError("name an event, or a text with --where; --bullet is for an event, --json for --where")
@@ -104,11 +95,12 @@ def _reason(why: str | None) -> str:
 
 
 def _redact_one(place: Place, what: str, why: str, bullets: tuple[str, ...], *, yes: bool) -> None:
+    from reflector.audit.targets import target_named
     from reflector.curation.erasure import copies, echoes, erase, forget, planned
 
-    with place.road() as road:
-        ledger = road.ledger
-        target = named(ledger, what)
+    with place.pipeline() as pipeline:
+        ledger = pipeline.ledger
+        target = target_named(ledger, what)
         if target.kind == "session":
             raise click.UsageError(f"session {target.id} has many events; name one of `reflector log --session {what}`")
         event = target.events[0]
@@ -116,39 +108,39 @@ def _redact_one(place: Place, what: str, why: str, bullets: tuple[str, ...], *, 
         if erasure.texts and not yes:
             _ask(erasure, f"from the {event.type} at position {event.position}")
         (appended,) = erase(ledger, erasure, why)
-        road.write()
-        removed = forget(copies(road.project.state_dir / "kept", erasure))
-        left = copies(road.project.root / ".claude", erasure)
+        pipeline.write()
+        removed = forget(copies(pipeline.project.state_dir / "kept", erasure))
+        left = copies(pipeline.project.root / ".claude", erasure)
         others = echoes(ledger, erasure)
     if not appended.added:
         click.echo(f"position {event.position} was redacted at {appended.position}; its file was swept again")
         return
     click.echo(f"position {event.position} redacted at {appended.position}")
-    _tell_what_is_left(removed, left, others)
+    _print_leftovers(removed, left, others)
 
 
 def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_json: bool) -> None:
     from reflector.curation.erasure import copies, erase, forget, holding
-    from reflector.hooks.spool import drop_words
+    from reflector.sessions.spool import drop_words
 
-    with place.road() as road:
-        erasure = holding(road.ledger, text)
-        folder, state = road.project.root / ".claude", road.project.state_dir
+    with place.pipeline() as pipeline:
+        erasure = holding(pipeline.ledger, text)
+        folder, state = pipeline.project.root / ".claude", pipeline.project.state_dir
         files = copies(folder, erasure)
         ours = [path for path in files if path.is_relative_to(state / "kept") or path.is_relative_to(state / "spool")]
         waiting = [path for path in ours if path.is_relative_to(state / "spool")]
         gone: list[Path] = []
         nothing = not (erasure.events or files or erasure.stays)
         if not as_json:
-            _tell_what_holds(erasure, files, ours)
+            _print_matches(erasure, files, ours)
         if nothing or (as_json and not yes):
             done = []
         else:
             reason = _reason(why)
             if not yes:
                 _ask(erasure, "wherever it is said")
-            done = [one for one in erase(road.ledger, erasure, reason) if one.added]
-            road.write()
+            done = [one for one in erase(pipeline.ledger, erasure, reason) if one.added]
+            pipeline.write()
             for path in waiting:
                 drop_words(path)
             gone = forget(path for path in copies(folder, erasure) if path in ours)
@@ -159,10 +151,10 @@ def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_jso
         kept = sum(path not in gone for path in waiting)
         without = f", {counted(kept, 'waiting session')} kept without the text" if kept else ""
         click.echo(f"{counted(len(done), 'event')} redacted, {counted(len(gone), 'file')} removed{without}")
-        _tell_what_is_left([], files, [])
+        _print_leftovers([], files, [])
 
 
-def _tell_what_holds(erasure: Erasure, files: list[Path], ours: list[Path]) -> None:
+def _print_matches(erasure: Erasure, files: list[Path], ours: list[Path]) -> None:
     if not (erasure.events or files or erasure.stays):
         note("Nothing holds this text.")
         return
@@ -194,7 +186,7 @@ def _ask(erasure: Erasure, where: str) -> None:
     import sys
 
     if not sys.stdin.isatty():
-        raise click.UsageError("what is erased cannot be brought back; say --yes where nobody can be asked")
+        raise click.UsageError("erased text cannot be restored, and no terminal is there to confirm it: add --yes")
     if erasure.wanted is None:
         for text in erasure.texts[:_NAMED]:
             note(f"  {' '.join(text.split())[:200]}")
@@ -204,11 +196,11 @@ def _ask(erasure: Erasure, where: str) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _tell_what_is_left(removed: list[Path], left: list[Path], others: list[Event]) -> None:
+def _print_leftovers(removed: list[Path], left: list[Path], others: list[Event]) -> None:
     for path in removed:
         note(f"removed too: {path}")
     for path in left[:_NAMED]:
-        note(f"it still stands in {path}")
+        note(f"the text is still in {path}")
     for event in others[:_NAMED]:
         note(
             safe(
@@ -223,17 +215,17 @@ def _tell_what_is_left(removed: list[Path], left: list[Path], others: list[Event
 @click.argument("counters", metavar="HELPFUL/HARMFUL")
 @click.pass_obj
 def assert_(place: Place, name: str, counters: str) -> None:
-    """Pin a bullet's counters where they stand, for `verify` to prove.
+    """Pin a bullet's current counters, for `verify` to prove.
 
-    HELPFUL/HARMFUL is such as 7/2. Where others stand it is refused, and nothing is recorded.
+    HELPFUL/HARMFUL is the present pair, such as 7/2. If the counters differ, the command fails and records nothing.
     """
     from reflector.cli.playbook import find_bullet
 
     helpful, slash, harmful = counters.partition("/")
     if not slash or not all(part.isascii() and part.isdecimal() and len(part) < 16 for part in (helpful, harmful)):
         raise click.UsageError(f"{safe(counters)!r} is not HELPFUL/HARMFUL, such as 7/2")
-    with place.road() as road:
-        find_bullet(road.ledger, name)
-        appended = road.ledger.assert_counters(name, int(helpful), int(harmful), actor="human")
-        road.write()
+    with place.pipeline() as pipeline:
+        find_bullet(pipeline.ledger, name)
+        appended = pipeline.ledger.assert_counters(name, int(helpful), int(harmful), actor="human")
+        pipeline.write()
     click.echo(f"{name} at {int(helpful)}/{int(harmful)}, pinned at position {appended.position}")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from reflector.curation.bullets import is_taken
 from reflector.curation.file_writing import digest, keep
-from reflector.ledger import event as ev
-from reflector.ledger.event import NewEvent, identity
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import Appended, Event
+from reflector.events.fold import REDACTED
+from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.canonical import sealed
 from reflector.ledger.errors import LedgerError
-from reflector.ledger.event import Appended, Event
-from reflector.ledger.fields import KINDS
 from reflector.ledger.redaction import Takes, everything, kept_facts, texts_of
 from reflector.ledger.store import Ledger
-from reflector.playbook.fold import REDACTED
 from reflector.text.secrets import quote
 
 _MAX_REASON: Final = 500
@@ -29,7 +29,7 @@ _MAX_REASON: Final = 500
 _SHORTEST: Final = 8
 #: What is looked for everywhere may be a name, but not a syllable.
 _SHORTEST_WANTED: Final = 4
-_HOLDING_TEXT: Final = frozenset(type_ for type_, kind in KINDS.items() if kind.holds_prose)
+_HOLDING_TEXT: Final = frozenset(type_ for type_, kind in EVENT_TYPES.items() if kind.holds_prose)
 #: A ledger's own files, which the ledger sweeps itself.
 _OWN: Final = frozenset({"ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db.lock", "ledger.db.rebuild"})
 
@@ -121,7 +121,7 @@ def echoes(ledger: Ledger, erasure: Erasure) -> list[Event]:
         if other.event_id == event.event_id or other.data is None or other.type == ev.SESSION_RECORDED:
             continue
         related = event.reflection_id is not None and other.reflection_id == event.reflection_id
-        related = related or (other.event_id == event.target_id and KINDS[other.type].whole)
+        related = related or (other.event_id == event.target_id and EVENT_TYPES[other.type].all_prose)
         whole = json.dumps(_own(other), ensure_ascii=False)
         if (related and whole != "{}" and not _is_erased(ledger, other)) or any(form in whole for form in forms):
             found[other.position] = other

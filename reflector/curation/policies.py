@@ -6,8 +6,8 @@ event, and going back to an earlier policy is another.
 
 from __future__ import annotations
 
-from reflector.ledger import event as ev
-from reflector.ledger.event import Appended, Event, NewEvent, identity
+from reflector.events import event as ev
+from reflector.events.event import Appended, Event, NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import Counting
 

@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from reflector.curation.bullets import BulletRefused, add_bullet, secret_fault
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.errors import Conflict
-from reflector.ledger.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.playbook.admissible import text_fault
 from reflector.playbook.bullet import Bullet

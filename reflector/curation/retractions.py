@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import Appended, Event, NewEvent, identity
+from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.errors import AlreadyRetracted, LedgerError
-from reflector.ledger.event import Appended, Event, NewEvent, identity
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.text.secrets import quote
 
-#: What a count rests on: a window, the reflection on one, a single tag; and a retraction of these.
-RETRACTABLE: Final = frozenset({ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED, ev.EVIDENCE_RETRACTED})
 _MAX_REASON: Final = 500
 
 
@@ -98,8 +97,8 @@ def _line(ledger: Ledger, target: Event) -> list[Event]:
 
 
 def _check(ledger: Ledger, target: Event) -> None:
-    if target.type not in RETRACTABLE:
-        raise RetractionRefused(f"{_told(target)} is no evidence that counts; {_WAYS.get(target.type, _WAY)}")
+    if way := EVENT_TYPES[target.type].no_retraction:
+        raise RetractionRefused(f"{_told(target)} is no evidence that counts; {way}")
     below: Event | None = target
     while below is not None and below.type == ev.EVIDENCE_RETRACTED:
         below = ledger.event(below.target_id or "")
@@ -115,22 +114,3 @@ def _told(event: Event) -> str:
 
 def _reason(event: Event) -> str:
     return f" ({event.data['reason']})" if event.data and event.data.get("reason") else ""
-
-
-_WAY: Final = "name a session, a reflection, a tag or a retraction"
-_REFLECTION: Final = "name its reflection, or the session"
-_BULLET: Final = "edit playbook.json to change or remove a bullet, or to set its counters"
-_WAYS: Final = {
-    ev.REFLECTION_ANSWERED: _REFLECTION,
-    ev.REFLECTION_FAILED: _REFLECTION,
-    ev.REFLECTION_SKIPPED: "it gave nothing a count",
-    ev.PLAYBOOK_IMPORTED: _BULLET,
-    ev.BULLET_ADDED: _BULLET,
-    ev.BULLET_REVISED: _BULLET,
-    ev.BULLET_MOVED: _BULLET,
-    ev.BULLET_REMOVED: "a removed bullet's name is never reused; add its text anew with `reflector add`",
-    ev.BULLET_RECOUNTED: _BULLET,
-    ev.BULLET_PROPOSED: "decide on it with `reflector proposals`",
-    ev.POLICY_ADOPTED: "go back with `reflector policy adopt`",
-    ev.EVENT_REDACTED: "what was erased is gone",
-}

@@ -4,9 +4,9 @@ Invariant: a merge is one transaction, adds what is not here and nothing twice, 
 its `meta` where it comes from, and a `ledger.merged` behind each page of them proves that the page is what the other
 ledger holds (`reflector.proof.merge_proof`). Both histories stay provable; merging the same file again adds nothing.
 
-An event that is here, with the same id and data, is not appended again. Where the data differs, what is here stands if
-both only tell one fact in other words (a reason, a path, a model's answer); of two creations or changes of a bullet
-both are kept; two verdicts of one reflection are a conflict that only a person can decide.
+An event that is here, with the same id and data, is not appended again. Where the data differs, this ledger's version
+stays if both state one fact in different words (a reason, a path, a model's answer); of two creations or changes of a
+bullet both are kept; two verdicts of one reflection are a conflict that only a person can decide.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ from dataclasses import dataclass, field
 from itertools import dropwhile, islice
 from typing import Any, Final
 
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
+from reflector.events.kinds import Merge
+from reflector.events.record_keys import unpack_keys
+from reflector.events.registry import EVENT_TYPES
+from reflector.events.renames import renamed_ids
 from reflector.exchange.incoming import Item, beside_id, brings_back, came_as, incoming, meta_here
 from reflector.exchange.reconcile import ACTOR, agreed, judged_twice, restated_bullets, restated_counters
 from reflector.exchange.survey import Collision, Survey, bullets_of, free_names, match, survey
 from reflector.exchange.transfer import Checked, Progress, WrongLine, checked, locked, write
-from reflector.ledger import event as ev
 from reflector.ledger.admission import prepare
 from reflector.ledger.canonical import genesis, leaf, next_chain, sealed
 from reflector.ledger.errors import LedgerError
-from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.projection import Projector
 from reflector.ledger.rebuilding import rebuild_within
-from reflector.ledger.record_keys import unpack_keys
-from reflector.ledger.renames import renamed_ids
 from reflector.ledger.rows import Head, Projected, Stored
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger, later_than
@@ -36,26 +38,11 @@ from reflector.proof.merge_proof import RESTATED, first_moment
 
 Lines = Callable[[], Iterable[str | bytes]]
 
-#: Lines behind which a `ledger.merged` stands; it holds a leaf of each that was not appended.
+#: Lines after which a `ledger.merged` is appended; it holds a leaf of each that was not appended.
 _PAGE: Final = 1000
 _SHOWN: Final = 20
 _MOVE: Final = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
 _ERASE: Final = "UPDATE event SET data = NULL WHERE playbook_id = ? AND event_id = ? AND data IS NOT NULL"
-#: Types whose events of one id tell one fact, in whatever words: what is here stands.
-_ONE_FACT: Final = frozenset(
-    {
-        ev.BULLET_PROPOSED,
-        ev.SESSION_RECORDED,
-        ev.REFLECTION_SKIPPED,
-        ev.REFLECTION_ANSWERED,
-        ev.REFLECTION_COMPLETED,
-        ev.REFLECTION_FAILED,
-        ev.EVIDENCE_RETRACTED,
-        ev.EVENT_REDACTED,
-        ev.POLICY_ADOPTED,
-        ev.LEDGER_MERGED,
-    }
-)
 
 
 class NamesCollide(LedgerError):
@@ -101,11 +88,11 @@ class Merged:
 
     added        events of the file that were appended; 0 where all of them were here, and nothing was appended then
     known        events of the file that were here already
-    otherwise    those of them that this ledger tells in other words, which stand
+    otherwise    those of them that this ledger words differently; its wording stays
     renamed      names that were given to bullets of the file: old -> new
     restated     bullets that both ledgers changed, about which an event says what came of it
     overlapping  windows of the file that share records with windows that were here
-    set_aside    reflections that do not count any more, because another judge's on the same window stands
+    set_aside    reflections that do not count any more, because another judge's on the same window counts
     forward      this ledger was an earlier state of the file's, and is the same ledger now
     """
 
@@ -140,7 +127,7 @@ def merge(
     """Take the events of an exported ledger in that are not here. `lines` is called for the file's lines, twice.
 
     rename  bullets of the file whose names mean another bullet here get the next free ones, with numbers from `first`
-    ours    where verdicts of one reflection differ, those of this ledger stand
+    ours    where verdicts of one reflection differ, those of this ledger count
 
     Raises WrongLine, NamesCollide, VerdictsDiffer, LedgerError; nothing is appended then.
     """
@@ -188,7 +175,7 @@ def _behind(events: Iterator[Checked], position: int) -> Iterator[Checked]:
 
 
 def _grown(sql: Statements, rest: Iterator[Checked]) -> Stored:
-    """Append the rest of the same history as it stands, and erase what it erased here; the last event."""
+    """Append the rest of the same history unchanged, and erase what it erased here; the last event."""
     erased: list[str] = []
     last = write(sql, _noting(rest, erased))
     assert last is not None  # the file is longer
@@ -286,7 +273,7 @@ class _Merging:
         """Which of the ids that a page mentions are here: (position, data hash) by id."""
         ids = {item.event_id for item in items} | {item.target_id for item in items if item.target_id}
         ids |= {self.beside[item.target_id] for item in items if item.target_id in self.beside}
-        ids |= {came for item in items for came in came_as(item.one.line.event.meta)}
+        ids |= {came for item in items for came in came_as(item.one.event.meta)}
         ids |= {beside_id(item) for item in items}
         among, values = self.sql.among("event_id", ids)
         query = f"SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND {among}"  # noqa: S608
@@ -294,8 +281,9 @@ class _Merging:
 
     def _new_id(self, item: Item, differing: list[str]) -> str | None:
         """The id under which an event is appended; None for one that is not."""
-        stored, meta = item.one.stored, item.one.line.event.meta
-        if stored.type == ev.BULLET_ASSERTED or RESTATED in meta:
+        stored, meta = item.one.stored, item.one.event.meta
+        rule = EVENT_TYPES[stored.type].merge
+        if rule is Merge.LOCAL or RESTATED in meta:
             return None  # said of the other ledger as it stood there, which its own history proves
         for known in (item.event_id, *came_as(meta)):
             if known in self.there and self.there[known][1] == item.data_hash:
@@ -307,10 +295,10 @@ class _Merging:
             return None
         if item.event_id not in self.there:
             return item.event_id
-        if stored.type in _ONE_FACT:
+        if rule is Merge.FIRST:
             self.otherwise += 1
             return None
-        if stored.type == ev.BULLET_TAGGED:
+        if rule is Merge.VERDICT:
             self.otherwise += 1
             if not self.ours:
                 differing.append(
@@ -323,7 +311,7 @@ class _Merging:
     def _here(self, item: Item) -> tuple[int, str, str, str]:
         """What the record of a merge says of an event that was not appended."""
         stored = item.one.stored
-        meta, late = item.one.line.event.meta, self.found.late.get(stored.position, stored.recorded_at)
+        meta, late = item.one.event.meta, self.found.late.get(stored.position, stored.recorded_at)
         moment = first_moment(meta, (late, self.found.header.origin, stored.position))
         found = leaf(stored[:10], stored.data_hash, item.one.meta_hash)
         return (stored.position, item.event_id, moment[0], found.hex())

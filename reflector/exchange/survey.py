@@ -12,15 +12,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from reflector.events import event as ev
+from reflector.events.fold import REDACTED
+from reflector.events.registry import names_in, new_bullets
 from reflector.exchange.cloudevents import Header
 from reflector.exchange.transfer import Checked, Erased, Progress, checked
-from reflector.ledger import event as ev
-from reflector.ledger.admission import new_bullets
 from reflector.ledger.reader import Reader
-from reflector.ledger.renames import mentioned
-from reflector.playbook.fold import REDACTED
 from reflector.playbook.names import is_name, next_name
-from reflector.proof.merge_proof import MERGED, Clock, Moment, first_moment, records
+from reflector.proof.merge_proof import MERGED, Clock, Moment, came_through, first_moment, records
 
 _PAGE = 1000
 _NEVER: Moment = ("", "", 0)
@@ -66,11 +65,9 @@ class Bullets:
 
 
 def _first_appended(event_id: str, data_hash: str, meta: Mapping[str, Any]) -> tuple[str, str]:
-    """The id and the data hash of an event in the ledger to which it was first appended."""
-    came = meta.get(MERGED)
-    while isinstance(came, Mapping):
+    """Return the id and the data hash of an event in the ledger to which it was first appended."""
+    for came in came_through(meta):
         event_id, data_hash = came.get("event_id", event_id), came.get("data_hash", data_hash)
-        came = came.get(MERGED)
     return event_id, data_hash
 
 
@@ -121,8 +118,8 @@ def survey(ledger: Reader, lines: Iterable[str | bytes], progress: Progress | No
     for one in events:
         stored = one.stored
         _take(found, one, erased)
-        if MERGED in one.line.event.meta:
-            clock.came(first_moment(one.line.event.meta, _NEVER))
+        if MERGED in one.event.meta:
+            clock.came(first_moment(one.event.meta, _NEVER))
         elif (moment := clock.own(stored.recorded_at)) != stored.recorded_at:
             found.late[stored.position] = moment
         if (stored.position, stored.chain) in merged or (own is not None and own.has(stored.position, stored.chain)):
@@ -170,9 +167,9 @@ def _take(found: Survey, one: Checked, erased: Erased) -> None:
 
 def _say(found: Survey, one: Checked, facts: Mapping[str, Any]) -> None:
     stored = one.stored
-    found.named |= {name for name in mentioned(stored.type, facts) if is_name(name)}
+    found.named |= {name for name in names_in(stored.type, facts) if is_name(name)}
     if stored.type in (ev.PLAYBOOK_IMPORTED, ev.BULLET_ADDED, ev.BULLET_REVISED):
-        found.bullets.take(stored.type, stored.event_id, stored.data_hash, one.line.event.meta, facts)
+        found.bullets.take(stored.type, stored.event_id, stored.data_hash, one.event.meta, facts)
 
 
 @dataclass(frozen=True, slots=True)

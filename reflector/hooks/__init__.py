@@ -1,1 +1,1 @@
-"""The agent's side: the hook, the deliveries it leaves, their intake, installation and the doctor."""
+"""How it is called: the fast hook, its installation, and the doctor that checks it."""

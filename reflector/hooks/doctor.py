@@ -22,11 +22,9 @@ from reflector.config import Config
 from reflector.curation.file_writing import kept_of_others, read
 from reflector.curation.playbook_file import untaken
 from reflector.curation.sharing import is_shared, version_in_git
-from reflector.hooks import locks, spool
 from reflector.hooks.check import Check, State
 from reflector.hooks.git_setup import driver_of
 from reflector.hooks.reach import checks_of_hooks
-from reflector.hooks.users import told_beside
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
@@ -36,6 +34,8 @@ from reflector.playbook.names import USER_FIRST
 from reflector.playbook.reading import Problem
 from reflector.project import Project
 from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, find_template
+from reflector.sessions import locks, spool
+from reflector.sessions.user_playbook import told_beside
 from reflector.text.secrets import found
 
 _LITTLE_SPACE = 200 * 2**20

@@ -5,11 +5,11 @@ exits 0, prints only what the event's contract allows, and takes about the time 
 starts. A delivery that was taken is on disk, whole, before the hook ends; nothing half-written is visible.
 
 Run by `hooks/__main__.py`, by `reflector hook`, or as a file, which is what older settings call. Each import costs the
-agent's user milliseconds at every session's start and end, so the road that is taken every time uses
-`sys`, `time`, `posix`, `_json` and our own `folders` and `locate` only; `re`, `json` or `pathlib` alone would cost more
-than all of it. What is slow (rendering, a project that cannot be written) imports what it needs when it happens.
+agent's user milliseconds at every session's start and end, so what is done every time uses `sys`, `time`, `posix`,
+`_json` and our own `folders`, `locate` and `handover` only; `re`, `json` or `pathlib` alone would cost more than all
+of it. Slow work (rendering, a project that cannot be written) imports what it needs when it happens.
 
-The state folder that it fills is described in `reflector.hooks.spool`.
+The state folder that it fills is described in `reflector.sessions.spool`.
 """
 
 # pathlib would cost more than everything that is done here:
@@ -35,24 +35,35 @@ from reflector.folders import (
     write_all,
     write_durably,
 )
-from reflector.hooks.payload import BYTE_ORDER_MARK, MAX_PAYLOAD, Broken, decode, enclosed, file_name, record, words
-from reflector.locate import MAX_NOTES, exists, find_project, is_project, linked_worktree, note_of
+from reflector.handover import (
+    BYTE_ORDER_MARK,
+    MAX_PAYLOAD,
+    STOPS,
+    Broken,
+    complain,
+    decode,
+    enclosed,
+    injection_stamp,
+    keep,
+    record,
+)
+from reflector.locate import (
+    MAX_NOTES,
+    environment,
+    exists,
+    find_project,
+    home_folder,
+    is_project,
+    linked_worktree,
+    note_of,
+    user_config,
+    user_folder,
+    worktree_notes,
+)
 
-#: Form of injection.txt and of the text in it. Raise it when prompts/playbook.txt or the rendering
-#: changes: texts rendered by an older version are then rendered afresh.
-INJECTION_FORM = b"reflector-injection/1"
 MAX_INJECTION = 128 * 1024
 #: How the form for a subagent begins.
 SUBAGENT = b'{"hookSpecificOutput":{"hookEventName":"SubagentStart","additionalContext":'
-#: The end of a turn, which is no session's end: of Claude Code and Codex, and of Gemini CLI.
-STOPS = ("Stop", "AfterAgent")
-
-
-def environment(name: str) -> str:
-    """An environment variable, "" where it is not set."""
-    if system.__name__ == "posix":
-        return str(system.environ.get(name.encode(), b""), "utf-8", "surrogateescape")
-    return system.environ.get(name, "")  # type: ignore[call-overload,no-any-return]
 
 
 def project_of(payload: dict[str, object]) -> str:
@@ -87,7 +98,7 @@ def note_worktree(payload: dict[str, object]) -> None:
     try:
         known = read_file(f"{folder}/{name}", MAX_NOTES)
     except FileNotFoundError:
-        from reflector.hooks.fallback import open_own
+        from reflector.sessions.fallback import open_own
 
         known, folder = b"", open_own()
     # The newest note of a worktree is the one that is true.
@@ -135,69 +146,9 @@ def keeper_of(project: str) -> str:
         return ""
 
 
-def keep(state: str, payload: dict[str, object] | None, data: bytes) -> str:
-    """File one delivery under a state folder: broken (no payload), waiting (Stop), else the spool."""
-    spool = private_folder(state + "/spool")
-    if payload is None:
-        return write_durably(private_folder(spool + "/broken"), data)
-    if payload["hook_event_name"] in STOPS:
-        session = words(payload, "session_id") or words(payload, "transcript_path")
-        return write_durably(private_folder(spool + "/waiting"), data, file_name(session))
-    return write_durably(spool, data)
-
-
-def injection_stamp(project: str, playbook: object = None) -> bytes:
-    """What a rendered text was made from: form, and the state of both playbooks and of the user's templates.
-
-    playbook  the stat result of the playbook.json that was read; looked up where it is not given
-    Raises OSError where there is no playbook.json.
-    """
-    claude = project.rstrip("/") + "/.claude"
-    parts = [state_of(playbook or system.lstat(claude + "/playbook.json"))]
-    users = user_folder() + "/.claude/playbook.json"
-    for path in (users, claude + "/reflector/prompts/playbook.txt", user_template()):
-        try:
-            parts.append(state_of(system.stat(path)))
-        except OSError:
-            parts.append("-")
-    return INJECTION_FORM + b" " + " ".join(parts).encode()
-
-
-def state_of(found: object) -> str:
-    """What changes with a file, from its stat result: more than a repository or an archive could foresee."""
-    one = found
-    return f"{one.st_dev} {one.st_ino} {one.st_mtime_ns} {one.st_ctime_ns} {one.st_size}"  # type: ignore[attr-defined]
-
-
-def user_config() -> str:
-    """The user's own settings file, as `reflector.config` says."""
-    return base_folder("XDG_CONFIG_HOME", "/.config") + "/reflector/config.toml"
-
-
-def user_template() -> str:
-    """Where a user may keep a playbook template for all projects."""
-    return base_folder("XDG_CONFIG_HOME", "/.config") + "/reflector/prompts/playbook.txt"
-
-
-def worktree_notes() -> str:
-    """Where it is noted whose worktrees sessions were started in, below the state folder of `reflector.user_folder`."""
-    return base_folder("XDG_STATE_HOME", "/.local/state") + "/reflector/worktrees"
-
-
-def user_folder() -> str:
-    """Where the user's own playbook is, as `reflector.user_folder` says."""
-    return base_folder("XDG_DATA_HOME", "/.local/share") + "/reflector/user"
-
-
 def user_home() -> str:
     """The user's home folder, without symlinks."""
-    return physical(environment("HOME") or environment("USERPROFILE") or "/")
-
-
-def base_folder(variable: str, default: str) -> str:
-    """A folder of the XDG specification: relative paths are to be ignored."""
-    base = environment(variable)
-    return base if base[:1] == "/" else (environment("HOME") or environment("USERPROFILE")) + default
+    return physical(home_folder() or "/")
 
 
 def injection(project: str) -> tuple[bytes, bytes]:
@@ -216,7 +167,7 @@ def injection(project: str) -> tuple[bytes, bytes]:
         kept = b""
     if not kept.startswith(stamp + b"\n"):
         try:
-            from reflector.hooks.injection import write_injection
+            from reflector.sessions.injection import write_injection
 
             kept = write_injection(project)
         except Exception as error:  # noqa: BLE001  no playbook is worth the agent's session
@@ -274,22 +225,12 @@ def note_fired(project: str, event: object) -> None:
         pass
 
 
-def complain(text: str) -> None:
-    """One line on stderr, where the agent shows it only when it is asked to."""
-    # A path may hold what a terminal obeys.
-    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in " ".join(text.split()))
-    try:  # noqa: SIM105  contextlib is not worth its import
-        write_all(2, f"reflector: {shown[:1900]}\n".encode("utf-8", "replace"))
-    except OSError:
-        pass
-
-
 def deliver(project: str, payload: dict[str, object] | None, data: bytes) -> str:
     """Keep one delivery with its project, or with the user where the project cannot be written."""
     try:
         return keep(open_state(project), payload, data)
     except (OSError, ValueError) as first:
-        from reflector.hooks.fallback import keep_elsewhere
+        from reflector.sessions.fallback import keep_elsewhere
 
         try:
             return keep_elsewhere(payload, data)

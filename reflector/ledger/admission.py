@@ -7,31 +7,17 @@ bullet is admitted by the same rules whether a person adds it, an agent proposes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
+from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.canonical import plain, sealed
 from reflector.ledger.errors import LedgerError
-from reflector.ledger.event import NewEvent, identity
-from reflector.ledger.fields import faults
 
 _MAX_FIELD = 1024
 _FIELDS = ("event_id", "occurred_at", "actor", "session_id", "reflection_id", "target_id")
-_TARGETED = frozenset({ev.REFLECTION_COMPLETED, ev.EVIDENCE_RETRACTED, ev.EVENT_REDACTED})
-#: Types that bring or change bullets, and the proposal of one.
-_BULLETS = frozenset(
-    {
-        ev.PLAYBOOK_IMPORTED,
-        ev.BULLET_PROPOSED,
-        ev.BULLET_ADDED,
-        ev.BULLET_REVISED,
-        ev.BULLET_MOVED,
-        ev.BULLET_REMOVED,
-        ev.BULLET_RECOUNTED,
-    }
-)
-_CHECKED = _TARGETED | _BULLETS
 _NO_META = sealed({})
 
 
@@ -53,8 +39,7 @@ def prepare(event: NewEvent, *, foreign: bool = False) -> Prepared:
     """
     check_fields(event)
     facts = plain(event.data)
-    if foreign or event.type in _CHECKED:
-        check_facts(event, facts, foreign=foreign)
+    check_facts(event, facts, foreign=foreign)
     data, data_hash = sealed(facts)
     meta, meta_hash = sealed(plain(event.meta)) if event.meta else _NO_META
     return Prepared(event, facts, data, data_hash, meta, meta_hash)
@@ -62,8 +47,8 @@ def prepare(event: NewEvent, *, foreign: bool = False) -> Prepared:
 
 def check_fields(event: NewEvent) -> None:
     """Check everything about an event but its data and meta. Raises LedgerError."""
-    if event.type not in ev.TYPES:
-        raise LedgerError(f"{event.type!r} is not an event type; the types are {', '.join(sorted(ev.TYPES))}")
+    if event.type not in EVENT_TYPES:
+        raise LedgerError(f"{event.type!r} is not an event type; the types are {', '.join(sorted(EVENT_TYPES))}")
     present = [
         value
         for value in (
@@ -104,7 +89,8 @@ def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = Fa
     What this program appends has the shape of its type by the way it is made, so only bullets are looked at, which
     people and models word. A `foreign` event is a file's, which may come from anybody.
     """
-    if event.type in _TARGETED and event.target_id is None:
+    one = EVENT_TYPES[event.type]
+    if one.target is not None and one.target.required and event.target_id is None:
         raise LedgerError(f"{event.type}: target_id is missing; name the event that it is about")
     if event.type == ev.REFLECTION_COMPLETED:
         wanted = identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
@@ -119,13 +105,6 @@ def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = Fa
 
 
 def fault_of(type_: str, facts: Mapping[str, Any], *, foreign: bool = False) -> str | None:
-    """The first thing wrong with an event's data, None where it would be admitted."""
-    return next(faults(type_, facts), None) if foreign or type_ in _BULLETS else None
-
-
-def new_bullets(type_: str, facts: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The bullets that an event brings into being."""
-    if type_ == ev.BULLET_ADDED:
-        yield facts
-    elif type_ == ev.PLAYBOOK_IMPORTED:
-        yield from facts.get("bullets", ())
+    """Return the first thing that is wrong with an event's data, None for data that would be admitted."""
+    one = EVENT_TYPES.get(type_)
+    return next(one.faults(facts), None) if one is not None and (foreign or one.checked) else None

@@ -11,29 +11,19 @@ A tag counts at a position when it stands behind its bullet's baseline and no re
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import fields
 from functools import cached_property
 from typing import Final
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.fold import MAX_TAGS, Entry, Playbook, fold
+from reflector.events.registry import RARE_TYPES, UNSETTLING_TYPES
 from reflector.ledger.reader import Reader
 from reflector.ledger.rows import BulletRow
 from reflector.ledger.statements import Statements
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.counting import Counting
-from reflector.playbook.fold import MAX_TAGS, Entry, Playbook, fold
 
-#: What the fold reads besides the tags and what binds them to their reflections.
-BULLET_TYPES: Final = (
-    ev.PLAYBOOK_IMPORTED,
-    ev.BULLET_ADDED,
-    ev.BULLET_REVISED,
-    ev.BULLET_MOVED,
-    ev.BULLET_REMOVED,
-    ev.BULLET_RECOUNTED,
-)
-_RARE: Final = (*BULLET_TYPES, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED)
-#: After one of these a tag that counted may count no more, or one that did not may count again.
-_UNSETTLING: Final = (ev.BULLET_RECOUNTED, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED)
 #: Up to so many retracted reflections their tags are looked up range by range; above, in one pass over all tags.
 _RANGES: Final = 32
 #: Up to so many bullets are counted one by one where a policy makes several tags one.
@@ -56,7 +46,7 @@ class Past:
     def __init__(self, ledger: Reader, position: int) -> None:
         self.ledger = ledger
         self.position = position
-        self._book: Playbook = fold(ledger.events(types=_RARE, upto=position))
+        self._book: Playbook = fold(ledger.events(types=RARE_TYPES, upto=position))
         self._covered: dict[int, tuple[str, str]] | None = None
         self._left_out: Mapping[str, Collection[int]] = {}
 
@@ -183,7 +173,7 @@ class Past:
 #: Without the plus the planner walks all events behind the position instead of the few of these types.
 _UNSETTLED: Final = (
     f"SELECT 1 FROM event WHERE playbook_id = ? AND type <> '{ev.BULLET_TAGGED}' AND +position > ?"  # noqa: S608
-    f" AND type IN ({', '.join(repr(name) for name in _UNSETTLING)}) LIMIT 1"
+    f" AND type IN ({', '.join(repr(name) for name in UNSETTLING_TYPES)}) LIMIT 1"
 )
 _NO_END: Final = 2**53
 
@@ -198,17 +188,8 @@ def _counted_back(sql: Statements, name: str, position: int) -> tuple[int, int]:
 
 
 def _row(entry: Entry, helpful: int, harmful: int) -> BulletRow:
-    return BulletRow(
-        entry.name,
-        entry.section,
-        entry.text,
-        entry.status,
-        entry.reason,
-        entry.removed_into,
-        entry.position,
-        helpful,
-        harmful,
-    )
+    kept = {one.name: getattr(entry, one.name) for one in fields(BulletRow) if one.name not in ("helpful", "harmful")}
+    return BulletRow(**kept, helpful=helpful, harmful=harmful)
 
 
 def _in_force(by: Mapping[str, str], target: str) -> str:

@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-#: Integers beyond this are not the same number in every JSON reader.
-MAX_INT = 2**53 - 1
+from reflector.events.fields import MAX_INT
+
 MAX_DEPTH = 32
 PREFIX = "pl1:"
 

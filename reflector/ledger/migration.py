@@ -1,7 +1,7 @@
 """Bringing a ledger's schema to this code's revision, on first use and after an upgrade.
 
 Invariant: a ledger that is current is found current without importing Alembic, one that is newer than the
-code is refused untouched, and whatever a migration did, every trigger and every view stands afterwards.
+code is refused untouched, and whatever a migration did, every trigger and every view exists afterwards.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import re
 
 import sqlalchemy as sa
 
+from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.engines import migration_transaction, shown
 from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew
-from reflector.ledger.fields import KINDS
 from reflector.ledger.tables import metadata
 from reflector.ledger.views import refuse_taken_names
 from reflector.resources import resource_dir
 
 #: The newest revision under migrations/versions; a test holds the two equal.
-HEAD_REVISION = "0003"
+HEAD_REVISION = max(path.name[:4] for path in (resource_dir("migrations") / "versions").glob("[0-9]*.py"))
 _SQL = "SELECT version_num FROM alembic_version"
 
 
@@ -57,7 +57,7 @@ def _is_current(connection: sa.Connection) -> bool:
     revision = str(connection.exec_driver_sql(_SQL).scalar())
     if re.fullmatch(r"\d{4}", revision) is None:
         raise LedgerCorrupt(
-            f"{where} is at revision {revision}, which is none of reflector's; nothing was changed. "
+            f"{where} is at revision {revision}, which is not reflector's; nothing was changed. "
             "Restore a backup, or name another database with REFLECTOR_LEDGER_URL"
         )
     if revision > HEAD_REVISION:
@@ -94,21 +94,21 @@ def triggers(dialect: str) -> dict[str, str]:
 
 def _with_types(sql: str) -> str:
     """A trigger's SQL with the types of events whose data may be erased, wholly and in part."""
-    kinds = {type_: kind for type_, kind in sorted(KINDS.items()) if kind.holds_prose}
+    kinds = {type_: kind for type_, kind in sorted(EVENT_TYPES.items()) if kind.holds_prose}
     for place, whole in (("{whole}", True), ("{in_part}", False)):
-        sql = sql.replace(place, ", ".join(f"'{type_}'" for type_, kind in kinds.items() if kind.whole == whole))
+        sql = sql.replace(place, ", ".join(f"'{type_}'" for type_, kind in kinds.items() if kind.all_prose == whole))
     return sql
 
 
 def drop_triggers(connection: sa.Connection) -> None:
-    """Take SQLite's triggers down for a migration: it checks each of them when a table is renamed."""
+    """Drop SQLite's triggers for a migration: it checks each of them when a table is renamed."""
     if connection.dialect.name == "sqlite":
         for name in triggers("sqlite"):
             connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {name}")
 
 
 def create_triggers(connection: sa.Connection) -> None:
-    """Drop and create every trigger, so that the ones that stand are this code's."""
+    """Drop and create every trigger, so that each is the one of this code."""
     dialect = connection.dialect.name
     # On the driver's cursor: several statements in one text, and percent signs that are no placeholders.
     cursor = connection.connection.cursor()

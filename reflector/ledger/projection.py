@@ -2,7 +2,7 @@
 
 Invariant: `project` is called with every event once, in order, inside the transaction that appended it, and a
 rebuild calls the same function over all events. So the tables equal the pure fold of
-`reflector.playbook.fold` at every position; `verify` and the tests compare the two.
+`reflector.events.fold` at every position; `verify` and the tests compare the two.
 
 A counter is written as baseline plus the size of the set of counted tags. Under `as_applied` a new tag makes
 that set one larger, so it is added; whenever tags leave or come back, or members are shared, the set
@@ -11,17 +11,18 @@ is counted anew. Nothing is ever subtracted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import astuple, dataclass, field, fields
 from typing import Any
 
-from reflector.ledger import event as ev
-from reflector.ledger.record_keys import unpack_keys
+from reflector.events import event as ev
+from reflector.events.effects import AdoptsPolicy, ChangesNothing, Effect, MovesWindow, OpensWindow, Retracts
+from reflector.events.record_keys import unpack_keys
+from reflector.events.registry import effect_of, names_in
+from reflector.events.state import MAX_TAGS, Entry, Playbook, verdict
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
 from reflector.playbook.counting import DEFAULT, Counting, is_counting
-from reflector.playbook.fold import MAX_TAGS, REDACTED, changes_playbook, reads, verdict
-from reflector.playbook.names import section_slug
 
 #: Raised when `project` writes other rows for the same events; a ledger with an older one is rebuilt.
 CODE_VERSION = 1
@@ -30,19 +31,7 @@ TABLES = "tables"
 
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
 _TAG_COLUMNS = ("position", "name", "tag", "active", "session_id", "reflection_id")
-_BULLET_COLUMNS = (
-    "name",
-    "ordinal",
-    "section",
-    "text",
-    "status",
-    "position",
-    "recounted_at",
-    "baseline_helpful",
-    "baseline_harmful",
-    "helpful",
-    "harmful",
-)
+_ENTRY_COLUMNS = tuple(one.name for one in fields(Entry))
 
 
 @dataclass(slots=True)
@@ -75,13 +64,24 @@ class Projector:
                 if self._tagged(event, data):
                     updated_at = event.recorded_at
                 continue
-            if changes_playbook(type_, data):
+            effect = effect_of(type_)
+            if effect is None or isinstance(effect, ChangesNothing):
+                continue
+            if effect.moves_time(data):
                 updated_at = event.recorded_at
-            if type_ in _WAITING_RULES:
-                _WAITING_RULES[type_](self, event, data)
-            elif type_ in _RULES:
+            if isinstance(effect, OpensWindow):
+                self._opened(event, data)
+            elif isinstance(effect, MovesWindow):
+                self._moved(event, effect.state_by(data), effect.attempts)
+            else:
+                # These look at rows, so what waits is written first.
                 self._write_waiting()
-                _RULES[type_](self, event, data)
+                if isinstance(effect, Retracts):
+                    self._retracted(event)
+                elif isinstance(effect, AdoptsPolicy):
+                    self._adopted(data)
+                else:
+                    self._change_bullets(event, effect, data)
         self._write_waiting()
         if updated_at is not None:
             sql = "UPDATE projection SET updated_at = ? WHERE playbook_id = ? AND name = ?"
@@ -201,79 +201,57 @@ class Projector:
         """Rebuild every counter from the tags by one GROUP BY over an index."""
         self._recount(None)
 
-    def _imported(self, event: Projected, data: Mapping[str, Any]) -> None:
-        self._add(event, list(data.get("bullets", ())))
-
-    def _added(self, event: Projected, data: Mapping[str, Any]) -> None:
-        self._add(event, [data] if "name" in data else [])
-
-    def _add(self, event: Projected, items: list[Mapping[str, Any]]) -> None:
+    def _change_bullets(self, event: Projected, effect: Effect, data: Mapping[str, Any]) -> None:
+        """Write the difference that the effect makes to the bullets that the event names."""
+        before = self._entries(names_in(event.type, data))
+        (last,) = self.sql.run("SELECT coalesce(max(ordinal), 0) FROM bullet WHERE playbook_id = ?").fetchone()
+        book = Playbook(entries=dict(before), last_ordinal=last)
+        effect.apply(book, event, data)
+        new = [entry for name, entry in book.entries.items() if name not in before]
         # What was tagged before the bullet existed is not part of its count.
+        self._uncount([entry.name for entry in new])
+        rows = [(*astuple(entry), *entry.baseline) for entry in new]
+        self.sql.insert("bullet", (*_ENTRY_COLUMNS, "helpful", "harmful"), rows)
+        for name, old in before.items():
+            entry = book.entries[name]
+            changed = [column for column in _ENTRY_COLUMNS if getattr(entry, column) != getattr(old, column)]
+            if changed:
+                columns = ", ".join(f"{column} = ?" for column in changed)
+                values = [getattr(entry, column) for column in changed]
+                self.sql.execute(
+                    f"UPDATE bullet SET {columns} WHERE playbook_id = ? AND name = ?",  # noqa: S608
+                    *(*values, self.sql.id, name),
+                )
+            if "recounted_at" in changed:
+                self._uncount([name])
+                self._recount([name])
+
+    def _entries(self, names: Collection[str]) -> dict[str, Entry]:
+        """The bullets of these names, in order of creation."""
+        among, values = self.sql.among("name", sorted(names))
+        columns = ", ".join(_ENTRY_COLUMNS)
+        query = f"SELECT {columns} FROM bullet WHERE playbook_id = ? AND {among} ORDER BY ordinal"  # noqa: S608
+        return {row[0]: Entry(*row) for row in self.sql.run(query, values).fetchall()}
+
+    def _uncount(self, names: Collection[str]) -> None:
+        """Take every tag so far of these names out of the count."""
         self.sql.many(
-            "UPDATE tag SET active = 0 WHERE playbook_id = ? AND name = ? AND active = 1 AND NOT EXISTS"
-            " (SELECT 1 FROM bullet WHERE bullet.playbook_id = tag.playbook_id AND bullet.name = tag.name)",
-            [(self.sql.id, item["name"]) for item in items],
+            "UPDATE tag SET active = 0 WHERE playbook_id = ? AND name = ? AND active = 1",
+            [(self.sql.id, name) for name in names],
         )
-        last = self.sql.run("SELECT coalesce(max(ordinal), 0) FROM bullet WHERE playbook_id = ?").fetchone()[0]
-        rows: list[tuple[object, ...]] = []
-        for ordinal, item in enumerate(items, start=last + 1):
-            counters = (item.get("helpful", 0), item.get("harmful", 0))
-            at = (event.position, event.position)
-            section = section_slug(item["section"])
-            rows.append((item["name"], ordinal, section, item["text"], "live", *at, *counters, *counters))
-        self.sql.insert_new("bullet", _BULLET_COLUMNS, rows)
 
-    def _set(self, name: object, **values: object) -> None:
-        columns = ", ".join(f"{column} = ?" for column in values)
-        sql = f"UPDATE bullet SET {columns} WHERE playbook_id = ? AND name = ?"  # noqa: S608
-        self.sql.execute(sql, *values.values(), self.sql.id, name)
-
-    def _revised(self, _: Projected, data: Mapping[str, Any]) -> None:
-        self._set(data.get("name"), text=data.get("text", REDACTED))
-
-    def _moved(self, _: Projected, data: Mapping[str, Any]) -> None:
-        self._set(data.get("name"), section=section_slug(data.get("section", "")))
-
-    def _removed(self, _: Projected, data: Mapping[str, Any]) -> None:
-        self._set(data.get("name"), status="removed", removed_into=data.get("into"), reason=data.get("reason"))
-
-    def _recounted(self, event: Projected, data: Mapping[str, Any]) -> None:
-        name = data.get("name")
-        if self.sql.run("SELECT 1 FROM bullet WHERE playbook_id = ? AND name = ?", name).fetchone() is None:
-            return
-        self._set(
-            name,
-            baseline_helpful=data.get("helpful", 0),
-            baseline_harmful=data.get("harmful", 0),
-            recounted_at=event.position,
-        )
-        self.sql.run("UPDATE tag SET active = 0 WHERE playbook_id = ? AND name = ? AND active = 1", name)
-        self._recount([str(name)])
-
-    def _session(self, event: Projected, data: Mapping[str, Any]) -> None:
+    def _opened(self, event: Projected, data: Mapping[str, Any]) -> None:
         row = (event.position, event.event_id, event.session_id, "pending", 0, event.recorded_at)
         self._waiting.windows.append(row)
         keys = data.get("window", {}).get("keys")
         if isinstance(keys, str):
             self._waiting.keys.extend(unpack_keys(keys))
 
-    def _window_state(self, event: Projected, state: str, attempts: int = 0) -> None:
+    def _moved(self, event: Projected, state: str, attempts: int) -> None:
         row = (state, attempts, event.recorded_at, self.sql.id, self.sql.id, event.target_id)
         self._waiting.states.append(row)
 
-    def _skipped(self, event: Projected, _: Mapping[str, Any]) -> None:
-        self._window_state(event, "skipped")
-
-    def _answered(self, event: Projected, _: Mapping[str, Any]) -> None:
-        self._window_state(event, "answered")
-
-    def _completed_window(self, event: Projected, _: Mapping[str, Any]) -> None:
-        self._window_state(event, "completed")
-
-    def _failed(self, event: Projected, data: Mapping[str, Any]) -> None:
-        self._window_state(event, "given_up" if data.get("final") else "failed", attempts=1)
-
-    def _retracted(self, event: Projected, _: Mapping[str, Any]) -> None:
+    def _retracted(self, event: Projected) -> None:
         target = event.target_id
         if target is None:
             return
@@ -350,7 +328,7 @@ class Projector:
             self.sql.many("UPDATE tag SET active = ? WHERE playbook_id = ? AND position = ?", changes)
             self._recount({name for _, name, _, _ in rows})
 
-    def _adopted(self, _: Projected, data: Mapping[str, Any]) -> None:
+    def _adopted(self, data: Mapping[str, Any]) -> None:
         if is_counting(data.get("counting")):
             sql = "UPDATE projection SET policy_id = ? WHERE playbook_id = ? AND name = ?"
             self.sql.execute(sql, data["counting"], self.sql.id, TABLES)
@@ -358,31 +336,6 @@ class Projector:
             self.recount_all()
 
 
-def projects(type_: str) -> bool:
-    """True for a type whose data `project` looks at."""
-    return reads(type_) or type_ in {ev.SESSION_RECORDED, ev.REFLECTION_FAILED}
-
-
 def storable(name: object) -> str:
     """The name of a tag that never counts, as every engine can store it."""
     return name.replace("\0", "") if isinstance(name, str) else ""
-
-
-#: Rules whose rows wait until the next rule that looks at rows, or the last event.
-_WAITING_RULES = {
-    ev.SESSION_RECORDED: Projector._session,
-    ev.REFLECTION_SKIPPED: Projector._skipped,
-    ev.REFLECTION_ANSWERED: Projector._answered,
-    ev.REFLECTION_COMPLETED: Projector._completed_window,
-    ev.REFLECTION_FAILED: Projector._failed,
-}
-_RULES = {
-    ev.PLAYBOOK_IMPORTED: Projector._imported,
-    ev.BULLET_ADDED: Projector._added,
-    ev.BULLET_REVISED: Projector._revised,
-    ev.BULLET_MOVED: Projector._moved,
-    ev.BULLET_REMOVED: Projector._removed,
-    ev.BULLET_RECOUNTED: Projector._recounted,
-    ev.EVIDENCE_RETRACTED: Projector._retracted,
-    ev.POLICY_ADOPTED: Projector._adopted,
-}

@@ -13,11 +13,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, Event
+from reflector.events.fields import MAX_INT
+from reflector.events.fold import reads
 from reflector.ledger import tables
-from reflector.ledger.canonical import MAX_INT
 from reflector.ledger.engines import shown
 from reflector.ledger.errors import translated
-from reflector.ledger.event import BULLET_TAGGED, EVENT_REDACTED, Event
 from reflector.ledger.projection import TABLES, Projector
 from reflector.ledger.redaction import what_is_left
 from reflector.ledger.rows import (
@@ -33,7 +34,6 @@ from reflector.ledger.rows import (
 from reflector.ledger.statements import Statements
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.counting import Counting
-from reflector.playbook.fold import reads
 
 _PAGE = 2000
 #: Literal conditions: the planners take a partial index only where they read its own condition.

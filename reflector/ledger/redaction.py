@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from reflector.events.event import Event
+from reflector.events.fold import REDACTED
+from reflector.events.kinds import Field
+from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.errors import LedgerError
-from reflector.ledger.event import Event
-from reflector.ledger.fields import KINDS, Field
-from reflector.playbook.fold import REDACTED
 
 #: Which texts go: called with the object that holds a text, and the text.
 Takes = Callable[[Mapping[str, Any], str], bool]
@@ -36,14 +37,14 @@ def texts_of(type_: str, data: Mapping[str, Any], takes: Takes = everything) -> 
             found[text] = None
         return False
 
-    _without(KINDS[type_].fields, data, note)
+    _without(EVENT_TYPES[type_].fields, data, note)
     return tuple(found)
 
 
 def kept_facts(type_: str, data: Mapping[str, Any], takes: Takes = everything) -> dict[str, Any] | None:
     """What stays of an event's data, None where it is prose alone. Raises LedgerError where it holds no prose."""
-    kind = KINDS[type_]
-    if kind.whole:
+    kind = EVENT_TYPES[type_]
+    if kind.all_prose:
         return None
     if kind.holds_prose:
         return _without(kind.fields, data, takes)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from reflector.events.event import BULLET_TAGGED, Event
 from reflector.ledger.errors import LedgerCorrupt
-from reflector.ledger.event import BULLET_TAGGED, Event
 from reflector.playbook.bullet import Bullet
 
 

@@ -16,8 +16,10 @@ from typing import Self
 
 import sqlalchemy as sa
 
+from reflector.events.event import BULLET_ASSERTED, EVENT_REDACTED, Appended, NewEvent, identity
+from reflector.events.registry import new_bullets
 from reflector.ledger import tables
-from reflector.ledger.admission import Prepared, new_bullets, prepare
+from reflector.ledger.admission import Prepared, prepare
 from reflector.ledger.canonical import genesis, next_chain
 from reflector.ledger.engines import open_engine, shown, sqlite_url, sweep, write_transaction
 from reflector.ledger.errors import (
@@ -29,7 +31,6 @@ from reflector.ledger.errors import (
     NotSo,
     translated,
 )
-from reflector.ledger.event import BULLET_ASSERTED, EVENT_REDACTED, Appended, NewEvent, identity
 from reflector.ledger.migration import ensure_current
 from reflector.ledger.projection import CODE_VERSION, TABLES, Projector
 from reflector.ledger.reader import Reader, line_of

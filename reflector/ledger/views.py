@@ -6,6 +6,7 @@ tables and events say at that moment. Making them reads no event, however many t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import sqlalchemy as sa
@@ -14,7 +15,7 @@ from reflector.ledger.engines import shown
 from reflector.ledger.errors import LedgerCorrupt
 from reflector.resources import resource_dir
 
-#: In order of creation: the later ones read `repeated`, which nobody needs to ask.
+#: In order of creation: the later ones read `repeated`, which is not documented for queries.
 VIEWS = ("repeated", "bullets", "tags", "reflections", "sessions", "doubles")
 
 #: Columns of the views that are whole numbers; a flag is 0 or 1. All others are text, but for these.
@@ -31,21 +32,44 @@ TIMES = frozenset(
 )
 FRACTIONS = frozenset({"cost_usd"})
 
+_DIFFERENT = re.compile(r"\{sqlite\}(?P<sqlite>.*?)\{postgresql\}(?P<postgresql>.*?)\{both\}", re.DOTALL)
+_VALUE = re.compile(r"\{(?P<source>[\w.]+) (?P<arrow>->|=>) (?P<path>[\w.]+)(?: as (?P<kind>number|fraction))?\}")
+
 
 def view_sql(dialect: str, name: str) -> str:
-    """The statement that makes a view on an engine."""
-    text = (resource_dir("migrations") / "views" / dialect / f"{name}.sql").read_text(encoding="utf-8")
-    return text[text.index("CREATE VIEW") :].rstrip()
+    """Return the statement that makes a view on an engine, from the one text of the view in migrations/views.
+
+    In that text `{sqlite}…{postgresql}…{both}` holds what differs. `{COLUMN -> PATH}` is a value of the JSON text that
+    a column holds, `{DOCUMENT => PATH}` one of JSON that was parsed before; `as number` and `as fraction` say its type.
+    """
+    text = (resource_dir("migrations") / "views" / f"{name}.sql").read_text(encoding="utf-8")
+    text = _DIFFERENT.sub(lambda parts: parts[dialect], text[text.index("CREATE VIEW") :].rstrip())
+    return _VALUE.sub(lambda value: _value(dialect, **value.groupdict()), text)
+
+
+def _value(dialect: str, source: str, arrow: str, path: str, kind: str | None) -> str:
+    if dialect == "sqlite":
+        # As a function: SQLite before 3.38 does not know the operator, and reads nothing of a file whose schema has it.
+        found = f"\"->>\"({source}, '$.{path}')"
+        return found if kind is None else f"CAST({found} AS {'BIGINT' if kind == 'number' else 'DOUBLE'})"
+    # PostgreSQL refuses a text with a NUL, which JSON can hold.
+    document = source if arrow == "=>" else f"replace({source}, '\\u0000', '\\ufffd')::json"
+    found = f"({document} #>> '{{{path.replace('.', ',')}}}')"
+    if kind == "number":
+        return f"CAST(substring({found} FROM '^[0-9]{{1,15}}$') AS bigint)"
+    if kind == "fraction":
+        return f"CAST(substring({found} FROM '^[0-9]+[.]?[0-9]*$') AS double precision)"
+    return found
 
 
 def drop_views(connection: sa.Connection) -> None:
-    """Take the views down, for a view stands in the way of every change to what it reads."""
+    """Drop the views: a view blocks every change to the tables that it reads."""
     for name in reversed(VIEWS):
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
 
 
 def create_views(connection: sa.Connection) -> None:
-    """Drop and create every view, so that the ones that stand are this code's."""
+    """Drop and create every view, so that each is the one of this code."""
     drop_views(connection)
     # On the driver's cursor: percent signs that are no placeholders.
     cursor = connection.connection.cursor()

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from typing import Any
 
 import sqlalchemy as sa
 
+from reflector.events.fold import Entry, Playbook
 from reflector.ledger import tables
 from reflector.ledger.projection import CODE_VERSION, TABLES
-from reflector.playbook.fold import Entry, Playbook
 
-_FIELDS = ("section", "text", "status", "reason", "removed_into", "position", "recounted_at")
-_COUNTERS = ("baseline_helpful", "baseline_harmful", "helpful", "harmful")
+_COLUMNS = (*(field.name for field in fields(Entry)), "helpful", "harmful")
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 #: A session window: (position, session id, state, attempts, when its state last changed).
@@ -29,24 +28,15 @@ Window = tuple[int, str | None, str, int, str]
 class Folded:
     """What the events say, all of them read.
 
-    ordinals  each bullet's place in the order of creation
     windows   by the window's event id
     keys      of every transcript record taken in
     active    positions of the tags that the tag table counts, by name, in order: what is to be compared
     """
 
     playbook: Playbook = field(default_factory=Playbook)
-    ordinals: dict[str, int] = field(default_factory=dict)
     windows: dict[str, Window] = field(default_factory=dict)
     keys: set[int] = field(default_factory=set)
     active: dict[str, list[int]] = field(default_factory=dict)
-
-    def number(self, data: Mapping[str, Any], *, imported: bool) -> None:
-        """Give the bullets that an event brings their ordinals, before the event is folded."""
-        items = data.get("bullets", ()) if imported else [data] if "name" in data else []
-        first = 1 + max(self.ordinals.values(), default=0) if items else 0
-        for ordinal, item in enumerate(items, start=first):
-            self.ordinals.setdefault(item["name"], ordinal)
 
 
 def drift(connection: sa.Connection, playbook_id: int, folded: Folded) -> Iterator[str]:
@@ -58,8 +48,8 @@ def drift(connection: sa.Connection, playbook_id: int, folded: Folded) -> Iterat
         query = sa.select(*chosen).where(table.c.playbook_id == playbook_id)
         return [tuple(row) for row in connection.execute(query.order_by(table.c[order]) if order else query)]
 
-    stored = rows(tables.bullet, "name", "ordinal", *_FIELDS, *_COUNTERS, order="ordinal")
-    yield from _bullets({row[0]: row[1:] for row in stored}, folded)
+    stored = rows(tables.bullet, *_COLUMNS, order="ordinal")
+    yield from _bullets({row[0]: row for row in stored}, playbook)
     columns = ("event_id", "position", "session_id", "state", "attempts", "changed_at")
     yield from _pairs("window", folded.windows, {row[0]: row[1:] for row in rows(tables.session_window, *columns)})
     taken_in = {row[0] for row in rows(tables.record, "key")}
@@ -94,21 +84,15 @@ def _checkpoints(stored: list[tuple[Any, ...]], playbook: Playbook) -> Iterator[
             yield f"the checkpoint {name!r} is none that is ever written: {of[name]}"
 
 
-def _bullets(stored: dict[str, tuple[Any, ...]], folded: Folded) -> Iterator[str]:
-    made = {entry.name: _row(entry, folded) for entry in folded.playbook.entries.values()}
+def _bullets(stored: dict[str, tuple[Any, ...]], playbook: Playbook) -> Iterator[str]:
+    made = {name: (*astuple(entry), *playbook.counters(name)) for name, entry in playbook.entries.items()}
     for name in _both(made, stored):
         if name not in stored or name not in made:
             yield f"{name} is missing in {'the table' if name not in stored else 'the events'}"
             continue
-        for column, wanted, got in zip(("ordinal", *_FIELDS, *_COUNTERS), made[name], stored[name], strict=True):
+        for column, wanted, got in zip(_COLUMNS, made[name], stored[name], strict=True):
             if wanted != got:
                 yield f"{name}: {column} is {str(got)[:60]!r} in the table, {str(wanted)[:60]!r} by the events"
-
-
-def _row(entry: Entry, folded: Folded) -> tuple[Any, ...]:
-    values = (getattr(entry, column) for column in _FIELDS)
-    counters = folded.playbook.counters(entry.name)
-    return (folded.ordinals.get(entry.name), *values, *entry.baseline, *counters)
 
 
 def _pairs(what: str, folded: Mapping[str, tuple[Any, ...]], stored: Mapping[str, tuple[Any, ...]]) -> Iterator[str]:

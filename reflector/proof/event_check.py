@@ -14,16 +14,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.fold import apply, verdict
+from reflector.events.record_keys import unpack_keys
+from reflector.events.registry import EVENT_TYPES, window_step
 from reflector.ledger import tables
 from reflector.ledger.admission import fault_of
 from reflector.ledger.canonical import digest, genesis, next_chain
-from reflector.ledger.fields import KINDS
 from reflector.ledger.projection import storable
-from reflector.ledger.record_keys import unpack_keys
 from reflector.ledger.redaction import what_is_left
 from reflector.ledger.rows import Projected, redaction_data
-from reflector.playbook.fold import verdict
 from reflector.proof.drift import Folded
 from reflector.proof.finding import RESTORE, Anchor, Finding
 from reflector.proof.tag_rows import COLUMNS as _TAG_COLUMNS
@@ -150,23 +150,19 @@ class Walk:
         if data is not None and (fault := fault_of(type_, data)):
             what = f"this {type_} holds what is not admitted: {fault}"
             self.wrong = Finding("data", row[0], what, _TAKEN_IN)
-        if type_ in _ADDING:
-            folded.number(data or {}, imported=type_ == ev.PLAYBOOK_IMPORTED)
-        folded.playbook.apply(Projected(row[0], row[1], type_, row[5], row[7], row[8], row[9], data))
+        apply(folded.playbook, Projected(row[0], row[1], type_, row[5], row[7], row[8], row[9], data))
         if type_ == ev.SESSION_RECORDED:
             folded.windows[row[1]] = (row[0], row[7], "pending", 0, row[5])
             folded.keys.update(unpack_keys((data or {}).get("window", {}).get("keys", "")))
-        elif type_ in _WINDOW_STATES:
-            self._window(row[9], _WINDOW_STATES[type_], data or {}, row[5])
+        elif step := window_step(type_, data or {}):
+            self._window(row[9], *step, row[5])
         elif type_ == ev.BULLET_ASSERTED and data:
             self.wrong = self._assertion(row[0], data)
 
-    def _window(self, event_id: str | None, state: str, data: Mapping[str, Any], recorded_at: str) -> None:
+    def _window(self, event_id: str | None, state: str, attempts: int, recorded_at: str) -> None:
         window = self.folded.windows.get(event_id or "")
         if window is not None and event_id and window[2] != "completed":
-            failed = state == "failed"
-            now = "given_up" if failed and data.get("final") else state
-            self.folded.windows[event_id] = (window[0], window[1], now, window[3] + failed, recorded_at)
+            self.folded.windows[event_id] = (window[0], window[1], state, window[3] + attempts, recorded_at)
 
     def _assertion(self, position: int, data: Mapping[str, Any]) -> Finding | None:
         name, playbook = data["name"], self.folded.playbook
@@ -196,20 +192,12 @@ class Walk:
             yield Finding("redaction", row[0], f"the text of this {row[2]} is back, though it was redacted", _AGAIN)
         elif row[1] not in kept:
             yield Finding("redaction", row[0], "the data was erased without an event.redacted", RESTORE)
-        elif not (row[2] in KINDS and KINDS[row[2]].whole) and kept[row[1]] is None:
+        elif not (row[2] in EVENT_TYPES and EVENT_TYPES[row[2]].all_prose) and kept[row[1]] is None:
             yield Finding("redaction", row[0], f"the facts of this {row[2]} were erased with its text", RESTORE)
 
 
 _TAKEN_IN = "an older version took it in with a file; remove the bullet from playbook.json, or restore a backup"
 _AGAIN = "find out who put it back; restore a backup from after the redaction"
-#: Types that bring bullets.
-_ADDING = frozenset({ev.PLAYBOOK_IMPORTED, ev.BULLET_ADDED})
-_WINDOW_STATES = {
-    ev.REFLECTION_SKIPPED: "skipped",
-    ev.REFLECTION_ANSWERED: "answered",
-    ev.REFLECTION_COMPLETED: "completed",
-    ev.REFLECTION_FAILED: "failed",
-}
 
 
 @lru_cache(maxsize=8192)

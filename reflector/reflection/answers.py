@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from reflector.playbook.fold import MAX_TAGS
+from reflector.events.fold import MAX_TAGS
 from reflector.playbook.names import is_name
 from reflector.playbook.verdicts import VERDICTS, decisive
 from reflector.reflection.extraction import Strategy, objects_in, saved_from

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from reflector.config import Config
-from reflector.ledger import event as ev
+from reflector.events import event as ev
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.reflection.spending import Spending
 

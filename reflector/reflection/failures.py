@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from reflector.ledger.event import REFLECTION_FAILED, Event
+from reflector.events.event import REFLECTION_FAILED, Event
 from reflector.reflection.protocol import OUTAGES
 
 #: The first pause; each further failure doubles it, up to the longest.

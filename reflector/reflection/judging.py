@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from reflector.ledger import event as ev
-from reflector.ledger.event import Event
+from reflector.events import event as ev
+from reflector.events.event import Event
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.playbook.verdicts import VERDICTS, decisive
 from reflector.reflection.answers import Parsed, read_answers

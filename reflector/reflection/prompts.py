@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 from reflector.files import open_ours, open_regular
 from reflector.git_index import tracked_below
+from reflector.locate import user_settings
 from reflector.resources import resource_dir
 
 #: Placeholders of each template, each exactly once.
@@ -118,11 +119,7 @@ def read_template(name: str, path: Path, *, opener: Callable[[Path], BinaryIO] =
 
 def user_prompts(environ: Mapping[str, str] | None = None) -> Path:
     """The folder where a user keeps templates for all projects."""
-    environ = os.environ if environ is None else environ
-    base = environ.get("XDG_CONFIG_HOME", "")
-    if not base.startswith("/"):
-        base = (environ.get("HOME") or environ.get("USERPROFILE") or "") + "/.config"
-    return Path(base) / "reflector" / "prompts"
+    return Path(user_settings(environ), "prompts")
 
 
 def _check(template: Template) -> None:

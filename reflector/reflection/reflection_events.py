@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from reflector.ledger import event as ev
-from reflector.ledger.event import Event, NewEvent, identity
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import WindowRow
 from reflector.playbook.verdicts import VERDICTS
 from reflector.reflection.protocol import Answer, Request

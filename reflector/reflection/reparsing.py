@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from reflector.ledger import event as ev
-from reflector.ledger.event import Event, NewEvent, identity
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.playbook.verdicts import VERDICTS
 from reflector.reflection import reflection_events as facts

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from reflector.config import Config
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import Event
 from reflector.ledger.canonical import NotCanonical
 from reflector.ledger.errors import Conflict
-from reflector.ledger.event import Event
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.reflection import reflection_events as facts
 from reflector.reflection.budgets import waiting_for_budget

@@ -18,9 +18,10 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
+from pathlib import Path
 
 from reflector.files import read_bounded
-from reflector.user_folder import user_state
+from reflector.locate import user_state
 
 #: About a million lines.
 _MOST_BYTES = 64 << 20
@@ -38,7 +39,7 @@ class Spending:
         state = user_state(environ)
         month = (now or datetime.now(UTC)).strftime("%Y-%m")
         #: None where the person has no home: each ledger is on its own then.
-        self.path = None if state is None else state / f"tokens-{month}"
+        self.path = Path(state, f"tokens-{month}") if state else None
 
     def total(self, origin: str, own: int) -> int:
         """Tokens that all ledgers took or have reserved; `own` is what the asking one says of itself.

@@ -11,14 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflector.audit.blame import IN_A_MERGE, Step, UnknownBullet, blame
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
 from reflector.exchange.merge import merge
 from reflector.exchange.transfer import exported
-from reflector.ledger import event as ev
 from reflector.ledger.as_of import Past
 from reflector.ledger.errors import AlreadyRetracted
-from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import COUNTINGS
+from tests.conftest import examples
 from tests.ledger.events import added, adopted, changed, imported, reflected, retracted, tagged, window
 
 
@@ -107,7 +108,7 @@ actions = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(actions, max_size=14))
 def test_the_last_total_is_the_counter_after_any_history(history: list[tuple]) -> None:  # type: ignore[type-arg]
     with Ledger.open("sqlite://") as ledger:

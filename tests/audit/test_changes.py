@@ -9,19 +9,20 @@ from hypothesis import strategies as st
 
 from reflector.audit.changes import crossings, difference
 from reflector.audit.replay import replay
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.fold import fold
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.playbook.condition import condition
 from reflector.playbook.counting import COUNTINGS
-from reflector.playbook.fold import fold
+from tests.conftest import examples
 from tests.ledger.events import added, changed, reflected, retracted, window
 from tests.ledger.test_as_of import ACTIONS, NAMES, lived
 
 HISTORIES = st.lists(ACTIONS, max_size=12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(HISTORIES, st.randoms(use_true_random=False))
 def test_the_moved_tags_explain_the_way_from_one_playbook_to_another(actions: list[Any], random: Any) -> None:
     with Ledger.open("sqlite://") as ledger:
@@ -64,7 +65,7 @@ def test_a_difference_tells_what_happened_to_each_bullet() -> None:
         assert difference(ledger, start, start).bullets == ()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(HISTORIES, st.sampled_from(["helpful > harmful", "harmful >= 2", "helpful == 0", "not (harmful == 1)"]))
 def test_a_crossing_is_where_the_fold_says_so(actions: list[Any], text: str) -> None:
     line = condition(text)
@@ -86,7 +87,7 @@ def test_a_crossing_is_where_the_fold_says_so(actions: list[Any], text: str) -> 
             assert found == {}
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     HISTORIES,
     st.sampled_from([None, *COUNTINGS]),

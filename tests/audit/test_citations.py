@@ -11,9 +11,9 @@ import pytest
 
 from reflector.audit.citations import Cited, citations, orphans
 from reflector.audit.stats import stats
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import NewEvent
 from reflector.ledger.as_of import Past
-from reflector.ledger.event import NewEvent
 from reflector.ledger.store import Ledger
 from tests.ledger.events import about, added, changed, reflected, tagged, window
 

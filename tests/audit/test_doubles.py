@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from reflector.audit.doubles import CLASSES, double_counts
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import NewEvent
 from reflector.ledger.as_of import Past
-from reflector.ledger.event import NewEvent
 from reflector.ledger.store import Ledger
 from tests.ledger.events import added, changed, reflected, retracted, window
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflector.audit.events import Filter, select
-from reflector.ledger import event as ev
-from reflector.ledger.event import NewEvent, identity
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import Ledger
+from tests.conftest import examples
 from tests.ledger.events import about, added, changed, imported, reflected, window
 from tests.ledger.test_as_of import ACTIONS, NAMES, lived
 
@@ -98,7 +99,7 @@ def test_both_engines_choose_alike(open_ledger: Any) -> None:
     assert [e.position for e in select(ledger, Filter(bullet="pat-001", types=(ev.SESSION_RECORDED,)))] == [2]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.lists(ACTIONS, max_size=10),
     st.sampled_from(["s1", None]),

@@ -8,7 +8,7 @@ from reflector.audit.blame import blame
 from reflector.audit.citations import citations, orphans
 from reflector.audit.doubles import double_counts
 from reflector.audit.stats import stats
-from reflector.ledger import event as ev
+from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 from tests.ledger.events import about, added, reflected, window
 

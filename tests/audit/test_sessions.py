@@ -9,9 +9,9 @@ import pytest
 
 from reflector.audit.history import UnknownSession
 from reflector.audit.sessions import session_story
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
 from reflector.ledger.as_of import Past
-from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from tests.ledger.events import about, added, reflected, retracted, window
 

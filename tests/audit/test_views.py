@@ -18,15 +18,16 @@ from reflector.audit.doubles import CLASSES, double_counts
 from reflector.audit.sessions import session_story
 from reflector.audit.stats import stats
 from reflector.cli.playbook import bullet_fields
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
 from reflector.exchange.transfer import exported, load
-from reflector.ledger import event as ev
 from reflector.ledger.as_of import Past
 from reflector.ledger.errors import AlreadyRetracted, LedgerError
-from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.ledger.views import VIEWS, create_views
 from reflector.playbook.counting import COUNTINGS
 from reflector.proof.verify import verify
+from tests.conftest import examples
 from tests.ledger import sql
 from tests.ledger.events import about, added, adopted, changed, imported, reflected, retracted, tagged, window
 
@@ -217,7 +218,7 @@ def _sessions_agree(ledger: Ledger, tags: list[dict[str, Any]]) -> None:
             assert (mine[key]["position"], mine[key]["tags"]) == (one.completed, len(one.tags))
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(HISTORIES)
 def test_views_and_commands_agree_after_any_history(history: list[Action]) -> None:
     with Ledger.open("sqlite://") as ledger:
@@ -225,9 +226,10 @@ def test_views_and_commands_agree_after_any_history(history: list[Action]) -> No
         agree(ledger)
 
 
+@pytest.mark.hypothesis
 def test_they_agree_beside_other_playbooks_on_each_engine(ledger_url: str) -> None:
     # On a server a history takes long, too long to shrink within a test's time.
-    @settings(max_examples=12, phases=[phase for phase in Phase if phase is not Phase.shrink])
+    @settings(max_examples=examples(12), phases=[phase for phase in Phase if phase is not Phase.shrink])
     @given(HISTORIES)
     def run(history: list[Action]) -> None:
         with Ledger.open(ledger_url, f"playbook-{next(_PLAYBOOKS)}") as ledger:
@@ -289,7 +291,7 @@ def test_what_answers_hold_breaks_no_view(ledger: Ledger) -> None:
     assert "nul" in rows["tags"][0]["rationale"]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(history=HISTORIES)
 def test_what_counts_is_one_answer_whoever_is_asked_under_every_policy_and_as_of_any_moment(
     history: list[Action],
@@ -317,7 +319,7 @@ def test_what_counts_is_one_answer_whoever_is_asked_under_every_policy_and_as_of
                 assert {at: view[at] for at in by_blame} == by_blame
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(history=HISTORIES, cut=st.floats(0, 1))
 def test_doubles_and_blame_of_a_moment_are_those_of_a_ledger_that_ends_there(history: list[Action], cut: float) -> None:
     with Ledger.open("sqlite://") as ledger, Ledger.open("sqlite://") as short:

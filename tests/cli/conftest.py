@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reflector.ledger.store import Ledger
-from reflector.reflection.intake import Source, take_in
+from reflector.sessions.intake import Source, take_in
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,8 @@ from pathlib import Path
 import click
 import pytest
 
-from reflector.cli.app import COMMANDS, reflector
+from reflector.cli.app import reflector
+from reflector.cli.commands import COMMANDS, GROUPS
 from tests.cli.conftest import tamper
 from tests.road.agent import REFLECTOR, Agent
 from tests.road.sessions import Session
@@ -47,7 +50,24 @@ def own(name: str) -> click.Command:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
     assert own(name).name == name
-    assert COMMANDS[name][2] == own(name).get_short_help_str(limit=200)
+    assert COMMANDS[name].text == own(name).get_short_help_str(limit=200)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_examples_of_a_command_are_accepted_by_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for file in ("session.jsonl", "playbook.json", "ledger.ndjson", "ledger.backup"):
+        (tmp_path / file).touch()
+    for example in COMMANDS[name].examples:
+        arguments = shlex.split(re.sub(r"[<>]+ [\w.]+$", "", example))
+        command = own(name)
+        context = command.make_context(name, arguments, click.Context(reflector))
+        if isinstance(command, click.Group) and arguments:
+            inner, chosen, rest = command.resolve_command(context, arguments)
+            assert chosen is not None
+            chosen.make_context(inner, rest, context)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -58,13 +78,16 @@ def test_every_command_and_every_option_of_it_has_help(agent: Agent, name: str) 
         if isinstance(parameter, click.Option):
             assert parameter.help, parameter.name
             assert parameter.opts[-1] in told
+    assert told.rstrip().endswith(f"reflector {name} {COMMANDS[name].examples[-1]}".rstrip())
 
 
 def test_help_lists_the_commands_and_the_version_is_told(agent: Agent) -> None:
     told = agent.call("--help").out
-    for name, (_, _, text) in COMMANDS.items():
+    places = [told.index(f"\n{title}:\n") for title in GROUPS]
+    assert places == sorted(places)
+    for name, command in COMMANDS.items():
         assert f"  {name} " in told
-        assert " ".join(text.split()) in " ".join(told.split())
+        assert " ".join(command.text.split()) in " ".join(told.split())
     assert agent.call("--version").out.startswith("reflector, version ")
 
 

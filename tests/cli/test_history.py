@@ -16,10 +16,10 @@ from unittest.mock import patch
 
 import pytest
 
-from reflector.hooks.backfill import Backfill
 from reflector.ledger.store import Ledger
 from reflector.project import Project
-from reflector.reflection.crew import Crew
+from reflector.sessions.backfill import Backfill
+from reflector.sessions.worker_pool import WorkerPool
 from reflector.transcripts.discovery import Found, find_transcripts
 from tests.road.agent import BULLETS, PATIENCE, Agent
 from tests.road.sessions import Session
@@ -153,7 +153,7 @@ def test_nobody_is_asked_for_money_without_a_yes(agent: Agent) -> None:
 
 
 def test_a_folder_that_is_named_and_not_there_is_an_error(agent: Agent, tmp_path: Path) -> None:
-    assert "is no folder" in agent.call("import-history", "--folder", str(tmp_path / "none"), code=1).err
+    assert "is not a folder" in agent.call("import-history", "--folder", str(tmp_path / "none"), code=1).err
 
 
 def test_nothing_to_import_is_no_error_and_says_where_it_looked(agent: Agent, tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_an_interrupt_ends_all_processes_at_once_and_keeps_what_is_in(agent: Age
     err = process.communicate(timeout=PATIENCE)[1]
     assert process.returncode == 130
     assert "Traceback" not in err
-    assert err.endswith("what was taken in stays, run the same command again\n")
+    assert err.endswith("what was recorded stays, run the same command again\n")
     agent.wait_until(lambda: not group(process.pid))
     agent.call("import-history", code=1)
     assert agent.call("verify").out == ""
@@ -284,7 +284,7 @@ def group(leader: int) -> bool:
     return True
 
 
-def take_all(agent: Agent, crew: Crew | None, begin: Callable[[], None] = lambda: None) -> int:
+def take_all(agent: Agent, pool: WorkerPool | None, begin: Callable[[], None] = lambda: None) -> int:
     """Take the history in as the command does; how many answers were there before their turn."""
     files = sorted(find_transcripts(folder(agent)), key=lambda one: (one.started_at, str(one.path)))
 
@@ -293,14 +293,14 @@ def take_all(agent: Agent, crew: Crew | None, begin: Callable[[], None] = lambda
         return lambda _file: None
 
     with patch.dict(os.environ, agent.env(), clear=True):
-        ((_, done),) = Backfill([(Project.at(agent.project), files)], crew).run(begun)
+        ((_, done),) = Backfill([(Project.at(agent.project), files)], pool).run(begun)
     return done.ahead
 
 
 def test_most_sessions_are_judged_before_their_turn(agent: Agent) -> None:
     make_history(agent)
-    with Crew(2) as crew:
-        ahead = take_all(agent, crew)
+    with WorkerPool(2) as pool:
+        ahead = take_all(agent, pool)
     judged = agent.events("reflection.completed")
     assert len(judged) - 3 <= ahead < len(judged)  # a fork and a session that grew are not the whole of their file
     begin_again(agent)
@@ -316,8 +316,8 @@ def test_a_playbook_that_changes_after_files_were_read_ahead_is_heeded(agent: Ag
     take_all(agent, None, change)
     alone = ledger(agent)
     begin_again(agent)
-    with Crew(2) as crew:
-        assert take_all(agent, crew, change) > 0
+    with WorkerPool(2) as pool:
+        assert take_all(agent, pool, change) > 0
     kinds = {"session.recorded", "reflection.answered", "bullet.tagged"}
     first, second = ([e["data"] for e in events if e["type"] in kinds] for events in (ledger(agent), alone))
     assert first == second

@@ -1,19 +1,24 @@
-"""The agent's tools over stdio: the official client talks to a real process."""
+"""The agent's tools: the official client talks to the server in this process, and over the pipes of a real one."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import anyio
 import pytest
-from mcp import ClientSession, StdioServerParameters
+from mcp import Client, ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.server import MCPServer
 
+from reflector.cli.app import Place
+from reflector.cli.mcp import add_tools
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.search import search
 from tests.cli.test_json import assert_is, documented
@@ -23,30 +28,32 @@ from tests.road.sessions import Session
 ADVICE = {"section": "pat", "text": "Run the linter before the tests.", "reason": "the same error came up twice"}
 
 
-def talk(agent: Agent, conversation: Callable[[ClientSession], Awaitable[Any]], *arguments: str) -> Any:
-    """What came of a conversation with a server that was started for it."""
+def talk(agent: Agent, conversation: Callable[[Client], Awaitable[Any]], *arguments: str) -> Any:
+    """What came of a conversation with a server in this process, which sees the agent's environment alone."""
 
     async def run() -> Any:
-        command = [*REFLECTOR, *arguments, "mcp"]
-        server = StdioServerParameters(command=command[0], args=command[1:], env=agent.env(), cwd=agent.project)
-        with open(agent.home / "stderr.txt", "w+") as stderr:
-            async with stdio_client(server, errlog=stderr) as (read, write), ClientSession(read, write) as session:
-                await session.initialize()
-                return await conversation(session)
+        server = MCPServer("reflector", log_level="WARNING")
+        add_tools(server, Place(None, user="--user" in arguments))
+        async with Client(server) as client:
+            return await conversation(client)
 
-    return anyio.run(run)
+    with patch.dict(os.environ, agent.env(), clear=True):
+        return anyio.run(run)
 
 
 def ask(agent: Agent, tool: str, *arguments: str, **fields: Any) -> Any:
     """A tool's answer. Fails where the tool does."""
-    result = call(agent, tool, *arguments, **fields)
+    return answer_of(call(agent, tool, *arguments, **fields))
+
+
+def answer_of(result: Any) -> Any:
     assert not result.is_error, result.content
     answer = result.structured_content
     return answer["result"] if list(answer) == ["result"] else answer
 
 
 def call(agent: Agent, tool: str, *arguments: str, **fields: Any) -> Any:
-    return talk(agent, lambda session: session.call_tool(tool, fields), *arguments)
+    return talk(agent, lambda client: client.call_tool(tool, fields), *arguments)
 
 
 def refused(agent: Agent, tool: str, **fields: Any) -> str:
@@ -59,8 +66,17 @@ def names(found: list[dict[str, Any]]) -> list[str]:
     return [bullet["name"] for bullet in found]
 
 
-def test_three_tools_are_offered_and_those_that_only_read_say_so(agent: Agent) -> None:
-    listed = talk(agent, lambda session: session.list_tools()).tools
+def test_three_tools_are_offered_over_pipes_and_those_that_only_read_say_so(agent: Agent) -> None:
+    async def run() -> tuple[Any, Any]:
+        command = [*REFLECTOR, "mcp"]
+        server = StdioServerParameters(command=command[0], args=command[1:], env=agent.env(), cwd=agent.project)
+        with open(agent.home / "stderr.txt", "w+") as stderr:
+            async with stdio_client(server, errlog=stderr) as (read, write), ClientSession(read, write) as session:
+                told = await session.initialize()
+                assert "cite its name" in (told.instructions or "")
+                return (await session.list_tools()).tools, await session.call_tool("propose_bullet", ADVICE)
+
+    listed, proposed = anyio.run(run)
     assert {tool.name: tool.annotations.read_only_hint for tool in listed} == {
         "search_playbook": True,
         "why": True,
@@ -68,6 +84,8 @@ def test_three_tools_are_offered_and_those_that_only_read_say_so(agent: Agent) -
     }
     for tool in listed:
         assert tool.description
+    assert answer_of(proposed)["state"] == "waiting"
+    assert [one["text"] for one in agent.json("proposals")] == [ADVICE["text"]]
 
 
 def test_a_search_finds_bullets_of_both_playbooks_by_their_words(agent: Agent) -> None:
@@ -179,7 +197,10 @@ def test_the_reason_of_a_proposal_is_bounded_before_it_is_looked_at(agent: Agent
     assert len(proposed["data"]["reason"]) <= 1_000
 
 
-def test_nothing_but_the_protocol_is_on_stdout_whatever_is_on_stdin(agent: Agent) -> None:
+@pytest.mark.parametrize("query", ["test", "test \ud800", "test \U0001f600 \udfff"], ids=ascii)
+def test_a_call_is_answered_and_nothing_but_the_protocol_is_on_stdout_whatever_is_on_stdin(
+    agent: Agent, query: str
+) -> None:
     hello = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -187,7 +208,7 @@ def test_nothing_but_the_protocol_is_on_stdout_whatever_is_on_stdin(agent: Agent
         "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
     }
     wanted = {"jsonrpc": "2.0", "id": 2, "method": "tools/call"}
-    wanted["params"] = {"name": "search_playbook", "arguments": {"query": "test"}}
+    wanted["params"] = {"name": "search_playbook", "arguments": {"query": query}}
     # A playbook that was edited by hand into something else gives a note for the person.
     agent.call("drain")
     agent.playbook.write_text("{")

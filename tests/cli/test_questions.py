@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.cli.app import COMMANDS
+from reflector.cli.commands import COMMANDS
 from tests.road.agent import Agent
 
 PAGE = (Path(__file__).parents[2] / "docs" / "questions.md").read_text("utf-8")

@@ -13,10 +13,10 @@ import pytest
 
 from reflector.curation.erasure import echoes, erase, planned
 from reflector.curation.proposals import propose
-from reflector.hooks import spool
 from reflector.ledger import engines
 from reflector.ledger.errors import LedgerLocked
 from reflector.ledger.store import Ledger
+from reflector.sessions import spool
 from tests.ledger.events import added
 from tests.road.agent import REFLECTOR, Agent
 from tests.road.sessions import Session

@@ -15,10 +15,10 @@ from unittest.mock import patch
 
 import pytest
 
-from reflector.hooks import background, fallback
-from reflector.hooks.pauses import MOST_ATTEMPTS
 from reflector.ledger import engines
 from reflector.ledger.store import Ledger
+from reflector.sessions import background, fallback
+from reflector.sessions.pauses import MOST_ATTEMPTS
 from tests.conftest import Postgres
 from tests.ledger.events import added
 from tests.road.agent import Agent
@@ -230,7 +230,7 @@ def test_hook_json_is_taken_in_as_a_hook_would(agent: Agent, tmp_path: Path) -> 
         assert expected in agent.call("ingest", delivered).out
     assert agent.events("session.recorded")[0]["actor"] == "hook:SessionEnd"
     delivered.write_text(json.dumps({**payload, "hook_event_name": "UserPromptSubmit"}))
-    assert "nothing ends with this event" in agent.call("ingest", delivered).out
+    assert "this event ends no session or turn" in agent.call("ingest", delivered).out
     delivered.write_text(json.dumps({**payload, "transcript_path": "/no/such.jsonl"}))
     assert "/no/such.jsonl" in agent.call("ingest", delivered, code=1).err
     assert len(agent.json("status", code=1)["spool"]["failed"]) == 1
@@ -465,7 +465,6 @@ def no_locks(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
         real(fd, operation)
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    monkeypatch.setattr("reflector.hooks.turn.flock", flock)
     return agent
 
 
@@ -560,5 +559,5 @@ def test_too_little_memory_is_told_without_a_traceback(agent: Agent, monkeypatch
     def drain(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("reflector.hooks.drain.drain", drain)
+    monkeypatch.setattr("reflector.sessions.pipeline.drain", drain)
     assert_told(agent, "drain", about="not enough memory")

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from reflector.audit.targets import UnknownTarget, target_named
 from reflector.curation.retractions import RetractionRefused, moved, retract, undo
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent
+from reflector.events.fold import fold
 from reflector.ledger.errors import AlreadyRetracted, LedgerError
-from reflector.ledger.event import Event, NewEvent
 from reflector.ledger.store import Ledger
-from reflector.playbook.fold import fold
 from reflector.proof.verify import verify
 from tests.ledger.events import about, added, adopted, imported, reflected, window
 

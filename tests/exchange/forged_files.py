@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
+from reflector.events.event import NewEvent
 from reflector.exchange.transfer import exported
 from reflector.ledger.canonical import canonical, digest, next_chain
-from reflector.ledger.event import NewEvent
 from reflector.ledger.store import Ledger
 from tests.ledger.histories import sqlite_file
 

@@ -35,8 +35,8 @@ def test_the_installed_hook_imports_next_to_nothing(project: Project, name: str)
     modules = loaded(project, ["-I", "-S", "-X", "importtime", SCRIPT], payload)
     assert "_json" in modules  # the list is a list
     assert modules & SLOW == set()
-    ours = {"reflector", "reflector.folders", "reflector.locate", "reflector.hooks"}
-    ours |= {"reflector.hooks.fast", "reflector.hooks.payload"}
+    ours = {"reflector", "reflector.folders", "reflector.locate", "reflector.handover"}
+    ours |= {"reflector.hooks", "reflector.hooks.fast"}
     assert {module for module in modules if module.startswith("reflector")} == ours
 
 
@@ -52,7 +52,7 @@ def test_the_console_command_hook_imports_no_library(project: Project, name: str
 def test_rendering_in_the_hook_imports_no_library(project: Project) -> None:
     project.write_playbook(("oth-001", "text", 0, 0))
     modules = loaded(project, ["-I", "-S", "-X", "importtime", SCRIPT], event("SessionStart"))
-    assert "reflector.hooks.injection" in modules
+    assert "reflector.sessions.injection" in modules
     assert {module.partition(".")[0] for module in modules} & HEAVY == set()
 
 
@@ -73,6 +73,6 @@ def test_every_public_name_is_there_and_another_name_is_an_attribute_error() -> 
 
 
 def test_the_spools_reading_side_imports_no_library() -> None:
-    code = "import sys, reflector.hooks.spool; print({name.partition('.')[0] for name in sys.modules})"
+    code = "import sys, reflector.sessions.spool; print({name.partition('.')[0] for name in sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=CHECKOUT, check=True)
     assert not any(repr(name) in done.stdout for name in HEAVY)

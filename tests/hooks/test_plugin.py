@@ -15,8 +15,8 @@ import click
 import pytest
 
 import reflector
-from reflector.cli.app import COMMANDS
 from reflector.cli.app import reflector as cli
+from reflector.cli.commands import COMMANDS
 from reflector.hooks.conflicts import PLUGIN
 from reflector.hooks.install import EVENTS
 from tests.hooks.conftest import Project, event

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reflector import handover
 from reflector.hooks import fast
-from reflector.hooks.injection import LIMIT, render, template, write_injection
 from reflector.playbook.bullet import Bullet, best_first
 from reflector.playbook.names import SECTIONS
 from reflector.resources import resource_dir
+from reflector.sessions.injection import LIMIT, render, template, write_injection
 from tests.hooks.conftest import Project, event, files
 
 PACKAGED = (resource_dir("prompts") / "playbook.txt").read_text("utf-8")
@@ -158,7 +159,7 @@ def test_a_playbook_that_was_removed_is_not_told(project: Project) -> None:
 
 def test_a_file_of_somebody_else_in_place_of_the_rendered_text_is_never_printed(project: Project) -> None:
     secret = project.home / "secret"
-    secret.write_text(f"{fast.INJECTION_FORM.decode()} 0 0 0\nsecret\nsecret\n")
+    secret.write_text(f"{handover.INJECTION_FORM.decode()} 0 0 0\nsecret\nsecret\n")
     project.state.mkdir(parents=True)
     (project.claude / "playbook.json").write_text("{")
     (project.state / "injection.txt").symlink_to(secret)
@@ -280,8 +281,8 @@ def test_whatever_the_playbook_holds_both_forms_fit_and_nothing_is_cut_within_a_
 def test_whoever_changes_the_rendered_text_raises_its_form() -> None:
     bullets = [Bullet("pat-001", "pat", "a", 2, 1), Bullet("mis-001", "mis", "b", 0, 1)]
     digest = hashlib.sha256(render(bullets, PACKAGED).json.encode()).hexdigest()[:16]
-    assert (fast.INJECTION_FORM, digest) == (b"reflector-injection/1", "657cdb723fbc12f8"), (
-        "The template or its rendering changed. Raise fast.INJECTION_FORM, or texts that were rendered "
+    assert (handover.INJECTION_FORM, digest) == (b"reflector-injection/1", "657cdb723fbc12f8"), (
+        "The template or its rendering changed. Raise handover.INJECTION_FORM, or texts that were rendered "
         "before stay in use, and write the new pair here."
     )
 

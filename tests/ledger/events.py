@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from reflector.ledger import event as ev
-from reflector.ledger.event import NewEvent, identity
-from reflector.ledger.record_keys import pack_keys
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
+from reflector.events.record_keys import pack_keys
 
 
 def added(name: str = "pat-001", text: str = "Read the error first", helpful: int = 0, harmful: int = 0) -> NewEvent:

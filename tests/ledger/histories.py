@@ -13,9 +13,9 @@ from zlib import crc32
 import pytest
 from hypothesis import strategies as st
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import NewEvent
 from reflector.ledger.engines import sqlite_url
-from reflector.ledger.event import NewEvent
 from reflector.ledger.store import Ledger
 from reflector.playbook.admissible import text_fault
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from reflector.curation.bullets import add_bullet
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
+from reflector.events.registry import EVENT_TYPES
 from reflector.exchange.merge import merge
 from reflector.exchange.transfer import WrongLine, load
-from reflector.ledger import event as ev
 from reflector.ledger.errors import LedgerError
-from reflector.ledger.event import NewEvent, identity
-from reflector.ledger.fields import KINDS
 from reflector.ledger.store import Ledger
 from reflector.playbook.admissible import MAX_COUNT, MAX_TEXT
 from reflector.playbook.document import dump
@@ -60,15 +60,19 @@ LIES: dict[str, tuple[list[NewEvent], int, str]] = {
 
 
 @pytest.mark.parametrize("how", [load, lambda ledger, lines: merge(ledger, lambda: lines)], ids=["preserve", "merge"])
-@pytest.mark.parametrize(("events", "number", "what"), LIES.values(), ids=LIES)
-def test_a_file_that_lies_is_refused_whole_by_its_line(
-    ledger: Ledger, events: list[NewEvent], number: int, what: str, how: Any
-) -> None:
+def test_every_file_that_lies_is_refused_whole_by_its_line(ledger: Ledger, how: Any) -> None:
     before = sql.content(ledger)
-    with pytest.raises(WrongLine, match=f"line {number}:") as error:
-        how(ledger, forged(*events))
-    assert what in str(error.value)
-    assert sql.content(ledger) == before
+    admitted = {}
+    for lie, (events, number, what) in LIES.items():
+        try:
+            how(ledger, forged(*events))
+        except WrongLine as error:
+            if f"line {number}:" in str(error) and what in str(error) and sql.content(ledger) == before:
+                continue
+            admitted[lie] = str(error)
+        else:
+            admitted[lie] = "was taken"
+    assert admitted == {}
     add_bullet(ledger, "pat", "It goes on.")
     ledger.rebuild()
     assert [row.name for row in ledger.rows()] == ["pat-001"]
@@ -76,15 +80,13 @@ def test_a_file_that_lies_is_refused_whole_by_its_line(
 
 
 @pytest.mark.parametrize(
-    ("type_", "other"), [(a, b) for a in sorted(KINDS) for b in (ev.POLICY_ADOPTED, ev.BULLET_TAGGED)]
+    ("type_", "other"), [(a, b) for a in sorted(EVENT_TYPES) for b in (ev.POLICY_ADOPTED, ev.BULLET_TAGGED)]
 )
 def test_no_event_passes_as_a_policy_or_a_tag(type_: str, other: str) -> None:
-    from reflector.ledger.fields import faults
-
     of_type = [event for event in history() if event.type == type_]
     for event in of_type:
-        assert list(faults(type_, event.data)) == []
-        assert (list(faults(other, event.data)) == []) == (type_ == other)
+        assert list(EVENT_TYPES[type_].faults(event.data)) == []
+        assert (list(EVENT_TYPES[other].faults(event.data)) == []) == (type_ == other)
 
 
 def test_advice_that_people_may_give_comes_in_with_a_file_too(ledger: Ledger) -> None:

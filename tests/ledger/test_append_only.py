@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import Appended
 from reflector.ledger.errors import LedgerCorrupt
-from reflector.ledger.event import Appended
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 
@@ -95,31 +95,35 @@ def told(ledger: Ledger) -> Ledger:
     return ledger
 
 
-def _refused(ledger: Ledger, statement: str) -> None:
+def _accepted(ledger: Ledger, statements: list[str]) -> list[str]:
+    """The statements that were not refused or that changed history all the same."""
     before = sql.content(ledger)
-    with pytest.raises(DBAPIError):
-        sql.run(ledger, statement)
-    assert sql.content(ledger) == before
-    # What is announced to be erased and was not is a finding of its own.
-    assert [finding for finding in verify(ledger) if finding.code != "redaction"] == []
+    accepted = []
+    for statement in statements:
+        try:
+            sql.run(ledger, statement)
+        except DBAPIError:
+            if sql.content(ledger) == before:
+                continue
+        accepted.append(statement)
+    # An erasure that is announced and was not done is a finding of its own.
+    assert [finding for finding in verify(ledger) if finding.code != "redaction"] == [], accepted
+    return accepted
 
 
-@pytest.mark.parametrize("statement", ON_BOTH)
-def test_a_statement_that_changes_history_is_refused(told: Ledger, statement: str) -> None:
-    _refused(told, statement)
+def test_every_statement_that_changes_history_is_refused(told: Ledger) -> None:
+    assert _accepted(told, ON_BOTH) == []
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("statement", ON_SQLITE)
-def test_a_statement_of_sqlite_that_replaces_history_is_refused(told: Ledger, statement: str) -> None:
-    _refused(told, statement)
+def test_every_statement_of_sqlite_that_replaces_history_is_refused(told: Ledger) -> None:
+    assert _accepted(told, ON_SQLITE) == []
 
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)
-@pytest.mark.parametrize("statement", ON_POSTGRESQL)
-def test_a_statement_of_postgresql_that_changes_history_is_refused(told: Ledger, statement: str) -> None:
-    _refused(told, statement)
+def test_every_statement_of_postgresql_that_changes_history_is_refused(told: Ledger) -> None:
+    assert _accepted(told, ON_POSTGRESQL) == []
 
 
 @pytest.mark.postgres
@@ -190,9 +194,9 @@ def test_an_erased_text_does_not_come_back_when_its_event_is_delivered_again(led
     assert stored.data is None
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_the_opening_lets_nothing_through_but_the_erasure(ledger: Ledger) -> None:
+    target = _with_redaction(ledger)
+    changes = [
         "data = '{}'",
         "data = ''",
         "data = NULL, data_hash = 'x'",
@@ -209,25 +213,25 @@ def test_an_erased_text_does_not_come_back_when_its_event_is_delivered_again(led
         "data = NULL, type = 'x'",
         "data = NULL, schema_version = 2",
         "meta = '{}'",
-    ],
-)
-def test_the_opening_lets_nothing_through_but_the_erasure(ledger: Ledger, change: str) -> None:
-    target = _with_redaction(ledger)
-    _refused(ledger, f"UPDATE event SET {change} WHERE position = {target.position}")
+    ]
+    assert _accepted(ledger, [f"UPDATE event SET {one} WHERE position = {target.position}" for one in changes]) == []
 
 
 def test_the_opening_is_for_the_announced_event_alone_and_shut_afterwards(ledger: Ledger) -> None:
     target = _with_redaction(ledger)
-    _refused(ledger, "UPDATE event SET data = NULL")
-    _refused(ledger, f"UPDATE event SET data = NULL WHERE position = {target.position + 1}")
-    sql.run(ledger, f"UPDATE event SET data = NULL WHERE position = {target.position}")
-    for again in ("data = NULL", "data = '{}'", "actor = actor"):
-        _refused(ledger, f"UPDATE event SET {again} WHERE position = {target.position}")
+    erase = "UPDATE event SET data = NULL"
+    assert _accepted(ledger, [erase, f"{erase} WHERE position = {target.position + 1}"]) == []
+    sql.run(ledger, f"{erase} WHERE position = {target.position}")
+    again = [
+        f"UPDATE event SET {change} WHERE position = {target.position}"
+        for change in ("data = NULL", "data = '{}'", "actor = actor")
+    ]
+    assert _accepted(ledger, again) == []
 
 
-@pytest.mark.parametrize(
-    "type_",
-    [
+def test_facts_that_counts_rest_on_cannot_be_erased_with_a_text(ledger: Ledger) -> None:
+    ledger.append([*history(), redacted(window().event_id)])
+    types = [
         ev.BULLET_TAGGED,
         ev.BULLET_MOVED,
         ev.BULLET_REMOVED,
@@ -238,13 +242,11 @@ def test_the_opening_is_for_the_announced_event_alone_and_shut_afterwards(ledger
         ev.BULLET_REVISED,
         ev.SESSION_RECORDED,
         ev.REFLECTION_FAILED,
-    ],
-)
-def test_facts_that_counts_rest_on_cannot_be_erased_with_a_text(ledger: Ledger, type_: str) -> None:
-    ledger.append([*history(), redacted(window().event_id)])
-    target = next(event for event in ledger.events() if event.type == type_)
-    ledger.append([redacted(target.event_id)])
-    _refused(ledger, f"UPDATE event SET data = NULL WHERE position = {target.position}")
+    ]
+    targets = [next(event for event in ledger.events() if event.type == type_) for type_ in types]
+    ledger.append([redacted(target.event_id) for target in targets])
+    erasures = [f"UPDATE event SET data = NULL WHERE position = {target.position}" for target in targets]
+    assert _accepted(ledger, erasures) == []
 
 
 def test_an_announcement_in_another_playbook_opens_nothing(ledger: Ledger) -> None:
@@ -253,4 +255,4 @@ def test_an_announcement_in_another_playbook_opens_nothing(ledger: Ledger) -> No
     ledger.append(events)
     with Ledger.open(ledger.engine.url.render_as_string(hide_password=False), "other") as other:
         other.append([*events, redacted(events[2].event_id)])
-    _refused(ledger, "UPDATE event SET data = NULL WHERE playbook_id = 1 AND position = 3")
+    assert _accepted(ledger, ["UPDATE event SET data = NULL WHERE playbook_id = 1 AND position = 3"]) == []

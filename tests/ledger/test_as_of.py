@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reflector.events import event as ev
+from reflector.events.event import NewEvent
+from reflector.events.fold import Playbook, fold
 from reflector.ledger import as_of as past_module
-from reflector.ledger import event as ev
 from reflector.ledger.as_of import Past
 from reflector.ledger.errors import AlreadyRetracted, Conflict
-from reflector.ledger.event import NewEvent
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import COUNTINGS
-from reflector.playbook.fold import Playbook, fold
+from tests.conftest import examples
 
 from .events import added, adopted, changed, history, imported, reflected, retracted, tagged, window
 
@@ -87,7 +88,7 @@ def assert_is(past: Past, book: Playbook) -> None:
 
 
 @pytest.mark.parametrize("few", [0, 32])
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(actions=st.lists(ACTIONS, max_size=14))
 def test_the_playbook_at_every_position_is_the_fold_up_to_it(few: int, actions: list[tuple[Any, ...]]) -> None:
     with pytest.MonkeyPatch.context() as patch, Ledger.open("sqlite://") as ledger:

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reflector.events.event import NewEvent, identity
+from reflector.events.record_keys import pack_keys, unpack_keys
 from reflector.ledger import store
 from reflector.ledger.canonical import MAX_DEPTH, MAX_INT, NotCanonical, canonical, digest, genesis, next_chain, plain
-from reflector.ledger.event import NewEvent, identity
-from reflector.ledger.record_keys import pack_keys, unpack_keys
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger

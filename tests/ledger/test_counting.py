@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import NewEvent
+from reflector.events.fold import MAX_TAGS
 from reflector.ledger.errors import AlreadyRetracted
-from reflector.ledger.event import NewEvent
 from reflector.ledger.projection import Projector
 from reflector.ledger.store import Ledger
-from reflector.playbook.fold import MAX_TAGS
 from reflector.proof.verify import verify
 
 from . import sql
@@ -156,7 +156,7 @@ def test_the_same_retraction_twice_is_one(ledger: Ledger) -> None:
 
 
 def test_tags_far_behind_a_completion_are_not_its_own(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("reflector.playbook.fold", "reflector.ledger.projection"):
+    for module in ("reflector.events.state", "reflector.ledger.projection"):
         monkeypatch.setattr(f"{module}.MAX_TAGS", 3)
     first = window()
     events = reflected("r1", first, *[("pat-001", "helpful")] * 5)

@@ -15,11 +15,11 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import NewEvent
 from reflector.ledger import migration, tables
 from reflector.ledger.engines import open_engine, sqlite_url, write_transaction
 from reflector.ledger.errors import LedgerCorrupt
-from reflector.ledger.event import NewEvent
 from reflector.ledger.migration import HEAD_REVISION, ensure_current, triggers, upgrade
 from reflector.ledger.store import Ledger
 from reflector.ledger.views import VIEWS, view_sql
@@ -30,8 +30,10 @@ from tests.conftest import Postgres
 from . import sql
 from .events import added, changed, history
 
+pytestmark = pytest.mark.migrates
+
 #: The newest revision, and digests of the views and the triggers that it makes.
-_MADE_BY_REVISION = ("0003", "7dfe271de75dea60", "6afaaeedcc73ca3c")
+_MADE_BY_REVISION = ("0004", "e8f33bdc9710b711", "afbfad7494207387")
 
 
 def _revisions() -> list[str]:

@@ -12,13 +12,13 @@ from time import sleep
 import pytest
 import sqlalchemy as sa
 
+from reflector.events.event import NewEvent
+from reflector.events.fold import fold
 from reflector.ledger import tables
 from reflector.ledger.engines import open_engine, sqlite_url
-from reflector.ledger.event import NewEvent
 from reflector.ledger.projection import CODE_VERSION
 from reflector.ledger.rebuilding import Progress
 from reflector.ledger.store import Ledger
-from reflector.playbook.fold import fold
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger, Postgres
 

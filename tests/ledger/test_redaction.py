@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
+from reflector.events import event as ev
+from reflector.events.event import NewEvent
+from reflector.events.fold import REDACTED, fold
+from reflector.events.kinds import Field
+from reflector.events.registry import EVENT_TYPES
 from reflector.exchange.merge import merge
 from reflector.exchange.transfer import exported, load
-from reflector.ledger import event as ev
 from reflector.ledger.errors import LedgerError, NoSuchTarget
-from reflector.ledger.event import NewEvent
-from reflector.ledger.fields import KINDS, Field
 from reflector.ledger.redaction import Takes
 from reflector.ledger.store import Ledger
-from reflector.playbook.fold import REDACTED, fold
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 
@@ -161,7 +162,7 @@ def _holds(ledger: Ledger, folder: Path) -> list[object]:
     return found + [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
 
-@pytest.mark.parametrize("type_", sorted(type_ for type_, kind in KINDS.items() if kind.holds_prose))
+@pytest.mark.parametrize("type_", sorted(type_ for type_, kind in EVENT_TYPES.items() if kind.holds_prose))
 def test_what_an_event_of_any_type_can_hold_can_be_erased(
     ledger: Ledger, open_ledger: OpenLedger, tmp_path: Path, type_: str
 ) -> None:
@@ -170,7 +171,8 @@ def test_what_an_event_of_any_type_can_hold_can_be_erased(
         ledger.append(events)
         ledger.redact(events[0].event_id, reason=SECRET, actor="human")
     else:
-        ledger.append([replace(e, data=_filled(KINDS[type_].fields, e.data)) if e.type == type_ else e for e in events])
+        fields = EVENT_TYPES[type_].fields
+        ledger.append([replace(e, data=_filled(fields, e.data)) if e.type == type_ else e for e in events])
     assert _holds(ledger, tmp_path)
     state = [(r.name, r.section, r.status, r.helpful, r.harmful) for r in ledger.rows()], ledger.windows()
     targets = [event.event_id for event in ledger.events(types=[type_])]
@@ -293,8 +295,8 @@ def test_the_page_says_which_fields_are_prose() -> None:
         return found
 
     rows = [
-        f"| `{type_}` | {'yes' if kind.whole else ''} | {', '.join(prose(kind.fields))} |"
-        for type_, kind in KINDS.items()
+        f"| `{type_}` | {'yes' if kind.all_prose else ''} | {', '.join(prose(kind.fields))} |"
+        for type_, kind in EVENT_TYPES.items()
         if kind.holds_prose
     ]
     assert "\n".join(["|---|---|---|", *rows, ""]) in page

@@ -21,12 +21,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
+from reflector.events.fold import Playbook, fold
 from reflector.ledger.errors import AlreadyRetracted, Conflict, LedgerError, NameTaken
-from reflector.ledger.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import COUNTINGS
-from reflector.playbook.fold import Playbook, fold
 from reflector.proof.verify import verify
 
 from . import recount, sql
@@ -258,7 +258,7 @@ def _run(url: str, examples: int, steps: int) -> None:
 
 
 def test_tables_fold_rebuild_and_query_agree_after_any_history(ledger_url: str) -> None:
-    _run(ledger_url, *((20, 25) if ledger_url.startswith("sqlite") else (10, 20)))
+    _run(ledger_url, *((10, 25) if ledger_url.startswith("sqlite") else (5, 20)))
 
 
 @pytest.mark.slow

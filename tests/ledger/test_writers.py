@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger

@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.event import NewEvent
 from reflector.ledger.errors import LedgerError
-from reflector.ledger.event import NewEvent
 from reflector.ledger.store import Ledger
 from tests.ledger.events import about, added, adopted, changed, imported, reflected, retracted, window
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from reflector.events import event as ev
 from reflector.exchange.backup import backup, restore
-from reflector.ledger import event as ev
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
+from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.canonical import digest, genesis, next_chain
 from reflector.ledger.migration import create_triggers, triggers
 from reflector.ledger.store import Ledger
@@ -409,7 +410,7 @@ def test_history_uses_every_type_of_event_that_ledgers_hold() -> None:
     more = [adopted("as_applied"), retracted(first), *reflected("r", first), changed(ev.BULLET_RECOUNTED, "pat-001")]
     more.append(changed(ev.BULLET_PROPOSED, "pat-001", section="pat", text="Keep it short.", reason=None))
     used = {event.type for event in [*history(), *more]}
-    assert ev.TYPES - used == {ev.REFLECTION_SKIPPED, ev.EVENT_REDACTED, ev.LEDGER_MERGED}
+    assert EVENT_TYPES.keys() - used == {ev.REFLECTION_SKIPPED, ev.EVENT_REDACTED, ev.LEDGER_MERGED}
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)

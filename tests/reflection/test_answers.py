@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from reflector.playbook.names import is_name
 from reflector.reflection.answers import ParsedTag, parse_answer
 from reflector.reflection.extraction import extract_json, extract_json_object
+from tests.conftest import examples
 
 FENCE = "```"
 
@@ -302,7 +303,7 @@ FRAGMENTS = st.one_of(
 )
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(st.lists(FRAGMENTS, max_size=20).map("".join) | st.text())
 def test_no_text_makes_parsing_raise_and_only_facts_come_out(text: str) -> None:
     parsed = parse_answer(text)

@@ -14,23 +14,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.anthropic.backend import AnthropicBackend
 from reflector.reflection.backends.anthropic.prices import Usage, cost
 from reflector.reflection.budgets import tokens_of
 from reflector.reflection.gate import Gate
-from reflector.reflection.intake import Source, take_in
 from reflector.reflection.prompting import PromptTooLong, compose
 from reflector.reflection.prompts import find_template
 from reflector.reflection.protocol import BackendError, Request
 from reflector.reflection.runner import Runner
-from reflector.transcripts.claude_code import read_messages
+from reflector.sessions.intake import Source, take_in
+from reflector.transcripts.formats import read_messages
 from tests.reflection.api import MODEL, TOO_LONG, Api, Asked, Behaviour, Hurried, answer, error, sound
-from tests.reflection.test_intake import add_bullets
 from tests.reflection.test_runner import counters, of_type
 from tests.road.sessions import Session
+from tests.sessions.test_intake import add_bullets
 
 BULLETS = (
     Bullet("pat-001", "pat", "Write the failing test first.", 3, 1),

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from reflector.config import Config, ConfigError, load_config
-from reflector.ledger import event as ev
-from reflector.ledger.event import Event, NewEvent, identity
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.reflection.budgets import spent_on_session, spent_this_month, tokens_of
 from reflector.reflection.gate import Gate, Opened, ace_settings
-from reflector.reflection.intake import Source, take_in
+from reflector.sessions.intake import Source, take_in
 from tests.road.sessions import Session
 
 PROJECT = Path("/home/ada/work/shop")

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from reflector.reflection.reduction import LEAST_LIMIT, Reduced, estimate_tokens, reduce_messages
 from reflector.reflection.turns import STRENGTHS, size_of, turn_of
 from reflector.transcripts.message import Message, Origin, ToolCall, ToolResult
+from tests.conftest import examples
 
 NAMES = ("pat-001", "mis-002", "kpt_3")
 
@@ -260,7 +261,7 @@ LIMITS = st.sampled_from([LEAST_LIMIT, 2_000, 5_000, 20_000])
 CITED = st.sampled_from([(), NAMES, (*NAMES, "pat-" + "1" * 60)])
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(WINDOWS, CITED, LIMITS, st.integers(1, 4))
 def test_no_part_of_any_window_is_above_the_limit(
     messages: list[Message], cited: tuple[str, ...], limit: int, most_parts: int
@@ -273,14 +274,14 @@ def test_no_part_of_any_window_is_above_the_limit(
         assert all(type(count) is int and count > 0 for count in part.left_out.values())
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(WINDOWS, CITED, LIMITS)
 def test_the_same_window_has_the_same_parts(messages: list[Message], cited: tuple[str, ...], limit: int) -> None:
     again = tuple(reversed(cited))
     assert all_parts(messages, cited, limit) == all_parts(list(messages), again, limit)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(
     st.lists(st.sampled_from(["cites", "human", "refusal", "tool", "long"]), min_size=1, max_size=200),
     LIMITS,
@@ -331,7 +332,7 @@ def test_the_last_strength_makes_any_message_small(message: Message) -> None:
 MARK = re.compile(r"\n\[… (\d+) characters …\]\n")
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(
     st.lists(
         st.tuples(

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from reflector.ledger import event as ev
-from reflector.ledger.event import Event, NewEvent, identity
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.reflection import runner as runner_module
-from reflector.reflection.intake import Source, take_in
 from reflector.reflection.protocol import Answer, BackendError, Request
 from reflector.reflection.runner import Runner
-from tests.reflection.test_intake import add_bullets
+from reflector.sessions.intake import Source, take_in
 from tests.road.sessions import Session
+from tests.sessions.test_intake import add_bullets
 
 
 @dataclass

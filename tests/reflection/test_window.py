@@ -10,16 +10,16 @@ import pytest
 
 from reflector.audit.blame import blame
 from reflector.curation.retractions import retract, undo
-from reflector.ledger import event as ev
-from reflector.ledger.event import Appended, NewEvent, identity
+from reflector.events import event as ev
+from reflector.events.event import Appended, NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.reflection.backends.rules import RulesBackend
-from reflector.reflection.intake import Source, WindowMode, take_in
 from reflector.reflection.protocol import Answer, BackendError, Request
 from reflector.reflection.runner import Runner
+from reflector.sessions.intake import Source, WindowMode, take_in
 from reflector.transcripts.citations import citations_of
-from tests.reflection.test_intake import add_bullets, windows
 from tests.road.sessions import Session
+from tests.sessions.test_intake import add_bullets, windows
 
 THANKS = "Perfect, that works. Thanks!"
 OBJECTION = "No, that is wrong. Please don't change the total there, revert it."

@@ -11,14 +11,14 @@ from pathlib import Path
 from random import Random
 
 from reflector.audit.doubles import double_counts
-from reflector.ledger import event as ev
-from reflector.ledger.event import NewEvent, identity
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.rules import RulesBackend
-from reflector.reflection.intake import Source, take_in
 from reflector.reflection.runner import Runner
-from reflector.transcripts.scan import scan
+from reflector.sessions.intake import Source, take_in
+from reflector.transcripts.formats import scan
 from reflector.transcripts.source import UnknownTranscript
 
 

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reflector.ledger import event as ev
+from reflector.events import event as ev
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import load
 from reflector.proof.verify import verify
-from tests.conftest import OpenLedger
+from tests.conftest import OpenLedger, examples
 from tests.road.agent import Agent
 from tests.road.cuts import Cut, Yard, added, at_random, ends, judge, outcome, take
 from tests.road.sessions import Session
@@ -95,7 +95,7 @@ def played(steps: list[Step], path: Path) -> Path:
     return session.write(path)
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(steps=st.lists(STEPS, min_size=2, max_size=24), data=st.data())
 def test_any_windows_of_a_session_count_what_the_whole_counts(
     yard: Yard, steps: list[Step], data: st.DataObject
@@ -113,7 +113,7 @@ def test_any_windows_of_a_long_session_count_what_the_whole_counts(
     same_as_whole(yard, steps, data)
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(10), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(steps=st.lists(STEPS, min_size=2, max_size=12), more=st.lists(STEPS, min_size=2, max_size=12), data=st.data())
 def test_any_windows_of_a_fork_count_what_the_whole_fork_counts_after_its_original(
     yard: Yard, steps: list[Step], more: list[Step], data: st.DataObject

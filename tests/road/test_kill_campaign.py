@@ -60,7 +60,7 @@ def campaign(agent: Agent, transcripts: Path, told: Path, kills: int) -> None:
     chance = random.Random(kills)
     context = multiprocessing.get_context("forkserver")
     # Without the imports nearly every kill would hit an import.
-    context.set_forkserver_preload(["tests.road.worker", "reflector.hooks.drain", "reflector.cli.ingest"])
+    context.set_forkserver_preload(["tests.road.worker", "reflector.sessions.pipeline", "reflector.cli.ingest"])
 
     def start() -> multiprocessing.process.BaseProcess:
         arguments = (agent.project, transcripts, told, agent.env(), chance.randrange(1 << 30), 1_000_000)

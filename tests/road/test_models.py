@@ -1,4 +1,4 @@
-"""Sessions judged by a model on the whole road: real hooks and processes, and a stand-in for the API on loopback."""
+"""Sessions judged by a model by the whole pipeline: real hooks and processes, a stand-in for the API on loopback."""
 
 from __future__ import annotations
 

@@ -16,9 +16,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from reflector.ledger.event import Event
-from reflector.ledger.record_keys import unpack_keys
+from reflector.events.event import Event
+from reflector.events.record_keys import unpack_keys
 from reflector.ledger.store import Ledger
+from tests.conftest import examples
 from tests.road.agent import Agent
 from tests.road.clients import ByProcesses, InProcess
 from tests.road.oracle import Delivered, Oracle
@@ -381,7 +382,7 @@ def play(prepared: Path, sequence: tuple[list[Action], set[int]], client: Callab
 GENERATED = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 
 
-@settings(GENERATED, max_examples=30)
+@settings(GENERATED, max_examples=examples(30))
 @given(sequence=sequences)
 def test_of_any_row_of_triggers_each_verdict_counts_once(
     prepared: Path, sequence: tuple[list[Action], set[int]]

@@ -12,8 +12,8 @@ from types import FrameType
 from typing import Any
 
 from reflector.cli.app import run
-from reflector.hooks import spool
 from reflector.ledger.store import Ledger
+from reflector.sessions import spool
 
 
 def work(project: Path, transcripts: Path, told: Path, environ: dict[str, str], seed: int, commands: int) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflector.text.secrets import clean, quote, redact, visible
+from tests.conftest import examples
 
 # Written in two parts, so that this file holds nothing a secret scanner would stop at.
 A36 = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3gH5"
@@ -256,7 +257,7 @@ PARTS = st.one_of(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.lists(PARTS, max_size=14).map("".join))
 def test_redacting_twice_changes_nothing_more(text: str) -> None:
     once = redact(text)
@@ -285,7 +286,7 @@ DOCUMENTS = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(DOCUMENTS, st.sampled_from([None, 2]), st.booleans())
 def test_redacted_json_is_still_json(document: object, indent: int | None, ascii_only: bool) -> None:
     json.loads(redact(json.dumps(document, indent=indent, ensure_ascii=ascii_only)))

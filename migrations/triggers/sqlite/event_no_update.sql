@@ -1,6 +1,6 @@
 -- The one opening: a text may be erased when an event.redacted names it and nothing else changes. Where counts or
 -- tables rest on the text's event, the event.redacted must keep those facts; an event without prose is never erased.
--- One that was erased itself has a later one, which keeps them. Which types are wholly prose: reflector/ledger/fields.py.
+-- One that was erased itself has a later one, which keeps them. Which types are wholly prose: reflector/events.
 CREATE TRIGGER event_no_update BEFORE UPDATE ON event
 WHEN NOT (
     NEW.data IS NULL

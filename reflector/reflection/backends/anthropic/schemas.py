@@ -12,8 +12,8 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
+from reflector.locate import user_state
 from reflector.reflection.backends.anthropic.settings import ModelSettings
-from reflector.user_folder import user_state
 
 _REMEMBERED_SECONDS = 30 * 86_400
 
@@ -39,4 +39,4 @@ def _mark(settings: ModelSettings) -> Path | None:
     # Hashed, because an address may hold a password.
     key = sha256(f"{settings.base_url or ''}\n{settings.model}".encode("utf-8", "replace")).hexdigest()[:32]
     state = user_state()
-    return None if state is None else state / "without-schema" / key
+    return Path(state, "without-schema", key) if state else None

@@ -1,0 +1,47 @@
+-- Every tag that was given, with what became of it. Completions are found once for the whole query: no index leads from
+-- a reflection's id to its events. The order of the joins and `position > 0` make SQLite go through tags and events side
+-- by side; by the index of the counters it jumps to and fro, seven times as long.
+CREATE VIEW tags AS
+WITH completion AS MATERIALIZED (
+    SELECT playbook_id, reflection_id, position FROM event
+    WHERE type = 'reflection.completed' AND type <> 'bullet.tagged'
+)
+SELECT
+    playbook.name AS playbook,
+    tag.position AS position,
+    event.recorded_at AS recorded_at,
+    tag.name AS name,
+    {event.data -> tag} AS tag,
+    CASE
+        WHEN coalesce({event.data -> disposition}, 'malformed') <> 'counted'
+            THEN coalesce({event.data -> disposition}, 'malformed')
+        WHEN tag.tag = 0 THEN 'malformed'
+        WHEN bullet.name IS NULL THEN 'unknown_bullet'
+        WHEN tag.active = 1 AND repeated.position IS NULL THEN 'counted'
+        WHEN tag.active = 1 THEN 'double'
+        WHEN bullet.recounted_at > bullet.position AND tag.position <= bullet.recounted_at THEN 'recounted'
+        WHEN tag.position < bullet.position THEN 'unknown_bullet'
+        ELSE 'retracted'
+    END AS disposition,
+    CASE WHEN tag.active = 1 AND bullet.name IS NOT NULL AND repeated.position IS NULL THEN 1 ELSE 0 END AS counts,
+    (
+        SELECT {said.value => rationale}
+        FROM {sqlite}json_each(judged.data, '$.rationales') AS said{postgresql}json_array_elements(CASE
+            WHEN json_typeof(replace(judged.data, '\u0000', '\ufffd')::json -> 'rationales') = 'array'
+                THEN replace(judged.data, '\u0000', '\ufffd')::json -> 'rationales'
+        END) AS said(value){both}
+        WHERE {said.value => index} = {event.data -> index} LIMIT 1
+    ) AS rationale,
+    coalesce({judged.data -> backend}, event.actor) AS backend,
+    {judged.data -> model} AS model,
+    event.session_id AS session_id,
+    tag.reflection_id AS reflection_id,
+    event.event_id AS event_id
+FROM playbook
+CROSS JOIN tag
+JOIN event ON event.playbook_id = tag.playbook_id AND event.position = tag.position
+LEFT JOIN bullet ON bullet.playbook_id = tag.playbook_id AND bullet.name = tag.name
+LEFT JOIN completion ON completion.playbook_id = tag.playbook_id AND completion.reflection_id = tag.reflection_id
+LEFT JOIN event AS judged ON judged.playbook_id = completion.playbook_id AND judged.position = completion.position
+LEFT JOIN repeated ON repeated.playbook_id = tag.playbook_id AND repeated.position = tag.position
+WHERE tag.playbook_id = playbook.id AND tag.position > 0

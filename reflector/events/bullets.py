@@ -1,0 +1,183 @@
+"""Events about bullets: how they come, change and go, and the tags that they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from reflector.events import event as ev
+from reflector.events import fields as f
+from reflector.events.effects import BringsBullets, ChangesBullet, ChangesNothing, GivesTag, SetsBaseline
+from reflector.events.kinds import EventType, Field, Merge, Target
+from reflector.events.state import REDACTED, Data, FoldedEvent
+from reflector.playbook.names import section_slug
+
+_NAMED: Final = {"name": f.needed(f.NAME)}
+_SECTION: Final = {"section": f.needed(f.SECTION)}
+_ADVICE: Final = {"text": f.needed(f.ADVICE)}
+_BASELINE: Final = {"helpful": f.COUNT, "harmful": f.COUNT}
+_BULLET: Final = {**_NAMED, **_SECTION, **_ADVICE, **_BASELINE}
+_VERDICTS: Final = ("helpful", "harmful", "neutral", "unknown", None)
+_DISPOSITIONS: Final = ("counted", "neutral", "unknown_bullet", "retired_bullet", "unknown_tag", "malformed")
+_EDIT: Final = "edit playbook.json to change or remove a bullet, or to set its counters"
+
+
+def _is_promoted(data: Data) -> bool:
+    """Return whether the bullet went to the user's own playbook: `into` is a name there."""
+    return data.get("reason") == "promoted"
+
+
+def _imported(data: Data) -> Sequence[Data]:
+    return list(data.get("bullets", ()))
+
+
+def _itself(data: Data) -> Sequence[Data]:
+    return [data] if "name" in data else []
+
+
+def _revised(_: FoldedEvent, data: Data) -> dict[str, object]:
+    return {"text": data.get("text", REDACTED)}
+
+
+def _moved(_: FoldedEvent, data: Data) -> dict[str, object]:
+    return {"section": section_slug(data.get("section", ""))}
+
+
+def _removed(_: FoldedEvent, data: Data) -> dict[str, object]:
+    return {"status": "removed", "removed_into": data.get("into"), "reason": data.get("reason")}
+
+
+def _recounted(event: FoldedEvent, data: Data) -> dict[str, object]:
+    helpful, harmful = data.get("helpful", 0), data.get("harmful", 0)
+    return {"baseline_helpful": helpful, "baseline_harmful": harmful, "recounted_at": event.position}
+
+
+def _count(data: Any) -> str:
+    count = len(data.get("bullets", ()))
+    return f"{count} bullet{'' if count == 1 else 's'} from a file ({data.get('format')})"
+
+
+def _removal(data: Any) -> str:
+    into = f", into {data['into']}" if data.get("into") else ""
+    return f"{data.get('name')} ({data.get('reason')}{into})"
+
+
+def _counters(data: Any) -> str:
+    return f"{data.get('name')} helpful={data.get('helpful')} harmful={data.get('harmful')}"
+
+
+def _tag(data: Any) -> str:
+    how = "" if data.get("disposition") in {"counted", "neutral"} else f" ({data.get('disposition')})"
+    return f"{data.get('name')} {data.get('tag')}{how}"
+
+
+TYPES: Final = (
+    EventType(
+        name=ev.PLAYBOOK_IMPORTED,
+        meaning="A file brought bullets with their counters.",
+        since=1,
+        fields={"bullets": f.needed(f.within(_BULLET, several=True))},
+        effect=BringsBullets(_imported),
+        summary=_count,
+        merge=Merge.BESIDE,
+        no_retraction=_EDIT,
+        checked=True,
+    ),
+    EventType(
+        name=ev.BULLET_PROPOSED,
+        meaning="The agent proposed a bullet; a person decides on it.",
+        since=1,
+        fields={**_SECTION, **_ADVICE, "reason": f.needed(f.PROSE)},
+        effect=ChangesNothing(
+            "its approval is a `bullet.added` and its rejection an `evidence.retracted` that point to it"
+        ),
+        summary=lambda data: f"in {data.get('section')}: {data.get('text')}",
+        merge=Merge.FIRST,
+        no_retraction="decide on it with `reflector proposals`",
+        all_prose=True,
+        checked=True,
+    ),
+    EventType(
+        name=ev.BULLET_ADDED,
+        meaning="A bullet was added, by a person or by the approval of a proposal.",
+        since=1,
+        fields=_BULLET,
+        effect=BringsBullets(_itself),
+        summary=lambda data: f"{data.get('name')} in {data.get('section')}: {data.get('text')}",
+        merge=Merge.BESIDE,
+        no_retraction=_EDIT,
+        target=Target("the proposal that was approved"),
+        checked=True,
+        id_is_name=True,
+    ),
+    EventType(
+        name=ev.BULLET_REVISED,
+        meaning="A bullet has another text.",
+        since=1,
+        fields={**_NAMED, **_ADVICE},
+        effect=ChangesBullet(_revised),
+        summary=lambda data: f"{data.get('name')}: {data.get('text')}",
+        merge=Merge.BESIDE,
+        no_retraction=_EDIT,
+        checked=True,
+    ),
+    EventType(
+        name=ev.BULLET_MOVED,
+        meaning="A bullet stands in another section.",
+        since=1,
+        fields={**_NAMED, **_SECTION},
+        effect=ChangesBullet(_moved),
+        summary=lambda data: f"{data.get('name')} to {data.get('section')}",
+        merge=Merge.BESIDE,
+        no_retraction=_EDIT,
+        checked=True,
+    ),
+    EventType(
+        name=ev.BULLET_REMOVED,
+        meaning="A bullet was removed, or merged into another one; its name is never given out again.",
+        since=1,
+        fields={**_NAMED, "reason": f.WORD, "into": replace(f.NAME_OR_NULL, elsewhere=_is_promoted)},
+        effect=ChangesBullet(_removed),
+        summary=_removal,
+        merge=Merge.BESIDE,
+        no_retraction="a removed bullet's name is never reused; add its text anew with `reflector add`",
+        checked=True,
+    ),
+    EventType(
+        name=ev.BULLET_RECOUNTED,
+        meaning="A bullet's counters were set by hand: a new baseline.",
+        since=1,
+        fields={**_NAMED, **_BASELINE},
+        effect=SetsBaseline(_recounted),
+        summary=_counters,
+        merge=Merge.BESIDE,
+        no_retraction=_EDIT,
+        checked=True,
+    ),
+    EventType(
+        name=ev.BULLET_ASSERTED,
+        meaning="A bullet's counters were pinned where they stood.",
+        since=1,
+        fields={**_NAMED, "helpful": f.needed(f.NUMBER), "harmful": f.needed(f.NUMBER)},
+        effect=ChangesNothing("`verify` compares the events with it"),
+        summary=_counters,
+        merge=Merge.LOCAL,
+        no_retraction="name a session, a reflection, a tag or a retraction",
+    ),
+    EventType(
+        name=ev.BULLET_TAGGED,
+        meaning="A reflection gave a bullet a tag.",
+        since=1,
+        fields={
+            "index": f.NUMBER,
+            "name": f.needed(f.NAME_OR_NULL),
+            "tag": Field(f.one_of(*_VERDICTS), needed=True),
+            "disposition": Field(f.one_of(*_DISPOSITIONS), needed=True),
+        },
+        effect=GivesTag(),
+        summary=_tag,
+        merge=Merge.VERDICT,
+        no_retraction="",
+    ),
+)

@@ -1,0 +1,157 @@
+"""What an event of a type changes: a handful of effects, of which each type has one.
+
+Invariant: the fold, the tables, a moment of the past and `verify` all ask the effect, so they cannot disagree about a
+type. A new type takes an effect that exists; a new effect is a change to the projection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from reflector.events.state import Data, FoldedEvent, Playbook, verdict
+from reflector.playbook.counting import is_counting
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """The base of all effects.
+
+    folds      whether the playbook after the event may be another one
+    reads      whether the fold needs the event's data, or its header only
+    unsettles  whether tags of earlier positions may count, or not, from here on
+    """
+
+    folds: ClassVar[bool] = True
+    reads: ClassVar[bool] = True
+    unsettles: ClassVar[bool] = False
+
+    def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
+        """Fold the event into the playbook."""
+
+    def moves_time(self, data: Data) -> bool:
+        """Return whether a bullet or a count may differ afterwards: `last_updated` is the time of the last such."""
+        return self.folds
+
+    @property
+    def projects(self) -> bool:
+        """Whether the tables need the event's data."""
+        return self.reads
+
+
+@dataclass(frozen=True, slots=True)
+class BringsBullets(Effect):
+    """Adds the bullets that `bullets` finds in the data."""
+
+    bullets: Callable[[Data], Sequence[Data]]
+
+    def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
+        book.add(event, self.bullets(data))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesBullet(Effect):
+    """Changes fields of the bullet that the data names; `values` returns them."""
+
+    values: Callable[[FoldedEvent, Data], dict[str, object]]
+
+    def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
+        book.change(data, **self.values(event, data))
+
+
+@dataclass(frozen=True, slots=True)
+class SetsBaseline(ChangesBullet):
+    """Sets the baseline of a bullet: the tags before it no longer count."""
+
+    unsettles: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class GivesTag(Effect):
+    """Gives a bullet a tag, which counts if it is a verdict."""
+
+    def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
+        if judged := verdict(data):
+            tag = (event.position, event.event_id, data["tag"], event.session_id, event.reflection_id)
+            book.take_tag(judged[0], tag, event.recorded_at)
+
+    def moves_time(self, data: Data) -> bool:
+        return verdict(data) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class OpensWindow(Effect):
+    """Records a window of a session, which waits for its reflection."""
+
+    folds: ClassVar[bool] = False
+    reads: ClassVar[bool] = False
+
+    @property
+    def projects(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class MovesWindow(Effect):
+    """Brings the target window to a state: `final` where the data says that it is final. A completed one stays so."""
+
+    state: str
+    final: str = ""
+    attempts: int = 0
+
+    folds: ClassVar[bool] = False
+    reads: ClassVar[bool] = False
+
+    @property
+    def projects(self) -> bool:
+        return bool(self.final)
+
+    def state_by(self, data: Data) -> str:
+        """Return the state that an event with this data brings its window to."""
+        return self.final if self.final and data.get("final") else self.state
+
+
+@dataclass(frozen=True, slots=True)
+class CompletesReflection(MovesWindow):
+    """Completes the target window, and binds the tags behind it to the reflection."""
+
+    folds: ClassVar[bool] = True
+
+    def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
+        book.complete(event)
+
+    def moves_time(self, data: Data) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Retracts(Effect):
+    """Takes the target out of the count, or puts back what a retraction took out."""
+
+    reads: ClassVar[bool] = False
+    unsettles: ClassVar[bool] = True
+
+    def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
+        book.retract(event)
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptsPolicy(Effect):
+    """Puts a counting policy in force."""
+
+    unsettles: ClassVar[bool] = True
+
+    def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
+        if is_counting(data.get("counting")):
+            book.adopted = data["counting"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesNothing(Effect):
+    """Changes neither the playbook nor a window, and says why it is recorded all the same."""
+
+    because: str
+
+    folds: ClassVar[bool] = False
+    reads: ClassVar[bool] = False

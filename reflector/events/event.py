@@ -1,0 +1,85 @@
+"""Events: what happened, as values.
+
+Invariant: an event's id is derived from the identity of its input, never from a model's wording, a
+clock or a random number. So the same input, delivered twice, is the same event, and a second
+append of it adds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final
+
+SCHEMA_VERSION: Final = 1
+
+PLAYBOOK_IMPORTED: Final = "playbook.imported"
+BULLET_PROPOSED: Final = "bullet.proposed"
+BULLET_ADDED: Final = "bullet.added"
+BULLET_REVISED: Final = "bullet.revised"
+BULLET_MOVED: Final = "bullet.moved"
+BULLET_REMOVED: Final = "bullet.removed"
+BULLET_RECOUNTED: Final = "bullet.recounted"
+BULLET_ASSERTED: Final = "bullet.asserted"
+BULLET_TAGGED: Final = "bullet.tagged"
+SESSION_RECORDED: Final = "session.recorded"
+REFLECTION_SKIPPED: Final = "reflection.skipped"
+REFLECTION_ANSWERED: Final = "reflection.answered"
+REFLECTION_COMPLETED: Final = "reflection.completed"
+REFLECTION_FAILED: Final = "reflection.failed"
+EVIDENCE_RETRACTED: Final = "evidence.retracted"
+EVENT_REDACTED: Final = "event.redacted"
+POLICY_ADOPTED: Final = "policy.adopted"
+LEDGER_MERGED: Final = "ledger.merged"
+
+
+def identity(type_: str, *parts: str | int) -> str:
+    """An event id: the first 32 hex digits of SHA-256 over the type and the parts of the input's identity."""
+    text = "\n".join([type_, *(str(part).replace("\\", "\\\\").replace("\n", "\\n") for part in parts)])
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """An event to append. `occurred_at` is ISO 8601 in UTC, None meaning "when it is recorded"."""
+
+    type: str
+    event_id: str
+    data: Mapping[str, Any]
+    actor: str
+    occurred_at: str | None = None
+    session_id: str | None = None
+    reflection_id: str | None = None
+    target_id: str | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event as the ledger holds it. `data` is None when its text was redacted."""
+
+    position: int
+    event_id: str
+    type: str
+    schema_version: int
+    occurred_at: str
+    recorded_at: str
+    actor: str
+    session_id: str | None
+    reflection_id: str | None
+    target_id: str | None
+    data: Mapping[str, Any] | None
+    data_hash: str
+    meta: Mapping[str, Any]
+    chain: str
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where an event stands: its first position, and whether this append added it."""
+
+    event_id: str
+    position: int
+    added: bool

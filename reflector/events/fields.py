@@ -1,0 +1,133 @@
+"""The kinds of fields that event types are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from reflector.events.kinds import Fault, Field
+from reflector.events.record_keys import unpack_keys
+from reflector.playbook.admissible import MAX_COUNT, text_fault
+from reflector.playbook.counting import is_counting
+from reflector.playbook.names import SECTIONS, is_name
+
+#: The largest whole number that every JSON reader keeps exactly.
+MAX_INT: Final = 2**53 - 1
+_LONGEST_WORD: Final = 200
+_HEX: Final = frozenset("0123456789abcdef")
+
+
+def one_of(*values: object) -> Fault:
+    """Return the check that a value is one of these."""
+    return lambda value: None if value in values else f"must be one of {', '.join(map(str, values))}"
+
+
+def _whole_number(most: int) -> Fault:
+    def fault(value: Any) -> str | None:
+        return None if type(value) is int and 0 <= value <= most else f"must be a whole number from 0 to {most:,}"
+
+    return fault
+
+
+def _of_type(type_: type, what: str, *, or_null: bool = False) -> Fault:
+    def fault(value: Any) -> str | None:
+        return None if isinstance(value, type_) or (or_null and value is None) else f"must be {what}"
+
+    return fault
+
+
+def list_of(fault: Fault, what: str) -> Fault:
+    """Return the check that a value is a list of values that pass a check."""
+
+    def of_list(value: Any) -> str | None:
+        return None if isinstance(value, list) and not any(map(fault, value)) else f"must be a list of {what}"
+
+    return of_list
+
+
+def _name(value: Any) -> str | None:
+    return None if is_name(value) else "must be the name of a bullet, such as pat-001"
+
+
+def _name_or_null(value: Any) -> str | None:
+    return None if value is None else _name(value)
+
+
+def _word(value: Any) -> str | None:
+    sound = value is None or (isinstance(value, str) and len(value) <= _LONGEST_WORD and value.isprintable())
+    return None if sound else f"must be null or at most {_LONGEST_WORD} printable characters"
+
+
+def _counting(value: Any) -> str | None:
+    return None if is_counting(value) else "must be a counting policy"
+
+
+def _keys(value: Any) -> str | None:
+    try:
+        unpack_keys(value)
+    except (ValueError, TypeError) as error:
+        return f"must be packed record keys ({error})"
+    return None
+
+
+def _leaves(value: Any) -> str | None:
+    return None if isinstance(value, list) and all(map(_is_leaf, value)) else "must be a list of merged events"
+
+
+def _is_leaf(entry: Any) -> bool:
+    if not isinstance(entry, list) or len(entry) != 4 or type(entry[0]) is not int:
+        return False
+    return all(isinstance(text, str) for text in entry[1:]) and len(entry[3]) == 64 and set(entry[3]) <= _HEX
+
+
+def _renamed(value: Any) -> str | None:
+    sound = isinstance(value, dict) and all(is_name(name) for pair in value.items() for name in pair)
+    return None if sound else "must map names of bullets to names of bullets"
+
+
+def _any(_: str) -> bool:
+    return True
+
+
+def _is_phrase(text: str) -> bool:
+    """Return False for one word, such as the reasons for which an agent ends a session."""
+    return not text.replace("_", "").isalnum()
+
+
+def needed(one: Field) -> Field:
+    """Return the field as one without which an object is refused."""
+    return replace(one, needed=True)
+
+
+def within(fields: Mapping[str, Field], *, several: bool = False) -> Field:
+    """Return a field that is an object with these fields, or a list of such objects."""
+    return Field(list_of(_object, "objects") if several else _object, within=fields)
+
+
+_text: Final = _of_type(str, "a text")
+_object: Final = _of_type(dict, "an object")
+
+TEXT: Final = Field(_text)
+TEXT_OR_NULL: Final = Field(_of_type(str, "a text or null", or_null=True))
+#: A word of a client, such as a session's reason to end; a phrase in its place is prose.
+WORD: Final = Field(_word)
+WORD_OR_PROSE: Final = Field(_word, prose=_is_phrase)
+#: A text that somebody wrote: a redaction erases it.
+PROSE: Final = Field(_text, prose=_any)
+PROSE_OR_NULL: Final = Field(TEXT_OR_NULL.fault, prose=_any)
+PROSES: Final = Field(list_of(_text, "texts"), prose=_any)
+OBJECT: Final = Field(_object)
+NUMBER: Final = Field(_whole_number(MAX_INT))
+COUNT: Final = Field(_whole_number(MAX_COUNT))
+SECTION: Final = Field(one_of(*SECTIONS))
+#: The text of a bullet.
+ADVICE: Final = Field(text_fault, prose=_any)
+#: The name of a bullet of this playbook.
+NAME: Final = Field(_name, names=True)
+NAME_OR_NULL: Final = Field(_name_or_null, names=True)
+NAMES: Final = Field(list_of(_name, "names of bullets"), names=True)
+COUNTING: Final = Field(_counting)
+RECORD_KEYS: Final = Field(_keys)
+LEAVES: Final = Field(_leaves)
+RENAMED: Final = Field(_renamed)

@@ -1,0 +1,53 @@
+"""The playbook as a pure fold over events.
+
+Invariant: `fold(events, policy)` depends on nothing but its arguments. It is the definition of every counter; the
+tables that the ledger keeps beside the events are only a faster way to the same value, and `verify` compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from reflector.events.registry import EVENT_TYPES
+from reflector.events.state import MAX_TAGS, REDACTED, Data, Entry, FoldedEvent, Playbook, verdict
+from reflector.playbook.counting import Counting
+
+__all__ = ["MAX_TAGS", "REDACTED", "Entry", "FoldedEvent", "Playbook", "apply", "changes_playbook", "fold", "verdict"]
+
+
+def fold(events: Iterable[FoldedEvent], counting: Counting | None = None) -> Playbook:
+    """Return the playbook after `events`, in order, under `counting` (None: the policy they adopt)."""
+    playbook = Playbook(counting=counting)
+    for event in events:
+        apply(playbook, event)
+    return playbook
+
+
+def apply(book: Playbook, event: FoldedEvent) -> None:
+    """Fold one event in. A type that says nothing about bullets or counts only moves the position."""
+    book.position = event.position
+    one = EVENT_TYPES.get(event.type)
+    if one is None:
+        return
+    data: Data = event.data if event.data is not None else {}
+    one.effect.apply(book, event, data)
+    if one.effect.moves_time(data):
+        book.updated_at = event.recorded_at
+
+
+def changes_playbook(type_: str, data: Data | None) -> bool:
+    """Return whether a bullet or a count may differ after an event; `last_updated` is the time of the last such."""
+    one = EVENT_TYPES.get(type_)
+    return one is not None and one.effect.moves_time(data or {})
+
+
+def reads(type_: str) -> bool:
+    """Return whether the fold reads the data of a type; of the others it needs the header only."""
+    one = EVENT_TYPES.get(type_)
+    return one is not None and one.effect.folds and one.effect.reads
+
+
+def projects(type_: str) -> bool:
+    """Return whether the tables need the data of a type."""
+    one = EVENT_TYPES.get(type_)
+    return one is not None and one.effect.projects

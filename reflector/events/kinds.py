@@ -1,0 +1,143 @@
+"""An event type as one value: everything that the program knows of a type, and of its data, field by field."""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from reflector.events.effects import Effect
+from reflector.events.state import Data
+
+Fault = Callable[[Any], str | None]
+_NAME = re.compile(r"[a-z]+\.[a-z]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of an object.
+
+    fault      returns a message for a value that is wrong, None for one that is right
+    needed     an object without the field is refused
+    prose      returns whether a text of the field was written by somebody, so that a redaction erases it; the value
+               may be a list of texts
+    names      the value is the name of a bullet, or a list of names: a merge renames them
+    elsewhere  returns whether the name in this object belongs to another playbook, so that a merge leaves it
+    within     the fields of the object that the value is, or of each object in the list that it is
+    """
+
+    fault: Fault
+    needed: bool = False
+    prose: Callable[[str], bool] | None = None
+    names: bool = False
+    elsewhere: Callable[[Data], bool] | None = None
+    within: Mapping[str, Field] = field(default_factory=dict)
+
+    @property
+    def holds_prose(self) -> bool:
+        """Whether a redaction may have something to erase."""
+        return self.prose is not None or any(inner.holds_prose for inner in self.within.values())
+
+    @property
+    def holds_names(self) -> bool:
+        """Whether a value may hold the name of a bullet."""
+        return self.names or any(inner.holds_names for inner in self.within.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The event that another one points to.
+
+    event     which event that is, for the documents
+    required  an event without a target is refused
+    once      a target is taken by one event of the type at most
+    """
+
+    event: str
+    required: bool = False
+    once: bool = False
+
+
+class Merge(Enum):
+    """What a merge does with an event whose id is here with other data."""
+
+    FIRST = "the one that is here stands"
+    BESIDE = "both stand, the other one under an id of its own"
+    VERDICT = "the one that is here stands; the merge asks whether the two differ on purpose"
+    LOCAL = "not appended: it speaks of its own ledger alone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventType:
+    """One type of event.
+
+    meaning    one sentence for the documents: an event of this type records that …
+    since      the schema revision of the first release that appended it
+    fields     of the data, by name; a field that is not named here is a fact of a newer version: kept as it is,
+               unread and unchecked
+    effect     what the event changes
+    summary    returns the event's line in `log` from its data
+    merge      what becomes of a differing event with the same id
+    no_retraction  why it cannot be retracted, and what to do instead; "" for evidence, which can
+    target     the event that it points to; None where it points to none
+    all_prose  the data holds nothing that counts: a redaction keeps none of it
+    checked    the data is checked also when this program appends it, because people and models word it
+    id_is_name the event's id is the identity of the name of its bullet
+    """
+
+    name: str
+    meaning: str
+    since: int
+    fields: Mapping[str, Field]
+    effect: Effect
+    summary: Callable[[Any], str]
+    merge: Merge
+    no_retraction: str
+    target: Target | None = None
+    all_prose: bool = False
+    checked: bool = False
+    id_is_name: bool = False
+
+    def __post_init__(self) -> None:
+        sound = _NAME.fullmatch(self.name) and self.meaning and self.since > 0
+        if not sound or not isinstance(self.effect, Effect) or not callable(self.summary):
+            raise TypeError(
+                f"the event type {self.name!r} needs a name, a meaning, a revision, an effect and a summary"
+            )
+
+    @property
+    def holds_prose(self) -> bool:
+        """Whether a redaction has something to erase."""
+        return any(one.holds_prose for one in self.fields.values())
+
+    @property
+    def holds_names(self) -> bool:
+        """Whether the data may name bullets."""
+        return any(one.holds_names for one in self.fields.values())
+
+    def faults(self, data: Data) -> Iterator[str]:
+        """Yield what is wrong with an event's data, field by field."""
+        yield from _faults(self.fields, data, "")
+
+
+def _faults(fields: Mapping[str, Field], value: Data, where: str) -> Iterator[str]:
+    for name, one in fields.items():
+        if name not in value:
+            if one.needed:
+                yield f"{where}{name} is missing"
+            continue
+        found = value[name]
+        if what := one.fault(found):
+            yield f"{where}{name} is {_show.repr(found)}: {what}"
+        elif one.within:
+            # Of an import, people count the bullets from 1.
+            several = enumerate(found, start=1) if isinstance(found, list) else [(0, found)]
+            for number, inner in several:
+                yield from _faults(one.within, inner, f"{name} {number}: " if number else f"{name}.")
+
+
+_show = reprlib.Repr()
+_show.maxstring = _show.maxother = _show.maxlong = 60

@@ -1,0 +1,57 @@
+"""Events about the ledger itself: its counting policy, its redactions and its merges."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from reflector.events import event as ev
+from reflector.events import fields as f
+from reflector.events.effects import AdoptsPolicy, ChangesNothing
+from reflector.events.kinds import EventType, Merge, Target
+from reflector.events.sessions import reason
+
+_HEAD: Final = {"position": f.needed(f.NUMBER), "chain": f.needed(f.TEXT)}
+
+TYPES: Final = (
+    EventType(
+        name=ev.EVENT_REDACTED,
+        meaning="Prose of the target was erased; `kept` is what is left of its data.",
+        since=1,
+        # `kept` holds prose of the event that was redacted, whose type says which.
+        fields={"reason": f.needed(f.PROSE), "earlier": f.PROSES, "kept": f.OBJECT},
+        effect=ChangesNothing("the data of its target reads as `kept` from then on"),
+        summary=reason,
+        merge=Merge.FIRST,
+        no_retraction="what was erased is gone",
+        target=Target("the event, or its last redaction", required=True, once=True),
+    ),
+    EventType(
+        name=ev.POLICY_ADOPTED,
+        meaning="A counting policy is in force from here on.",
+        since=1,
+        fields={"policy": f.needed(f.TEXT), "counting": f.needed(f.COUNTING), "reason": f.PROSE_OR_NULL},
+        effect=AdoptsPolicy(),
+        summary=lambda data: f"counting {data.get('counting')}",
+        merge=Merge.FIRST,
+        no_retraction="go back with `reflector policy adopt`",
+    ),
+    EventType(
+        name=ev.LEDGER_MERGED,
+        meaning="A stretch of another ledger's history was merged.",
+        since=2,
+        fields={
+            "playbook": f.needed(f.TEXT),
+            "origin": f.needed(f.TEXT),
+            "after": f.needed(f.within(_HEAD)),
+            **_HEAD,
+            "here": f.needed(f.LEAVES),
+            "renamed": f.needed(f.RENAMED),
+        },
+        effect=ChangesNothing("it proves where the events before it come from"),
+        summary=lambda data: (
+            f"{data.get('playbook')} of {str(data.get('origin'))[:8]}, up to its position {data.get('position')}"
+        ),
+        merge=Merge.FIRST,
+        no_retraction="name a session, a reflection, a tag or a retraction",
+    ),
+)

@@ -1,0 +1,71 @@
+"""Every event type, and the lists that follow from what each says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from reflector.events import bullets, ledger, sessions
+from reflector.events.effects import BringsBullets, Effect, MovesWindow
+from reflector.events.kinds import EventType, Field
+from reflector.events.state import Data
+
+EVENT_TYPES: Final[Mapping[str, EventType]] = {
+    one.name: one for one in (*bullets.TYPES, *sessions.TYPES, *ledger.TYPES)
+}
+_NO_FIELDS: Final[Mapping[str, Field]] = {}
+
+
+def _where(holds: Callable[[EventType], bool]) -> tuple[str, ...]:
+    return tuple(name for name, one in EVENT_TYPES.items() if holds(one))
+
+
+#: Types besides tags and completions that the playbook follows from: few events of a history.
+RARE_TYPES: Final = _where(lambda one: one.effect.folds and one.name not in ("bullet.tagged", "reflection.completed"))
+#: After one of these a tag that counted may no longer count, or one that did not may count again.
+UNSETTLING_TYPES: Final = _where(lambda one: one.effect.unsettles)
+#: Types whose target is taken at most once: the partial UNIQUE index of the event table.
+ONCE_PER_TARGET: Final = _where(lambda one: one.target is not None and one.target.once)
+#: Types that may name bullets; of tags the table of tags knows.
+NAMING_TYPES: Final = _where(lambda one: one.holds_names)
+
+
+def effect_of(type_: str) -> Effect | None:
+    """Return the effect of a type, None for a type that this program does not know."""
+    one = EVENT_TYPES.get(type_)
+    return one.effect if one is not None else None
+
+
+def window_step(type_: str, data: Data) -> tuple[str, int] | None:
+    """Return the state that an event brings its target window to, and how many attempts it adds; None for none."""
+    effect = effect_of(type_)
+    return (effect.state_by(data), effect.attempts) if isinstance(effect, MovesWindow) else None
+
+
+def new_bullets(type_: str, data: Data) -> Sequence[Data]:
+    """Return the bullets that an event brings."""
+    effect = effect_of(type_)
+    return effect.bullets(data) if isinstance(effect, BringsBullets) else ()
+
+
+def fields_of(type_: str) -> Mapping[str, Field]:
+    """Return the fields of a type's data, none for a type that this program does not know."""
+    one = EVENT_TYPES.get(type_)
+    return one.fields if one is not None else _NO_FIELDS
+
+
+def names_in(type_: str, data: Data) -> set[str]:
+    """Return every name of a bullet that an event's data holds, whether the bullet exists or not."""
+    return set(_names(fields_of(type_), data))
+
+
+def _names(fields: Mapping[str, Field], value: Data) -> list[str]:
+    found: list[str] = []
+    for key, one in fields.items():
+        here: Any = value.get(key)
+        several = here if isinstance(here, list) else [here]
+        if one.names:
+            found += [name for name in several if isinstance(name, str)]
+        elif one.within:
+            found += [name for inner in several if isinstance(inner, Mapping) for name in _names(one.within, inner)]
+    return found

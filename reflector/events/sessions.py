@@ -1,0 +1,119 @@
+"""Events about sessions and their reflections: windows, what became of them, and evidence that was taken back."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from reflector.events import event as ev
+from reflector.events import fields as f
+from reflector.events.effects import CompletesReflection, MovesWindow, OpensWindow, Retracts
+from reflector.events.kinds import EventType, Merge, Target
+
+_WINDOW: Final = Target("the window")
+_NAME_IT: Final = "name its reflection, or the session"
+_TRANSCRIPT: Final = {"path": f.needed(f.PROSE), "bytes": f.needed(f.NUMBER)}
+_RECORDS: Final = {"keys": f.needed(f.RECORD_KEYS), "after": f.TEXT_OR_NULL}
+
+
+def _window(data: Any) -> str:
+    parts = [f"{data.get('window', {}).get('records')} records by {data.get('trigger')}"]
+    parts += [f"{key} {', '.join(data[key][:8])}" for key in ("cited", "retired", "unknown") if data.get(key)]
+    return "; ".join(parts)
+
+
+def reason(data: Any) -> str:
+    """Return the reason that an event states."""
+    return str(data.get("reason") or "")
+
+
+TYPES: Final = (
+    EventType(
+        name=ev.SESSION_RECORDED,
+        meaning="A window of new records of a transcript, with the bullets that it cites.",
+        since=1,
+        fields={
+            "agent_id": f.needed(f.TEXT_OR_NULL),
+            "trigger": f.needed(f.TEXT),
+            "reason": f.WORD_OR_PROSE,
+            "transcript": f.needed(f.within(_TRANSCRIPT)),
+            "window": f.needed(f.within(_RECORDS)),
+            "cited": f.needed(f.NAMES),
+            "carried": f.needed(f.NAMES),
+            "retired": f.NAMES,
+            "unknown": f.NAMES,
+        },
+        effect=OpensWindow(),
+        summary=_window,
+        merge=Merge.FIRST,
+        no_retraction="",
+    ),
+    EventType(
+        name=ev.REFLECTION_SKIPPED,
+        meaning="The gate let a window pass without a reflection.",
+        since=1,
+        fields={"reason": f.needed(f.PROSE)},
+        effect=MovesWindow("skipped"),
+        summary=reason,
+        merge=Merge.FIRST,
+        no_retraction="it gave nothing a count",
+        target=_WINDOW,
+        all_prose=True,
+    ),
+    EventType(
+        name=ev.REFLECTION_ANSWERED,
+        meaning="A backend answered: the raw answer, before it is read.",
+        since=1,
+        fields={
+            "answer": f.needed(f.PROSE),
+            "iteration": f.NUMBER,
+            "part": f.NUMBER,
+            "parts": f.NUMBER,
+            "plan": f.OBJECT,
+        },
+        effect=MovesWindow("answered"),
+        summary=lambda data: f"{data.get('backend')} ({data.get('model')}), {data.get('mode')}",
+        merge=Merge.FIRST,
+        no_retraction=_NAME_IT,
+        target=_WINDOW,
+        all_prose=True,
+    ),
+    EventType(
+        name=ev.REFLECTION_COMPLETED,
+        meaning="The answer was read: its analysis; the tags follow as `bullet.tagged`.",
+        since=1,
+        fields={
+            "analysis": f.needed(f.PROSE),
+            "rationales": f.within({"rationale": f.PROSE}, several=True),
+            "problems": f.PROSES,
+        },
+        effect=CompletesReflection("completed"),
+        summary=lambda data: str(data.get("analysis") or ""),
+        merge=Merge.FIRST,
+        no_retraction="",
+        target=Target("the window", required=True),
+        all_prose=True,
+    ),
+    EventType(
+        name=ev.REFLECTION_FAILED,
+        meaning="A reflection failed, for now or finally.",
+        since=1,
+        fields={"stage": f.needed(f.TEXT), "message": f.needed(f.PROSE), "attempts": f.NUMBER},
+        effect=MovesWindow("failed", final="given_up", attempts=1),
+        summary=lambda data: f"{data.get('stage')}: {data.get('message')}",
+        merge=Merge.FIRST,
+        no_retraction=_NAME_IT,
+        target=_WINDOW,
+    ),
+    EventType(
+        name=ev.EVIDENCE_RETRACTED,
+        meaning="The target no longer counts: a window, a reflection, a tag; a retraction's target counts again.",
+        since=1,
+        fields={"reason": f.needed(f.PROSE)},
+        effect=Retracts(),
+        summary=reason,
+        merge=Merge.FIRST,
+        no_retraction="",
+        target=Target("the evidence, a retraction or a proposal", required=True, once=True),
+        all_prose=True,
+    ),
+)

@@ -1,0 +1,186 @@
+"""The playbook as a value: bullets with their baselines, and the tags that count.
+
+Invariant: a counter is the bullet's baseline plus the number of members in the set of its counted tags: those with
+disposition `counted` that no active retraction covers and that came after the baseline was set. A retraction may itself
+be retracted, which makes its target count again. Nothing is ever subtracted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.counting import DEFAULT, Counting, member
+from reflector.playbook.names import section_slug
+
+REDACTED = "[redacted]"
+#: A reflection's tags stand right behind its completion, within this many positions; a tag that stands elsewhere can
+#: be retracted by itself only. So the ledger finds them as a range of its key, without an index.
+MAX_TAGS = 10_000
+
+#: The data of an event.
+Data = Mapping[str, Any]
+
+
+class FoldedEvent(Protocol):
+    """The part of an event that the fold reads."""
+
+    @property
+    def position(self) -> int: ...
+    @property
+    def event_id(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def recorded_at(self) -> str: ...
+    @property
+    def session_id(self) -> str | None: ...
+    @property
+    def reflection_id(self) -> str | None: ...
+    @property
+    def target_id(self) -> str | None: ...
+    @property
+    def data(self) -> Data | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A bullet with everything that its counters rest on; removed ones stay as tombstones.
+
+    Each field is a column of the table of bullets: the projection writes it, and `verify` compares it.
+
+    position      of the event that brought the bullet
+    ordinal       its place in the order of creation
+    recounted_at  the position of the event that set the baseline: only tags behind it count
+    """
+
+    name: str
+    section: str
+    text: str
+    position: int
+    ordinal: int
+    recounted_at: int
+    baseline_helpful: int = 0
+    baseline_harmful: int = 0
+    status: str = "live"
+    removed_into: str | None = None
+    reason: str | None = None
+
+    @property
+    def baseline(self) -> tuple[int, int]:
+        """(helpful, harmful) before any tag."""
+        return self.baseline_helpful, self.baseline_harmful
+
+
+#: A tag with disposition `counted`: (position, event id, helpful or harmful, session id, reflection id). Most of a
+#: history, so not a class of its own: plain tuples of texts are cheap to make, and the garbage collector skips them.
+CountedTag = tuple[int, str, str, str | None, str | None]
+
+
+@dataclass(slots=True)
+class Playbook:
+    """The state after some events. Read it through `bullets` and `entries`; only effects of event types change it."""
+
+    counting: Counting | None = None
+    adopted: Counting = DEFAULT
+    position: int = 0
+    updated_at: str | None = None
+    entries: dict[str, Entry] = field(default_factory=dict)
+    last_ordinal: int = 0
+    _tags: dict[str, list[CountedTag]] = field(default_factory=dict)
+    _completed: dict[str, tuple[int, str, str | None]] = field(default_factory=dict)
+    _retracted_by: dict[str, str] = field(default_factory=dict)
+
+    def add(self, event: FoldedEvent, bullets: Sequence[Data]) -> None:
+        """Add the bullets that an event brings. A name means one bullet for ever: a second one changes nothing."""
+        first = self.last_ordinal + 1
+        for ordinal, bullet in enumerate(bullets, start=first):
+            name, baseline = bullet["name"], (bullet.get("helpful", 0), bullet.get("harmful", 0))
+            if name not in self.entries:
+                section = section_slug(bullet["section"])
+                at = event.position
+                self.entries[name] = Entry(name, section, bullet["text"], at, ordinal, at, *baseline)
+                self.last_ordinal = ordinal
+
+    def change(self, data: Data, **values: Any) -> None:
+        """Change fields of the bullet that `data` names; a name without a bullet changes nothing."""
+        entry = self.entries.get(data.get("name", ""))
+        if entry is not None:
+            self.entries[entry.name] = replace(entry, **values)
+
+    def take_tag(self, name: str, tag: CountedTag, recorded_at: str) -> None:
+        """Add a tag that counts, as its `verdict` says."""
+        self.position, self.updated_at = tag[0], recorded_at
+        if name in self._tags:
+            self._tags[name].append(tag)
+        else:
+            self._tags[name] = [tag]
+
+    def complete(self, event: FoldedEvent) -> None:
+        """Bind the tags of a reflection to its completion and its window."""
+        if event.reflection_id:
+            self._completed[event.reflection_id] = (event.position, event.event_id, event.target_id)
+
+    def retract(self, event: FoldedEvent) -> None:
+        """Take the event's target out of the count, or put it back if it is itself a retraction."""
+        if event.target_id:
+            self._retracted_by.setdefault(event.target_id, event.event_id)
+
+    def active(self, event_id: str) -> bool:
+        """Return whether no active retraction covers the event."""
+        # Each event is retracted at most once, so the retractions of retractions are a line.
+        active = True
+        by = self._retracted_by.get(event_id)
+        while by is not None:
+            active = not active
+            by = self._retracted_by.get(by)
+        return active
+
+    def retractions(self) -> dict[str, str]:
+        """Return the id of each retraction by the id of its target."""
+        return dict(self._retracted_by)
+
+    def tagged_names(self) -> set[str]:
+        """Return every name that was given a tag with disposition `counted`, whether a bullet has it or not."""
+        return set(self._tags)
+
+    def counted(self, name: str) -> Sequence[CountedTag]:
+        """Return the tags of a bullet that count, in order of position."""
+        tags = self._tags.get(name, [])
+        entry = self.entries.get(name)
+        if entry is not None and tags and tags[0][0] <= entry.recounted_at:
+            tags = [tag for tag in tags if tag[0] > entry.recounted_at]
+        return [tag for tag in tags if self._is_uncovered(tag)] if self._retracted_by else tags
+
+    def _is_uncovered(self, tag: CountedTag) -> bool:
+        position, event_id, _, _, reflection_id = tag
+        completed = self._completed.get(reflection_id or "")
+        if completed is None or not completed[0] < position <= completed[0] + MAX_TAGS:
+            return self.active(event_id)
+        return all(self.active(on) for on in (event_id, *completed[1:]) if on)
+
+    def counters(self, name: str, counting: Counting | None = None) -> tuple[int, int]:
+        """Return (helpful, harmful) of a bullet under a policy: `counting`, else the fold's, else the adopted one."""
+        policy = counting or self.counting or self.adopted
+        helpful: set[str] = set()
+        harmful: set[str] = set()
+        for _, event_id, tag, session_id, reflection_id in self.counted(name):
+            members = helpful if tag == "helpful" else harmful
+            members.add(member(policy, event_id, reflection_id, session_id))
+        entry = self.entries[name]
+        return entry.baseline_helpful + len(helpful), entry.baseline_harmful + len(harmful)
+
+    def bullets(self) -> tuple[Bullet, ...]:
+        """Return the live bullets with their counters, in order of creation."""
+        live = (entry for entry in self.entries.values() if entry.status == "live")
+        return tuple(Bullet(e.name, e.section, e.text, *self.counters(e.name)) for e in live)
+
+
+def verdict(data: Data) -> tuple[str, int] | None:
+    """Return (name, 1 or -1) of a tag that counts; None for one that never does, whatever its shape."""
+    name, tag = data.get("name"), data.get("tag")
+    if data.get("disposition") != "counted" or not isinstance(name, str) or not name or "\0" in name:
+        return None
+    return (name, 1) if tag == "helpful" else (name, -1) if tag == "harmful" else None

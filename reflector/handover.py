@@ -1,0 +1,160 @@
+"""The files that the fast hook and the pipeline hand to each other: deliveries, and the rendered playbook.
+
+Invariant: a payload is kept verbatim, whatever it holds, and a rendered text carries the stamp of all that it was made
+from. The hook loads this at every start, so it imports rarely needed modules where it needs them.
+"""
+
+# pathlib would cost more than everything that is done here:
+# ruff: noqa: PTH116
+
+from time import time_ns
+
+from reflector.folders import private_folder, write_all, write_durably
+from reflector.locate import user_folder, user_settings
+
+try:
+    import posix as system
+except ImportError:  # Windows: slower, and the same from here on
+    import os as system  # type: ignore[no-redef]
+
+#: More than this on stdin is no hook payload; its first part is kept aside as broken.
+MAX_PAYLOAD = 8 * 1024 * 1024
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+#: The end of a turn, which does not end a session: of Claude Code and Codex, and of Gemini CLI.
+STOPS = ("Stop", "AfterAgent")
+#: Form of injection.txt and of the text in it. Raise it when prompts/playbook.txt or the rendering
+#: changes: texts rendered by an older version are then rendered afresh.
+INJECTION_FORM = b"reflector-injection/1"
+PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+
+
+class Broken(Exception):
+    """The payload is not what a hook is given; its words say why."""
+
+
+class _Decoding:
+    """What the C scanner wants to know; the json package would only wrap it."""
+
+    strict = True
+    object_hook = object_pairs_hook = None
+    parse_float = parse_constant = float
+    parse_int = int
+
+
+def decode(raw: bytes) -> tuple[dict[str, object], str]:
+    """The payload and its text. Raises Broken unless it is one JSON object that names its event, ImportError or
+    OSError where the interpreter cannot load what reads JSON."""
+    try:
+        # UTF-8 is built in; any other codec is a file that may not be readable.
+        text = raw.removeprefix(BYTE_ORDER_MARK).decode().strip(" \t\r\n")
+    except UnicodeDecodeError as error:
+        raise Broken(f"not UTF-8 at byte {error.start}") from None
+    if not text:
+        raise Broken("empty")
+    try:
+        try:
+            from _json import make_scanner
+
+            payload, end = make_scanner(_Decoding)(text, 0)  # type: ignore[arg-type]
+            if end != len(text):
+                raise Broken(f"more than one JSON value: the first ends at character {end}")
+        except (ImportError, OSError, StopIteration, SystemError):
+            # No C scanner here, or it met an error that it can put into words only where json was imported.
+            from json import loads
+
+            payload = loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Broken(f"not JSON: {error}") from None
+    if not isinstance(payload, dict):
+        raise Broken(f"a JSON {type(payload).__name__}, not an object")
+    event = payload.get("hook_event_name")
+    if not isinstance(event, str) or not event:
+        raise Broken("no hook_event_name")
+    return payload, text
+
+
+def file_name(identity: str) -> str:
+    """A file name for whatever a client calls a session: itself where that is plain, else a digest of it."""
+    if 0 < len(identity) <= 100 and PLAIN.issuperset(identity):
+        return identity + ".json"
+    from hashlib import sha256
+
+    return f"~{sha256(identity.encode('utf-8', 'surrogatepass')).hexdigest()}.json"
+
+
+def words(payload: dict[str, object], key: str) -> str:
+    """A value of the payload where it is text, else ""."""
+    value = payload.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def record(project: str, payload: dict[str, object], text: str) -> bytes:
+    """One delivery as it is kept: the payload verbatim, and what only this moment knows."""
+    # A subagent's stop names the parent's transcript too; its size would be taken for the subagent's.
+    key = "agent_transcript_path" if payload["hook_event_name"] == "SubagentStop" else "transcript_path"
+    try:
+        size = str(system.stat(words(payload, key)).st_size)
+    except (OSError, ValueError):  # not there (yet), or no path at all
+        size = "null"
+    return enclosed(project, size, text.encode())
+
+
+def enclosed(project: str, transcript_bytes: str, payload: bytes) -> bytes:
+    """A record around a payload."""
+    head = f'{{"v":1,"received_at_ns":{time_ns()},"project":{quoted(project) if project else "null"},'
+    return f'{head}"transcript_bytes":{transcript_bytes},"payload":'.encode() + payload + b"}\n"
+
+
+def quoted(text: str) -> str:
+    """A JSON string in ASCII, made without a module: what is in memory by now is not lost for want of one."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    units = []
+    for letter in text:
+        code = ord(letter)
+        units += [code] if code < 0x10000 else [0xD7C0 + (code >> 10), 0xDC00 + (code & 0x3FF)]
+    return '"' + "".join([f"\\u{unit:04x}" for unit in units]) + '"'
+
+
+def keep(state: str, payload: dict[str, object] | None, data: bytes) -> str:
+    """File one delivery under a state folder: broken (no payload), waiting (Stop), else the spool."""
+    spool = private_folder(state + "/spool")
+    if payload is None:
+        return write_durably(private_folder(spool + "/broken"), data)
+    if payload["hook_event_name"] in STOPS:
+        session = words(payload, "session_id") or words(payload, "transcript_path")
+        return write_durably(private_folder(spool + "/waiting"), data, file_name(session))
+    return write_durably(spool, data)
+
+
+def injection_stamp(project: str, playbook: object = None) -> bytes:
+    """What a rendered text was made from: form, and the state of both playbooks and of the user's templates.
+
+    playbook  the stat result of the playbook.json that was read; looked up where it is not given
+    Raises OSError where there is no playbook.json.
+    """
+    claude = project.rstrip("/") + "/.claude"
+    parts = [state_of(playbook or system.lstat(claude + "/playbook.json"))]
+    users = user_folder() + "/.claude/playbook.json"
+    for path in (users, claude + "/reflector/prompts/playbook.txt", user_settings() + "/prompts/playbook.txt"):
+        try:
+            parts.append(state_of(system.stat(path)))
+        except OSError:
+            parts.append("-")
+    return INJECTION_FORM + b" " + " ".join(parts).encode()
+
+
+def state_of(found: object) -> str:
+    """What changes with a file, from its stat result: more than a repository or an archive could foresee."""
+    one = found
+    return f"{one.st_dev} {one.st_ino} {one.st_mtime_ns} {one.st_ctime_ns} {one.st_size}"  # type: ignore[attr-defined]
+
+
+def complain(text: str) -> None:
+    """One line on stderr, where the agent shows it only when it is asked to."""
+    # A path may hold what a terminal obeys.
+    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in " ".join(text.split()))
+    try:  # noqa: SIM105  contextlib is not worth its import
+        write_all(2, f"reflector: {shown[:1900]}\n".encode("utf-8", "replace"))
+    except OSError:
+        pass

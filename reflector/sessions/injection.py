@@ -1,0 +1,216 @@
+"""What the agent is told at a session's start: the best of the playbook, within what the agent will read.
+
+Invariant: what is printed fits. Over 10,000 characters Claude Code hands the agent a 2,000-character
+preview instead, and no model was seen to open the file it points to. So the bullets are taken best first
+while the longer of the two forms (JSON, escapes included) stays within `LIMIT`, cut between bullets, and
+the text says how many were left out.
+
+The text is rendered when the projection is written, and by the hook itself where a playbook or a
+template changed since. Both come here. What a playbook.json does not say is asked of its ledger: the counters where it
+is shared without them, everything where it cannot be read or is another ledger's, which the text says as well. So a
+name that the agent cites means the bullet that its citation counts for.
+
+The bullets are those of the project's playbook and of the user's own, and a name in it means one bullet: where both
+give it out, the project's is meant.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reflector import folders
+from reflector.files import open_ours
+from reflector.handover import complain, injection_stamp
+from reflector.locate import user_folder
+from reflector.playbook.bullet import Bullet, best_first
+from reflector.playbook.document import MAX_BYTES, load
+from reflector.playbook.names import SECTIONS, USER_FIRST
+from reflector.reflection.prompts import fill, find_template
+
+if TYPE_CHECKING:
+    from reflector.curation.playbook_file import Known
+
+#: Characters of stdout, counted as the agent's JavaScript counts them (UTF-16 code units).
+LIMIT = 9_500
+#: The client's own markup: a bullet must not pose as it.
+_REMINDER = re.compile(r"<(?=/?system-reminder)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """The two forms of one text, both "" where there is nothing to say, and how many bullets they hold."""
+
+    text: str
+    json: str
+    shown: int
+    left_out: int
+
+
+def template(project: Path) -> str:
+    """The text of the playbook's template in force.
+
+    Raises ValueError where the template cannot be used, or would be taken for JSON.
+    """
+    found = find_template("playbook.txt", project)
+    if found.text.lstrip().startswith("{{"):
+        raise ValueError(f"{found.path}: begins with '{{'; Claude Code would take the text for JSON and refuse it")
+    return found.text
+
+
+def render(
+    bullets: Iterable[Bullet],
+    form: str,
+    files: Sequence[str] = (".claude/playbook.json",),
+    troubles: Sequence[str] = (),
+) -> Injection:
+    """Fill a template's text with the best bullets that fit, grouped by section, the best bullet's section first.
+
+    `files` hold those that do not fit; `troubles` are told behind them.
+
+    The section titles stay because advice reads the other way round under MISTAKES TO AVOID.
+    Raises ValueError where the template alone leaves no room for any bullet.
+    """
+    ranked = sorted(bullets, key=best_first)
+    told = "".join(f"\n\n({trouble})" for trouble in troubles)
+    if not ranked:
+        text = told.lstrip("\n") and told.lstrip("\n") + "\n"
+        return Injection(text, text and _as_json(text), 0, 0)
+    room = LIMIT - len(_as_json("")) - _cost(fill(form, {"key_points": ""}))
+    room -= _cost(_left_out(len(ranked), files) + told)
+    sections: dict[str, list[str]] = {}
+    for bullet in ranked:
+        line = _REMINDER.sub("&lt;", bullet.line)
+        heading = "" if bullet.section in sections else f"\n## {SECTIONS[bullet.section]}\n"
+        cost = _cost(f"{heading}{line}\n")
+        if cost <= room:
+            room -= cost
+            sections.setdefault(bullet.section, []).append(line)
+    shown = sum(map(len, sections.values()))
+    if not shown:
+        raise ValueError(f"the playbook template leaves no room for a bullet within {LIMIT} characters: shorten it")
+    blocks = [f"## {SECTIONS[section]}\n" + "\n".join(lines) for section, lines in sections.items()]
+    points = "\n\n".join(blocks) + _left_out(len(ranked) - shown, files) + told
+    text = fill(form, {"key_points": points}).rstrip("\n") + "\n"
+    return Injection(text, _as_json(text), shown, len(ranked) - shown)
+
+
+def _left_out(count: int, files: Sequence[str]) -> str:
+    if not count:
+        return ""
+    points = "1 more key point was" if count == 1 else f"{count} more key points were"
+    hold = f"{' and '.join(files)} {'hold' if len(files) > 1 else 'holds'}"
+    return f"\n\n({points} left out here for length; {hold} them all.)"
+
+
+def _as_json(text: str) -> str:
+    answer = {"hookSpecificOutput": {"hookEventName": "SubagentStart", "additionalContext": text}}
+    return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+
+
+def _cost(text: str) -> int:
+    """Characters of `text` in the JSON form, which is never the shorter one."""
+    return len(json.dumps(text, ensure_ascii=False).encode("utf-16-le")) // 2 - 2
+
+
+def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | None] | None = None) -> bytes:
+    """Render the project's and the user's playbook.json to where the hook looks for it; returns the bytes of
+    injection.txt.
+
+    `ask` says what the project's ledger knows, where it is open. Entries that are no bullets, or have no name
+    yet that could be cited, are passed over: the import says why. A playbook of the user's that cannot be opened does
+    not keep the project's from being told.
+    Raises OSError where there is no playbook.json, ValueError where the template is unusable.
+    A state folder that cannot be written is no error: the text is rendered again at the next start.
+    """
+    folder = Path(project)
+    users = Path(user_folder())
+    told = _told(folder, ".claude/playbook.json", USER_FIRST if folder == users else 0, ask)
+    # Before the user's is read: where it changes meanwhile, the text is rendered again at the next start.
+    stamp = injection_stamp(os.fspath(project), told.state)
+    bullets, files, troubles = list(told.bullets), [".claude/playbook.json"], list(told.troubles)
+    try:
+        if folder != users:
+            path = str(users / ".claude" / "playbook.json")
+            beside = _told(users, path, USER_FIRST)
+            names = {bullet.name for bullet in bullets}
+            bullets += [bullet for bullet in beside.bullets if bullet.name not in names]
+            troubles += beside.troubles
+            files.append(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        complain(f"the user's playbook is not told: {error}")
+    rendered = render(bullets, template(folder) if bullets else "", files, troubles)
+    content = b"\n".join((stamp, rendered.json.encode(), rendered.text.encode()))
+    try:
+        folders.write_durably(folders.open_state(os.fspath(project)), content, "injection.txt")
+    except (OSError, ValueError) as error:
+        complain(f"rendered playbook not kept, the next start renders it again: {error}")
+    return content
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A playbook file's state, its bullets that can be cited, and what keeps it from being read."""
+
+    state: os.stat_result
+    bullets: Sequence[Bullet]
+    troubles: tuple[str, ...] = ()
+
+
+def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] | None = None) -> _Told:
+    """What a project's playbook.json, which is called `shown`, has to tell. Raises OSError."""
+    with open_ours(folder / ".claude" / "playbook.json") as file:
+        state = os.fstat(file.fileno())
+        loaded = load(file.read(MAX_BYTES + 1), first=first)
+    # What no ledger ever wrote cannot be another one's, and asking costs the agent's start.
+    is_plain = loaded.last_updated is None and not loaded.problems and not loaded.uncounted
+    known = None if is_plain else (ask or partial(_of_ledger, folder))()
+    problems = loaded.problems if loaded.format == "unreadable" else ()
+    if known is not None and known.found.kind == "unreadable":
+        problems = known.found.loaded.problems
+    if problems:
+        mend = "correct it, or run `reflector rebuild` where the ledger is to be believed"
+        trouble = f"{shown} cannot be read: {problems[0].where}: {problems[0].what}. Ask the user to {mend}."
+        return _Told(state, known.bullets if known is not None else (), (trouble,))
+    if known is not None and known.found.kind == "another's":
+        trouble = f"{shown} was written by another ledger, and these are not its key points. Tell the user to run"
+        return _Told(state, known.bullets, (f"{trouble} `reflector doctor`.",))
+    bullets = [bullet for bullet in loaded.bullets if bullet.name not in loaded.named_here]
+    if known is not None:
+        counted = {(b.name, b.text): b for b in known.bullets}
+        bullets = [counted.get((b.name, b.text), b) if b.name in loaded.uncounted else b for b in bullets]
+    return _Told(state, bullets)
+
+
+def _of_ledger(folder: Path) -> Known | None:
+    """What a project's ledger knows; None where there is none that can be opened."""
+    if sys.flags.no_site:  # the hook, which starts without SQLAlchemy and the like
+        import site
+
+        site.main()
+    from reflector.config import ConfigError
+    from reflector.curation.adoption import PlaybookRefused
+    from reflector.curation.playbook_file import known
+    from reflector.ledger.errors import LedgerError
+    from reflector.project import Project
+
+    try:
+        project = Project.at(folder)
+        if not project.has_ledger():
+            return None
+        with project.open_ledger() as ledger:
+            return known(ledger, project)
+    except PlaybookRefused:  # the next command says why
+        return None
+    except (ConfigError, LedgerError) as error:
+        complain(f"the ledger is not told: {error}")
+        return None

@@ -1,0 +1,270 @@
+"""Taking a session in: from a transcript to one `session.recorded`.
+
+Invariant: a record of a transcript is taken in once. The window of an intake is the records that no earlier
+window of the playbook holds, whatever file, session id or hook they come by; an intake without new
+records appends nothing. So a compaction, a subagent's stop, a session's end and an import of history
+do not count one citation four times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity
+from reflector.events.record_keys import pack_keys
+from reflector.handover import STOPS
+from reflector.ledger.errors import Conflict
+from reflector.ledger.store import BulletRow, Ledger
+from reflector.reflection.window import keys_of, windows_within
+from reflector.sessions.spool import Delivery
+from reflector.text.secrets import clean, quote
+from reflector.transcripts.codex_home import rollout_of
+from reflector.transcripts.formats import scan
+from reflector.transcripts.message import Tally
+from reflector.transcripts.scan import Scan
+
+WindowMode = Literal["new", "whole"]
+_MAX_ID = 200
+#: Events in the middle of a turn, should somebody register the hook for them, and starts, which a hook keeps where it
+#: could not read them: a window ends with none of these.
+_MID_TURN = frozenset(
+    {
+        "SessionStart",
+        "SubagentStart",
+        "UserPromptSubmit",
+        "UserPromptExpansion",
+        "PreToolUse",
+        "PermissionRequest",
+        "PermissionDenied",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "PostToolBatch",
+        "Notification",
+        "MessageDisplay",
+        "TaskCreated",
+        "TaskCompleted",
+        # of Gemini CLI
+        "BeforeAgent",
+        "BeforeModel",
+        "AfterModel",
+        "BeforeToolSelection",
+        "BeforeTool",
+        "AfterTool",
+        # Comes before every request to the model, whether it compresses or not.
+        "PreCompress",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What to take in: a transcript and what is known about how it came.
+
+    limit is how many bytes of the file to read, None for all: what was appended later is a later window's.
+    """
+
+    path: Path
+    trigger: str
+    limit: int | None = None
+    session_id: str | None = None
+    agent_id: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What an intake found. `event_id` and `position` are None when no record was new.
+
+    carried  names that earlier windows of the session cite in the same transcript
+    """
+
+    session_id: str
+    event_id: str | None
+    position: int | None
+    records: int
+    cited: tuple[str, ...]
+    carried: tuple[str, ...]
+    tally: Tally
+
+
+def source_of(delivery: Delivery) -> Source | None:
+    """What a delivery asks to take in; None when it has no transcript or nothing ended.
+
+    What was said after a compaction is a later window's. After an end there is no later one, and the client writes
+    its transcript behind the hook's back, so it is read to where it ends by now. So it is after a stop, which is
+    taken in when its session seems to have ended: most of the turn may have been written after it.
+    """
+    if delivery.event in _MID_TURN:
+        return None
+    path = Path(delivery.transcript_path).expanduser() if delivery.transcript_path else None
+    if path is None:
+        path = rollout_of(delivery.agent_id if delivery.event == "SubagentStop" else delivery.session_id)
+    if path is None:
+        return None
+    ended = delivery.event in {"SessionEnd", "SubagentStop", *STOPS}
+    return Source(
+        path=path,
+        trigger=delivery.event,
+        limit=None if ended else delivery.transcript_bytes,
+        session_id=delivery.session_id,
+        agent_id=delivery.agent_id,
+        reason=delivery.reason or delivery.trigger,
+    )
+
+
+def take_in(
+    ledger: Ledger,
+    source: Source,
+    *,
+    window: WindowMode = "new",
+    found: Scan | None = None,
+    beside: Collection[str] | None = None,
+) -> Taken:
+    """Record the source's window in the ledger, with what it cites.
+
+    `found` is what a scan of the source found, where somebody made it already. `beside` is for a playbook that was
+    told beside another one: the names that mean a bullet of the other, and None for a playbook that was told alone.
+    A window that says nothing of a playbook beside another is left out; its records stay new.
+
+    Raises OSError for a file that cannot be read, UnknownTranscript for one that is no transcript, and
+    LedgerError.
+    """
+    try:
+        return _take_in(ledger, source, window, found, beside)
+    except Conflict:
+        # The same window is there under another path or trigger: taken in by another machine a moment ago, so
+        # that its records are seen by now, or by an earlier intake of the whole transcript.
+        return _take_in(ledger, source, window, found, beside, may_be_there=True)
+
+
+def _take_in(
+    ledger: Ledger,
+    source: Source,
+    window: WindowMode,
+    found: Scan | None,
+    beside: Collection[str] | None,
+    *,
+    may_be_there: bool = False,
+) -> Taken:
+    found = found or scan(source.path, source.limit)
+    session_id = safe_id(source.session_id or found.session_id) or f"unknown-{found.sha256[:16]}"
+    agent_id = safe_id(source.agent_id or found.agent_id)
+    seen = ledger.seen(found.keys)
+    keys = [key for key in found.keys if key not in seen] if seen and window == "new" else list(found.keys)
+    if not keys:
+        return Taken(session_id, None, None, 0, (), (), found.tally)
+    before = windows_within(ledger, session_id, agent_id, seen) if seen else []
+    packed = pack_keys(keys)
+    names = _cited_names(found, frozenset(keys))
+    earlier = _cited_earlier(found, before) if window == "new" else []
+    rows = {row.name: row for row in ledger.rows() if row.name not in (beside or ())} if names or earlier else {}
+    split = _split(names, rows)
+    carried = _split(earlier, rows)["cited"]
+    if beside is not None and not (split["cited"] or split["retired"] or carried):
+        return Taken(session_id, None, None, 0, (), (), found.tally)
+    event = NewEvent(
+        ev.SESSION_RECORDED,
+        identity(ev.SESSION_RECORDED, found.agent, session_id, agent_id or "", window, _sha(packed)),
+        {
+            "agent": found.agent,
+            "agent_id": agent_id,
+            "client": quote(found.version or "", 40) or None,
+            "trigger": clean(source.trigger, 40),
+            "reason": clean(source.reason, 80) if source.reason else None,
+            "transcript": {
+                "path": _text(str(source.path)),
+                "bytes": found.bytes,
+                "sha256": found.sha256,
+            },
+            "window": {
+                "mode": window,
+                "first": _text(found.first_uuid or ""),
+                "last": _text(found.last_uuid or ""),
+                "records": len(keys),
+                "keys": packed,
+                "after": before[-1].event_id if before else None,
+            },
+            **split,
+            "carried": carried,
+            "unread": _unread(found.tally),
+        },
+        actor=source.trigger if source.trigger == "ingest" else f"hook:{clean(source.trigger, 40)}",
+        occurred_at=_iso(found.ended_at),
+        session_id=session_id,
+    )
+    if may_be_there and ledger.event(event.event_id) is not None:
+        return Taken(session_id, None, None, 0, (), (), found.tally)
+    (appended,) = ledger.append([event])
+    if not appended.added:
+        return Taken(session_id, None, None, 0, (), (), found.tally)
+    return Taken(
+        session_id,
+        appended.event_id,
+        appended.position,
+        len(keys),
+        tuple(split["cited"]),
+        tuple(carried),
+        found.tally,
+    )
+
+
+def _cited_names(found: Scan, keys: frozenset[int]) -> list[str]:
+    """Return the names that the records with these keys cite, in order of first appearance."""
+    return list(dict.fromkeys(name for key, names in found.cited if key in keys for name in names))
+
+
+def _cited_earlier(found: Scan, before: Sequence[Event]) -> list[str]:
+    """Names that earlier windows cited and that their records still cite, in order of first appearance."""
+    cited = {name for event in before for name in (event.data or {}).get("cited", ())}
+    if not cited:
+        return []
+    keys = frozenset(key for event in before for key in keys_of(event))
+    return [name for name in _cited_names(found, keys) if name in cited]
+
+
+def _split(names: Sequence[str], rows: dict[str, BulletRow]) -> dict[str, list[str]]:
+    """Cited names by what they are in this playbook: live, retired (a tombstone) or unknown."""
+    live = [name for name in names if name in rows and rows[name].status == "live"]
+    retired = [name for name in names if name in rows and rows[name].status != "live"]
+    unknown = [name[:64] for name in names if name not in rows]
+    return {"cited": live, "retired": retired, "unknown": unknown[:1000]}
+
+
+def _unread(tally: Tally) -> dict[str, Any]:
+    """What the reader did not understand, only where there was something: a drift of the format shows here."""
+    counted: dict[str, Any] = {
+        name: value
+        for name in ("duplicates", "glued", "malformed", "oversized", "unfinished_bytes")
+        if (value := getattr(tally, name))
+    }
+    if tally.unknown_types:
+        types = sorted(tally.unknown_types.items())[:50]
+        counted["unknown_types"] = {quote(name, 60): count for name, count in types}
+    return counted
+
+
+def safe_id(value: str | None) -> str | None:
+    """An id from outside, fit for the ledger: as it is when it is short and plain, else a digest of it."""
+    if not value:
+        return None
+    if len(value) <= _MAX_ID and value.isprintable() and value == _text(value):
+        return value
+    return f"invalid-{_sha(value)[:32]}"
+
+
+def _text(value: str) -> str:
+    """Text that every engine stores: lone surrogates replaced, NUL and newlines out, bounded."""
+    return value.encode("utf-8", "replace").decode().replace("\x00", "").replace("\n", " ")[:1000]
+
+
+def _sha(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _iso(stamp: str | None) -> str | None:
+    return stamp if stamp and len(stamp) <= 40 and stamp.isascii() and stamp.isprintable() else None

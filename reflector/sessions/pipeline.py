@@ -1,0 +1,345 @@
+"""The drain: from the spool into the ledger, and from the ledger to playbook.json.
+
+Invariant: a delivery is settled after what it says is committed, so a drain that is killed at any point
+leaves the rest to the next one, and taking the same delivery in again adds nothing. One process at a time
+drains a project; one that leaves because another holds the lock can do so because the holder looks again
+after it let go.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reflector.curation.playbook_file import known, of_another, sync
+from reflector.ledger.store import Ledger, WindowRow
+from reflector.locate import user_folder
+from reflector.project import Project
+from reflector.reflection.backends import backend_of
+from reflector.reflection.gate import Gate
+from reflector.reflection.protocol import OUTAGES
+from reflector.reflection.runner import Reflected, Retry, Runner
+from reflector.sessions import locks, spool
+from reflector.sessions.fallback import stand_ins
+from reflector.sessions.injection import write_injection
+from reflector.sessions.intake import Source, Taken, WindowMode, safe_id, source_of, take_in
+from reflector.sessions.pauses import heard_at_ns
+from reflector.sessions.spool import Delivery
+from reflector.transcripts.formats import scan
+
+if TYPE_CHECKING:
+    from reflector.sessions.user_playbook import Users
+    from reflector.transcripts.scan import Scan
+
+#: No time at which a playbook changed.
+_NEVER = "never"
+
+
+@dataclass(slots=True)
+class Drained:
+    """What a drain did: deliveries taken in, those set aside with their error, reflections, and what its user
+    should be told."""
+
+    taken: int = 0
+    empty: int = 0
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    reflected: list[Reflected] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class Pipeline:
+    """A project with its ledger open and its lock held: the one way from a transcript to playbook.json.
+
+    `users` is the user's own playbook where one is told beside the project's.
+    """
+
+    def __init__(self, project: Project, ledger: Ledger, users: Users | None = None) -> None:
+        self.project = project
+        self.ledger = ledger
+        self.users = users
+        #: Of which state of the playbook the text is that the start hook prints; a shared file is no sign of one.
+        self._rendered: str | None = _NEVER
+        self.notes: list[str] = []
+        self.reflected: list[Reflected] = []
+        self.runner = runner_of(project, ledger)
+
+    def take(self, source: Source, *, window: WindowMode = "new", found: Scan | None = None) -> Taken:
+        """Record a window; its reflection follows with `finish`. `found` is what a scan found, where there was one.
+
+        Raises UsersPlaybookError, a ValueError, when it is recorded here and not in the user's ledger.
+        """
+        if self.users is None:
+            return take_in(self.ledger, source, window=window, found=found)
+        found = found or scan(source.path, source.limit)
+        taken = take_in(self.ledger, source, window=window, found=found)
+        self.users.take(source, found, window=window, beside={row.name for row in self.ledger.rows()})
+        return taken
+
+    def finish(self, *, retry: Retry = "due") -> None:
+        """Finish what is pending, into `reflected`. A model is asked by `ask_model`, without the project's lock."""
+        if not self.runner.backend.is_model:
+            self.reflected += self.runner.finish_pending(retry=retry)
+        if self.users is not None:
+            judged = self.users.finish(retry)
+            self.reflected += judged
+            if judged:
+                self._rendered = _NEVER
+            for text in self.users.notes:
+                self._note(text)
+
+    def write(self, *, file: bool = True) -> None:
+        """Take in edits of playbook.json, write it, and render the text that the start hook prints.
+
+        A question leaves the `file` as it is: it may be under version control. What its user should know of it goes to
+        `notes`.
+        """
+        synced = sync(self.ledger, self.project, write=file)
+        if synced.of_another is not None:
+            self._note(of_another(self.project.playbook_json, synced.of_another))
+        for problem in synced.problems[:20]:
+            self._note(
+                f"{self.project.playbook_json}, {problem}. The file is left as it is; the ledger goes on counting"
+            )
+        updated_at = self.ledger.updated_at()
+        if (synced.written or self._rendered != updated_at) and self.project.playbook_json.exists():
+            self._rendered = updated_at
+            try:
+                write_injection(self.project.root, partial(known, self.ledger, self.project))
+            except ValueError as error:  # a person's own template; counting does not wait for its mending
+                self._note(f"the agent is not told the playbook as it is now: {error}")
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+@contextmanager
+def open_pipeline(project: Project, *, wait: bool = True, write: bool = True) -> Iterator[Pipeline | None]:
+    """Hold the project's lock and open its ledger; None when another process holds the lock and `wait` is False.
+
+    Edits of playbook.json are taken in; the file itself is left as it is unless `write`.
+    Raises LedgerError, PlaybookRefused and ConfigError.
+    """
+    state = project.make_state_dir()
+    with locks.held(state, "drain.lock", wait=wait) as held:
+        if not held:
+            yield None
+            return
+        with project.open_ledger() as ledger, _users_beside(project) as users:
+            pipeline = Pipeline(project, ledger, users)
+            # First of all, so that what a person wrote into playbook.json is known when it is cited.
+            pipeline.write(file=write)
+            yield pipeline
+
+
+def _users_beside(project: Project) -> AbstractContextManager[Users | None]:
+    # Most people have none, and this module is loaded at every session's end.
+    if not Path(user_folder()).is_dir():
+        return nullcontext()
+    from reflector.sessions.user_playbook import users_beside
+
+    return users_beside(project, Pipeline)
+
+
+def drain(
+    project: Project,
+    *,
+    wait: bool = False,
+    retry: Retry = "due",
+    progress: Callable[[Delivery], None] | None = None,
+) -> Drained | None:
+    """Take in the spool and finish what is pending; None when another process is at it and `wait` is False.
+
+    `retry` says which failed reflections are tried again; "all" tries failed deliveries again as well, which
+    otherwise are tried when their pause is over.
+    Raises LedgerError (the delivery stays in the spool), PlaybookRefused, ConfigError.
+    """
+    done = Drained()
+    asking: list[Project] = []
+    round_ = retry
+    again = True
+    while again:
+        with open_pipeline(project, wait=wait) as pipeline:
+            if pipeline is None:
+                # Whoever holds the lock looks into the spool once more after letting go of it.
+                return done if done.taken or done.empty or done.failed else None
+            _drain_once(pipeline, done, retry=round_, progress=progress)
+            asking = [project] if pipeline.runner.backend.is_model else []
+            if pipeline.users is not None and (waits := pipeline.users.asks_model):
+                asking.append(waits)
+        round_ = "due"
+        again = bool(spool.pending_for(project.root))
+    for one in asking:
+        asked = ask_model(one, retry=retry, wait=wait)
+        done.reflected += asked.reflected
+        done.notes += asked.notes
+    return done
+
+
+def runner_of(project: Project, ledger: Ledger) -> Runner:
+    """The runner that a project's settings ask for. Raises ConfigError."""
+    return Runner(
+        ledger,
+        backend_of(project.config, project.root),
+        gate=Gate(project.config, project.root),
+        max_attempts=project.config.max_attempts,
+    )
+
+
+def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> Drained:
+    """Finish what is pending with a model, each window tried once, while others may use the project.
+
+    Whoever finds another process at it leaves the windows to it. When the API cannot be reached or refuses us, the
+    other windows wait for a later drain. Raises as `drain` does.
+    """
+    done = Drained()
+    tried: set[str] = set()
+    left = True
+    while left:
+        with locks.held(project.make_state_dir(), "model.lock", wait=wait) as held:
+            if not held:
+                break
+            with project.open_ledger() as ledger:
+                done.reflected += _ask_about(runner_of(project, ledger), tried, retry)
+        # Looked after letting go: whoever recorded a window before that has left it to this process.
+        with project.open_ledger() as ledger:
+            left = bool(_untried(ledger, tried))
+    if done.reflected:
+        with open_pipeline(project) as pipeline:
+            assert pipeline is not None  # it waited
+            pipeline.write()
+            done.notes += pipeline.notes
+    return done
+
+
+def _ask_about(runner: Runner, tried: set[str], retry: Retry) -> Iterator[Reflected]:
+    """Finish those that are due, and those that waited for a budget, as long as it lasts, oldest first. All count as
+    tried as soon as the API cannot be reached or refuses us."""
+    open_ = _untried(runner.ledger, tried)
+    if runner.api_rests(open_, retry):
+        tried.update(window.event_id for window in open_)
+        return
+    reopened = {window.event_id: window for window in runner.reopened() if window.event_id not in tried}
+    windows = sorted([*open_, *reopened.values()], key=lambda window: window.position)
+    month_is_spent = False
+    for window in windows:
+        tried.add(window.event_id)
+        waited = window.event_id in reopened
+        if (waited and month_is_spent) or not runner.is_due(window, retry):
+            continue
+        reflected = runner.finish(window)
+        if waited and reflected.outcome == "skipped":  # it waits as before
+            month_is_spent = "monthly" in reflected.detail
+            continue
+        yield reflected
+        if reflected.outcome == "failed" and reflected.stage in {*OUTAGES, "request"}:
+            tried.update(other.event_id for other in windows)
+            return
+
+
+def _untried(ledger: Ledger, tried: Collection[str]) -> list[WindowRow]:
+    return [window for window in ledger.open_windows() if window.event_id not in tried]
+
+
+def _drain_once(
+    pipeline: Pipeline, done: Drained, *, retry: Retry, progress: Callable[[Delivery], None] | None
+) -> None:
+    folder = pipeline.project.spool_dir
+    spool.sweep(folder)
+    again = spool.retry_failed if retry == "all" else spool.retry_due
+    again(folder)
+    for state in stand_ins():
+        again(state / "spool")
+    _claim_idle(pipeline)
+    while deliveries := spool.pending_for(pipeline.project.root):
+        for delivery in deliveries:
+            if progress is not None:
+                progress(delivery)
+            _take_delivery(pipeline, delivery, done)
+    pipeline.finish(retry=retry)
+    pipeline.write()
+    done.reflected += pipeline.reflected
+    done.notes += pipeline.notes
+
+
+def _take_delivery(pipeline: Pipeline, delivery: Delivery, done: Drained) -> None:
+    source = source_of(delivery)
+    if source is None:
+        spool.settle(delivery)
+        done.empty += 1
+        return
+    try:
+        taken = pipeline.take(source)
+    except (OSError, ValueError) as error:
+        if _says_nothing(pipeline, delivery, source.path):
+            if delivery.event == "SessionEnd" and not source.path.exists():
+                spool.keep_silent(delivery)
+            else:
+                spool.settle(delivery)
+            done.empty += 1
+            return
+        # The path stands before it already.
+        said = error.strerror if isinstance(error, OSError) and error.strerror else f"{error}"
+        done.failed.append((str(source.path), said))
+        spool.fail(delivery, error)
+        return
+    if taken.event_id is None:
+        done.empty += 1
+    else:
+        done.taken += 1
+    spool.settle(delivery)
+
+
+def _says_nothing(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> bool:
+    """True where there never was anything to take in, so that nothing is lost.
+
+    An empty transcript says nothing. A missing one may have been lost or moved, so its delivery is kept with the
+    error. But two never exist: that of a client's own summariser run, and that of a session which was opened and
+    left without a word. Of the latter nothing but start and end is heard; a turn would have left its Stop.
+    """
+    try:
+        return transcript.stat().st_size == 0 and not delivery.transcript_bytes
+    except FileNotFoundError:
+        if delivery.transcript_bytes is not None:
+            return False
+        if delivery.event == "SubagentStop":
+            return True
+        session_id = safe_id(delivery.session_id)
+        if session_id is None or delivery.event != "SessionEnd":
+            return False
+        return not spool.has_stop(delivery) and not pipeline.ledger.windows(session_id)
+    except OSError:
+        return False
+
+
+def _claim_idle(pipeline: Pipeline) -> None:
+    """Stops of sessions whose end never came: taken in once nothing was heard for `idle_minutes`."""
+    oldest = time.time_ns() - pipeline.project.config.idle_minutes * 60_000_000_000
+    for delivery in spool.waiting_for(pipeline.project.root):
+        if heard_at_ns(delivery.path, delivery.received_at_ns) <= oldest:
+            spool.claim(delivery)
+
+
+def is_untouched(project: Project) -> bool:
+    """True where there is neither ledger, playbook nor delivery: a question there has nothing to read."""
+    return not project.has_ledger() and not project.playbook_json.exists() and not spool.pending_for(project.root)
+
+
+def refresh(project: Project) -> list[str]:
+    """Take in what lies ready before a question is answered, unless another process is at it.
+
+    playbook.json is written only where sessions had ended, as the drain would have done: asking changes no file of the
+    project. What a model would be asked waits for the drain. Returns what the user should be told.
+    """
+    done = Drained()
+    with open_pipeline(project, wait=False, write=False) as pipeline:
+        if pipeline is None:
+            return []
+        if spool.pending_for(project.root):
+            _drain_once(pipeline, done, retry="due", progress=None)
+        return [*pipeline.notes, *(f"{where}: {error}; kept in the spool" for where, error in done.failed)]

@@ -1,0 +1,400 @@
+"""The reading side of the spool: what hooks left, taken in once each.
+
+Invariant: a delivery is in exactly one place. It is pending, waiting, failed or broken, every move between
+these is one rename that is synced, and only `settle` ends it. So a drain may be killed at any point: what
+it had not settled is still there, and taking it in again adds nothing to the ledger.
+
+The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled by `reflector.hooks.fast`:
+
+    .gitignore              `*`: nothing in here belongs in a repository
+    injection.txt           the rendered playbook: a stamp, the JSON form in one line, the text
+    fired/<event>           an empty file; when it was changed is when that event's hook ran last
+    drain.lock, drain.turn  held by the process that takes the spool in, and by the one that is about to
+    model.lock              held by the process that asks a model
+    spool/<name>.json       one delivery each, oldest first by name: `<time_ns>-<pid>-<n>`
+    spool/waiting/          the newest Stop of each session; a stop is not an end
+    spool/broken/           payloads that could not be understood, verbatim
+    spool/silent/           ends of sessions that never had a transcript: opened and left without a word
+    spool/failed/           deliveries that could not be taken in; `<same name>.error` tells why, how often
+
+A delivery in `failed/` becomes pending again by itself after a growing pause, until it was tried
+`pauses.MOST_ATTEMPTS` times.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reflector import folders
+from reflector.handover import MAX_PAYLOAD, Broken, decode, file_name, record, words
+from reflector.sessions.fallback import is_of, stand_ins
+from reflector.sessions.pauses import is_over
+
+#: A temporary file of this age belongs to a hook that was killed; a hook lives for milliseconds.
+LEFT_BEHIND_SECONDS = 3600.0
+#: Ends of sessions without a word that are kept; more of them say nothing more.
+MOST_SILENT = 100
+#: What taking a delivery in needs of its payload.
+_NEEDED = ("hook_event_name", "session_id", "transcript_path", "agent_id", "agent_transcript_path", "reason", "trigger")
+#: What the hook adds around a payload is far below this.
+MAX_RECORD = MAX_PAYLOAD + 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One thing a hook handed over. Everything a client may leave out or get wrong is None then.
+
+    path              the file that holds it
+    received_at_ns    when the hook took it, nanoseconds since the epoch
+    project           the project's folder, absolute
+    transcript_path   the transcript it is about: for SubagentStop the subagent's, never its parent's
+    transcript_bytes  that file's size when the hook ran; None where it was not there
+    event             hook_event_name, as the client wrote it
+    agent_id          the subagent it is about, None for the main session
+    reason, trigger   of SessionEnd and PreCompact
+    payload           the hook's stdin, parsed
+    """
+
+    path: Path
+    received_at_ns: int
+    project: str | None
+    transcript_path: str | None
+    transcript_bytes: int | None
+    session_id: str | None
+    agent_id: str | None
+    event: str
+    reason: str | None
+    trigger: str | None
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A delivery that could not be taken in: where it lies, why, how often it was tried."""
+
+    path: Path
+    error: str
+    attempts: int
+    failed_at_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many files lie in each part of a spool, and when the oldest pending delivery came (None: none)."""
+
+    pending: int
+    waiting: int
+    failed: int
+    broken: int
+    silent: int
+    oldest_ns: int | None
+
+
+def pending_for(project: Path) -> list[Delivery]:
+    """A project's deliveries to take in, oldest first: its own, and those kept with the user meanwhile.
+
+    As `pending` does, it moves records that cannot be read; call it under `drain.lock`.
+    """
+    return _of(project, pending)
+
+
+def waiting_for(project: Path) -> list[Delivery]:
+    """The newest Stop of each of a project's sessions that have not ended, wherever it is kept, oldest first."""
+    return _of(project, waiting)
+
+
+def _of(project: Path, read: Callable[[Path], list[Delivery]]) -> list[Delivery]:
+    found = read(Path(folders.state_folder(str(project))) / "spool")
+    for state in stand_ins():
+        found += [delivery for delivery in read(state / "spool") if is_of(project, delivery.project)]
+    return sorted(found, key=lambda delivery: delivery.received_at_ns)
+
+
+def pending(spool_dir: Path) -> list[Delivery]:
+    """The deliveries to take in, oldest first.
+
+    A record that cannot be read is moved to `broken/`, so call this under `drain.lock`.
+    """
+    return _read_all(spool_dir)
+
+
+def waiting(spool_dir: Path) -> list[Delivery]:
+    """The newest Stop of each session that has not ended, oldest first. `claim` one to take it in."""
+    return sorted(_read_all(spool_dir / "waiting"), key=lambda delivery: delivery.received_at_ns)
+
+
+def failed(spool_dir: Path) -> list[Failure]:
+    """The deliveries that could not be taken in, oldest first."""
+    return [_failure(path) for path in _records(spool_dir / "failed")]
+
+
+def broken(spool_dir: Path) -> list[Path]:
+    """Payloads and records that could not be understood, verbatim as they came, oldest first."""
+    return _records(spool_dir / "broken")
+
+
+def counts(spool_dir: Path) -> Counts:
+    """How much lies where. Reads no file and moves none."""
+    names = [path.name for path in _records(spool_dir)]
+    return Counts(
+        pending=len(names),
+        waiting=len(_records(spool_dir / "waiting")),
+        failed=len(_records(spool_dir / "failed")),
+        broken=len(_records(spool_dir / "broken")),
+        silent=len(_records(spool_dir / "silent")),
+        oldest_ns=next((int(name[:20]) for name in names if name[:20].isdecimal()), None),
+    )
+
+
+def accept(project: Path, payload: bytes) -> Delivery:
+    """File a hook payload that did not come from a hook, by the same road, and return it as pending.
+
+    A Stop is filed as pending too: whoever hands it over by hand wants it taken in now.
+    Raises ValueError for a payload that a hook would call broken, OSError where nothing can be written.
+    """
+    if len(payload) > MAX_PAYLOAD:
+        raise ValueError(f"the hook payload has {len(payload)} bytes; at most {MAX_PAYLOAD} are taken")
+    try:
+        parsed, text = decode(payload)
+    except Broken as error:
+        raise ValueError(f"this is no hook payload: {error}") from None
+    folder = str(project.absolute())
+    spool_dir = folders.private_folder(folders.open_state(folder) + "/spool")
+    path = Path(folders.write_durably(spool_dir, record(folder, parsed, text)))
+    return _read(path)
+
+
+def claim(delivery: Delivery) -> Delivery | None:
+    """Move a waiting delivery among the pending ones; None where it is gone.
+
+    What is returned is what lay there at that moment: perhaps a newer Stop than the one that was listed.
+    """
+    spool_dir = delivery.path.parent.parent
+    target = spool_dir / f"{delivery.received_at_ns:020d}-{delivery.path.stem[:40]}.json"
+    try:
+        delivery.path.rename(target)
+    except FileNotFoundError:
+        return None
+    _sync(delivery.path.parent, spool_dir)
+    return _read(target)
+
+
+def settle(delivery: Delivery) -> None:
+    """End a delivery that was taken in; a session's end settles that session's older Stop as well."""
+    pulled = _pulled(delivery)
+    if pulled is None:
+        return
+    spool_dir = pulled.path.parent
+    pulled.path.unlink(missing_ok=True)
+    (spool_dir / "failed" / pulled.path.name).with_suffix(".error").unlink(missing_ok=True)
+    folders.sync_folder(str(spool_dir))
+    if pulled.event == "SessionEnd" and pulled.session_id:
+        try:
+            stop = _read(spool_dir / "waiting" / file_name(pulled.session_id))
+        except (OSError, ValueError):
+            return
+        if stop.received_at_ns < pulled.received_at_ns:
+            settle(stop)
+
+
+def has_stop(delivery: Delivery) -> bool:
+    """Whether a turn of a pending delivery's session ended, of which no window was taken in yet."""
+    return (delivery.path.parent / "waiting" / file_name(delivery.session_id or "")).exists()
+
+
+def fail(delivery: Delivery, error: BaseException | str) -> Path:
+    """Set a delivery aside with the reason it could not be taken in; returns where it lies now."""
+    pulled = _pulled(delivery)
+    if pulled is None:
+        return delivery.path
+    return _set_aside(pulled.path, pulled.path.parent, error)
+
+
+def _set_aside(path: Path, spool_dir: Path, error: BaseException | str) -> Path:
+    folder = Path(folders.private_folder(str(spool_dir / "failed")))
+    target = folder / path.name
+    note = {
+        "error": (error if isinstance(error, str) else f"{type(error).__name__}: {error}")[:4000],
+        "attempts": _failure(target).attempts + 1,
+        "failed_at_ns": time.time_ns(),
+    }
+    # The reason first: a crash in between leaves the delivery pending, never a failure without its reason.
+    folders.write_durably(str(folder), json.dumps(note).encode(), target.with_suffix(".error").name)
+    path.rename(target)
+    _sync(folder, path.parent)
+    return target
+
+
+def _pulled(delivery: Delivery) -> Delivery | None:
+    """The delivery among the pending ones; None where a newer Stop took its place, which is pending now."""
+    if delivery.path.parent.name != "waiting":
+        return delivery
+    claimed = claim(delivery)
+    return claimed if claimed and claimed.received_at_ns == delivery.received_at_ns else None
+
+
+def keep_silent(delivery: Delivery) -> None:
+    """End a delivery that has nothing to take in, for all that can be seen; the newest are kept in `silent/`."""
+    pulled = _pulled(delivery)
+    if pulled is None:
+        return
+    folder = Path(folders.private_folder(str(pulled.path.parent / "silent")))
+    pulled.path.rename(folder / pulled.path.name)
+    _sync(folder, pulled.path.parent)
+    for old in _records(folder)[:-MOST_SILENT]:
+        old.unlink(missing_ok=True)
+
+
+def retry_failed(spool_dir: Path) -> int:
+    """Make every failed or silent delivery pending again; returns how many. Notes stay, to count the attempts."""
+    return sum(_make_pending(_records(spool_dir / part), spool_dir) for part in ("failed", "silent"))
+
+
+def retry_due(spool_dir: Path) -> int:
+    """Make the failed deliveries pending again whose pause is over; returns how many."""
+    due = [one.path for one in failed(spool_dir) if is_over(one.attempts, one.failed_at_ns or 0)]
+    return _make_pending(due, spool_dir)
+
+
+def _make_pending(paths: Sequence[Path], spool_dir: Path) -> int:
+    for path in paths:
+        with suppress(FileNotFoundError):  # another project's drain looks after the user's folder too
+            path.rename(spool_dir / path.name)
+    if paths:
+        _sync(spool_dir, paths[0].parent)
+    return len(paths)
+
+
+def sweep(spool_dir: Path, *, now: float | None = None) -> tuple[int, int]:
+    """Look after what killed hooks left behind more than an hour ago: (recovered, removed).
+
+    Nobody was told that such a delivery was kept, but where the whole record reached the disk it did
+    happen, so it becomes pending; a half-written one says nothing and is removed.
+    """
+    oldest = (time.time() if now is None else now) - LEFT_BEHIND_SECONDS
+    recovered = removed = 0
+    parts = (spool_dir / part for part in ("waiting", "broken", "failed"))
+    for folder in (spool_dir.parent, spool_dir, *parts):
+        if folder.is_symlink():
+            continue
+        for path in folder.glob(".[0-9]*-*.json.tmp"):
+            try:
+                if path.lstat().st_mtime > oldest:
+                    continue
+                if folder in (spool_dir, spool_dir / "waiting") and _whole(path):
+                    path.rename(spool_dir / path.name[1:].removesuffix(".tmp"))
+                    recovered += 1
+                else:
+                    path.unlink()
+                    removed += 1
+            except FileNotFoundError:  # its hook was alive after all, or another sweep was faster
+                continue
+    if recovered:
+        folders.sync_folder(str(spool_dir))
+    return recovered, removed
+
+
+def drop_words(path: Path) -> None:
+    """Leave of a delivery what taking it in needs; what cannot be read as one stays as it is. Raises OSError."""
+    with suppress(ValueError):
+        payload = _read(path).payload
+        record = json.loads(folders.read_file(str(path), MAX_RECORD))
+        record["payload"] = {key: payload[key] for key in _NEEDED if key in payload}
+        folders.write_durably(str(path.parent), json.dumps(record).encode() + b"\n", path.name)
+
+
+def _records(folder: Path) -> list[Path]:
+    """The visible files of one part of a spool, by name; none where it is missing or no folder of ours."""
+    if folder.is_symlink():
+        return []
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == ".json" and path.name[0] != ".")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _read_all(folder: Path) -> list[Delivery]:
+    found = []
+    spool_dir = folder.parent if folder.name == "waiting" else folder
+    for path in _records(folder):
+        try:
+            found.append(_read(path))
+        except FileNotFoundError:  # settled meanwhile
+            continue
+        except (_Newer, OSError) as error:  # a record of another user keeps no other one waiting
+            _set_aside(path, spool_dir, str(error))
+        except ValueError:
+            aside = Path(folders.private_folder(str(spool_dir / "broken")))
+            with suppress(FileNotFoundError):  # another reader was first
+                path.rename(aside / f"{time.time_ns():020d}-{path.name}")
+            _sync(aside, folder)
+    return found
+
+
+class _Newer(ValueError):
+    """A record whose form only a newer reflector knows."""
+
+
+def _read(path: Path) -> Delivery:
+    """One record. Raises _Newer, ValueError for what no hook wrote, OSError where it cannot be read."""
+    raw = folders.read_file(str(path), MAX_RECORD + 1)
+    try:
+        data: Any = json.loads(raw) if len(raw) <= MAX_RECORD else None
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
+    version = data.get("v") if isinstance(data, dict) else None
+    if type(version) is int and version > 1:
+        raise _Newer(f"a newer reflector left it (form {version}); upgrade this one")
+    payload = data.get("payload") if version == 1 else None
+    if not isinstance(payload, dict):
+        raise ValueError(f"{path}: no delivery of version 1")
+    event = words(payload, "hook_event_name")
+    transcript = "agent_transcript_path" if event == "SubagentStop" else "transcript_path"
+    received = data.get("received_at_ns")
+    size = data.get("transcript_bytes")
+    return Delivery(
+        path=path,
+        received_at_ns=received if type(received) is int and received >= 0 else 0,
+        project=words(data, "project") or None,
+        transcript_path=_path(payload, transcript),
+        transcript_bytes=size if type(size) is int and size >= 0 else None,
+        session_id=words(payload, "session_id") or None,
+        agent_id=words(payload, "agent_id") or None,
+        event=event,
+        reason=words(payload, "reason") or None,
+        trigger=words(payload, "trigger") or None,
+        payload=payload,
+    )
+
+
+def _path(payload: Mapping[str, Any], key: str) -> str | None:
+    """A path that a system call would at least take."""
+    value = payload.get(key)
+    return value if isinstance(value, str) and value and "\0" not in value else None
+
+
+def _failure(path: Path) -> Failure:
+    try:
+        note = json.loads(folders.read_file(str(path.with_suffix(".error")), 64 * 1024))
+        return Failure(path, str(note["error"]), int(note["attempts"]), int(note["failed_at_ns"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return Failure(path, "", 0, None)
+
+
+def _whole(path: Path) -> bool:
+    try:
+        _read(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _sync(*parts: Path) -> None:
+    for folder in parts:
+        folders.sync_folder(str(folder))

@@ -1,0 +1,332 @@
+"""The fold: what a playbook is, as a pure function of its events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.events.fold import MAX_TAGS, REDACTED, Playbook, apply, changes_playbook, fold, verdict
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.counting import COUNTINGS, DEFAULT, is_counting, member
+
+
+@dataclass(frozen=True)
+class Event:
+    """The part of an event that the fold reads; `at` gives it its position and time."""
+
+    type: str
+    data: dict[str, Any] | None = None
+    event_id: str = ""
+    session_id: str | None = None
+    reflection_id: str | None = None
+    target_id: str | None = None
+    position: int = 0
+    recorded_at: str = ""
+
+
+def at(*events: Event, start: int = 1) -> list[Event]:
+    return [
+        replace(event, position=n, recorded_at=f"t{n:03d}", event_id=event.event_id or f"e{n}")
+        for n, event in enumerate(events, start)
+    ]
+
+
+def bullet(name: str, helpful: int = 0, harmful: int = 0, **more: Any) -> dict[str, Any]:
+    return {"name": name, "section": name[:3], "text": f"About {name}", "helpful": helpful, "harmful": harmful, **more}
+
+
+def added(name: str, helpful: int = 0, harmful: int = 0) -> Event:
+    return Event("bullet.added", bullet(name, helpful, harmful))
+
+
+def tag(name: Any, tag: Any = "helpful", disposition: str = "counted", **more: Any) -> Event:
+    return Event("bullet.tagged", {"name": name, "tag": tag, "disposition": disposition}, **more)
+
+
+def completed(reflection: str, window: str | None = None) -> Event:
+    return Event("reflection.completed", {}, event_id=f"done-{reflection}", reflection_id=reflection, target_id=window)
+
+
+def retracted(target: str) -> Event:
+    return Event("evidence.retracted", {}, event_id=f"not-{target}", target_id=target)
+
+
+def adopted(counting: object) -> Event:
+    return Event("policy.adopted", {"counting": counting})
+
+
+def counters(*events: Event, name: str = "pat-001") -> tuple[int, int]:
+    return fold(at(*events)).counters(name)
+
+
+def test_nothing_folds_to_an_empty_playbook() -> None:
+    book = fold([])
+    assert (book.bullets(), book.position, book.updated_at, book.adopted) == ((), 0, None, DEFAULT)
+
+
+def test_bullets_come_in_order_of_creation_with_their_counters() -> None:
+    imported = Event("playbook.imported", {"bullets": [bullet("pat-002", 3, 1), bullet("pat-001")]})
+    book = fold(at(imported, added("ctx-001", 1), tag("pat-001")))
+    assert book.bullets() == (
+        Bullet("pat-002", "pat", "About pat-002", 3, 1),
+        Bullet("pat-001", "pat", "About pat-001", 1, 0),
+        Bullet("ctx-001", "ctx", "About ctx-001", 1, 0),
+    )
+
+
+def test_a_second_bullet_of_a_name_changes_nothing() -> None:
+    second = Event("bullet.added", bullet("pat-001", 9, 9) | {"text": "Something else"})
+    for gone in ([], [Event("bullet.removed", {"name": "pat-001", "reason": "deleted", "into": None})]):
+        book = fold(at(added("pat-001", 1), *gone, second))
+        assert (book.entries["pat-001"].text, book.counters("pat-001")) == ("About pat-001", (1, 0))
+        assert len(book.bullets()) == (0 if gone else 1)
+
+
+def test_a_removed_bullet_is_a_tombstone_that_still_counts_and_says_where_it_went() -> None:
+    book = fold(
+        at(
+            added("pat-001"),
+            tag("pat-001"),
+            Event("bullet.removed", {"name": "pat-001", "reason": "merged", "into": "pat-002"}),
+            tag("pat-001", "harmful"),
+        )
+    )
+    entry = book.entries["pat-001"]
+    assert (entry.status, entry.reason, entry.removed_into) == ("removed", "merged", "pat-002")
+    assert book.bullets() == ()
+    assert book.counters("pat-001") == (1, 1)
+
+
+def test_text_and_section_are_those_given_last() -> None:
+    book = fold(
+        at(
+            added("pat-001"),
+            Event("bullet.revised", {"name": "pat-001", "text": "New"}),
+            Event("bullet.moved", {"name": "pat-001", "section": "oth"}),
+        )
+    )
+    assert book.bullets() == (Bullet("pat-001", "oth", "New"),)
+
+
+def test_a_change_of_a_bullet_that_is_not_there_changes_nothing() -> None:
+    types = ("bullet.revised", "bullet.moved", "bullet.removed", "bullet.recounted")
+    events = [Event(type_, {"name": "pat-404", "text": "x", "section": "oth", "helpful": 3}) for type_ in types]
+    assert fold(at(*events)).entries == {}
+    assert counters(*events, added("pat-404", 1), name="pat-404") == (1, 0)
+
+
+def test_a_redacted_text_is_shown_as_such() -> None:
+    book = fold(at(added("pat-001"), Event("bullet.revised", {"name": "pat-001"})))
+    assert book.bullets()[0].text == REDACTED
+
+
+@pytest.mark.parametrize(
+    "type_", ["bullet.added", "bullet.revised", "playbook.imported", "bullet.tagged", "session.recorded"]
+)
+def test_an_event_without_data_changes_no_bullet(type_: str) -> None:
+    assert fold(at(added("pat-001"), Event(type_, None))).bullets() == (Bullet("pat-001", "pat", "About pat-001"),)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ({"name": "pat-001", "tag": "helpful", "disposition": "counted"}, ("pat-001", 1)),
+        ({"name": "pat-001", "tag": "harmful", "disposition": "counted"}, ("pat-001", -1)),
+        ({"name": "pat-001", "tag": "neutral", "disposition": "counted"}, None),
+        ({"name": "pat-001", "tag": "Helpful", "disposition": "counted"}, None),
+        ({"name": "pat-001", "tag": "helpful", "disposition": "neutral"}, None),
+        ({"name": "pat-001", "tag": "helpful"}, None),
+        ({"name": "", "tag": "helpful", "disposition": "counted"}, None),
+        ({"name": "pat\0", "tag": "helpful", "disposition": "counted"}, None),
+        ({"name": None, "tag": "helpful", "disposition": "counted"}, None),
+        ({"name": ["pat-001"], "tag": "helpful", "disposition": "counted"}, None),
+        ({"name": "pat-001", "tag": ["helpful"], "disposition": "counted"}, None),
+        ({}, None),
+    ],
+)
+def test_a_tag_counts_only_when_it_is_whole(data: dict[str, Any], expected: object) -> None:
+    assert verdict(data) == expected
+    assert changes_playbook("bullet.tagged", data) == (expected is not None)
+    assert sum(counters(added("pat-001"), Event("bullet.tagged", data))) == (expected is not None)
+
+
+def test_two_tags_for_one_bullet_both_count_and_the_same_list_again_counts_again() -> None:
+    tags = [tag("pat-001"), tag("pat-001"), tag("pat-001", "harmful"), tag("pat-001", "Helpful", "unknown_tag")]
+    assert counters(added("pat-001"), *tags) == (2, 1)
+    assert counters(added("pat-001"), *tags, *tags) == (4, 2)
+
+
+def test_a_tag_in_front_of_its_bullet_or_of_a_recount_is_not_counted() -> None:
+    recounted = Event("bullet.recounted", {"name": "pat-001", "helpful": 5, "harmful": 5})
+    assert counters(tag("pat-001"), added("pat-001", 1), tag("pat-001")) == (2, 0)
+    assert counters(added("pat-001"), tag("pat-001"), recounted, tag("pat-001", "harmful")) == (5, 6)
+    assert counters(added("pat-001"), recounted, tag("pat-001"), recounted) == (5, 5)
+
+
+@pytest.mark.parametrize(("target", "left"), [("e4", (1, 1)), ("done-r1", (0, 1)), ("w1", (0, 0)), ("nothing", (2, 1))])
+def test_a_retraction_reaches_a_tag_its_reflection_or_its_window(target: str, left: tuple[int, int]) -> None:
+    events = [
+        added("pat-001"),
+        Event("session.recorded", {}, event_id="w1"),
+        completed("r1", "w1"),
+        tag("pat-001", reflection_id="r1"),
+        tag("pat-001", reflection_id="r1"),
+        completed("r2", "w1"),
+        tag("pat-001", "harmful", reflection_id="r2"),
+    ]
+    assert counters(*events, retracted(target)) == left
+    assert counters(*events, retracted(target), retracted(f"not-{target}")) == (2, 1)
+
+
+def test_a_retraction_before_the_reflection_covers_it_too() -> None:
+    events = [added("pat-001"), retracted("w1"), completed("r1", "w1"), tag("pat-001", reflection_id="r1")]
+    assert counters(*events) == (0, 0)
+
+
+def test_a_tag_in_front_of_the_completion_or_far_behind_it_belongs_to_no_reflection() -> None:
+    early = [added("pat-001"), tag("pat-001", reflection_id="r1"), completed("r1", "w1"), retracted("done-r1")]
+    assert counters(*early) == (1, 0)
+    first = at(added("pat-001"), completed("r1", "w1"), retracted("w1"))
+    inside, outside = (at(tag("pat-001", reflection_id="r1"), start=2 + MAX_TAGS + far) for far in (0, 1))
+    assert fold([*first, *inside]).counters("pat-001") == (0, 0)
+    assert fold([*first, *outside]).counters("pat-001") == (1, 0)
+
+
+@given(st.integers(0, 3000))
+def test_retractions_upon_retractions_alternate_however_many(height: int) -> None:
+    events = [added("pat-001"), tag("pat-001", event_id="x")]
+    target = "x"
+    for _ in range(height):
+        events.append(Event("evidence.retracted", {}, event_id=f"{len(events)}", target_id=target))
+        target = events[-1].event_id
+    assert counters(*events) == ((height + 1) % 2, 0)
+
+
+def test_policies_tell_apart_tags_reflections_or_sessions() -> None:
+    events = at(
+        added("pat-001", 1),
+        *[tag("pat-001", reflection_id="r1", session_id="s1")] * 2,
+        tag("pat-001", reflection_id="r2", session_id="s1"),
+        tag("pat-001", "harmful", reflection_id="r2", session_id="s1"),
+        tag("pat-001", reflection_id="r3", session_id="s2"),
+        tag("pat-001"),
+        tag("pat-001"),
+    )
+    totals = {counting: fold(events).counters("pat-001", counting) for counting in COUNTINGS}
+    assert totals == {"as_applied": (7, 1), "once_per_reflection": (6, 1), "once_per_session": (5, 1)}
+    assert {c: fold(events, c).counters("pat-001") for c in COUNTINGS} == totals
+    assert fold(events).counters("pat-001") == totals[DEFAULT]
+
+
+def test_the_policy_adopted_last_is_in_force_and_an_unknown_one_is_not() -> None:
+    tags = [tag("pat-001", session_id="s1")] * 3
+    assert counters(added("pat-001"), adopted("once_per_session"), *tags) == (1, 0)
+    assert counters(added("pat-001"), adopted("once_per_session"), *tags, adopted("as_applied")) == (3, 0)
+    for unknown in ("", None, ["once_per_session"], "Once_Per_Session"):
+        assert counters(added("pat-001"), *tags, adopted(unknown)) == (3, 0)
+        assert not is_counting(unknown)
+    # What is asked for goes before what was adopted.
+    assert fold(at(added("pat-001"), *tags, adopted("once_per_session")), "as_applied").counters("pat-001") == (3, 0)
+
+
+def test_a_missing_id_never_makes_two_tags_one() -> None:
+    assert {member(counting, "e1", None, None) for counting in COUNTINGS} == {"e1"}
+
+
+def test_the_time_of_the_last_change_is_that_of_the_last_event_that_says_something_about_bullets() -> None:
+    events = at(
+        added("pat-001"),
+        Event("session.recorded", {}),
+        completed("r1"),
+        tag("pat-001", "neutral", "neutral"),
+        Event("bullet.asserted", {"name": "pat-001", "helpful": 0, "harmful": 0}),
+        Event("event.redacted", {}),
+    )
+    book = fold(events)
+    assert (book.updated_at, book.position) == ("t001", 6)
+    assert fold([*events, *at(tag("pat-001"), start=7)]).updated_at == "t007"
+    assert fold([*events, *at(retracted("e4"), start=7)]).updated_at == "t007"
+
+
+_NAMES = st.sampled_from(["pat-001", "pat-002"])
+_IDS = st.sampled_from(["r1", "r2", None])
+_ANY = st.one_of(
+    st.builds(added, _NAMES, st.integers(0, 2), st.integers(0, 2)),
+    st.builds(tag, _NAMES, st.sampled_from(["helpful", "harmful", "neutral"]), reflection_id=_IDS, session_id=_IDS),
+    st.builds(completed, st.sampled_from(["r1", "r2"]), st.sampled_from(["w1", None])),
+    st.builds(retracted, st.sampled_from(["w1", "done-r1", "e2", "e3", "not-w1", "not-done-r1"])),
+    st.builds(adopted, st.sampled_from(COUNTINGS)),
+    st.builds(Event, st.just("bullet.recounted"), st.builds(bullet, _NAMES, st.integers(0, 2))),
+    st.builds(Event, st.sampled_from(["session.recorded", "reflection.failed", "unheard.of"]), st.just({})),
+)
+_HISTORIES = st.lists(_ANY, max_size=12).map(lambda events: at(*_once(events)))
+
+
+def _once(events: list[Event]) -> list[Event]:
+    """Without a second retraction of a target, which no ledger holds."""
+    seen: set[str | None] = set()
+    kept = []
+    for event in events:
+        if event.type != "evidence.retracted" or event.target_id not in seen:
+            kept.append(event)
+            seen.add(event.target_id if event.type == "evidence.retracted" else None)
+    return kept
+
+
+@given(_HISTORIES)
+def test_counters_are_never_negative_and_at_least_the_baseline(events: list[Event]) -> None:
+    book = fold(events)
+    for entry in book.entries.values():
+        for counting in COUNTINGS:
+            pair = book.counters(entry.name, counting)
+            assert all(total >= base >= 0 for total, base in zip(pair, entry.baseline, strict=True))
+
+
+@given(_HISTORIES)
+def test_no_policy_counts_more_than_every_tag_as_applied(events: list[Event]) -> None:
+    book = fold(events)
+    for name in book.entries:
+        most = book.counters(name, "as_applied")
+        assert all(n <= m for c in COUNTINGS for n, m in zip(book.counters(name, c), most, strict=True))
+
+
+@given(_HISTORIES, st.integers(0, 12))
+def test_folding_in_two_parts_is_folding_at_once(events: list[Event], cut: int) -> None:
+    book = fold(events[:cut])
+    for event in events[cut:]:
+        apply(book, event)
+    assert book == fold(events)
+
+
+@given(_HISTORIES)
+def test_the_same_events_fold_to_the_same_playbook_and_asking_changes_nothing(events: list[Event]) -> None:
+    book = fold(events)
+    for name in book.entries:
+        book.counters(name, "once_per_session")
+    book.bullets()
+    assert book == fold(events)
+    assert isinstance(book, Playbook)
+
+
+@given(_HISTORIES)
+def test_events_of_other_types_change_nothing_but_the_position(events: list[Event]) -> None:
+    known = [event for event in events if event.type != "unheard.of"]
+    assert (fold(events).bullets(), fold(events).updated_at) == (fold(known).bullets(), fold(known).updated_at)
+
+
+@given(_HISTORIES, st.integers(0, 12))
+def test_a_retraction_and_its_own_retraction_leave_every_count_as_it_was(events: list[Event], number: int) -> None:
+    targets = [e.event_id for e in events if e.event_id not in fold(events).retractions()]
+    if not targets:
+        return
+    target = targets[number % len(targets)]
+    undone = at(
+        Event("evidence.retracted", {}, event_id="x", target_id=target),
+        Event("evidence.retracted", {}, event_id="y", target_id="x"),
+        start=len(events) + 1,
+    )
+    assert fold([*events, *undone]).bullets() == fold(events).bullets()

@@ -1,0 +1,72 @@
+"""The drain that a hook starts does what the command does, and loads less."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from reflector.hooks import fast
+from reflector.sessions.spool import counts
+from tests.hooks.conftest import Project, event
+
+CHECKOUT = Path(fast.__file__).parents[2]
+RECORD = {
+    "parentUuid": None,
+    "type": "user",
+    "message": {"role": "user", "content": "Fix the parser."},
+    "uuid": "00000000-0000-4000-8000-000000000001",
+    "timestamp": "2026-01-01T00:00:00.000Z",
+    "sessionId": "s",
+}
+
+
+def background(project: Project, *options: str) -> tuple[int, str]:
+    """Exit code and stderr."""
+    command = [sys.executable, *options, "-m", "reflector", "--project", str(project.path), "drain", "--background"]
+    process = project.start(command, cwd=CHECKOUT)
+    out, err = process.communicate(timeout=60)
+    assert out == b""
+    return process.returncode, err.decode()
+
+
+def deliver(project: Project, transcript: Path) -> None:
+    project.hook(event("SessionEnd", cwd=str(project.path), transcript_path=str(transcript)))
+    assert counts(project.spool).pending == 1
+
+
+def test_it_takes_the_spool_in_without_the_command_line(project: Project, tmp_path: Path) -> None:
+    transcript = tmp_path / "session.jsonl"
+    transcript.write_text(json.dumps(RECORD) + "\n")
+    deliver(project, transcript)
+    code, err = background(project, "-X", "importtime")
+    assert code == 0
+    assert counts(project.spool).pending == 0
+    loaded = {line.rpartition("|")[2].strip() for line in err.splitlines() if line.startswith("import time:")}
+    assert "sqlalchemy" in loaded  # the list is a list
+    unwanted = ("click", "alembic.command", "anthropic", "pydantic", "rich", "sqlalchemy.dialects.postgresql")
+    first_use = {"alembic.command"}  # makes the ledger
+    assert loaded & set(unwanted) - first_use <= {"sqlalchemy.dialects.postgresql"}  # of alembic
+    deliver(project, transcript)
+    code, err = background(project, "-X", "importtime")
+    loaded = {line.rpartition("|")[2].strip() for line in err.splitlines() if line.startswith("import time:")}
+    assert (code, loaded & set(unwanted)) == (0, set())
+
+
+def test_a_delivery_that_cannot_be_taken_in_is_kept_and_the_exit_code_tells(project: Project, tmp_path: Path) -> None:
+    transcript = tmp_path / "missing.jsonl"
+    transcript.write_text(json.dumps(RECORD) + "\n")
+    deliver(project, transcript)
+    transcript.unlink()
+    assert background(project) == (1, "")
+    assert counts(project.spool).failed == 1
+
+
+def test_an_error_has_the_commands_words_and_exit_code(project: Project, tmp_path: Path) -> None:
+    deliver(project, tmp_path / "missing.jsonl")
+    project.environ["REFLECTOR_BACKEND"] = "nobody"
+    code, err = background(project)
+    assert code == 2
+    assert "nobody" in err
+    assert "Traceback" not in err
+    assert counts(project.spool).pending == 1

@@ -1,0 +1,134 @@
+"""CONTRIBUTING.md: each walk is followed on a copy of the package, and what it adds is used."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+
+_PINNED = """
+    import gzip, pathlib
+    from reflector.events.event import NewEvent
+    from reflector.events.fold import fold
+    from reflector.ledger.as_of import Past
+    from reflector.ledger.store import Ledger
+    from reflector.proof.verify import verify
+
+    made = pathlib.Path({made!r})
+    pathlib.Path("old.db").write_bytes(gzip.decompress(made.read_bytes()))
+    for name in ("old.db", "new.db"):
+        with Ledger.open_file(pathlib.Path(name)) as ledger:
+            bullet = {{"name": "ctx-009", "section": "ctx", "text": "Stay."}}
+            ledger.append([NewEvent("bullet.added", "a", bullet, "human")])
+            ledger.append([NewEvent("bullet.pinned", "p", {{"name": "ctx-009"}}, "human")])
+            with ledger.engine.connect() as connection:
+                rows = connection.exec_driver_sql("SELECT name FROM bullet WHERE pinned = 1").fetchall()
+            assert [row[0] for row in rows] == ["ctx-009"]
+            assert fold(ledger.events()).entries["ctx-009"].pinned == 1
+            assert Past(ledger, ledger.head().position).entries["ctx-009"].pinned == 1
+            assert list(verify(ledger)) == []
+            ledger.rebuild()
+            assert list(verify(ledger)) == []
+            with ledger.engine.begin() as connection:
+                connection.exec_driver_sql("UPDATE bullet SET pinned = 0")
+            assert "pinned" in str(list(verify(ledger)))
+"""
+
+_KEYWORDS = """
+    from reflector.config import Config
+    from reflector.reflection.backends import backend_of
+    from reflector.reflection.protocol import Request
+
+    backend = backend_of(Config(backend="keywords"))
+    answer = backend.answer(Request("s", (), ("pat-001",), lambda: ()))
+    assert '"tag": "neutral"' in answer.text, answer.text
+"""
+
+_LONGEST = """
+    import json, os, subprocess, sys
+
+    def ask(*words):
+        return subprocess.run(
+            [sys.executable, "-m", "reflector", "--project", "shop", *words], capture_output=True, text=True, check=True
+        ).stdout
+
+    os.makedirs("shop/.claude")
+    ask("add", "pat", "Short.")
+    ask("add", "pat", "This one is longer.")
+    assert json.loads(ask("longest", "--json"))[0] == {{"name": "pat-002", "characters": 19}}
+    assert "19" in ask("longest")
+    assert "longest" in ask("--help")
+"""
+
+_QUILL = """
+    import json, pathlib
+    from reflector.transcripts.formats import scan
+
+    lines = [
+        {{"quill": 1, "session": "s", "who": "ada", "at": "2026-01-01T00:00:00Z", "text": "Run the tests."}},
+        {{"quill": 1, "session": "s", "who": "quill", "at": "2026-01-01T00:00:01Z", "text": "As [pat-001] says."}},
+    ]
+    path = pathlib.Path("log.jsonl")
+    path.write_text("".join(json.dumps(line) + "\\n" for line in lines))
+    found = scan(path)
+    assert (found.agent, found.session_id, len(found.keys)) == ("quill", "s", 2), found
+"""
+
+_USES = {
+    "Add an event type": _PINNED,
+    "Add a backend": _KEYWORDS,
+    "Add a question": _LONGEST,
+    "Add a transcript reader": _QUILL,
+}
+
+
+def _patches(walk: str) -> list[str]:
+    """The patches of a walk, in order."""
+    section = re.split(r"^## ", PAGE.split(f"\n## {walk}\n")[1], flags=re.MULTILINE)[0]
+    return [dedent(block) for block in re.findall(r"^ *```diff\n(.*?)^ *```$", section, re.DOTALL | re.MULTILINE)]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the package as a checkout has it."""
+    for folder in ("reflector", "migrations", "prompts"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def _follow(copy: Path, patches: list[str], walk: str) -> subprocess.CompletedProcess[str]:
+    for patch in patches:
+        # A blank line of a patch has lost the space that says that it is context.
+        text = "\n".join(line or " " for line in patch.rstrip("\n").split("\n")) + "\n"
+        subprocess.run(
+            ["git", "apply", "--recount", "--unidiff-zero", "-C1", "-"], cwd=copy, input=text, text=True, check=True
+        )
+    made = ROOT / "tests" / "ledger" / "made_by_older_versions" / "retracted-and-recounted.db.gz"
+    code = dedent(_USES[walk]).format(made=str(made))
+    home = {"HOME": str(copy), "PATH": "/usr/bin:/bin", "REFLECTOR_NO_SPAWN": "1"}
+    return subprocess.run([sys.executable, "-c", code], cwd=copy, env=home, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("walk", _USES)
+def test_each_walk_adds_what_it_says(copy: Path, walk: str) -> None:
+    ran = _follow(copy, _patches(walk), walk)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_an_event_type_touches_at_most_four_files_and_none_may_be_left_out(tmp_path: Path) -> None:
+    patches = _patches("Add an event type")
+    assert len(patches) <= 4
+    for number in range(len(patches)):
+        folder = tmp_path / str(number)
+        for name in ("reflector", "migrations", "prompts"):
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        ran = _follow(folder, [patch for at, patch in enumerate(patches) if at != number], "Add an event type")
+        assert ran.returncode != 0, patches[number]
