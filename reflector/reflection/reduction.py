@@ -48,8 +48,8 @@ __all__ = ["LEAST_LIMIT", "NoSuchPart", "Reduced", "estimate_tokens", "reduce_me
 
 #: A task, a citation and the notes around them fit this, whatever they hold; in estimated tokens.
 LEAST_LIMIT = 1_500
-#: Of a window that has room for lone citations only, each takes no more than this share of the limit.
-_LONE = 16
+#: The share of the limit that each turn may take where little room is left, tried in order.
+_SHARES = (3, 12, 48)
 
 Messages = Callable[[], Iterable[Message]]
 
@@ -115,12 +115,12 @@ def _plan(messages: Messages, cited: frozenset[str], limit: int, most_parts: int
         return Plan(LIGHT, cap, filled, survey.task, ((0, size),))
     if (ranges := parts(survey, kept, WIDE.before, limit, most_parts)) is not None:
         return Plan(LIGHT, cap, kept, survey.task, ranges)
-    _measure(messages, cited, cap, survey)
-    kept = core(survey, NARROW)
-    if (ranges := parts(survey, kept, NARROW.before, limit, most_parts)) is not None:
-        return Plan(SMALL, cap, kept, survey.task, ranges)
-    cap = limit // _LONE
-    _measure(messages, cited, cap, survey)
+    narrow = core(survey, NARROW)
+    for share in _SHARES:
+        cap = limit // share
+        _measure(messages, cited, cap, survey)
+        if (ranges := parts(survey, narrow, NARROW.before, limit, most_parts)) is not None:
+            return Plan(SMALL, cap, narrow, survey.task, ranges)
     kept = thinned(survey, limit, most_parts)
     ranges = parts(survey, kept, 0, limit, most_parts)
     assert ranges is not None  # `thinned` keeps no more than fits
