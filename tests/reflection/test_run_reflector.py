@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from reflector import format_playbook, run_reflector
+from reflector.reflection.ace import _result
 from reflector.reflection.answers import parse_answer
 from reflector.reflection.backends.anthropic import calling
 from reflector.reflection.backends.anthropic.settings import DEFAULT_MODEL, model_settings
-from reflector.reflection.reflector import _result
 from tests.reflection.api import KEY, Api, Asked, Behaviour, Hurried, error, raw, sound
 from tests.reflection.test_classic import entry, playbook
 
