@@ -174,7 +174,8 @@ class _Blame:
         self.baseline = baseline
         self.helpful.clear()
         self.harmful.clear()
-        how = {ev.PLAYBOOK_IMPORTED: "imported", ev.BULLET_RECOUNTED: "set by hand"}.get(event.type, "added")
+        by = "hand" if event.actor == "human" else event.actor
+        how = {ev.PLAYBOOK_IMPORTED: "imported", ev.BULLET_RECOUNTED: f"set by {by}"}.get(event.type, "added")
         if RESTATED in event.meta:
             how = "counted by a merge, in one order for both ledgers,"
         return self._made(

@@ -44,8 +44,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
     """
     import sqlalchemy as sa
 
-    from reflector.curation.file_writing import checkpoint_of
-    from reflector.curation.playbook_file import set_aside
+    from reflector.curation.playbook_file import checkpoint_of, set_aside
     from reflector.exchange.backup import ledger_file
     from reflector.exchange.backup import restore as put
     from reflector.ledger.engines import sqlite_url

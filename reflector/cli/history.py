@@ -62,9 +62,10 @@ def import_history(
     Safe to stop and to repeat: no record counts twice. The records of a session name its project. Claude Code removes
     transcripts after a month, so import early.
     """
-    from reflector.transcripts.discovery import find_transcripts, transcripts_folder
+    from reflector.locate import agent_folder
+    from reflector.transcripts.discovery import find_transcripts
 
-    where = folder or transcripts_folder()
+    where = folder or Path(agent_folder()).expanduser() / "projects"
     if not where.is_dir():
         if folder is not None:
             raise click.ClickException(
@@ -109,10 +110,10 @@ def _plan(
 ) -> list[tuple[Project, Sequence[Found]]]:
     """The projects with their transcripts, oldest first."""
     from reflector.locate import is_project
-    from reflector.project import Project
+    from reflector.project import Project, project_of
 
     ordered = sorted(found, key=lambda one: (one.started_at, str(one.path)))
-    placed = [(one, cwd, _project_of(cwd)) for one in ordered if (cwd := _folder_of(one))]
+    placed = [(one, cwd, project_of(cwd)) for one in ordered if (cwd := _folder_of(one))]
     if not everything:
         project = place.project(backend=backend)
         root = project.root.resolve()
@@ -143,14 +144,6 @@ def _plan(
     return [(Project.at(root, flags={"backend": backend}), files) for root, files in by_root.items()]
 
 
-def _project_of(cwd: Path) -> Path:
-    """The project of a folder, which may be gone; what is named for this command says nothing about it."""
-    from reflector.project import find_project
-
-    named = ("CLAUDE_PROJECT_DIR", "REFLECTOR_PROJECT")
-    return find_project(cwd, {key: value for key, value in os.environ.items() if key not in named})
-
-
 def _gone_worktrees(roots: Collection[Path]) -> dict[Path, Path]:
     """Linked worktrees that git still lists and whose folder is gone, with their main checkout: no file there says so
     now."""
@@ -164,8 +157,10 @@ def _gone_worktrees(roots: Collection[Path]) -> dict[Path, Path]:
 
 def _within(cwd: Path, gone: Mapping[Path, Path]) -> Path | None:
     """The project of a folder of a worktree that is gone: that of the same folder of the main checkout."""
+    from reflector.project import project_of
+
     found = (checkout / cwd.relative_to(path) for path, checkout in gone.items() if cwd.is_relative_to(path))
-    return next(map(_project_of, found), None)
+    return next(map(project_of, found), None)
 
 
 def _folder_of(one: Found) -> Path | None:

@@ -6,8 +6,11 @@ stderr. Every answer is bounded, and no tool changes the playbook where a person
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import json
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -48,7 +51,28 @@ def mcp(place: Place) -> None:
     place.project()  # a mistake in the settings shows now
     server = MCPServer("reflector", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING")
     add_tools(server, place)
-    server.run("stdio")
+    from anyio import run
+
+    run(_serve, server)
+
+
+async def _serve(server: MCPServer[Any]) -> None:
+    from mcp.server.stdio import stdio_server
+
+    low = server._lowlevel_server
+    async with stdio_server(_lines()) as (requests, answers):  # type: ignore[arg-type]  # it reads lines, nothing else
+        await low.run(requests, answers, low.create_initialization_options())
+
+
+async def _lines() -> AsyncIterator[str]:
+    """The lines of stdin; a lone surrogate, which the SDK gives no answer to, becomes a question mark."""
+    from anyio import wrap_file
+
+    async for line in wrap_file(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")):
+        if "\\ud" in line.lower():
+            with suppress(ValueError, RecursionError):
+                line = json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "replace").decode()
+        yield line
 
 
 def add_tools(server: MCPServer[Any], place: Place) -> None:

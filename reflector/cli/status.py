@@ -198,7 +198,7 @@ def _print(facts: dict[str, Any]) -> None:
     silent = f", {spool['silent']} ended without a word or a transcript" if spool["silent"] else ""
     lines.append(("spool", f"{spool['pending']} pending, {spool['waiting']} waiting for their session's end{silent}"))
     if spool["elsewhere"]:
-        lines.append(("", f"{spool['elsewhere']} kept elsewhere, of projects that could not be written"))
+        lines.append(("", f"{spool['elsewhere']} kept elsewhere, of folders that are gone or cannot be written"))
     for name, value in lines:
         click.echo(f"{name:<9} {safe(value)}")
     for problem in facts["problems"]:

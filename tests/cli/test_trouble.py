@@ -465,7 +465,6 @@ def no_locks(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
         real(fd, operation)
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    monkeypatch.setattr("reflector.sessions.start_queue.flock", flock)
     return agent
 
 

@@ -25,7 +25,7 @@ from reflector.ledger.canonical import canonical, digest, genesis, next_chain
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
-from tests.conftest import OpenLedger
+from tests.conftest import OpenLedger, examples
 from tests.ledger import sql
 from tests.ledger.events import added, changed, history, redacted, reflected, window
 from tests.ledger.histories import STEPS, TEXT, Fresh, erase_some, fresh, live, sqlite_file
@@ -51,7 +51,7 @@ def _state(ledger: Ledger) -> object:
     return ledger.head(), list(ledger.events()), ledger.rows(), ledger.windows(), ledger.updated_at(), ledger.counting()
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, text=TEXT, erased=st.lists(st.integers(0, 9), max_size=2))
 def test_what_is_exported_loaded_and_exported_again_is_the_same_byte_for_byte(
     fresh: Fresh, steps: list[Any], text: str, erased: list[int]
