@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-claude test-clients lint types bench wheel-check clean
+.PHONY: help demo test test-slow mutations test-claude test-clients lint types bench wheel-check clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -26,6 +26,9 @@ test: $(STAMP)   ## the fast suite: everything on SQLite, and PostgreSQL where i
 
 test-slow: $(STAMP) ## the fault campaigns, all of PostgreSQL, every generated test with all of its examples
 	REFLECTOR_TEST_THOROUGH=1 $(BIN)/python -m pytest -n 2 -m "(slow or hypothesis) and not client"
+
+mutations: $(STAMP) ## small defects, one at a time, which the fast suite has to notice
+	$(BIN)/python -m tests.mutations
 
 test-claude: $(STAMP) ## the real Claude Code against a stand-in API; installs it from the npm registry
 	$(BIN)/python -m tests.client claude -n 2

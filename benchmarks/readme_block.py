@@ -1,7 +1,7 @@
 """The table in the README, made from RESULTS.md.
 
-Invariant: the README shows no figure that is not in RESULTS.md. Of its rows come those that have a goal, missed
-ones included; a test holds the two together.
+Invariant: the README shows no figure that is not in RESULTS.md, and the rows of `SHOWN` whether their goals were met or
+missed; a test holds the two together.
 """
 
 from __future__ import annotations
@@ -9,17 +9,25 @@ from __future__ import annotations
 from pathlib import Path
 
 BEGIN, END = "<!-- benchmarks: begin -->\n", "<!-- benchmarks: end -->\n"
+#: What people wait for, and what grows with a ledger.
+SHOWN = (
+    "installed hook, one durable spool record",
+    "session end without a model, 1 MB",
+    "append, 10 events per transaction",
+    "rebuild of every counter, 1,000,000 events",
+    "verify everything, 100,000 events",
+)
 _COLUMNS = ("part", "floor", "ours", "ratio", "goal")
 
 
 def block(results: str) -> str:
-    """What stands between the README's marks for the text of RESULTS.md; "" for a text without a table."""
+    """Return the block for the text of RESULTS.md; "" for a text without a table."""
     lines = [line for line in results.splitlines() if line.startswith("|")]
     if not lines:
         return ""
     measured = next(line for line in results.splitlines() if line.startswith("Measured"))
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
-    shown = [(*row[:4], row[4] + ("" if row[5] == "met" else f" {row[5]}")) for row in rows if row[4]]
+    shown = [(*row[:4], row[4] + ("" if row[5] == "met" else f" {row[5]}")) for row in rows if row[0] in SHOWN]
     table = ["| " + " | ".join(_COLUMNS) + " |", "|---|--:|--:|--:|--:|"]
     table += ["| " + " | ".join(row) + " |" for row in shown]
     more = f"{measured} [Every row, with what its floor is](benchmarks/RESULTS.md)."

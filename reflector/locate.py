@@ -126,9 +126,11 @@ def note_of(root: str, main: str) -> str:
 
 
 def is_project(folder: str) -> bool:
-    """Return whether a folder has a playbook, settings or state of ours."""
+    """Return whether a folder has a playbook, settings or state of ours, or may have: nobody can look."""
     claude = folder.rstrip("/") + "/.claude/"
-    return any(_kind(claude + name) for name in ("playbook.json", "reflector", "reflector.toml"))
+    if any(_kind(claude + name) for name in ("playbook.json", "reflector", "reflector.toml")):
+        return True
+    return _kind(claude[:-1]) == _FOLDER and not system.access(claude, system.X_OK)
 
 
 def exists(folder: str) -> bool:

@@ -14,6 +14,8 @@ asks it everything: `ON_BOTH_ENGINES` names the modules that stay in the fast on
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -48,6 +50,15 @@ settings.register_profile(
     derandomize=bool(os.environ.get("CI")),
 )
 settings.load_profile("quick")
+
+# A run in the background is started with Ctrl-C ignored, and so would be the processes that tests send it to.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Every append and every delivery is synced to the disk, which in memory costs nothing; nobody cuts the power here.
+_MEMORY = Path("/dev/shm")
+if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 2 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 OpenLedger = Callable[..., Ledger]
 

@@ -9,15 +9,26 @@ from pathlib import Path
 import pytest
 
 from reflector.cli.app import run
-from reflector.cli.commands import COMMANDS
+from reflector.cli.commands import GROUPS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_every_command_is_in_the_readme() -> None:
-    missing = [name for name in COMMANDS if not re.search(rf"`[^`]*\b{re.escape(name)}\b", README)]
-    assert missing == []
+def test_the_page_of_commands_is_made_from_the_table_of_the_help() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    for title, commands in GROUPS.items():
+        rows = [
+            f"| `{name}` | {command.text} | {'<br>'.join(f'`{one}`' for one in command.examples)} |".replace("\\|", "|")
+            for name, command in commands.items()
+        ]
+        wanted = "\n".join([f"## {title}", "", "| command | what it does | example |", "|---|---|---|", *rows, ""])
+        assert wanted in page.replace("\\|", "|") + "\n", wanted
+
+
+def test_every_page_of_the_documents_is_in_the_readmes_index() -> None:
+    index = README.split("\n## ")[0]
+    assert [page.name for page in (ROOT / "docs").glob("*.md") if f"(docs/{page.name})" not in index] == []
 
 
 def test_the_readme_links_to_files_that_exist() -> None:
@@ -74,8 +85,8 @@ def test_the_slash_commands_and_the_plugin_of_the_readme_are_there() -> None:
     assert shown == {path.stem for path in (ROOT / plugin["source"] / "commands").glob("*.md")}
 
 
-def test_every_setting_is_in_the_readme() -> None:
+def test_every_setting_is_in_the_page_of_the_configuration() -> None:
     from reflector.config import SETTINGS
 
-    for name in SETTINGS:
-        assert f"| `{name}` |" in README
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert [name for name in SETTINGS if f"| `{name}` |" not in page] == []

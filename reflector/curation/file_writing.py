@@ -16,6 +16,8 @@ from reflector.project import Project
 #: that another ledger wrote.
 ADOPTED = "playbook"
 ANOTHERS = "another-ledger"
+#: The copy of an edited file that a question read and left to be written; a later edit is compared with it.
+_EDITED = "edited.json"
 
 
 def read(path: Path) -> bytes | None:
@@ -36,6 +38,16 @@ def keep(project: Project, raw: bytes, kind: str = ADOPTED) -> Path:
     path = private_folder(project.make_state_dir() / "kept") / f"{kind}-{digest(raw)[:12]}.json"
     replace_file(path, raw, 0o600)
     return path
+
+
+def keep_edited(project: Project, raw: bytes) -> None:
+    """Keep an edited file until it is written. Raises OSError, LedgerUnavailable."""
+    replace_file(private_folder(project.make_state_dir() / "kept") / _EDITED, raw, 0o600)
+
+
+def edited(project: Project) -> bytes | None:
+    """The edited file that was kept last; None where none was. Raises OSError."""
+    return read(project.state_dir / "kept" / _EDITED)
 
 
 def kept_of_others(project: Project) -> list[Path]:

@@ -22,7 +22,7 @@ from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.reflection.window import keys_of, windows_within
 from reflector.sessions.spool import Delivery
-from reflector.text.secrets import clean
+from reflector.text.secrets import clean, quote
 from reflector.transcripts.codex_home import rollout_of
 from reflector.transcripts.formats import scan
 from reflector.transcripts.message import Tally
@@ -173,7 +173,7 @@ def _take_in(
         {
             "agent": found.agent,
             "agent_id": agent_id,
-            "client": clean(found.version or "", 40) or None,
+            "client": quote(found.version or "", 40) or None,
             "trigger": clean(source.trigger, 40),
             "reason": clean(source.reason, 80) if source.reason else None,
             "transcript": {
@@ -244,7 +244,7 @@ def _unread(tally: Tally) -> dict[str, Any]:
     }
     if tally.unknown_types:
         types = sorted(tally.unknown_types.items())[:50]
-        counted["unknown_types"] = {clean(name, 60): count for name, count in types}
+        counted["unknown_types"] = {quote(name, 60): count for name, count in types}
     return counted
 
 

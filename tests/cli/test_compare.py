@@ -253,45 +253,39 @@ def test_labels_give_precision_and_recall(judged: Agent, three: str, tmp_path: P
     assert ["b", "neutral", "1", "1", "0", "0%", "0%"] in [line.split() for line in told.splitlines()]
 
 
-@pytest.mark.parametrize(
-    ("second", "wanted"),
-    [
+def test_a_bad_label_is_an_error_that_names_its_line(judged: Agent, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.jsonl"
+    for second, wanted in (
         ("{", "line 2: is no JSON"),
         ("[" * 100_000, "line 2: is no JSON"),
-        ('"pat-001"', "line 2: is no object"),
+        ('"pat-001"', "line 2: is not an object"),
         ('{"session": "s-0", "name": "pat-1x", "tag": "helpful"}', "line 2: name is 'pat-1x'"),
         ('{"session": "s-0", "name": "pat-002", "tag": "good"}', "line 2: tag is 'good'"),
         ('{"name": "pat-002", "tag": "helpful"}', "line 2: session is None"),
         ('{"session": "s-0", "name": "pat-001", "tag": "harmful"}', "line 2: pat-001 of s-0 is harmful here"),
-    ],
-)
-def test_a_bad_label_is_an_error_that_names_its_line(judged: Agent, tmp_path: Path, second: str, wanted: str) -> None:
-    labels = tmp_path / "labels.jsonl"
-    labels.write_text('{"session": "s-0", "name": "pat-001", "tag": "helpful"}\n' + second)
-    ran = judged.call("compare", "--a", "rules", "--b", "recorded", "--labels", labels, code=2)
-    assert (ran.out, wanted in ran.err) == ("", True), ran.err
+    ):
+        labels.write_text('{"session": "s-0", "name": "pat-001", "tag": "helpful"}\n' + second)
+        ran = judged.call("compare", "--a", "rules", "--b", "recorded", "--labels", labels, code=2)
+        assert (ran.out, wanted in ran.err) == ("", True), ran.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "wanted"),
-    [
+def test_a_usage_error_says_what_would_be_right(judged: Agent) -> None:
+    for arguments, wanted in (
         (["--a", "rules"], "--b"),
         (["--a", "rules", "--b", "rulez"], "rules, fixtures[:FILE], anthropic[:MODEL] or recorded[:BACKEND]"),
-        (["--a", "rules:2", "--b", "rules"], "nothing stands after rules"),
+        (["--a", "rules:2", "--b", "rules"], "nothing follows rules"),
         (["--a", "rules", "--b", "anthropic:"], "a name is missing"),
-        (["--a", "rules", "--b", "recorded:openai"], "'openai' is no backend"),
+        (["--a", "rules", "--b", "recorded:openai"], "'openai' is not a backend"),
         (["--a", "rules", "--b", "fixtures"], "needs a file"),
         (["--a", "rules", "--b", "fixtures:/no/such/file"], "there is no file /no/such/file"),
         (["--a", "rules", "--b", "rules", "--template-b", "x"], "--template-b is for a model"),
         (["--a", "rules", "--b", "anthropic", "--template-b", "/no/such"], "/no/such: cannot be read"),
         (["--a", "rules", "--b", "rules", "--labels", "/no/such"], "/no/such"),
         (["--a", "rules", "--b", "anthropic"], "ANTHROPIC_API_KEY"),
-    ],
-)
-def test_a_usage_error_says_what_would_be_right(judged: Agent, arguments: list[str], wanted: str) -> None:
-    ran = judged.call("compare", *arguments, code=2)
-    assert ran.out == ""
-    assert wanted in " ".join(ran.err.split())
+    ):
+        ran = judged.call("compare", *arguments, code=2)
+        assert ran.out == "", arguments
+        assert wanted in " ".join(ran.err.split()), arguments
 
 
 def test_a_model_is_asked_after_yes_and_its_cost_is_told(judged: Agent, api: Api) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
+import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reflector.files import Folder
+from reflector.ledger.store import Ledger
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -265,40 +268,35 @@ def test_an_import_that_means_another_bullet_by_a_name_is_refused_with_the_impor
     assert str(agent.playbook) not in refused.err
 
 
-STEPS = {
-    "before the rename": "dies(Folder, 'replace', before=True)",
-    "after the rename": "dies(Folder, 'replace', before=False)",
-    "after the checkpoint": "dies(Ledger, 'set_checkpoint', before=False)",
+#: Whose method a write dies in, and whether it dies before the method has done anything.
+STEPS: dict[str, tuple[type, str, bool]] = {
+    "before the rename": (Folder, "replace", True),
+    "after the rename": (Folder, "replace", False),
+    "after the checkpoint": (Ledger, "set_checkpoint", False),
 }
-
-DRIVER = """
-import os, sys
-from pathlib import Path
-from reflector.cli.app import run
-from reflector.files import Folder
-from reflector.ledger.store import Ledger
-
-def dies(owner, name, *, before):
-    really = getattr(owner, name)
-    def dying(*arguments):
-        if arguments[-1] in (".gitignore", "injection.txt"):
-            return really(*arguments)
-        if not before:
-            really(*arguments)
-        os._exit(137)
-    setattr(owner, name, dying)
-
-{step}
-sys.exit(run(sys.argv[1:]))
-"""
 
 
 def killed(agent: Agent, step: str, *arguments: str | Path) -> None:
-    """Run a command that dies at a step of its write, as if it was killed there."""
-    driver = DRIVER.format(step=STEPS[step])
-    command = [sys.executable, "-c", driver, *map(str, arguments)]
-    done = subprocess.run(command, env=agent.env(), cwd=agent.project, capture_output=True)
-    assert done.returncode == 137, done.stderr.decode()
+    """Run a command in a process that ends at a step of its write, as if it was killed there."""
+    owner, name, before = STEPS[step]
+    really = getattr(owner, name)
+
+    def dying(*given: Any) -> Any:
+        if given[-1] in (".gitignore", "injection.txt"):
+            return really(*given)
+        if not before:
+            really(*given)
+        os._exit(137)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the test runner has threads; none of them holds a lock
+        child = os.fork()
+    if child == 0:
+        setattr(owner, name, dying)
+        with suppress(BaseException):
+            agent.call(*arguments, code=None)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 137
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -26,6 +26,7 @@ from reflector.exchange.transfer import WrongLine, exported, load
 from reflector.ledger.store import Ledger
 from reflector.proof.merge_proof import faults
 from reflector.proof.verify import verify
+from tests.conftest import examples
 from tests.ledger import sql
 from tests.ledger.events import added, adopted, changed, history, imported, reflected, retracted, tagged, window
 from tests.ledger.histories import STEPS, Fresh, erase_some, fresh, live
@@ -113,10 +114,11 @@ def _agree(one: Ledger, two: Ledger) -> None:
     sound(two)
 
 
+@pytest.mark.hypothesis
 def test_a_merged_into_b_and_b_merged_into_a_are_one_playbook(databases: tuple[str, str]) -> None:
     @settings(
         # On a server a history takes a hundred times as long as in a file.
-        max_examples=30 if databases[0].startswith("sqlite") else 4,
+        max_examples=examples(30) if databases[0].startswith("sqlite") else 4,
         phases=[phase for phase in Phase if phase is not Phase.shrink],
     )
     @given(
@@ -667,8 +669,9 @@ def _live_apart(ledger: Ledger, kind: str, which: int, key: str) -> None:
             ledger.append([retracted(NewEvent(target.type, target.event_id, {}, "x"), f"by {key}")])
 
 
+@pytest.mark.hypothesis
 def test_three_machines_that_merge_in_any_order_agree_in_the_end(three_databases: tuple[str, str, str]) -> None:
-    @settings(max_examples=12 if three_databases[0].startswith("sqlite") else 3)
+    @settings(max_examples=examples(12) if three_databases[0].startswith("sqlite") else 3)
     @given(steps=_BETWEEN, clones=st.booleans(), order=st.permutations([(a, b) for a in range(3) for b in range(3)]))
     def law(steps: list[tuple[str, int, int]], order: list[tuple[int, int]], *, clones: bool) -> None:
         with three(three_databases, clones=clones) as machines:

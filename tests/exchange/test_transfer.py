@@ -25,7 +25,7 @@ from reflector.ledger.canonical import canonical, digest, genesis, next_chain
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
-from tests.conftest import OpenLedger
+from tests.conftest import OpenLedger, examples
 from tests.ledger import sql
 from tests.ledger.events import added, changed, history, redacted, reflected, window
 from tests.ledger.histories import STEPS, TEXT, Fresh, erase_some, fresh, live, sqlite_file
@@ -51,7 +51,7 @@ def _state(ledger: Ledger) -> object:
     return ledger.head(), list(ledger.events()), ledger.rows(), ledger.windows(), ledger.updated_at(), ledger.counting()
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, text=TEXT, erased=st.lists(st.integers(0, 9), max_size=2))
 def test_what_is_exported_loaded_and_exported_again_is_the_same_byte_for_byte(
     fresh: Fresh, steps: list[Any], text: str, erased: list[int]
@@ -140,7 +140,7 @@ def _edited(number: int, **changes: Any) -> Callable[[Lines], Lines]:
 
 WRONG: list[tuple[Callable[[Lines], Lines], int, str]] = [
     (lambda _: [], 1, "not JSON"),
-    (lambda lines: lines[1:], 1, "no header"),
+    (lambda lines: lines[1:], 1, "not the header"),
     (lambda lines: ["[]", *lines[1:]], 1, "CloudEvent"),
     (lambda lines: ["[" * 100_000, *lines[1:]], 1, "not JSON"),
     (_edited(1, data={"format": "reflector.ledger", "version": 2}), 1, "version 2"),
@@ -200,9 +200,9 @@ def _retraction(of: str, key: str) -> NewEvent:
 @pytest.mark.parametrize(
     ("events", "number", "what"),
     [
-        ([added(), added("pat-002"), added()], 4, "stands there already"),
+        ([added(), added("pat-002"), added()], 4, "is already there"),
         ([added(), redacted(added().event_id)], 3, "was erased, and the text is there"),
-        ([added(), _retraction("0" * 32, "1")], 3, "is no event before it"),
+        ([added(), _retraction("0" * 32, "1")], 3, "is not an event before it"),
         ([added(), *(_retraction(added().event_id, str(n)) for n in range(2))], 4, "has a evidence.retracted already"),
     ],
 )

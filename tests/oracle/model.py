@@ -287,6 +287,18 @@ class Moment:
             )
         return found
 
+    # log, show
+
+    def about(self, name: str) -> list[Event]:
+        """The events that add, change, cite or tag a bullet."""
+        kinds = ("cited", "unknown", "retired")
+
+        def names(event: Event) -> list[str]:
+            cites = [one for kind in kinds for one in event.data.get(kind) or ()]
+            return [event.name, *(bullet["name"] for bullet in event.bullets), *cites]
+
+        return [event for event in self.events if name in names(event)]
+
     # double-counts
 
     def doubles(self) -> dict[str, list[tuple[str, str, int]]]:

@@ -94,6 +94,7 @@ class Asked:
         self._doubles(moment, *when)
         for name in names:
             assert [_step(step) for step in self("blame", name, *when)] == moment.blame(name), (name, when)
+            self._events(moment, name, *when)
         for session in sorted({moment.windows[one].session or "" for one in windows} - {""}):
             told = [_window(window) for window in self("session", session, *when)["windows"]]
             assert told == moment.session(session), (session, when)
@@ -107,6 +108,19 @@ class Asked:
         told = [{key: one[key] for key in one if "rate" not in key} for one in self("citations", "--all", *when)]
         assert told == moment.citations(), when
         self._orphans(moment, *when)
+
+    def _events(self, moment: Moment, name: str, *when: str) -> None:
+        about = moment.about(name)
+        for words, found in (
+            (["--bullet", name], about),
+            (["--bullet", name, "--type", "bullet.tagged"], [one for one in about if one.type == "bullet.tagged"]),
+            (["--actor", "human"], [one for one in moment.events if one.actor == "human"]),
+            (["--since", str(about[-1].position)], moment.events[about[-1].position - 1 :]),
+        ):
+            told = [one["position"] for one in self("log", "--all", *words, *when)]
+            assert told == [one.position for one in found], (words, when)
+        shown = [one["position"] for one in self("show", name, *when)["events"]]
+        assert shown == [one.position for one in about if one.type != "session.recorded"], (name, when)
 
     def _doubles(self, moment: Moment, *when: str) -> None:
         told, doubles = self("double-counts", *when), moment.doubles()
@@ -133,12 +147,19 @@ class Asked:
             *(("--without-session", session) if session else ()),
             *(("--without-backend", backend) if backend else ()),
         )
-        told = self("replay", "--counting", policy, *left, "--all", *when)
+        told = self("replay", "--counting", policy, *left, "--prune", "harmful > helpful", "--all", *when)
         bullets = {one["name"]: tuple(tuple(one[of].values()) for of in ("before", "after")) for one in told["bullets"]}
         assert (told["left_out"], bullets) == replayed(moment, policy, session, backend), (policy, left, when)
+        assert {one["name"] for one in told["bullets"] if one["pruned"]} == {
+            name for name, (_, (up, down)) in bullets.items() if down > up and moment.bullets[name].status == "live"
+        }, (policy, left, when)
 
     def _views(self, moment: Moment) -> None:
-        counting = moment.counting()
+        counting, counters = moment.counting(), moment.counters()
+        told = self("sql", "SELECT name, helpful, harmful, baseline_helpful, baseline_harmful, counting FROM bullets")
+        assert {tuple(row.values()) for row in told} == {
+            (name, *counters[name], *bullet.baseline, moment.policy) for name, bullet in moment.bullets.items()
+        }
         told = self("sql", "SELECT position, name, counts, disposition FROM tags ORDER BY position")
         assert [tuple(row.values()) for row in told] == [
             (tag.position, tag.name, counting.get(tag.position) is tag, moment.disposition(tag, counting)[0])

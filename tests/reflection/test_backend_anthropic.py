@@ -28,9 +28,9 @@ from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
 from reflector.transcripts.formats import read_messages
 from tests.reflection.api import MODEL, TOO_LONG, Api, Asked, Behaviour, Hurried, answer, error, sound
-from tests.reflection.test_intake import add_bullets
 from tests.reflection.test_runner import counters, of_type
 from tests.road.sessions import Session
+from tests.sessions.test_intake import add_bullets
 
 BULLETS = (
     Bullet("pat-001", "pat", "Write the failing test first.", 3, 1),

@@ -13,8 +13,8 @@ from reflector.reflection import reflection_events as facts
 from reflector.reflection.budgets import spent_on_session, spent_this_month, waiting_for_budget
 from reflector.sessions.intake import Source, take_in
 from tests.reflection.test_gate import answer
-from tests.reflection.test_intake import add_bullets
 from tests.road.sessions import Session
+from tests.sessions.test_intake import add_bullets
 
 
 def test_a_ledger_knows_what_it_took_this_month_and_for_a_session(ledger: Ledger) -> None:

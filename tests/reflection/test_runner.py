@@ -18,8 +18,8 @@ from reflector.reflection import runner as runner_module
 from reflector.reflection.protocol import Answer, BackendError, Request
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
-from tests.reflection.test_intake import add_bullets
 from tests.road.sessions import Session
+from tests.sessions.test_intake import add_bullets
 
 
 @dataclass

@@ -18,8 +18,8 @@ from reflector.reflection.protocol import Answer, BackendError, Request
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, WindowMode, take_in
 from reflector.transcripts.citations import citations_of
-from tests.reflection.test_intake import add_bullets, windows
 from tests.road.sessions import Session
+from tests.sessions.test_intake import add_bullets, windows
 
 THANKS = "Perfect, that works. Thanks!"
 OBJECTION = "No, that is wrong. Please don't change the total there, revert it."

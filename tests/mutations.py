@@ -1,0 +1,197 @@
+"""Whether the fast suite notices small defects: `make mutations`, or `python -m tests.mutations [WORD…]`.
+
+Each mutation of the table below is made alone, in a copy of the checkout, and the fast tests that cover its module run
+there until the first one fails. A WORD chooses the mutations whose file or new text holds it. The command lists what
+nobody noticed, and its exit code is 1 if there is anything. The tests' own processes of `reflector` run the code that
+is installed, so a mutation has to be noticed by a test that calls the code in its own process.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import NamedTuple
+
+CHECKOUT = Path(__file__).parents[1]
+JOBS = 2
+COPIED = ("reflector", "migrations", "prompts", "tests", "docs", "README.md", "Makefile", "pyproject.toml")
+
+FOLD = ("tests/events/test_fold.py", "tests/ledger/test_counting.py", "tests/curation/test_retractions.py")
+APPEND = ("tests/ledger/test_append.py", "tests/ledger/test_admission.py", "tests/ledger/test_redaction.py")
+TABLES = ("tests/ledger/test_counting.py", "tests/ledger/test_append.py", "tests/ledger/test_rebuilding.py")
+SPOOL = ("tests/sessions/test_spool.py", "tests/hooks/test_deliveries.py")
+INTAKE = ("tests/sessions/test_intake.py", "tests/road/test_drain.py")
+PIPELINE = ("tests/road/test_drain.py", "tests/cli/test_trouble.py")
+VERIFY = ("tests/proof/test_verify.py", "tests/proof/test_tampering.py")
+
+
+class Mutation(NamedTuple):
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+STATE, EFFECTS, BULLETS = (f"reflector/events/{name}.py" for name in ("state", "effects", "bullets"))
+STORE, ADMISSION, PROJECTION = (f"reflector/ledger/{name}.py" for name in ("store", "admission", "projection"))
+SPOOLED, TAKEN, PIPED = (f"reflector/sessions/{name}.py" for name in ("spool", "intake", "pipeline"))
+WALK, DRIFT, TAG_ROWS, PROVEN = (
+    f"reflector/proof/{name}.py" for name in ("event_check", "drift", "tag_rows", "verify")
+)
+
+MUTATIONS = [
+    # The fold.
+    Mutation(STATE, "if tag[0] > entry.recounted_at]", "if tag[0] > entry.recounted_at + 1]", FOLD),
+    Mutation(STATE, "tags[0][0] <= entry.recounted_at", "tags[0][0] < 0", FOLD),
+    Mutation(STATE, "active = not active", "active = False", FOLD),
+    Mutation(STATE, "(event_id, *completed[1:]) if on)", "(event_id, completed[1]) if on)", FOLD),
+    Mutation(STATE, "position <= completed[0] + MAX_TAGS", "position <= completed[0] + 1", FOLD),
+    Mutation(STATE, "            if name not in self.entries:\n", "            if True:\n", FOLD),
+    Mutation(STATE, 'if entry.status == "live")', "if entry.name)", FOLD),
+    Mutation(STATE, "counting or self.counting or self.adopted", "counting or self.adopted", FOLD),
+    Mutation(STATE, 'data.get("disposition") != "counted" or not', "not", FOLD),
+    Mutation(EFFECTS, "return verdict(data) is not None", "return True", FOLD),
+    Mutation(BULLETS, '"recounted_at": event.position}', '"recounted_at": event.position + 1}', FOLD),
+    Mutation(BULLETS, '"removed_into": data.get("into")', '"removed_into": None', FOLD),
+    # The append: the store, what it admits, and the tables.
+    Mutation(STORE, "later_than(writing.recorded_at)", "utc_now()", APPEND),
+    Mutation(STORE, "if first[1] != item.data_hash:", "if False:", APPEND),
+    Mutation(STORE, "known[event.event_id] = (position, item.data_hash)", "pass", APPEND),
+    Mutation(STORE, "event.occurred_at or recorded_at", "recorded_at", APPEND),
+    Mutation(STORE, "row is not None or name in seen:", "row is not None:", APPEND),
+    Mutation(
+        STORE, "writing.position, writing.chain, writing.recorded_at = position, chain, recorded_at", "pass", APPEND
+    ),
+    Mutation(
+        STORE, "                rebuild_within(writing.sql)\n                clear", "                clear", APPEND
+    ),
+    Mutation(ADMISSION, "one.target.required and event.target_id is None", "False", APPEND),
+    Mutation(ADMISSION, "0 < len(value) <= _MAX_FIELD", "0 <= len(value) <= _MAX_FIELD", APPEND),
+    Mutation(ADMISSION, "event.reflection_id is None or event.event_id != wanted", "False", APPEND),
+    Mutation(ADMISSION, "(foreign or one.checked)", "foreign", APPEND),
+    Mutation(PROJECTION, "start < event.position <= start + MAX_TAGS", "False", TABLES),
+    Mutation(PROJECTION, " AND state <> 'completed'", "", TABLES),
+    Mutation(PROJECTION, 'if waiting.counted and self.counting() == "as_applied":', "if waiting.counted:", TABLES),
+    Mutation(PROJECTION, "active = 1 - active", "active = 0", TABLES),
+    Mutation(PROJECTION, "position > recounted_at\n", "position >= 0\n", TABLES),
+    Mutation(PROJECTION, "        self._uncount([entry.name for entry in new])\n", "", TABLES),
+    Mutation(PROJECTION, "        self._covers.clear()\n", "", TABLES),
+    # The intake: the spool, what is taken in of a transcript, the pipeline.
+    Mutation(SPOOLED, "if stop.received_at_ns < pulled.received_at_ns:", "if True:", SPOOL),
+    Mutation(
+        SPOOLED, "key=lambda delivery: delivery.received_at_ns)\n\n\ndef failed", "key=id)\n\n\ndef failed", SPOOL
+    ),
+    Mutation(SPOOLED, "_failure(target).attempts + 1", "1", SPOOL),
+    Mutation(SPOOLED, "claimed.received_at_ns == delivery.received_at_ns", "True", SPOOL),
+    Mutation(SPOOLED, "[:-MOST_SILENT]", "[: -MOST_SILENT * 2]", SPOOL),
+    Mutation(SPOOLED, "type(version) is int and version > 1", "False", SPOOL),
+    Mutation(SPOOLED, 'if event == "SubagentStop" else "transcript_path"', "if False else 'transcript_path'", SPOOL),
+    Mutation(TAKEN, 'if seen and window == "new"', 'if window == "new" and False', INTAKE),
+    Mutation(TAKEN, "limit=None if ended else delivery.transcript_bytes", "limit=None", INTAKE),
+    Mutation(TAKEN, "session_id, agent_id or", "session_id, ''  or", INTAKE),
+    Mutation(TAKEN, "frozenset(keys))\n    earlier", "frozenset(found.keys))\n    earlier", INTAKE),
+    Mutation(TAKEN, "[name for name in _cited_names(reader, path, found, keys) if name in cited]", "[]", INTAKE),
+    Mutation(TAKEN, 'rows[name].status == "live"]', "True]", INTAKE),
+    Mutation(PIPED, "        spool.fail(delivery, error)\n", "        spool.settle(delivery)\n", PIPELINE),
+    Mutation(PIPED, "again = bool(spool.pending_for(project.root))", "again = False", PIPELINE),
+    Mutation(
+        PIPED,
+        "    if taken.event_id is None:\n",
+        "    spool.settle(delivery)\n    if taken.event_id is None:\n",
+        PIPELINE,
+    ),
+    Mutation(PIPED, "if delivery.transcript_bytes is not None:\n", "if False:\n", PIPELINE),
+    Mutation(PIPED, "delivery.received_at_ns) <= oldest:", "delivery.received_at_ns) >= oldest:", PIPELINE),
+    Mutation(PIPED, "not spool.has_stop(delivery) and not", "not", PIPELINE),
+    # Verify.
+    Mutation(WALK, "digest(data) != row[11]", "False", VERIFY),
+    Mutation(WALK, ' or "" in row[7:10]', "", VERIFY),
+    Mutation(WALK, "if row[5] < last:", "if False:", VERIFY),
+    Mutation(WALK, "if position != head.position:", "if position < head.position:", VERIFY),
+    Mutation(WALK, "(position and last != head.recorded_at)", "False", VERIFY),
+    Mutation(WALK, "if anchor not in there:", "if anchor.position > position:", VERIFY),
+    Mutation(WALK, "elif row[1] not in kept:", "elif False:", VERIFY),
+    Mutation(TAG_ROWS, "(active and not expected[2])", "False", VERIFY),
+    Mutation(
+        TAG_ROWS,
+        "        while self._row is not None:\n            self._surplus(self._row)\n        for",
+        "        for",
+        VERIFY,
+    ),
+    Mutation(DRIFT, "if taken_in != folded.keys:", "if False:", VERIFY),
+    Mutation(DRIFT, "if counted != folded.active.get(name, []):", "if False:", VERIFY),
+    Mutation(DRIFT, "if found != wanted:", "if False:", VERIFY),
+    Mutation(PROVEN, '                if line != "ok":', "                if False:", VERIFY),
+]
+
+
+def main(words: list[str]) -> int:
+    chosen = [m for m in MUTATIONS if not words or any(word in m.file or word in m.new for word in words)]
+    for mutation in chosen:
+        found = (CHECKOUT / mutation.file).read_text("utf-8").count(mutation.old)
+        if found != 1:
+            sys.exit(f"{mutation.file} holds {mutation.old!r} {found} times; a mutation's old text is there once")
+    with tempfile.TemporaryDirectory() as folder:
+        copies: SimpleQueue[Path] = SimpleQueue()
+        for number in range(JOBS):
+            copies.put(copied(Path(folder) / str(number)))
+        clean = copies.get()
+        for tests in dict.fromkeys(m.tests for m in chosen):
+            if (code := run(clean, tests)) != 0:
+                sys.exit(f"{' '.join(tests)} fail without any mutation (exit code {code}); mend them first")
+        copies.put(clean)
+        with ThreadPoolExecutor(JOBS) as pool:
+            noticed = list(pool.map(lambda mutation: tried(mutation, copies), chosen))
+    print(f"{sum(noticed)} of {len(chosen)} mutations were noticed")
+    return 0 if all(noticed) else 1
+
+
+def copied(folder: Path) -> Path:
+    """A copy of what the tests need of the checkout."""
+    folder.mkdir()
+    for name in COPIED:
+        path = CHECKOUT / name
+        if path.is_dir():
+            shutil.copytree(path, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(path, folder / name)
+    return folder
+
+
+def tried(mutation: Mutation, copies: SimpleQueue[Path]) -> bool:
+    """Whether a test fails on the mutation; says so."""
+    copy = copies.get()
+    path = copy / mutation.file
+    whole = path.read_text("utf-8")
+    begun = time.monotonic()
+    try:
+        path.write_text(whole.replace(mutation.old, mutation.new), "utf-8")
+        code = run(copy, mutation.tests)
+    finally:
+        path.write_text(whole, "utf-8")
+        copies.put(copy)
+    if code not in (0, 1):
+        sys.exit(f"the tests did not run with {mutation.new!r} in {mutation.file} (exit code {code})")
+    said = "noticed " if code else "SURVIVED"
+    print(f"{said} {time.monotonic() - begun:4.0f} s  {mutation.file}: {mutation.new.strip()!r}", flush=True)
+    return code == 1
+
+
+def run(copy: Path, tests: tuple[str, ...]) -> int:
+    """The exit code of the fast tests in some modules, which stop at the first failure."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command += ["-m", "not slow and not client and not postgres", *tests]
+    # As CI does, with the same examples each time, and never with code that was compiled before a mutation.
+    env = {**os.environ, "CI": "true", "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(command, cwd=copy, env=env, stdout=subprocess.DEVNULL).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
