@@ -1,7 +1,6 @@
 """From a transcript's bytes to what the ledger keeps of it, on sessions of up to half a gigabyte.
 
-Every floor reads the same file in the same moment: `grep` and `wc` as processes, `json.loads` of every line, one
-search over the bytes.
+Every floor reads the same file in the same moment: `wc` as a process, `json.loads` of every line.
 """
 
 from __future__ import annotations
@@ -22,21 +21,11 @@ from reflector.hooks import fast
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import dump
 from reflector.sessions import spool
-from reflector.transcripts.citations import CITATION_BYTES
-from reflector.transcripts.citing import citing_messages
-from reflector.transcripts.claude_code import read_messages
-from reflector.transcripts.scan import scan
+from reflector.transcripts.formats import read_messages, scan
 
 CHECKOUT = Path(fast.__file__).parents[2]
 _MB = 1024 * 1024
 _BARE = [sys.executable, "-I", "-S", "-c", "pass"]
-_GREP = ["grep", "-cE", r"\[(pat|mis|pref|ctx|oth)-[0-9]+\]"]
-_CITING = """\
-import sys
-sys.path.insert(0, sys.argv[1])
-from reflector.transcripts.citing import citing_messages
-print(sum(1 for _ in citing_messages(sys.argv[2])))
-"""
 #: The command line, and then the most memory that it held (kilobytes): the system forgets it with the process.
 _PEAK = """\
 import os, resource, sys
@@ -57,38 +46,17 @@ _ENDS = {1: 3.0, 50: 5.0, 500: 7.5}
 
 
 def rows(quick: bool, *, big: bool = False) -> list[Row]:
-    """Citations, windows and session ends; half a gigabyte when not quick, and with `big` a gigabyte of history."""
+    """Windows and session ends; half a gigabyte when not quick, and with `big` a gigabyte of history."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         session = folder / "50.jsonl"
         write_transcript(session, 50 * _MB)
-        found = [*_citations(session, 5 if quick else 25), *_reading(session, 3 if quick else 11)]
+        found = _reading(session, 3 if quick else 11)
         ends = _Ends(folder)
         found += ends.rows([1, 50] if quick else [1, 50, 500], 3 if quick else 11)
         if big:
             session.unlink()
             found += ends.history(20, 50)
-    return found
-
-
-def _citations(session: Path, pairs: int) -> list[Row]:
-    ours = [sys.executable, "-I", "-S", "-c", _CITING, str(CHECKOUT), str(session)]
-    note = "floor: `grep -cE` as a process; ours: a process that lists the model's messages that cite"
-    whole = paired_ratio(_process([*_GREP, str(session)]), _process(ours), pairs)
-    within = paired_ratio(
-        timed(lambda: _pass_of_pattern(session)), timed(lambda: sum(1 for _ in citing_messages(session))), pairs
-    )
-    return [
-        Row("citations in 50 MB, whole process", *whole, 1.5, note),
-        Row("citations in 50 MB, in process", *within, None, "floor: one search of the pattern over the bytes"),
-    ]
-
-
-def _pass_of_pattern(session: Path) -> int:
-    found = 0
-    with session.open("rb", buffering=0) as file:
-        while block := file.read(_MB):
-            found += len(CITATION_BYTES.findall(block))
     return found
 
 
@@ -106,7 +74,7 @@ def _reading(session: Path, pairs: int) -> list[Row]:
     return [
         Row("a window with all signals, 50 MB", *window, 1.25, "floor: `json.loads` of every line"),
         Row("a window of 200 records at the end of 50 MB", *tail, None, "same floor"),
-        Row("scan of 50 MB: keys, suspects, SHA-256", *scanned, None, "same floor"),
+        Row("scan of 50 MB: keys, citations, SHA-256", *scanned, None, "same floor"),
     ]
 
 

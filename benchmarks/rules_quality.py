@@ -21,7 +21,7 @@ from pathlib import Path
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.protocol import Request
-from reflector.transcripts.claude_code import read_messages
+from reflector.transcripts.formats import read_messages
 from reflector.transcripts.message import Message
 
 TAGS = ("helpful", "harmful", "neutral")

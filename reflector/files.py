@@ -1,4 +1,4 @@
-"""Files that somebody else may have put there, such as those that a cloned repository brings: read, and replaced whole.
+"""Files that somebody else may have put there, such as those that a clone brings: read, replaced whole, and locked.
 
 Invariant: neither for ever, nor more than was allowed, nor anywhere else. A repository can hold a link to `/dev/zero`,
 and a pipe keeps whoever opens it waiting for its other end; only a regular file is opened, and only so many bytes of it
@@ -10,24 +10,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from reflector import folders
-
-__all__ = [
-    "Folder",
-    "folder_of",
-    "make_state",
-    "open_ours",
-    "open_regular",
-    "private_folder",
-    "read_bounded",
-    "read_ours",
-    "replace_file",
-    "sync_folder",
-]
 
 Folder = folders.Folder
 
@@ -109,3 +98,37 @@ def _bounded(opened: BinaryIO, path: Path, limit: int) -> bytes:
     if len(content) > limit:
         raise OSError(errno.EFBIG, f"has more than {limit:,} bytes; make it smaller, or remove it", str(path))
     return content
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def lock(fd: int, *, wait: bool, shared: bool = False) -> bool:
+        """Lock an open file for this process, and return whether it is locked. Raises OSError where none can be."""
+        while not shared:
+            try:
+                msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+                break
+            except OSError:
+                if not wait:
+                    return False
+                time.sleep(0.05)
+        return True
+
+    def unlock(fd: int) -> None:
+        """Let go of a file's lock; closing the file does so too."""
+        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+else:
+    import fcntl
+
+    def lock(fd: int, *, wait: bool, shared: bool = False) -> bool:
+        """Lock an open file for this process, and return whether it is locked. Raises OSError where none can be."""
+        try:
+            fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            return False
+        return True
+
+    def unlock(fd: int) -> None:
+        """Let go of a file's lock; closing the file does so too."""
+        fcntl.flock(fd, fcntl.LOCK_UN)

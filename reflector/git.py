@@ -14,6 +14,8 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from reflector.git_index import git_folder
+
 _TIMEOUT_S: Final = 30
 _SETTINGS: Final = ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "protocol.allow=never")
 _ENVIRONMENT: Final = {
@@ -37,6 +39,7 @@ def ask_git(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
     program = shutil.which("git", path=path)
     if program is None:
         raise GitUnavailable("git is not installed")
+    _refuse_pipes(folder)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
     try:
@@ -60,3 +63,13 @@ def ask_git(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
             )
         return None
     return ended.stdout
+
+
+def _refuse_pipes(folder: Path) -> None:
+    """Raise GitUnavailable where a file of the repository that git always reads is a pipe, which it would wait for."""
+    for root in (folder, *folder.parents):
+        if (git := git_folder(root)) is not None:
+            for file in (git / name for name in ("HEAD", "commondir", "config", "index", "packed-refs")):
+                if file.exists() and not file.is_file():
+                    raise GitUnavailable(f"{file} is not a regular file")
+            return

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import unicodedata
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
@@ -33,13 +34,13 @@ def tracked_below(folder: Path) -> str | None:
     """
     folder = Path(os.path.abspath(folder))  # noqa: PTH100 - a link is where it stands
     for root in (folder, *folder.parents):
-        if (git := _git_folder(root)) is not None:
+        if (git := git_folder(root)) is not None:
             found = _search(git, root, os.fsencode(folder.relative_to(root).as_posix()) if folder != root else b"")
             return None if found is None else os.fsdecode(found)
     return None
 
 
-def _git_folder(root: Path) -> Path | None:
+def git_folder(root: Path) -> Path | None:
     """Where the repository of a working tree is: `.git`, or where a file of this name says."""
     git = root / ".git"
     if git.is_dir():
@@ -63,19 +64,24 @@ def _search(git: Path, root: Path, wanted: bytes) -> bytes | None:
             version = int.from_bytes(index[4:8])
             # Where the file system does not tell `.Claude` from `.claude`, a checkout writes the one as the other.
             if folded := (root / ".GIT").exists():
-                wanted = wanted.lower()
+                wanted = _folded(wanted)
             is_split = any(git.glob("sharedindex.*"))
             if version in (2, 3) and not is_split and not folded and index.find(wanted) < 0:
                 return None
             hash_bytes = 32 if _is_sha256(git) else 20
             found = chain(_entries(index, hash_bytes), _shared(index, git, hash_bytes) if is_split else ())
             for path in found:
-                like = path.lower() if folded else path
+                like = _folded(path) if folded else path
                 if not wanted or like == wanted or like.startswith(wanted + b"/"):
                     return path
                 if path > wanted + b"/" and not is_split and not folded:  # they are sorted
                     break
     return None
+
+
+def _folded(path: bytes) -> bytes:
+    """A path without what such a file system takes for the same: case, compositions, ligatures (`ﬂ` for `fl`)."""
+    return os.fsencode(unicodedata.normalize("NFKC", os.fsdecode(path)).casefold())
 
 
 def _is_sha256(git: Path) -> bool:

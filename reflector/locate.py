@@ -45,6 +45,11 @@ def home_folder(environ: "Mapping[str, str] | None" = None) -> str:
     return environment("HOME", environ) or environment("USERPROFILE", environ)
 
 
+def agent_folder(environ: "Mapping[str, str] | None" = None) -> str:
+    """Return Claude Code's own folder of a person: $CLAUDE_CONFIG_DIR, else ~/.claude."""
+    return environment("CLAUDE_CONFIG_DIR", environ) or f"{home_folder(environ) or '~'}/.claude"
+
+
 def user_folder(environ: "Mapping[str, str] | None" = None) -> str:
     """Return the folder of the user's own playbook, `${XDG_DATA_HOME:-~/.local/share}/reflector/user`.
 
@@ -121,9 +126,11 @@ def note_of(root: str, main: str) -> str:
 
 
 def is_project(folder: str) -> bool:
-    """Return whether a folder has a playbook, settings or state of ours."""
+    """Return whether a folder has a playbook, settings or state of ours, or may have: nobody can look."""
     claude = folder.rstrip("/") + "/.claude/"
-    return any(_kind(claude + name) for name in ("playbook.json", "reflector", "reflector.toml"))
+    if any(_kind(claude + name) for name in ("playbook.json", "reflector", "reflector.toml")):
+        return True
+    return _kind(claude[:-1]) == _FOLDER and not system.access(claude, system.X_OK)
 
 
 def exists(folder: str) -> bool:

@@ -126,7 +126,9 @@ class Project:
         if self.config.layer("ledger_url") == "project" and self.config.ledger_url.startswith("sqlite:///"):
             from urllib.parse import unquote
 
-            places.append(Path(unquote(self.config.ledger_url.removeprefix("sqlite:///"))))
+            file = unquote(self.config.ledger_url.removeprefix("sqlite:///"))
+            # SQLite writes what stands in a journal into the ledger.
+            places += [Path(f"{file}{end}") for end in ("", "-wal", "-journal")]
         for place in places:
             try:
                 found = tracked_below(place)
@@ -161,3 +163,9 @@ def find_project(start: Path | None = None, environ: Mapping[str, str] | None = 
         notes=locate.worktree_notes(environ),
     )
     return Path(found)
+
+
+def project_of(folder: Path) -> Path:
+    """Return the project of a folder, which may be gone; what is named for this command says nothing about it."""
+    named = ("CLAUDE_PROJECT_DIR", "REFLECTOR_PROJECT")
+    return find_project(folder, {key: value for key, value in os.environ.items() if key not in named})

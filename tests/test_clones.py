@@ -354,6 +354,16 @@ def test_a_tracked_ledger_is_not_ours_however_its_url_is_written(tmp_path: Path)
     assert (agent.project / "l é.db").read_bytes() == before
 
 
+@pytest.mark.parametrize("end", ["-wal", "-journal"])
+def test_a_tracked_journal_of_a_ledger_is_not_played_into_it(tmp_path: Path, end: str) -> None:
+    def write(claude: Path) -> None:
+        (claude / "reflector.toml").write_text('ledger_url = "sqlite:///l.db"')
+        (claude.parent / f"l.db{end}").write_bytes(b"pages of somebody else's")
+
+    agent = cloned(tmp_path, write)
+    assert f"l.db{end} is tracked by git" in agent.call("add", "pat", "x", code=1).err
+
+
 def test_who_removes_a_ledger_that_came_with_a_clone_begins_an_own_one(tmp_path: Path) -> None:
     agent = cloned(tmp_path, with_ledger)
     agent.call("list", code=1)

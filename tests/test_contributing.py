@@ -70,7 +70,7 @@ _LONGEST = """
 
 _QUILL = """
     import json, pathlib
-    from reflector.transcripts.formats import reader_for
+    from reflector.transcripts.formats import scan
 
     lines = [
         {{"quill": 1, "session": "s", "who": "ada", "at": "2026-01-01T00:00:00Z", "text": "Run the tests."}},
@@ -78,9 +78,8 @@ _QUILL = """
     ]
     path = pathlib.Path("log.jsonl")
     path.write_text("".join(json.dumps(line) + "\\n" for line in lines))
-    reader = reader_for(path)
-    scan = reader.scan(path)
-    assert (reader.agent, scan.session_id, len(scan.keys)) == ("quill", "s", 2), scan
+    found = scan(path)
+    assert (found.agent, found.session_id, len(found.keys)) == ("quill", "s", 2), found
 """
 
 _USES = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.git import ask_git
+from reflector.git import GitUnavailable, ask_git
 
 PROGRAMS = (
     "core.fsmonitor",
@@ -68,3 +68,12 @@ def test_no_git_of_the_working_folder_is_run(
     monkeypatch.setenv("PATH", os.pathsep.join([relative, os.environ["PATH"]]))
     assert ask_git(hostile, "rev-parse", "HEAD")
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("name", ["HEAD", "config", "index", "packed-refs"])
+def test_a_pipe_in_place_of_a_file_of_git_is_refused_and_not_waited_for(hostile: Path, name: str) -> None:
+    (hostile / ".git" / name).unlink(missing_ok=True)
+    os.mkfifo(hostile / ".git" / name)
+    (hostile / "sub").mkdir()
+    with pytest.raises(GitUnavailable, match=f"{name} is not a regular file"):
+        ask_git(hostile / "sub", "ls-files")

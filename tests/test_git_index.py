@@ -55,6 +55,18 @@ def test_a_tracked_file_is_found_in_every_form_of_an_index(tmp_path: Path, versi
     assert tracked_below(state) is None
 
 
+@pytest.mark.parametrize("name", [".Claude/Reflector", ".claude/reﬂector", ".CLAUDE/REFLECTOR"])
+def test_a_name_that_the_file_system_takes_for_the_folders_is_found(tmp_path: Path, name: str) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / name).mkdir(parents=True)
+    (tmp_path / name / "ledger.db").touch()
+    git(tmp_path, "add", "-A")
+    state = tmp_path / ".claude" / "reflector"
+    assert tracked_below(state) is None
+    (tmp_path / ".GIT").symlink_to(".git")  # as if names were compared without case
+    assert tracked_below(state) == f"{name}/ledger.db"
+
+
 def test_a_state_folder_that_is_a_submodule_came_with_the_repository(tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
     git(tmp_path, "init", "-q", "theirs")

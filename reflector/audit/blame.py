@@ -55,7 +55,7 @@ class Step:
     disposition counted, neutral, unknown_bullet, … as the event says; retracted, recounted or double for a
                 counted tag that is not in the count today; baseline for a start value
     helpful, harmful   the totals after this step
-    prompt_sha256, template_sha256   of what the judge was asked; None where nobody was asked with words
+    prompt_sha256, template_sha256   of what the judge was asked; None if the judge has no prompt
     uncounted_by       None for a tag that counts and for one that never could
     """
 
@@ -174,7 +174,8 @@ class _Blame:
         self.baseline = baseline
         self.helpful.clear()
         self.harmful.clear()
-        how = {ev.PLAYBOOK_IMPORTED: "imported", ev.BULLET_RECOUNTED: "set by hand"}.get(event.type, "added")
+        by = "hand" if event.actor == "human" else event.actor
+        how = {ev.PLAYBOOK_IMPORTED: "imported", ev.BULLET_RECOUNTED: f"set by {by}"}.get(event.type, "added")
         if RESTATED in event.meta:
             how = "counted by a merge, in one order for both ledgers,"
         return self._made(
@@ -206,7 +207,7 @@ class _Blame:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """What is known of a reflection: the data of its completion, what was asked, and where it all stands."""
+    """What is known of a reflection: the data of its completion, what was asked, and where the evidence is."""
 
     completed: dict[str, Any]
     prompt_sha256: str | None = None

@@ -1,7 +1,7 @@
 """What changed between two moments, and when a bullet's counters crossed a line.
 
 Invariant: a difference is that of two playbooks, each the fold up to its position, so it is the same from whichever
-side it is looked at; and the tags that are told explain the counters' way from the one to the other.
+side it is looked at; and the tags that are listed explain how the counters moved from one to the other.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ _Tag = tuple[int, str, int, str | None, str | None]
 def _tags_between(
     ledger: Ledger, past: Past, then: Past, covered: tuple[Collection[int], Collection[int]]
 ) -> list[_Tag]:
-    """(position, bullet's name, 1 or -1, session's id, reflection's id) of the tags that may tell the two apart."""
+    """(position, bullet's name, 1 or -1, session's id, reflection's id) of the tags that may differ between the two."""
     low, high = sorted((past.position, then.position))
     fields = "SELECT position, name, tag, session_id, reflection_id FROM tag WHERE playbook_id = ? AND tag <> 0"
     start = [{name: entry.recounted_at for name, entry in one.entries.items()} for one in (past, then)]
@@ -165,7 +165,7 @@ def _trajectory(ledger: Ledger, name: str, upto: int) -> Iterator[tuple[Event, t
 
 @dataclass(slots=True)
 class _Steps:
-    """Counters from event to event: a tag that counts by itself adds one, whatever else happens is counted anew."""
+    """Counters from event to event: a tag that counts by itself adds one, any other event has them counted again."""
 
     book: Playbook
     name: str

@@ -2,7 +2,7 @@
 
 Invariant: sessions are counted, not windows, so a session that is compacted five times offers a bullet once. A bullet
 is offered to a session when it was live at one of its windows. A window cites only what was live on the machine that
-recorded it; in a merged ledger the window may stand behind the bullet's removal, and its citation still says that the
+recorded it; in a merged ledger the window may come after the bullet's removal, and its citation still says that the
 session was offered the bullet. So neither rate is ever above 1.
 """
 
@@ -44,12 +44,12 @@ class Cited:
 
     @property
     def citation_rate(self) -> float | None:
-        """`cited` of `offered`; None where it was offered to nobody."""
+        """`cited` of `offered`; None if it was never offered."""
         return self.cited / self.offered if self.offered else None
 
     @property
     def judged_rate(self) -> float | None:
-        """`judged` of `cited`; None where nobody cited it."""
+        """`judged` of `cited`; None if it was never cited."""
         return self.judged / self.cited if self.cited else None
 
 
@@ -77,7 +77,7 @@ class StrayTags:
 
 @dataclass(frozen=True, slots=True)
 class Orphans:
-    """What leads nowhere: citations and tags of no bullet, windows nobody judged, live bullets nobody ever cited."""
+    """Citations and tags that match no bullet, windows without a verdict, live bullets never cited."""
 
     citations: tuple[UnknownName, ...]
     tags: tuple[StrayTags, ...]

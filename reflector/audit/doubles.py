@@ -1,9 +1,9 @@
 """Double counts: what was counted more than once, why, and what each counting policy makes of it.
 
-Invariant: only tags that stand are looked at, and a double is told as a fact, not as an error: which of them count is
-what the policies differ in. A tag may be a double in several ways; each class tells all of its own.
+Invariant: only tags that no retraction covers are examined, and a double is a fact, not an error: the policies differ
+in which of them count. A tag may be a double in several ways; each class lists all of its own.
 
-Windows share records only where whole transcripts were taken in or ledgers were merged: as long as the table of
+Windows share records only where whole transcripts were recorded or ledgers were merged: as long as the table of
 records holds as many keys as the windows brought, no two of them do, and no key is looked at.
 """
 
@@ -76,7 +76,7 @@ class DoubleCounts:
     totals: Mapping[str, Mapping[Counting, tuple[int, int]]]
 
 
-#: (position, 1 or -1, session's id, reflection's id) of a tag that stands.
+#: (position, 1 or -1, session's id, reflection's id) of a tag that no retraction covers.
 _Tag = tuple[int, int, str | None, str | None]
 #: Reflections that are doubles of one another, both ways.
 _Twins = dict[str, set[str]]
@@ -145,7 +145,7 @@ def _together(
 
 
 def _within(classes: Mapping[str, Doubles], name: str, tags: Iterable[_Tag]) -> None:
-    """D1, D2 and D4, which a bullet's tags tell by themselves."""
+    """D1, D2 and D4, which a bullet's own tags show."""
     reflections: dict[str, dict[int, list[_Tag]]] = {}
     sessions: dict[tuple[str, int], dict[str, _Tag]] = {}
     for tag in tags:

@@ -13,6 +13,7 @@ from typing import Final
 
 from reflector.audit.history import UnknownSession, session_named
 from reflector.ledger.store import Ledger
+from reflector.mistakes import Mistake
 
 _TIME: Final = re.compile(
     r"(?P<day>\d{4}-\d{2}-\d{2})"
@@ -24,7 +25,7 @@ _INSTANT: Final = timedelta(microseconds=1)
 _WAYS: Final = "a moment is a position (42), a time (2026-11-21, 2026-11-21T09:14, 2026-11-21T09:14Z) or a session's id"
 
 
-class UnknownMoment(ValueError):
+class UnknownMoment(Mistake):
     """A text that names no moment of the ledger; its own text says why and what would."""
 
 

@@ -1,7 +1,7 @@
 """All that is known of one session, window by window: how it came, what it cited, who judged it and what came of it.
 
-Invariant: everything is read from the session's own events, so a session told as of a moment is what it was then,
-and telling one does not depend on how many others there are. Only whether a tag counts is asked of the playbook.
+Invariant: everything is read from the session's own events, so a session as of a moment is what it was then,
+and the answer does not depend on how many others there are. Only whether a tag counts is asked of the playbook.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Tagged:
 
 @dataclass(slots=True)
 class Reflection:
-    """What one judge said of a window; `completed` is None while nobody could read its answer."""
+    """What one judge said of a window; `completed` is None until its answer is read."""
 
     reflection_id: str
     backend: str
@@ -58,7 +58,7 @@ class Reflection:
 
 @dataclass(slots=True)
 class Window:
-    """A delivery that was taken in, and what became of it.
+    """A recorded window, and what became of it.
 
     state     pending, answered, completed, skipped, failed or given_up
     gate      why it was not judged, None where nothing kept it from that

@@ -14,13 +14,14 @@ from reflector.audit.history import UnknownSession, session_named
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.ledger.store import Ledger
+from reflector.mistakes import Mistake
 
 Kind = Literal["session", "reflection", "event"]
 #: What a name could mean is told up to so many times.
 _CANDIDATES: Final = 6
 
 
-class UnknownTarget(LookupError):
+class UnknownTarget(Mistake):
     """A text that names nothing, or several things; its own text says which."""
 
 
@@ -46,7 +47,7 @@ def target_named(ledger: Ledger, text: str) -> Target:
     chosen = exact or found
     if not chosen:
         raise UnknownTarget(
-            f"{text[:80]!r} is no session, reflection, event or position of this ledger, nor the beginning of one; "
+            f"{text[:80]!r} is not a session, reflection, event or position of this ledger, nor the beginning of one; "
             "see `reflector log`"
         )
     if len(chosen) > 1:

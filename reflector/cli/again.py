@@ -1,6 +1,6 @@
 """How a person gets judged what was not: the commands for failed reflections, and what waits for a budget.
 
-Invariant: each command that is shown is one that can be typed as it stands and does what is said of it.
+Invariant: each command that is shown can be typed unchanged and does what is said of it.
 """
 
 from __future__ import annotations

@@ -42,7 +42,9 @@ class _Commands(click.Group):
         # A function may not be called as one of Python's own words.
         command: click.Command = getattr(module, f"{function}_", None) or getattr(module, function)
         title = "Example" if len(entry.examples) == 1 else "Examples"
-        command.epilog = "\n".join(["\b", f"{title}:", *(f"  {example}" for example in entry.examples)])
+        command.epilog = "\n".join(
+            ["\b", f"{title}:", *(f"  reflector {cmd_name} {example}".rstrip() for example in entry.examples)]
+        )
         return command
 
     def resolve_command(
@@ -123,7 +125,7 @@ class Place:
 
     @contextmanager
     def reading(self) -> Iterator[Ledger]:
-        """The project's ledger for a question, with what the hooks left and people edited taken in first.
+        """The project's ledger for a question, after recording queued deliveries and edits of playbook.json.
 
         A question never waits for a drain that is at work, and asked where there is no playbook it leaves
         nothing behind.
@@ -164,7 +166,7 @@ def run(arguments: list[str] | None = None) -> int:
             # Click takes it for the end of a person's input; it is a module that was written to a full disk.
             print(f"reflector: a part of the program cannot be read ({stop.__cause__}); reinstall it", file=sys.stderr)
             return 1
-        print("reflector: stopped; what was taken in stays, run the same command again", file=sys.stderr)
+        print("reflector: stopped; what was recorded stays, run the same command again", file=sys.stderr)
         return 130
     except (BrokenPipeError, _ReaderGone):
         # The reader (`| head`) has seen enough; keep the interpreter from complaining about it at exit.
@@ -203,7 +205,7 @@ def known_code(error: Exception) -> int | None:
 
 
 def words_of(error: Exception) -> str:
-    """What a person is told of an error that `known_code` knows."""
+    """Return the words for an error that `known_code` knows."""
     from reflector.cli.output import os_error_words
 
     if isinstance(error, MemoryError):

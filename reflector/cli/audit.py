@@ -9,7 +9,7 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.output import note, print_json, safe, short_id, short_time, table
+from reflector.cli.output import json_option, note, print_json, safe, short_id, short_time, table
 
 if TYPE_CHECKING:
     from reflector.audit.blame import Step
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("name")
 @moments.as_of
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     """Explain each count of a bullet: session, verdict, reason, totals.
 
-    A tag that is not in the count is told too, with what took it out: a retraction and its reason, a recount, the tag
-    that counts in its place under the policy in force.
+    Tags that no longer count are shown with the reason: a retraction, a recount, or the tag that counts instead under
+    the policy in force.
     """
     from reflector.audit.blame import blame as steps_of
     from reflector.cli.playbook import find_bullet
@@ -48,7 +48,7 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
             short_time(step.recorded_at),
             short_id(step.session_id),
             step.tag or step.disposition,
-            _total(step.helpful, step.harmful),
+            f"{step.helpful}/{step.harmful}",
             " ".join(filter(None, (_uncounted(step), step.model, step.rationale))),
         )
         for step in steps
@@ -56,10 +56,6 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     table(
         ("position", "recorded", "session", "verdict", "total", "why"), shown, numbers=("position", "total"), whole=True
     )
-
-
-def _total(helpful: int, harmful: int) -> str:
-    return f"{helpful}/{harmful}"
 
 
 def _uncounted(step: Step) -> str:
@@ -77,27 +73,27 @@ def _uncounted(step: Step) -> str:
 @click.command()
 @click.argument("session_id", metavar="ID")
 @moments.as_of
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def session(place: Place, session_id: str, moment: str | None, as_json: bool) -> None:
     """Show all that is known of one session.
 
-    ID is the session's id or the beginning of one, as `reflector log` shows it.
+    ID is a session's id or its beginning, as `reflector log` shows it.
     """
     from reflector.audit.sessions import session_story
-    from reflector.cli import session_view as told_session
+    from reflector.cli import session_view
 
     with place.reading() as ledger:
         past = moments.past(ledger, moment)
         story = session_story(ledger, session_named(ledger, session_id), past)
     if as_json:
-        print_json(told_session.document(story))
+        print_json(session_view.document(story))
     else:
-        told_session.tell(story)
+        session_view.show(story)
 
 
 def session_named(ledger: Ledger, session_id: str) -> str:
-    """The whole id of a session; a usage error where it is none or the beginning of several."""
+    """Return the whole id of a session; a usage error if it matches no session, or several."""
     from reflector.audit import history
 
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ import click
 from reflector.cli import moments
 from reflector.cli.app import Place
 from reflector.cli.bars import bar, spark
-from reflector.cli.output import counted, note, print_json, short_id, table
+from reflector.cli.output import counted, counters, json_option, note, percent, print_json, rounded, short_id, table
 
 if TYPE_CHECKING:
     from reflector.audit.citations import Orphans
@@ -24,14 +23,15 @@ _MOST = 20
 
 
 @click.command()
-@click.option("--all", "everything", is_flag=True, help="Also removed bullets.")
+@click.option("--all", "everything", is_flag=True, help="Include removed bullets.")
 @moments.as_of
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def citations(place: Place, everything: bool, moment: str | None, as_json: bool) -> None:
     """Show how often each bullet was offered, cited and judged.
 
-    In sessions: one that was compacted five times offers a bullet once. Offered means live at a window of the session.
+    Counts sessions: one that was compacted five times offers a bullet once. A bullet is offered to a session if it is
+    live at one of the session's windows.
     """
     from reflector.audit.citations import citations as ask
 
@@ -42,8 +42,8 @@ def citations(place: Place, everything: bool, moment: str | None, as_json: bool)
             [
                 {
                     **asdict(one),
-                    "citation_rate": _rounded(one.citation_rate),
-                    "judged_rate": _rounded(one.judged_rate),
+                    "citation_rate": rounded(one.citation_rate),
+                    "judged_rate": rounded(one.judged_rate),
                 }
                 for one in found
             ]
@@ -57,9 +57,9 @@ def citations(place: Place, everything: bool, moment: str | None, as_json: bool)
             one.name,
             one.offered,
             one.cited,
-            _percent(one.citation_rate),
+            percent(one.citation_rate),
             one.judged,
-            _percent(one.judged_rate),
+            percent(one.judged_rate),
             one.helpful,
             one.harmful,
             _bar(one.cited, one.offered),
@@ -72,12 +72,12 @@ def citations(place: Place, everything: bool, moment: str | None, as_json: bool)
 
 @click.command()
 @moments.as_of
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def orphans(place: Place, moment: str | None, as_json: bool) -> None:
     """List citations, tags, windows and bullets that lead nowhere.
 
-    Cited names and tags of no live bullet, windows nobody judged, bullets nobody ever cited.
+    Cited names and tags that match no live bullet, windows without a verdict, bullets never cited.
     """
     from reflector.audit.citations import orphans as ask
 
@@ -94,10 +94,10 @@ def orphans(place: Place, moment: str | None, as_json: bool) -> None:
             }
         )
     else:
-        _tell_orphans(found)
+        _print_orphans(found)
 
 
-def _tell_orphans(found: Orphans) -> None:
+def _print_orphans(found: Orphans) -> None:
     parts = (
         (
             "Cited, but no live bullet",
@@ -134,14 +134,14 @@ def _tell_orphans(found: Orphans) -> None:
 @click.command("double-counts")
 @click.argument("name", required=False)
 @moments.as_of
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def double_counts(place: Place, name: str | None, moment: str | None, as_json: bool) -> None:
     """Explain tags that were counted more than once.
 
-    With every bullet's totals under each counting policy. NAME is a bullet; without one, all are looked at. D1 the
-    same tag twice in one reflection, D2 helpful and harmful together, D3 the same list of tags applied twice, D4 one
-    session reflected on more than once, D5 one transcript under two session ids, D6 overlapping windows.
+    Shows every bullet's totals under each counting policy. NAME is a bullet; without it, all bullets are examined. D1
+    the same tag twice in one reflection, D2 helpful and harmful together, D3 the same list of tags applied twice, D4
+    one session reflected on more than once, D5 one transcript under two session ids, D6 overlapping windows.
     """
     from reflector.audit.doubles import double_counts as ask
     from reflector.cli.playbook import find_bullet
@@ -152,7 +152,7 @@ def double_counts(place: Place, name: str | None, moment: str | None, as_json: b
             find_bullet(ledger, name, past)
         found = ask(ledger, name, past)
     if not as_json:
-        _tell_doubles(found)
+        _print_doubles(found)
         return
     print_json(
         {
@@ -171,14 +171,14 @@ def double_counts(place: Place, name: str | None, moment: str | None, as_json: b
                 for one in found.classes
             ],
             "totals": [
-                {"name": name, **{policy: _pair(pair) for policy, pair in by_policy.items()}}
+                {"name": name, **{policy: counters(*pair) for policy, pair in by_policy.items()}}
                 for name, by_policy in found.totals.items()
             ],
         }
     )
 
 
-def _tell_doubles(found: DoubleCounts) -> None:
+def _print_doubles(found: DoubleCounts) -> None:
     rows = [
         (
             one.code,
@@ -202,9 +202,11 @@ def _tell_doubles(found: DoubleCounts) -> None:
 
 
 @click.command()
-@click.option("--days", type=click.IntRange(min=1), default=30, show_default=True, help="How many days, the newest.")
+@click.option(
+    "--days", type=click.IntRange(min=1), default=30, show_default=True, help="How many days to show, the newest."
+)
 @moments.as_of
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines; with all days.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with all days.")
 @click.pass_obj
 def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
     """Show tokens, cost and tags: by model, by prompt template, by day (UTC)."""
@@ -230,12 +232,12 @@ def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
             }
         )
         return
-    _tell_stats(found, days)
+    _print_stats(found, days)
     if month is not None and month["tokens"]:
         click.echo(month_words(month))
 
 
-def _tell_stats(found: Stats, days: int) -> None:
+def _print_stats(found: Stats, days: int) -> None:
     states = ", ".join(f"{count} {state}" for state, count in sorted(found.states.items()))
     click.echo(f"{found.events:,} events, {found.sessions:,} sessions, {found.windows:,} windows ({states or 'none'})")
     for kind, groups in found.groups.items():
@@ -253,7 +255,7 @@ def _tell_stats(found: Stats, days: int) -> None:
                 g.helpful,
                 g.harmful,
                 g.undecided,
-                _percent(g.helpful_rate),
+                percent(g.helpful_rate),
                 _bar(g.helpful + g.harmful, most),
             )
             for g in shown
@@ -275,20 +277,8 @@ def _figures(group: Group) -> dict[str, Any]:
         "helpful": group.helpful,
         "harmful": group.harmful,
         "undecided": group.undecided,
-        "helpful_rate": _rounded(group.helpful_rate),
+        "helpful_rate": rounded(group.helpful_rate),
     }
-
-
-def _pair(pair: Sequence[int]) -> dict[str, int]:
-    return {"helpful": pair[0], "harmful": pair[1]}
-
-
-def _rounded(rate: float | None) -> float | None:
-    return None if rate is None else round(rate, 6)
-
-
-def _percent(rate: float | None) -> str:
-    return "" if rate is None else f"{rate:.0%}"
 
 
 def _bar(value: float, most: float) -> str:

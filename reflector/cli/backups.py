@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def backup(place: Place, file: Path) -> None:
     """Copy the ledger into a new file, and verify the copy.
 
-    Nobody waits for it: it is one state of the ledger, whatever is appended meanwhile. FILE is readable by you alone
-    and never overwritten. The head that is printed proves the file later: `reflector verify --anchor`.
+    The copy is one state of the ledger; events can be appended meanwhile. Only you can read FILE, and an existing file
+    is never overwritten. The printed head proves the copy later: `reflector verify --anchor`.
     """
     from reflector.cli.ledger import needs_ledger
     from reflector.exchange.backup import backup as copy
@@ -35,17 +35,16 @@ def backup(place: Place, file: Path) -> None:
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--force", is_flag=True, help="Also where the ledger has events that the backup lacks.")
+@click.option("--force", is_flag=True, help="Restore even if the ledger has events that the backup lacks.")
 @click.pass_obj
 def restore(place: Place, file: Path, force: bool) -> None:
     """Put a backup in the place of the ledger, and keep the replaced one beside it.
 
-    FILE is verified first and never changed. playbook.json is written anew from it, and what stood there is kept too.
+    FILE is verified first and never changed. playbook.json is written again from it; the replaced file is kept too.
     """
     import sqlalchemy as sa
 
-    from reflector.curation.file_writing import checkpoint_of
-    from reflector.curation.playbook_file import set_aside
+    from reflector.curation.playbook_file import checkpoint_of, set_aside
     from reflector.exchange.backup import ledger_file
     from reflector.exchange.backup import restore as put
     from reflector.ledger.engines import sqlite_url
@@ -67,8 +66,8 @@ def restore(place: Place, file: Path, force: bool) -> None:
     if restored.kept is not None:
         note(f"The ledger that stood there is kept as {restored.kept}")
     if aside is not None:
-        note(f"playbook.json was written anew; what stood there is kept as {aside[0]}")
-    note("Sessions since that backup are taken in again by `reflector import-history`.")
+        note(f"playbook.json was written again; the old file is kept as {aside[0]}")
+    note("To record the sessions since that backup again, run `reflector import-history`.")
 
 
 def _take_in(place: Place, project: Project) -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import note, print_json
+from reflector.cli.output import json_option, note, print_json, progress
 from reflector.config import BACKENDS
 
 if TYPE_CHECKING:
-    from reflector.audit.comparison import Labels, Side
-    from reflector.audit.trial import Trial
+    from reflector.audit.comparison.agreement import Labels, Side
+    from reflector.audit.comparison.trial import Trial
     from reflector.ledger.store import Ledger, WindowRow
     from reflector.reflection.judging import Judge
 
@@ -24,20 +24,20 @@ _MOST_LABELS = 64 * 1024 * 1024
 
 
 @click.command()
-@click.option("--a", "spec_a", required=True, metavar="SPEC", help=f"One of the two: {_SPEC}.")
-@click.option("--b", "spec_b", required=True, metavar="SPEC", help="The other one.")
+@click.option("--a", "spec_a", required=True, metavar="SPEC", help=f"First reflector: {_SPEC}.")
+@click.option("--b", "spec_b", required=True, metavar="SPEC", help="Second reflector, in the same forms as --a.")
 @click.option(
-    "--template-a", type=click.Path(path_type=Path), metavar="FILE", help="Another prompt for the model of a."
+    "--template-a", type=click.Path(path_type=Path), metavar="FILE", help="A prompt template for the model of --a."
 )
 @click.option(
-    "--template-b", type=click.Path(path_type=Path), metavar="FILE", help="Another prompt for the model of b."
+    "--template-b", type=click.Path(path_type=Path), metavar="FILE", help="A prompt template for the model of --b."
 )
 @click.option(
-    "--labels", type=click.Path(path_type=Path), metavar="FILE", help="What is right, for precision and recall."
+    "--labels", type=click.Path(path_type=Path), metavar="FILE", help="The right verdicts, for precision and recall."
 )
-@click.option("--fresh", is_flag=True, help="Ask models also where the ledger has their answer.")
+@click.option("--fresh", is_flag=True, help="Call models even where the ledger has their answer.")
 @click.option("--yes", is_flag=True, help="Make the calls without asking.")
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.argument("sessions", nargs=-1, metavar="[SESSION…]")
 @click.pass_obj
 def compare(
@@ -54,11 +54,11 @@ def compare(
 ) -> None:
     """Compare two reflectors over recorded sessions; counts nothing.
 
-    SESSION is a session's id or the beginning of one; without any, all are compared. A model is asked only where
-    the ledger has no answer of it to the same prompt template, and after it was told how much that takes.
+    SESSION is a session's id or its beginning; without one, all sessions are compared. A model is called only where
+    the ledger has no answer of it to the same prompt template, and after showing the estimated cost.
     """
-    from reflector.audit.trial import Trial
-    from reflector.cli.compared import document, show
+    from reflector.audit.comparison.trial import Trial
+    from reflector.cli.comparison import document, show
 
     judges = [
         _judge(place, "a", spec_a, template_a, fresh=fresh),
@@ -68,12 +68,12 @@ def compare(
     with place.reading() as ledger:
         trial = Trial(ledger, *judges)
         windows = _windows(ledger, sessions)
-        with _bar(len(windows), "judging") as bar:
+        with progress(len(windows), "judging") as bar:
             for _ in trial.prepare(windows):
                 bar.update(1)
         if trial.calls:
-            _agree_to_pay(place, trial, yes=yes)
-        with _bar(len(windows) - trial.passed_over - trial.redacted, "asking", hidden=not trial.calls) as bar:
+            _confirm_cost(place, trial, yes=yes)
+        with progress(len(windows) - trial.passed_over - trial.redacted, "asking", hidden=not trial.calls) as bar:
             rulings = []
             for ruling in trial.rulings():
                 rulings.append(ruling)
@@ -82,11 +82,6 @@ def compare(
         print_json(document(trial, rulings, known))
     else:
         show(trial, rulings, known)
-
-
-def _bar(length: int, label: str, *, hidden: bool = False) -> Any:
-    """A bar on stderr, where that is a terminal."""
-    return click.progressbar(length=length, label=label, file=sys.stderr, hidden=hidden or not sys.stderr.isatty())
 
 
 def _windows(ledger: Ledger, sessions: tuple[str, ...]) -> list[WindowRow]:
@@ -105,14 +100,16 @@ def _judge(place: Place, side: Side, spec: str, template: Path | None, *, fresh:
     option = f"--{side}"
     kind, colon, rest = spec.partition(":")
     if kind not in (*BACKENDS, "recorded"):
-        raise click.UsageError(f"{option} {spec!r} is no reflector; it is {_SPEC}")
+        raise click.UsageError(f"{option} {spec!r} is not a reflector; it is {_SPEC}")
     if colon and (not rest or kind == "rules"):
-        raise click.UsageError(f"{option} {spec!r}: {f'nothing stands after {kind}' if rest else 'a name is missing'}")
+        raise click.UsageError(f"{option} {spec!r}: {f'nothing follows {kind}' if rest else 'a name is missing'}")
     if template is not None and kind != "anthropic":
         raise click.UsageError(f"--template-{side} is for a model, and {option} {spec} asks none; leave it out")
     if kind == "recorded":
         if colon and rest not in BACKENDS:
-            raise click.UsageError(f"{option} {spec!r}: {rest!r} is no backend; there are {', '.join(BACKENDS)}")
+            raise click.UsageError(
+                f"{option} {spec!r}: {rest!r} is not a backend; the backends are {', '.join(BACKENDS)}"
+            )
         return Judge(spec, None, recorded_of=rest or None, uncited=rest != "rules")
     if kind == "anthropic":
         return _model(place, spec, rest or None, template, fresh=fresh)
@@ -148,7 +145,7 @@ def _model(place: Place, spec: str, model: str | None, template: Path | None, *,
     )
 
 
-def _agree_to_pay(place: Place, trial: Trial, *, yes: bool) -> None:
+def _confirm_cost(place: Place, trial: Trial, *, yes: bool) -> None:
     """Tell what the calls take, and have somebody agree to it."""
     from reflector.reflection.backends.anthropic.prices import Usage, cost
     from reflector.reflection.backends.anthropic.settings import MAX_TOKENS, model_settings
@@ -170,7 +167,9 @@ def _agree_to_pay(place: Place, trial: Trial, *, yes: bool) -> None:
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise click.UsageError("these calls cost money and nobody can be asked about them: add --yes to make them")
+        raise click.UsageError(
+            "these calls cost money, and no terminal is there to confirm them: add --yes to make them"
+        )
     if not click.confirm("Make these calls?", err=True):
         note("Nothing was asked.")
         raise click.exceptions.Exit(1)
@@ -180,7 +179,7 @@ def _labels(path: Path) -> Labels:
     """The labels of a file of JSON lines; a usage error that names the line."""
     import json
 
-    from reflector.audit.comparison import BadLabel, Labels, read_label
+    from reflector.audit.comparison.agreement import BadLabel, read_label
     from reflector.cli.output import os_error_words
     from reflector.files import read_bounded
 
@@ -200,7 +199,7 @@ def _labels(path: Path) -> Labels:
         except BadLabel as error:
             raise click.UsageError(f"{where}: {error}") from error
         except (ValueError, RecursionError) as error:
-            raise click.UsageError(f"{where}: is no JSON ({error}); each line is one label") from error
+            raise click.UsageError(f"{where}: is not JSON ({error}); each line is one label") from error
         if found.setdefault(key, tag) != tag:
             raise click.UsageError(f"{where}: {key[1]} of {key[0]} is {tag} here and {found[key]} in an earlier line")
-    return Labels(found)
+    return found

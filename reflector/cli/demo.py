@@ -28,19 +28,19 @@ _REPORTS = (
 
 
 @click.command()
-@click.option("--keep", type=click.Path(path_type=Path), help="Work in this new folder and keep it, to look around.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Work in this new folder and keep it.")
 @click.option(
     "--backend",
     type=click.Choice(["rules", "anthropic"]),
     default="rules",
     show_default=True,
-    help="anthropic: asks a model, with the key and the address in your environment.",
+    help="anthropic: call a model, with the key and the address in your environment.",
 )
 def demo(keep: Path | None, backend: str) -> None:
     """Show the whole pipeline on bundled sessions; needs no configuration.
 
-    Uses no network, no key, and nothing of yours unless you name another backend: a project with a playbook and
-    three sessions is made in a temporary folder.
+    Makes a project with a playbook and three sessions in a temporary folder. Uses no network, no key and none of your
+    files, unless you choose another backend.
     """
     if keep is not None and keep.exists():
         raise click.UsageError(f"{keep} exists; name a folder that does not, it is made for the demo")

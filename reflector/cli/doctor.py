@@ -7,18 +7,18 @@ from dataclasses import asdict
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import print_json, safe
+from reflector.cli.output import json_option, print_json, safe
 
 _MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error": ("error", "red")}
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def doctor(place: Place, as_json: bool) -> None:
     """Check everything between the agent and the playbook.
 
-    Each line is ok, a warning or an error, with the command that mends it. Changes nothing; exits 1 on errors.
+    Each line is ok, a warning or an error, with the command that corrects it. Changes nothing; exits 1 on errors.
     """
     from reflector.hooks.doctor import examine
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import counted, note, os_error_words, table
+from reflector.cli.output import counted, note, os_error_words, progress, table
 from reflector.config import BACKENDS
 
 if TYPE_CHECKING:
@@ -33,17 +33,19 @@ _MUCH = 24 * 2**20
     metavar="YYYY-MM-DD",
     help="Only sessions that began on this day or later.",
 )
-@click.option("--all", "everything", is_flag=True, help="Of all projects that still exist, not of this one alone.")
-@click.option("--folder", type=click.Path(path_type=Path), help="Where the transcripts lie; default: the client's.")
-@click.option("--backend", type=click.Choice(BACKENDS), help="Who judges; default: the configured one.")
+@click.option("--all", "everything", is_flag=True, help="Import the sessions of every project that still exists.")
+@click.option(
+    "--folder", type=click.Path(path_type=Path), help="The folder of the transcripts; default: Claude Code's."
+)
+@click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Processes that read ahead; default: one a processor where there is much to read.",
+    help="How many processes read ahead; default: one per processor if there is much to read.",
 )
-@click.option("--dry-run", is_flag=True, help="Only show what would be taken in.")
-@click.option("--yes", is_flag=True, help="Do not ask before a model is asked.")
+@click.option("--dry-run", is_flag=True, help="Show what would be recorded, and record nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask before calling a model.")
 @click.pass_obj
 def import_history(
     place: Place,
@@ -57,15 +59,18 @@ def import_history(
 ) -> None:
     """Record the sessions that Claude Code still keeps, oldest first.
 
-    Safe to stop and to repeat: what was taken in is not counted again. The project of a session is read from its
-    records. Clients remove transcripts after a month, so the earlier the better.
+    Safe to stop and to repeat: no record counts twice. The records of a session name its project. Claude Code removes
+    transcripts after a month, so import early.
     """
-    from reflector.transcripts.discovery import find_transcripts, transcripts_folder
+    from reflector.locate import agent_folder
+    from reflector.transcripts.discovery import find_transcripts
 
-    where = folder or transcripts_folder()
+    where = folder or Path(agent_folder()).expanduser() / "projects"
     if not where.is_dir():
         if folder is not None:
-            raise click.ClickException(f"{folder} is no folder; name the one that holds the transcripts with --folder")
+            raise click.ClickException(
+                f"{folder} is not a folder; name the one that holds the transcripts with --folder"
+            )
         note(f"Nothing to import: there is no {where}, where Claude Code keeps its sessions. Elsewhere: --folder")
         return
     begin = since.strftime("%Y-%m-%d") if since else ""
@@ -89,7 +94,7 @@ def import_history(
 
 @contextmanager
 def _pool(plan: Plan, jobs: int | None) -> Iterator[WorkerPool | None]:
-    """Who reads ahead; nobody where there is little to read."""
+    """Yield the processes that read ahead; None if there is little to read."""
     from reflector.sessions.worker_pool import WorkerPool, pool_size
 
     size = pool_size(jobs)
@@ -105,10 +110,10 @@ def _plan(
 ) -> list[tuple[Project, Sequence[Found]]]:
     """The projects with their transcripts, oldest first."""
     from reflector.locate import is_project
-    from reflector.project import Project
+    from reflector.project import Project, project_of
 
     ordered = sorted(found, key=lambda one: (one.started_at, str(one.path)))
-    placed = [(one, cwd, _project_of(cwd)) for one in ordered if (cwd := _folder_of(one))]
+    placed = [(one, cwd, project_of(cwd)) for one in ordered if (cwd := _folder_of(one))]
     if not everything:
         project = place.project(backend=backend)
         root = project.root.resolve()
@@ -126,7 +131,7 @@ def _plan(
     bare = 0
     for one, cwd, at in placed:
         root = _within(cwd, gone) or at
-        if not os.path.isdir(root):  # noqa: PTH112 - a name too long is none
+        if not os.path.isdir(root):  # noqa: PTH112 - a name may be too long
             left += 1
         elif is_project(root.as_posix()):
             by_root.setdefault(root, []).append(one)
@@ -137,14 +142,6 @@ def _plan(
     if bare:
         note(f"{counted(bare, 'session')} left out: their project has no playbook; run `reflector add` there first")
     return [(Project.at(root, flags={"backend": backend}), files) for root, files in by_root.items()]
-
-
-def _project_of(cwd: Path) -> Path:
-    """The project of a folder, which may be gone; what is named for this command says nothing about it."""
-    from reflector.project import find_project
-
-    named = ("CLAUDE_PROJECT_DIR", "REFLECTOR_PROJECT")
-    return find_project(cwd, {key: value for key, value in os.environ.items() if key not in named})
 
 
 def _gone_worktrees(roots: Collection[Path]) -> dict[Path, Path]:
@@ -160,12 +157,15 @@ def _gone_worktrees(roots: Collection[Path]) -> dict[Path, Path]:
 
 def _within(cwd: Path, gone: Mapping[Path, Path]) -> Path | None:
     """The project of a folder of a worktree that is gone: that of the same folder of the main checkout."""
+    from reflector.project import project_of
+
     found = (checkout / cwd.relative_to(path) for path, checkout in gone.items() if cwd.is_relative_to(path))
-    return next(map(_project_of, found), None)
+    return next(map(project_of, found), None)
 
 
 def _folder_of(one: Found) -> Path | None:
-    """Where a session worked. What is no path here (`D:\\shop`, of a home that was copied) would lie in any project."""
+    """Return the folder in which a session worked; None for a path of another system (`D:\\shop`, in a copied
+    home), which would lie in any project."""
     cwd = Path(one.cwd)
     try:
         return cwd.resolve() if cwd.is_absolute() else None
@@ -186,7 +186,7 @@ def _days(files: Sequence[Found]) -> tuple[str, str]:
 
 
 def _confirm(plan: Plan, pool: WorkerPool | None, *, yes: bool) -> None:
-    """Ask before money is spent: how often, and at most how much. What is taken in already costs nothing."""
+    """Ask before money is spent: how often, and at most how much. Recorded sessions cost nothing."""
     from reflector.sessions.backfill import news
 
     asking = [(project, files) for project, files in plan if BACKENDS[project.config.backend]]
@@ -214,14 +214,7 @@ def _take_all(plan: Plan, pool: WorkerPool | None) -> Iterator[str]:
 
         def begin(project: Project) -> Callable[[Found], None]:
             # In bytes: one file may be as long as all others together.
-            bar = bars.enter_context(
-                click.progressbar(
-                    length=sum(one.bytes for one in of[project.root]) or 1,
-                    label=project.root.name,
-                    file=sys.stderr,
-                    hidden=not sys.stderr.isatty(),
-                )
-            )
+            bar = bars.enter_context(progress(sum(one.bytes for one in of[project.root]) or 1, project.root.name))
             return lambda one: bar.update(one.bytes)
 
         for project, done in Backfill(plan, pool).run(begin):

@@ -9,8 +9,8 @@ import click
 def hook() -> None:
     """Record one hook event from stdin; the agent calls this.
 
-    Prints the playbook for SessionStart and SubagentStart, nothing for every other event, keeps the event in
-    the project's spool, starts a drain in the background and always exits 0.
+    Writes the event to the project's spool, starts a drain in the background and always exits 0. Prints the playbook
+    for SessionStart and SubagentStart, and nothing for every other event.
     """
     from reflector.hooks import fast
 

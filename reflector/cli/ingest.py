@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import note, os_error_words, safe, short_id, table
+from reflector.cli.output import note, os_error_words, progress, safe, short_id, table
 from reflector.config import BACKENDS
 
 if TYPE_CHECKING:
@@ -30,15 +29,15 @@ _HOOK_JSON = 8 * 1024 * 1024
     type=click.Choice(["new", "whole"]),
     default="new",
     show_default=True,
-    help="new: records no earlier window holds. whole: all of them, counted again.",
+    help="new: only records that no earlier window has. whole: all records, counted again.",
 )
-@click.option("--backend", type=click.Choice(BACKENDS), help="Who judges; default: the configured one.")
+@click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
 @click.pass_obj
 def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | None) -> None:
     """Record sessions from transcripts or hook JSON; safe to repeat.
 
-    A file that cannot be taken in is named with the reason, the others are taken in all the same; the exit code
-    is 1 then, and where a reflection failed.
+    A file that cannot be recorded is named with the reason, and the others are recorded. The exit code is 1 if a file
+    or a reflection failed.
     """
     from reflector.sessions.pipeline import ask_model
 
@@ -46,11 +45,8 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
     found: list[tuple[Path, Taken | None]] = []
     failed: list[str] = []
     with place.pipeline(project) as pipeline:
-        # The bar goes to stderr, so that a pipe gets the table alone.
-        with click.progressbar(
-            files, label="taking in", show_pos=True, file=sys.stderr, hidden=not sys.stderr.isatty()
-        ) as bar:
-            for path in bar:
+        with progress(len(files), "recording") as bar:
+            for path in files:
                 try:
                     found.append((path, _ingest_one(pipeline, path, window)))
                 except IsADirectoryError:
@@ -61,6 +57,7 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
                     failed.append(within + os_error_words(error, None if within else path))
                 except ValueError as error:
                     failed.append(f"{path}: {error}")
+                bar.update(1)
         pipeline.finish()
         pipeline.write()
         reflected = pipeline.reflected
@@ -69,7 +66,7 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
         reflected += ask_model(project, retry="left").reflected
     if found:
         outcomes = {item.window_id: item for item in reflected}
-        rows = [(path.name, *_told_of(taken, outcomes)) for path, taken in found]
+        rows = [(path.name, *_cells(taken, outcomes)) for path, taken in found]
         table(("file", "session", "new", "cited", "reflection"), rows, numbers=("new",))
     for line in failed:
         note(f"reflector: {line}")
@@ -78,7 +75,7 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
 
 
 def _ingest_one(pipeline: Pipeline, path: Path, window: str) -> Taken | None:
-    """What was taken in; None for a hook's JSON with which nothing ends."""
+    """Record one file; None for a hook's JSON that ends no session or turn."""
     from reflector.sessions import spool
     from reflector.sessions.intake import Source, source_of
 
@@ -101,15 +98,15 @@ def _ingest_one(pipeline: Pipeline, path: Path, window: str) -> Taken | None:
     return taken
 
 
-def _told_of(taken: Taken | None, outcomes: Mapping[str, Reflected]) -> tuple[object, ...]:
+def _cells(taken: Taken | None, outcomes: Mapping[str, Reflected]) -> tuple[object, ...]:
     if taken is None:
-        return ("", 0, "", "nothing ends with this event")
+        return ("", 0, "", "this event ends no session or turn")
     outcome = outcomes.get(taken.event_id or "")
-    told = "nothing new" if taken.event_id is None else _told(outcome.outcome, outcome.detail) if outcome else ""
+    told = "nothing new" if taken.event_id is None else _outcome(outcome.outcome, outcome.detail) if outcome else ""
     return (short_id(taken.session_id), taken.records, ", ".join(taken.cited[:6]), told)
 
 
-def _told(outcome: str, detail: str) -> str:
+def _outcome(outcome: str, detail: str) -> str:
     return {"completed": detail or "neutral", "skipped": f"skipped: {detail}"}.get(outcome, f"{outcome}: {detail}")
 
 
@@ -128,16 +125,16 @@ def _hook_json(path: Path, size: int) -> bytes | None:
 
 
 @click.command()
-@click.option("--wait", is_flag=True, help="Wait for a drain that is at work instead of leaving it to it.")
-@click.option("--retry-failed", is_flag=True, help="Try deliveries and reflections that failed again, now.")
+@click.option("--wait", is_flag=True, help="Wait for a running drain to finish.")
+@click.option("--retry-failed", is_flag=True, help="Retry failed deliveries and reflections now.")
 @click.option("--background", is_flag=True, help="Started by a hook: wait longer between retries.")
 @click.pass_obj
 def drain(place: Place, wait: bool, retry_failed: bool, background: bool) -> None:
     """Process queued hook deliveries and finish pending reflections.
 
-    Reflections that failed are tried again until their attempts are used up; a drain that a hook started waits
-    longer from one to the next. An API that is away uses up none. What waited for a budget is judged when the budget
-    allows it. The exit code is 1 where a delivery or a reflection failed.
+    Retries failed reflections until their attempts are used up; a drain that a hook started waits longer between
+    attempts. An outage of the API uses up no attempt. Windows that waited for a budget are judged when the budget
+    allows it. The exit code is 1 if a delivery or a reflection failed.
     """
     from reflector.sessions.pipeline import drain as run
 
@@ -145,12 +142,12 @@ def drain(place: Place, wait: bool, retry_failed: bool, background: bool) -> Non
     if done is None:
         note("Another drain is at work; it takes in what lies in the spool.")
         return
-    _tell(done)
+    _print(done)
     if done.failed or any(item.outcome == "failed" for item in done.reflected):
         raise click.exceptions.Exit(1)
 
 
-def _tell(done: Drained) -> None:
+def _print(done: Drained) -> None:
     for item in done.reflected:
         if item.outcome == "completed" and item.detail:
             click.echo(safe(item.detail))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def _scopes(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of both commands."""
     for option in (
-        click.option("--dry-run", is_flag=True, help="Only show the difference that it would make."),
+        click.option("--dry-run", is_flag=True, help="Show the change to the file, and change nothing."),
         click.option(
             "--git", is_flag=True, help="Share .claude/playbook.json through git: the advice, not the counts."
         ),
@@ -55,10 +55,11 @@ def _project(place: Place) -> Path:
 def install(place: Place, user: bool, project: bool, local: bool, git: bool, dry_run: bool) -> None:
     """Add reflector's hooks to Claude Code's settings.
 
-    Adds hooks to its settings and changes nothing else in them. The file as it was is kept beside it.
+    Claude Code then calls reflector in all of your projects. Nothing else in the file changes, and a copy of the old
+    file is kept beside it.
 
-    With --git it sets up this project's repository instead: playbook.json holds advice without counters, which stay in
-    each clone's ledger, and two versions of it are merged bullet by bullet. Run it once in each clone.
+    With --git, sets up this project's repository instead: playbook.json holds advice without counters, which stay in
+    each clone's ledger, and git merges two versions of it bullet by bullet. Run it once in each clone.
     """
     if git:
         _alone(user, project, local)
@@ -86,7 +87,7 @@ def install(place: Place, user: bool, project: bool, local: bool, git: bool, dry
         click.echo(safe(f"As it was: {change.backup}"))
     where = "all your projects" if scope == "user" else str(root)
     click.echo(safe(f"Sessions in {where} count from now on, also those that are open."))
-    click.echo("Each is told the playbook when it starts; an open one after /clear or a restart.")
+    click.echo("Each gets the playbook when it starts; an open one after /clear or a restart.")
     click.echo(
         'Next: reflector add pat "What every session should know". Out again: reflector uninstall' + _flag(scope)
     )
@@ -98,8 +99,8 @@ def install(place: Place, user: bool, project: bool, local: bool, git: bool, dry
 def uninstall(place: Place, user: bool, project: bool, local: bool, git: bool, dry_run: bool) -> None:
     """Remove reflector's hooks from Claude Code's settings.
 
-    Where nothing else in the file was changed since, it is as it was before, to the byte. Playbooks and ledgers
-    stay. With --git it takes back what `reflector install --git` set up.
+    If nothing else in the file changed since, it is restored to the byte. Playbooks and ledgers stay. With --git,
+    removes what `reflector install --git` set up.
     """
     if git:
         _alone(user, project, local)
@@ -124,7 +125,7 @@ def uninstall(place: Place, user: bool, project: bool, local: bool, git: bool, d
     else:
         click.echo(safe(f"{path} is without our hooks; what was changed since they came stays."))
         click.echo(safe(f"As it was before them: {backup_path(path)}"))
-    _tell_others(scope, root)
+    _print_others(scope, root)
 
 
 def _alone(user: bool, project: bool, local: bool) -> None:
@@ -200,7 +201,7 @@ def _warn(scope: Scope, root: Path, command: str) -> None:
 _PASSING = ("/uv/archive-v", "/uv/environments-v", "/pipx/.cache/", "/.cache/pipx/")
 
 
-def _tell_others(scope: Scope, root: Path) -> None:
+def _print_others(scope: Scope, root: Path) -> None:
     from reflector.hooks.conflicts import other_handlers, plugins
 
     for path, command in other_handlers(scope, root, ""):

@@ -24,8 +24,8 @@ _MOST_KEY = 4096
 def keygen(file: Path, name: str) -> None:
     """Make a key that signs heads, and print its public key.
 
-    FILE keeps the private key, for its owner only; a file that is there is never overwritten. Take a key of its own
-    for each ledger. Needs the extra: pip install 'reflector[sign]'.
+    FILE holds the private key, readable by you alone; an existing file is never overwritten. Use a separate key for
+    each ledger. Needs the extra: pip install 'reflector[sign]'.
     """
     from reflector.files import sync_folder
     from reflector.proof.signed_note import KeyRefused, PrivateKey, SigningUnavailable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.output import note, print_json, safe
+from reflector.cli.output import json_option, note, print_json, progress, safe
 
 if TYPE_CHECKING:
     from reflector.ledger.as_of import Past
@@ -21,17 +20,17 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--check", is_flag=True, help="Change nothing; print the difference and exit 1 on drift.")
-@click.option("--new-ledger", is_flag=True, help="Begin a new ledger in the place of one that is gone.")
+@click.option("--new-ledger", is_flag=True, help="Begin a new ledger where the old one is lost.")
 @click.pass_obj
 def rebuild(place: Place, check: bool, new_ledger: bool) -> None:
     """Rebuild the playbook from the events.
 
-    Appends nothing and calls nobody; two rebuilds give the same playbook.json, byte for byte. Readers see the old
-    playbook until the new one stands complete. One that was killed goes on where it stopped. A playbook.json that
+    Appends nothing and calls no model; two rebuilds give the same playbook.json, byte for byte. Readers see the old
+    playbook until the new one is complete. A rebuild that was killed continues where it stopped. A playbook.json that
     cannot be read is kept aside and written again.
 
-    With --new-ledger the bullets of playbook.json begin a new ledger with their counters at 0, and sessions that are
-    imported again count once. A ledger that is there is never replaced.
+    With --new-ledger, the bullets of playbook.json begin a new ledger with their counters at 0, and sessions that you
+    import again count once. An existing ledger is never replaced.
     """
     from difflib import unified_diff
 
@@ -72,10 +71,7 @@ def rebuild(place: Place, check: bool, new_ledger: bool) -> None:
     if kept is not None:
         note(f"{project.playbook_json} could not be read and is written again; what stood there is kept as {kept}")
     with place.pipeline(project) as pipeline:
-        # The bar goes to stderr, as the difference goes to stdout.
-        with click.progressbar(
-            length=pipeline.ledger.head().position, label="rebuilding", file=sys.stderr, hidden=not sys.stderr.isatty()
-        ) as bar:
+        with progress(pipeline.ledger.head().position, "rebuilding") as bar:
             pipeline.ledger.rebuild(lambda reached: bar.update(reached - bar.pos))
         pipeline.write()
 
@@ -107,12 +103,12 @@ def _begin_anew(place: Place, project: Project) -> None:
     "anchors",
     multiple=True,
     metavar="HEAD|FILE|GIT-REF",
-    help="A head that was published earlier, or a file of such, also REV:PATH in git; proves nothing was cut off.",
+    help="A head published earlier, a file of heads, or REV:PATH in git; proves that nothing was cut off.",
 )
-@click.option("--key", "keys", multiple=True, metavar="KEY", help="Take anchors that this public key signed only.")
+@click.option("--key", "keys", multiple=True, metavar="KEY", help="Accept only anchors signed by this public key.")
 @click.option("--head", "print_head", is_flag=True, help="Print the head, to publish as an anchor.")
 @click.option("--mend-triggers", is_flag=True, help="Create the append-only triggers and the views again.")
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def verify(
     place: Place,
@@ -125,7 +121,7 @@ def verify(
     """Prove that the ledger is what was appended; silent when it is.
 
     Checks the chain, the order, the triggers and views, SQLite's own integrity, and that every counter is what the
-    events say. Exits 1 with one line a finding.
+    events say. Exits 1 with one line per finding.
     """
     from reflector.cli.keys import published_in
     from reflector.ledger.engines import write_transaction
@@ -171,15 +167,16 @@ def verify(
     "key_files",
     multiple=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Print a note that is signed with the private key in this file.",
+    help="Print a note signed with the private key in this file.",
 )
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @moments.as_of
 @click.pass_obj
 def head(place: Place, moment: str | None, key_files: tuple[Path, ...], as_json: bool) -> None:
     """Print the head of the ledger, to publish where nobody can change it.
 
-    POSITION:CHAIN covers every event up to it: `reflector verify --anchor` proves later that they are all still there.
+    POSITION:CHAIN covers every event up to that position: `reflector verify --anchor` proves later that all of them are
+    still there.
     """
     from reflector.cli.keys import private_key
     from reflector.proof.anchors import checkpoint, head_line

@@ -13,7 +13,7 @@ import click
 from reflector.cli import moments
 from reflector.cli.app import Place
 from reflector.cli.audit import session_named
-from reflector.cli.output import note, print_json, print_json_lines, safe, short_id, short_time, table
+from reflector.cli.output import json_option, note, print_json, print_json_lines, safe, short_id, short_time, table
 
 if TYPE_CHECKING:
     from reflector.audit.events import Filter
@@ -25,22 +25,24 @@ _PAUSE = 0.5
 
 
 @click.command()
-@click.option("-n", "--last", type=click.IntRange(min=1), default=50, show_default=True, help="How many, the newest.")
-@click.option("--all", "everything", is_flag=True, help="From the first event on.")
-@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only events of this type; repeatable.")
 @click.option(
-    "--session", "session_id", metavar="ID", help="Only events of this session, by its id or the beginning of one."
+    "-n", "--last", type=click.IntRange(min=1), default=50, show_default=True, help="How many events, newest last."
 )
+@click.option("--all", "everything", is_flag=True, help="All events, not only the newest.")
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only events of this type; repeatable.")
+@click.option("--session", "session_id", metavar="ID", help="Only events of this session: an id or its beginning.")
 @click.option("--bullet", metavar="NAME", help="Only events that add, change, cite or tag this bullet.")
-@click.option("--backend", help="Only events by this judge, or about what it was to judge.")
-@click.option("--model", help="Only events of reflections that this model answered, or one whose name begins so.")
-@click.option("--actor", help="Only events by this actor: human, ingest, import, a judge, hook for every hook.")
+@click.option("--backend", help="Only events by this judge, or about a window that it was to judge.")
+@click.option("--model", help="Only events of reflections by this model, or by one whose name begins with this.")
+@click.option("--actor", help="Only events by this actor: human, ingest, import, a judge, or hook for every hook.")
 @click.option("--since", metavar="MOMENT", help="Only events from this moment on: a time, a position, a session's id.")
-@click.option("--until", metavar="MOMENT", help="Only events up to this moment, all of it.")
+@click.option("--until", metavar="MOMENT", help="Only events up to the end of this moment.")
 @moments.as_of
 @click.option("--event", "event_id", metavar="ID", help="Only the event of this id.")
-@click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C; --json then is one event a line.")
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@click.option(
+    "--follow", is_flag=True, help="Print new events as they come, until Ctrl-C; with --json, one event per line."
+)
+@json_option
 @click.pass_obj
 def log(
     place: Place,
@@ -61,10 +63,11 @@ def log(
 ) -> None:
     """List what happened, event by event.
 
-    Conditions add up: an event is listed when it meets all of them.
+    An event is listed if it meets all conditions.
     """
     from reflector.audit.events import Filter, select
     from reflector.audit.history import as_json as event_json
+    from reflector.audit.moments import position_before, position_of
 
     _check(types)
     if follow and (until or moment or event_id):
@@ -74,8 +77,8 @@ def log(
     with place.reading() as ledger:
         if session_id is not None:
             session_id = session_named(ledger, session_id)
-        ends = [at for at in (moments.position(ledger, text) for text in (until, moment)) if at is not None]
-        after = moments.position_before(ledger, since) if since is not None else 0
+        ends = [position_of(ledger, text) for text in (until, moment) if text is not None]
+        after = position_before(ledger, since) if since is not None else 0
         head = ledger.head().position
         chosen = Filter(types, session_id, bullet, backend, model, actor, after, min([head, *ends]))
         if event_id is not None:

@@ -6,8 +6,11 @@ stderr. Every answer is bounded, and no tool changes the playbook where a person
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import json
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -36,7 +39,7 @@ visible answer, in brackets: [pat-001]."""
 def mcp(place: Place) -> None:
     """Serve the playbook to the agent as tools, over stdio.
 
-    search_playbook, why, and propose_bullet, whose proposals wait for `reflector proposals` unless the setting
+    Serves search_playbook, why, and propose_bullet. Proposals wait for `reflector proposals` unless the setting
     `proposals` is "accept". Needs the extra: pip install 'reflector[mcp]'.
     """
     try:
@@ -45,10 +48,31 @@ def mcp(place: Place) -> None:
         raise click.ClickException(
             f"the package mcp, version 2, is needed for this ({error}); run: pip install 'reflector[mcp]'"
         ) from error
-    place.project()  # a mistake in the settings is told now
+    place.project()  # a mistake in the settings shows now
     server = MCPServer("reflector", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING")
     add_tools(server, place)
-    server.run("stdio")
+    from anyio import run
+
+    run(_serve, server)
+
+
+async def _serve(server: MCPServer[Any]) -> None:
+    from mcp.server.stdio import stdio_server
+
+    low = server._lowlevel_server
+    async with stdio_server(_lines()) as (requests, answers):  # type: ignore[arg-type]  # it reads lines, nothing else
+        await low.run(requests, answers, low.create_initialization_options())
+
+
+async def _lines() -> AsyncIterator[str]:
+    """The lines of stdin; a lone surrogate, which the SDK gives no answer to, becomes a question mark."""
+    from anyio import wrap_file
+
+    async for line in wrap_file(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")):
+        if "\\ud" in line.lower():
+            with suppress(ValueError, RecursionError):
+                line = json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "replace").decode()
+        yield line
 
 
 def add_tools(server: MCPServer[Any], place: Place) -> None:
@@ -66,7 +90,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         """
         from reflector.playbook.search import search
 
-        with _told():
+        with _errors_for_the_agent():
             bullets = {}
             for where in _places(place):
                 with where.reading() as ledger:
@@ -93,7 +117,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         from reflector.audit.blame import blame
         from reflector.text.secrets import clean
 
-        with _told():
+        with _errors_for_the_agent():
             for where in _places(place):
                 with where.reading() as ledger:
                     row = ledger.row(name)
@@ -125,7 +149,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         """
         from reflector.curation.proposals import MOST_ACCEPTED, approve, may_accept, propose
 
-        with _told(), place.pipeline() as pipeline:
+        with _errors_for_the_agent(), place.pipeline() as pipeline:
             proposal = propose(pipeline.ledger, section, text, reason)
             accepts = proposal.state == "waiting" and pipeline.project.config.proposals == "accept"
             if accepts and not may_accept(pipeline.ledger):
@@ -146,7 +170,7 @@ def _places(place: Place) -> Iterator[Place]:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _errors_for_the_agent() -> Iterator[None]:
     """Errors that the agent or its person can mend, in their own words."""
     from mcp.server.mcpserver.exceptions import ToolError
 

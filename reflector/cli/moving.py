@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import counted, note
+from reflector.cli.output import counted, note, progress
 
 if TYPE_CHECKING:
     from reflector.exchange.merge import Merged
@@ -20,22 +19,30 @@ if TYPE_CHECKING:
 
 @click.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--preserve", is_flag=True, help="FILE is a ledger, exported as ndjson: be that ledger, chain and all.")
-@click.option("--merge", is_flag=True, help="FILE is a ledger, exported as ndjson: append what is not here.")
-@click.option("--rename", is_flag=True, help="With --merge: FILE's bullets whose names mean others here get new names.")
-@click.option("--ours", is_flag=True, help="With --merge: where verdicts of one reflection differ, those here stand.")
+@click.option(
+    "--preserve", is_flag=True, help="Make this empty ledger the one in FILE (an ndjson export), with its chain."
+)
+@click.option("--merge", is_flag=True, help="Append the events of FILE (an ndjson export) that this ledger lacks.")
+@click.option(
+    "--rename", is_flag=True, help="With --merge: rename bullets of FILE whose names are taken by other bullets here."
+)
+@click.option(
+    "--ours",
+    is_flag=True,
+    help="With --merge: keep this ledger's verdicts where FILE has others for the same reflection.",
+)
 @click.pass_obj
 def import_(place: Place, file: Path, preserve: bool, merge: bool, rename: bool, ours: bool) -> None:
     """Import a playbook.json, or another machine's ledger.
 
-    A playbook.json is adopted with its counters as the baseline. Every legacy form is understood; a file with entries
-    that cannot be taken in is refused as a whole, with each entry named, and left alone. Safe to repeat.
+    The counters of a playbook.json become the baseline. Every legacy form is understood. A file with invalid entries is
+    refused as a whole, each entry is named, and the file is left alone. Safe to repeat.
 
-    With --preserve an empty ledger becomes the one that `reflector export --format ndjson` wrote: every line is proved
-    while it is read, and the first one that is wrong ends it with nothing taken in.
+    With --preserve, an empty ledger becomes the one that `reflector export --format ndjson` wrote. Every line is
+    verified; the first wrong line stops the import, and nothing is imported.
 
-    With --merge the events of such a file are appended behind those that are here, each once. Both histories stay
-    provable, and whichever machine takes the other in, bullets and counters come out the same. Safe to repeat.
+    With --merge, the events of such a file are appended, each once. Both histories stay provable, and bullets and
+    counters are the same whichever machine merges the other. Safe to repeat.
     """
     if preserve and merge:
         raise click.UsageError("--preserve makes an empty ledger FILE's, --merge adds FILE to this one; choose one")
@@ -80,15 +87,15 @@ def _preserve(place: Place, file: Path) -> None:
         locks.held(state, "model.lock", wait=True),
         locks.held(state, "drain.lock", wait=True),
         project.open_ledger() as ledger,
-        _lines(file, "loading") as (lines, progress),
+        _lines(file, "loading") as (lines, done),
     ):
-        end = load(ledger, lines, progress)
+        end = load(ledger, lines, done)
         aside = settle(ledger, project)
     with place.pipeline(project) as pipeline:
         pipeline.write()
     click.echo(head_line(end.position, end.chain))
     if aside is not None:
-        note(f"playbook.json was of another history and written anew; what stood there is kept as {aside}")
+        note(f"playbook.json belonged to another history and was written again; the old file is kept as {aside}")
 
 
 def _merge(place: Place, file: Path, *, rename: bool, ours: bool) -> None:
@@ -101,55 +108,55 @@ def _merge(place: Place, file: Path, *, rename: bool, ours: bool) -> None:
             yield from lines_of(opened)
 
     with place.pipeline() as pipeline:
-        with _lines(file, "reading") as (_, progress):
+        with _lines(file, "reading") as (_, done):
             merged = merge(
-                pipeline.ledger, lines, rename=rename, ours=ours, first=pipeline.project.first_number, progress=progress
+                pipeline.ledger, lines, rename=rename, ours=ours, first=pipeline.project.first_number, progress=done
             )
         pipeline.write()
     click.echo(head_line(merged.head.position, merged.head.chain))
     for old, new in merged.renamed.items():
         click.echo(f"{old} of the file is {new} here")
-    _tell(merged)
+    _print_merged(merged)
 
 
-def _tell(merged: Merged) -> None:
+def _print_merged(merged: Merged) -> None:
     if merged.forward:
         note("This ledger was an earlier state of the file's, and is the same one now.")
         return
     if not merged.added:
         note("Nothing new: every event of the file is here.")
     else:
-        note(f"{counted(merged.added, 'event')} merged, {merged.known:,} of the file were here already.")
+        note(f"{counted(merged.added, 'event')} merged, {merged.known:,} of the file were already present.")
     if merged.otherwise:
-        note(
-            f"{merged.otherwise:,} of these are told in other words in the file; what this ledger says of them stands."
-        )
+        note(f"{merged.otherwise:,} of these are worded differently in the file; this ledger's wording stays.")
     if merged.restated:
-        note(f"Both changed {', '.join(merged.restated)}: what was recorded last stands, see `reflector log`.")
+        note(f"Both changed {', '.join(merged.restated)}: the later record counts, see `reflector log`.")
     if merged.set_aside:
         told = f"{counted(merged.set_aside, 'reflection')} set aside"
-        note(f"{told}: another judge's on the same window counts; `reflector blame` tells which.")
+        note(f"{told}: another judge's on the same window counts; see `reflector blame`.")
     if merged.overlapping:
         told = f"{counted(merged.overlapping, 'window')} of the file share records with windows that were here"
-        note(f"{told}; what was counted on both sides is told by `reflector double-counts`.")
+        note(f"{told}; `reflector double-counts` shows what was counted twice.")
 
 
 @click.command()
-@click.option("--to", "url", metavar="URL", required=True, help="Where: sqlite:////path/to/ledger.db, postgresql://…")
+@click.option(
+    "--to", "url", metavar="URL", required=True, help="The target: sqlite:////path/to/ledger.db or postgresql://…"
+)
 @click.pass_obj
 def copy(place: Place, url: str) -> None:
     """Copy the ledger into an empty one, on either engine; the chain stays what it is.
 
-    Every event's hash is computed anew on the way, and the head that is printed is the same on both sides. A ledger
-    that has events is refused. The project goes on with the ledger it has until `ledger_url` names the other one.
+    Every hash is computed again on the way, and both ledgers have the printed head. A target that has events is
+    refused. The project keeps its ledger until `ledger_url` names the copy.
     """
     from reflector.cli.ledger import needs_ledger
     from reflector.exchange.transfer import copy as run
     from reflector.proof.anchors import head_line
 
     needs_ledger(place.project())
-    with place.reading() as ledger, _bar("copying", ledger.head().position) as progress:
-        end = run(ledger, url, progress)
+    with place.reading() as ledger, progress(ledger.head().position, "copying") as bar:
+        end = run(ledger, url, bar.update)
     click.echo(head_line(end.position, end.chain))
     note(f"{counted(end.position, 'event')} copied. To use that ledger, name it with `ledger_url`.")
 
@@ -162,14 +169,5 @@ def _lines(file: Path, label: str) -> Iterator[tuple[Iterator[bytes], Progress]]
     with file.open("rb") as opened:
         header, _ = checked(lines_of(opened))
         opened.seek(0)
-        with _bar(label, header.position) as progress:
-            yield lines_of(opened), progress
-
-
-@contextmanager
-def _bar(label: str, events: int) -> Iterator[Progress]:
-    """A bar on a terminal's stderr, so that a pipe gets the answer alone."""
-    with click.progressbar(
-        length=events, label=label, show_pos=True, file=sys.stderr, hidden=not sys.stderr.isatty()
-    ) as bar:
-        yield bar.update
+        with progress(header.position, label) as bar:
+            yield lines_of(opened), bar.update

@@ -35,6 +35,10 @@ _PAGE = 1000
 _BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
+#: The option of every command that answers with one JSON document.
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
 def safe(text: str) -> str:
     """Text of several lines, fit for a terminal; its indentation stays."""
     return "\n".join(_BREAKS.sub(" ", visible(line))[:20_000].rstrip() for line in text.split("\n"))
@@ -92,7 +96,7 @@ def table(
 ) -> None:
     """A table: the last column takes the room that is left on a terminal, and all it needs in a pipe.
 
-    `numbers` are the columns that stand to the right; they are never cut. `whole` breaks what does not fit into
+    `numbers` are the columns that are aligned to the right; they are never cut. `whole` breaks what does not fit into
     the last column into lines instead of cutting it.
     """
     cells = [[clean("" if cell is None else str(cell), 2_000) for cell in row] for row in rows]
@@ -204,3 +208,25 @@ def short_id(value: str | None) -> str:
 def counted(number: int, noun: str) -> str:
     """`1 bullet`, `2 bullets`."""
     return f"{number:,} {noun}{'s' if number != 1 else ''}"
+
+
+def percent(rate: float | None) -> str:
+    """`67%` of 0.67; empty for no rate."""
+    return "" if rate is None else f"{rate:.0%}"
+
+
+def rounded(rate: float | None, digits: int = 6) -> float | None:
+    """A rate as JSON has it."""
+    return None if rate is None else round(rate, digits)
+
+
+def counters(helpful: int, harmful: int) -> dict[str, int]:
+    """A bullet's counters as JSON has them."""
+    return {"helpful": helpful, "harmful": harmful}
+
+
+def progress(length: int, label: str, *, hidden: bool = False) -> Any:
+    """A progress bar on stderr, where that is a terminal: a pipe gets the answer alone."""
+    return click.progressbar(
+        length=length, label=label, show_pos=True, file=sys.stderr, hidden=hidden or not sys.stderr.isatty()
+    )

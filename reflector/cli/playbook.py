@@ -10,7 +10,18 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.output import counted, note, print_csv, print_json, print_lines, safe, short_id, short_time, table
+from reflector.cli.output import (
+    counted,
+    json_option,
+    note,
+    print_csv,
+    print_json,
+    print_lines,
+    safe,
+    short_id,
+    short_time,
+    table,
+)
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import best_first
 from reflector.playbook.document import dump
@@ -36,9 +47,9 @@ def bullet_fields(row: BulletRow) -> dict[str, Any]:
 
 
 @click.command("list")
-@click.option("--all", "everything", is_flag=True, help="Also removed bullets.")
+@click.option("--all", "everything", is_flag=True, help="Include removed bullets.")
 @moments.as_of
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def list_(place: Place, everything: bool, moment: str | None, as_json: bool) -> None:
     """List the playbook's bullets with their counters."""
@@ -64,7 +75,7 @@ def list_(place: Place, everything: bool, moment: str | None, as_json: bool) -> 
 @click.command()
 @click.argument("name")
 @moments.as_of
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def show(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     """Show one bullet with its history."""
@@ -125,29 +136,29 @@ def add(place: Place, section: str, text: str) -> None:
     type=click.Choice(["json", "md", "csv", "ndjson", "parquet"]),
     default="json",
     show_default=True,
-    help="How to write it.",
+    help="The format.",
 )
 @moments.as_of
 @click.option(
     "--head",
     "sidecar",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the head that the export belongs to into this file.",
+    help="Also write the head of the exported state into this file.",
 )
 @click.option(
     "--to",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="The folder that parquet files are written into.",
+    help="The folder for parquet files.",
 )
 @click.pass_obj
 def export(place: Place, form: str, moment: str | None, sidecar: Path | None, folder: Path | None) -> None:
     """Print the playbook as json, md or csv, the events as ndjson, or all as parquet.
 
-    json is playbook.json byte for byte; ndjson is the whole ledger, a header and one CloudEvent a line, which `import`
-    takes in elsewhere. As of a moment, json is the playbook.json of then, and ndjson ends there. --head writes the head
-    beside what is exported. parquet is a file of the events and one of each view of docs/sql.md, as of now; needs the
-    extra: pip install 'reflector[parquet]'.
+    json is playbook.json byte for byte. ndjson is the whole ledger: a header and one CloudEvent per line, for
+    `import` on another machine. With --as-of, json is the playbook.json of that moment, and ndjson ends there.
+    parquet is one file of the events and one of each view of docs/sql.md, as of now; needs the extra: pip install
+    'reflector[parquet]'.
     """
     if (form == "parquet") != (folder is not None) or (folder is not None and (moment or sidecar)):
         raise click.UsageError("--format parquet and --to DIR belong together, without --as-of and --head")

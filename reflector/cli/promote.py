@@ -11,13 +11,13 @@ from reflector.cli.output import note, safe
 @click.command()
 @click.argument("name")
 @click.option("--to", type=click.Choice(["user"]), required=True, expose_value=False, help="user: your own playbook.")
-@click.option("--keep", is_flag=True, help="Keep it in the project as well, under its old name.")
+@click.option("--keep", is_flag=True, help="Keep the bullet in the project too, under its old name.")
 @click.pass_obj
 def promote(place: Place, name: str, keep: bool) -> None:
     """Move a project's bullet to your own playbook.
 
-    The text is added there under a new name, without the counts: they are this project's evidence, and the new
-    bullet's event tells them. The project's bullet is retired, into the new name.
+    Your playbook gets the text under a new name, without the counts: they are this project's evidence, and the event of
+    the new bullet records them. The project's bullet is retired into the new name.
     """
     from reflector.cli.playbook import find_bullet
     from reflector.curation.promotion import promote as run

@@ -7,17 +7,17 @@ from dataclasses import asdict
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import note, print_json, safe, short_id, short_time, table
+from reflector.cli.output import json_option, note, print_json, safe, short_id, short_time, table
 
 
 @click.group(invoke_without_command=True)
-@click.option("--all", "everything", is_flag=True, help="Also those that were decided.")
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@click.option("--all", "everything", is_flag=True, help="Include decided proposals.")
+@json_option
 @click.pass_context
 def proposals(ctx: click.Context, everything: bool, as_json: bool) -> None:
     """List the agent's proposals; approve or reject them.
 
-    A proposal is named by its id or the beginning of one.
+    ID is a proposal's id or its beginning.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -61,7 +61,7 @@ def approve(place: Place, id: str) -> None:
 
 @proposals.command()
 @click.argument("id")
-@click.option("--why", required=True, help="The reason, which the agent is told when it proposes the same again.")
+@click.option("--why", required=True, help="The reason; the agent gets it when it proposes the same again.")
 @click.pass_obj
 def reject(place: Place, id: str, why: str) -> None:
     """Decide against a proposed bullet."""

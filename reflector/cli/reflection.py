@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import counted, note, print_json, safe, short_id, short_time, table
+from reflector.cli.output import counted, json_option, note, print_json, safe, short_id, short_time, table
 from reflector.config import BACKENDS
 
 if TYPE_CHECKING:
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("sessions", nargs=-1, metavar="[SESSION…]")
-@click.option("--backend", type=click.Choice(BACKENDS), help="Who judges; default: the configured one.")
-@click.option("--model", help="The model that anthropic asks.")
-@click.option("--base-url", help="Where it is asked.")
-@click.option("--template", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Another prompt.")
-@click.option("--record", type=click.Path(path_type=Path, dir_okay=False), help="Write the answers down as fixtures.")
-@click.option("--dry-run", is_flag=True, help="Show the prompt and its size; call nothing, append nothing.")
+@click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
+@click.option("--model", help="The model for the backend anthropic.")
+@click.option("--base-url", help="The address of the API.")
+@click.option("--template", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A prompt template.")
+@click.option(
+    "--record", type=click.Path(path_type=Path, dir_okay=False), help="Write the answers to this file, as fixtures."
+)
+@click.option("--dry-run", is_flag=True, help="Show the prompt and its size; call and record nothing.")
 @click.pass_obj
 def reflect(
     place: Place,
@@ -38,9 +40,9 @@ def reflect(
 ) -> None:
     """Judge recorded sessions now, or show the prompt that a model would get.
 
-    SESSION is a session's id or the beginning of one; without any, everything that is still open is judged, and what
-    waited for a budget that allows it now. What is named goes past the gate and its budgets, also when it was skipped,
-    failed, given up or declined by the model. A session that was judged stays as it is; a dry run shows it as well.
+    SESSION is a session's id or its beginning; without one, every open window is judged, and those that waited for a
+    budget that now allows it. A named session passes the gate and its budgets, even if it was skipped, failed, given up
+    or declined by the model. A judged session stays as it is; a dry run shows it too.
     """
     from reflector.reflection.backends import backend_of
 
@@ -144,7 +146,7 @@ def _show_prompt(judge: Backend, request: Request) -> None:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def failures(place: Place, as_json: bool) -> None:
     """List failed reflections and when they are tried again."""
@@ -171,7 +173,7 @@ def failures(place: Place, as_json: bool) -> None:
             for one in found
         ]
         table(("session", "state", "attempts", "next try", "why"), rows, numbers=("attempts",))
-        _tell_commands(found)
+        _print_commands(found)
     else:
         note("No reflection failed.")
     if waiting:
@@ -181,7 +183,7 @@ def failures(place: Place, as_json: bool) -> None:
         )
 
 
-def _tell_commands(found: list[dict[str, Any]]) -> None:
+def _print_commands(found: list[dict[str, Any]]) -> None:
     note("Try again now with:")
     for command in dict.fromkeys(one["command"] for one in found if one["command"]):
         note(f"  {command}")
@@ -197,12 +199,12 @@ def _next(failure: dict[str, Any]) -> str:
 
 @click.command("give-up")
 @click.argument("session_id", metavar="SESSION")
-@click.option("--why", required=True, help="The reason, for the ledger.")
+@click.option("--why", required=True, help="The reason; the ledger keeps it.")
 @click.pass_obj
 def give_up(place: Place, session_id: str, why: str) -> None:
     """Stop trying to judge a session.
 
-    `reflector reflect SESSION` takes it up again.
+    `reflector reflect SESSION` judges it after all.
     """
     from reflector.cli.audit import session_named
     from reflector.reflection import reflection_events as facts
@@ -223,14 +225,14 @@ def give_up(place: Place, session_id: str, why: str) -> None:
 
 @click.command()
 @click.argument("session_id", metavar="[SESSION]", required=False)
-@click.option("--dry-run", is_flag=True, help="Only tell what would change.")
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and record nothing.")
+@json_option
 @click.pass_obj
 def reparse(place: Place, session_id: str | None, dry_run: bool, as_json: bool) -> None:
     """Read recorded answers again with the current parser.
 
-    Nobody is asked again. Where it reads other tags than those that count, the old reading is retracted and the
-    new one counts.
+    Calls no model. If the parser reads other tags than those that count, the old reading is retracted and the new one
+    counts.
     """
     from dataclasses import asdict
 

@@ -1,4 +1,4 @@
-"""How one session is told: the document for machines, pages for people."""
+"""One session as a document for machines and as text for people."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _spent(spent: Spent) -> dict[str, Any]:
     return {"tokens": spent.tokens, "cost_usd": str(spent.cost), "unpriced": spent.unpriced}
 
 
-def tell(story: SessionStory) -> None:
+def show(story: SessionStory) -> None:
     """The session for a person."""
     click.echo(f"session {safe(story.session_id)}")
     states = [f"{window.state} (position {window.position})" for window in story.windows]
@@ -83,13 +83,13 @@ def tell(story: SessionStory) -> None:
         click.echo(f"{story.spent.tokens:,} tokens, {cost(story.spent)}")
     for window in story.windows:
         click.echo()
-        _tell(window)
+        _show_window(window)
     click.echo()
     rows = [(e.position, short_time(e.recorded_at), e.type, e.actor, summary(e)) for e in story.events]
     table(("position", "recorded", "event", "actor", "what"), rows, numbers=("position",))
 
 
-def _tell(window: Window) -> None:
+def _show_window(window: Window) -> None:
     data = window.data
     taken, transcript = data.get("window", {}), data.get("transcript", {})
     why = f" ({data['reason']})" if data.get("reason") else ""

@@ -26,17 +26,17 @@ _MOST_BYTES = 2**20
 @click.command()
 @click.argument("query", required=False)
 @click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values, every row.")
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines, every row.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, every row.")
 @click.option("--views", is_flag=True, help="List the views and their columns.")
 @click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Give up after so long."
+    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop a query after this time."
 )
 @click.pass_obj
 def sql(place: Place, query: str | None, as_csv: bool, as_json: bool, views: bool, timeout: float | None) -> None:
     """Query the ledger with SQL, read-only.
 
-    QUERY is read from stdin where none is given. The views bullets, tags, reflections, sessions and doubles are meant
-    to be asked; docs/sql.md tells of each column. Without a query, on a terminal, they are listed.
+    Without QUERY, reads the query from stdin; on a terminal, lists the views. The views are bullets, tags, reflections,
+    sessions and doubles; docs/sql.md describes each column.
     """
     from reflector.ledger.readonly_sql import NotAQuestion, asking
 
@@ -61,7 +61,7 @@ def sql(place: Place, query: str | None, as_csv: bool, as_json: bool, views: boo
 
 
 def _from_stdin() -> str | None:
-    """The query on stdin; None on a terminal, where nobody wrote one, and where there is nothing."""
+    """The query on stdin; None on a terminal, and where stdin is empty."""
     if sys.stdin is None or sys.stdin.isatty():
         return None
     text = sys.stdin.read(_MOST_BYTES + 1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import counted, os_error_words, print_json, safe
+from reflector.cli.output import counted, json_option, os_error_words, print_json, safe
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -18,18 +18,18 @@ _TROUBLED = {"failed", "given_up"}
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def status(place: Place, as_json: bool) -> None:
     """Show what is recorded, what waits and what failed.
 
-    Takes nothing in and changes nothing. Exits 1 when something failed or could not be understood.
+    Records and changes nothing. Exits 1 if something failed or could not be understood.
     """
     facts = _facts(place.project())
     if as_json:
         print_json(facts)
     else:
-        _tell(facts)
+        _print(facts)
     spool, windows = facts["spool"], facts["windows"]
     if spool["failed"] or spool["broken"] or windows.get("failed") or windows.get("given_up") or facts["problems"]:
         raise click.exceptions.Exit(1)
@@ -110,7 +110,7 @@ def _of_others(project: Project) -> list[str]:
 
 
 def _problems(path: Path) -> list[str]:
-    """What keeps a playbook.json from being taken in."""
+    """Return the problems that keep a playbook.json from being read."""
     from reflector.files import read_ours
     from reflector.playbook.document import MAX_BYTES, load
 
@@ -175,7 +175,7 @@ def _ledger_facts(project: Project) -> dict[str, Any]:
         }
 
 
-def _tell(facts: dict[str, Any]) -> None:
+def _print(facts: dict[str, Any]) -> None:
     from reflector.cli.again import month_words
 
     ledger, spool = facts["ledger"], facts["spool"]
@@ -198,7 +198,7 @@ def _tell(facts: dict[str, Any]) -> None:
     silent = f", {spool['silent']} ended without a word or a transcript" if spool["silent"] else ""
     lines.append(("spool", f"{spool['pending']} pending, {spool['waiting']} waiting for their session's end{silent}"))
     if spool["elsewhere"]:
-        lines.append(("", f"{spool['elsewhere']} kept elsewhere, of projects that could not be written"))
+        lines.append(("", f"{spool['elsewhere']} kept elsewhere, of folders that are gone or cannot be written"))
     for name, value in lines:
         click.echo(f"{name:<9} {safe(value)}")
     for problem in facts["problems"]:

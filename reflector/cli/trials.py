@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.output import counted, note, print_json, safe, short_id, short_time, table
+from reflector.cli.output import counted, counters, json_option, note, print_json, safe, short_id, short_time, table
 from reflector.playbook.counting import COUNTINGS, Counting
 from reflector.playbook.names import SECTIONS
 
@@ -21,18 +22,19 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("span", metavar="A..B")
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def diff(place: Place, span: str, as_json: bool) -> None:
     """Show how the playbook changed between two moments.
 
-    A and B are positions, times or sessions' ids; A left out is the beginning, B left out is now. Bullets that were
-    added, revised, moved and removed, counters that moved, and by which sessions.
+    A and B are positions, times or sessions' ids; without A it is the beginning, without B now. Shows bullets that were
+    added, revised, moved and removed, and which sessions moved which counters.
     """
     from reflector.audit.changes import difference
+    from reflector.audit.moments import span_of
 
     with place.reading() as ledger:
-        found = difference(ledger, *moments.span(ledger, span))
+        found = difference(ledger, *span_of(ledger, span))
     if as_json:
         print_json(
             {
@@ -43,7 +45,7 @@ def diff(place: Place, span: str, as_json: bool) -> None:
             }
         )
     else:
-        _tell_difference(found)
+        _print_difference(found)
 
 
 def _changed(one: Changed) -> dict[str, Any]:
@@ -53,10 +55,7 @@ def _changed(one: Changed) -> dict[str, Any]:
         "before": _state(one.before),
         "after": _state(one.after),
         "recounted": one.recounted,
-        "sessions": [
-            {"session_id": moved.session_id, "helpful": moved.helpful, "harmful": moved.harmful}
-            for moved in one.sessions
-        ],
+        "sessions": [asdict(moved) for moved in one.sessions],
     }
 
 
@@ -79,7 +78,7 @@ def _kind(one: Changed) -> str:
     return "revised" if before.text != after.text else "moved" if before.section != after.section else "counted"
 
 
-def _tell_difference(found: Difference) -> None:
+def _print_difference(found: Difference) -> None:
     if found.counting[0] != found.counting[1]:
         click.echo(f"counting: {found.counting[0]} → {found.counting[1]}")
     if not found.bullets:
@@ -114,9 +113,9 @@ def _condition(text: str) -> Condition:
 
 @click.command()
 @click.argument("name")
-@click.option("--when", "text", metavar="CONDITION", required=True, help="Such as 'harmful > helpful'.")
+@click.option("--when", "text", metavar="CONDITION", required=True, help="A condition, such as 'harmful > helpful'.")
 @moments.as_of
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_obj
 def bisect(place: Place, name: str, text: str, moment: str | None, as_json: bool) -> None:
     """Find the events at which a bullet's counters crossed a line.
@@ -136,7 +135,7 @@ def bisect(place: Place, name: str, text: str, moment: str | None, as_json: bool
         print_json([_crossing(one) for one in found])
         return
     if not found:
-        note(f"{name} stands at {row.helpful}/{row.harmful}; '{safe(text)}' never held.")
+        note(f"{name} is at {row.helpful}/{row.harmful}; '{safe(text)}' never held.")
         return
     rows = [
         (
@@ -158,8 +157,8 @@ def _crossing(one: Crossing) -> dict[str, Any]:
     return {
         "position": one.event.position,
         "holds": one.holds,
-        "before": {"helpful": one.before[0], "harmful": one.before[1]},
-        "after": {"helpful": one.after[0], "harmful": one.after[1]},
+        "before": counters(*one.before),
+        "after": counters(*one.after),
         "event": as_json(one.event),
     }
 
@@ -170,14 +169,16 @@ def _total(pair: tuple[int, int]) -> str:
 
 @click.command()
 @click.option("--counting", type=click.Choice(COUNTINGS), help="Count under this policy.")
-@click.option("--without-session", "sessions", multiple=True, metavar="ID", help="As if it had no tags; repeatable.")
 @click.option(
-    "--without-backend", "backends", multiple=True, metavar="NAME", help="As if it had not judged; repeatable."
+    "--without-session", "sessions", multiple=True, metavar="ID", help="Leave out this session's tags; repeatable."
 )
-@click.option("--prune", "text", metavar="CONDITION", help="As if bullets were removed for which this holds.")
+@click.option(
+    "--without-backend", "backends", multiple=True, metavar="NAME", help="Leave out this judge's tags; repeatable."
+)
+@click.option("--prune", "text", metavar="CONDITION", help="Remove the bullets for which this condition holds.")
 @moments.as_of
-@click.option("--all", "everything", is_flag=True, help="Also bullets that stay as they are.")
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@click.option("--all", "everything", is_flag=True, help="Include bullets that do not change.")
+@json_option
 @click.pass_obj
 def replay(
     place: Place,
@@ -191,8 +192,8 @@ def replay(
 ) -> None:
     """Show the playbook under another policy or without some evidence.
 
-    Nothing is written. A policy that does well is put in force with `reflector policy adopt`; evidence is taken out
-    with `retract`. CONDITION is as in `bisect`, such as 'harmful >= 3 and harmful > helpful'.
+    Nothing is written. `reflector policy adopt` puts a policy in force, `reflector retract` takes evidence out.
+    CONDITION is as in `bisect`, such as 'harmful >= 3 and harmful > helpful'.
     """
     from reflector.audit.replay import judges
     from reflector.audit.replay import replay as ask
@@ -212,7 +213,7 @@ def replay(
     if as_json:
         print_json(_replayed(found))
     else:
-        _tell_replay(found, everything=everything)
+        _print_replay(found, everything=everything)
 
 
 def _replayed(found: Replay) -> dict[str, Any]:
@@ -224,8 +225,8 @@ def _replayed(found: Replay) -> dict[str, Any]:
             {
                 "name": one.row.name,
                 "status": one.row.status,
-                "before": {"helpful": one.row.helpful, "harmful": one.row.harmful},
-                "after": {"helpful": one.helpful, "harmful": one.harmful},
+                "before": counters(one.row.helpful, one.row.harmful),
+                "after": counters(one.helpful, one.harmful),
                 "pruned": one.pruned,
                 "differs": one.differs,
             }
@@ -234,7 +235,7 @@ def _replayed(found: Replay) -> dict[str, Any]:
     }
 
 
-def _tell_replay(found: Replay, *, everything: bool) -> None:
+def _print_replay(found: Replay, *, everything: bool) -> None:
     shown = [one for one in found.bullets if one.row.status == "live" and (everything or one.differs)]
     differing = sum(one.differs for one in shown)
     if shown:
@@ -256,7 +257,7 @@ def _tell_replay(found: Replay, *, everything: bool) -> None:
 
 
 @click.group(invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
+@json_option
 @click.pass_context
 def policy(ctx: click.Context, as_json: bool) -> None:
     """Show or change the counting policy."""
@@ -290,7 +291,7 @@ def policy(ctx: click.Context, as_json: bool) -> None:
 
 @policy.command(short_help="Put a counting policy in force.")
 @click.argument("name", metavar="POLICY", type=click.Choice(COUNTINGS))
-@click.option("--why", help="The reason, for the ledger.")
+@click.option("--why", help="The reason; the ledger keeps it.")
 @click.pass_obj
 def adopt(place: Place, name: Counting, why: str | None) -> None:
     """Put a counting policy in force; `reflector replay --counting POLICY` shows what it would change.

@@ -12,43 +12,32 @@ from reflector.cli.output import counted, note, print_json, safe, short_id, tabl
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from reflector.audit.targets import Target
     from reflector.curation.erasure import Erasure
     from reflector.events.event import Event
-    from reflector.ledger.store import Ledger
 
 #: Events and files that still hold an erased text are named up to so many.
 _NAMED = 12
 
 
-def named(ledger: Ledger, text: str) -> Target:
-    """What a text names, or a usage error that tells what it could be."""
-    from reflector.audit.targets import UnknownTarget, target_named
-
-    try:
-        return target_named(ledger, text)
-    except UnknownTarget as error:
-        raise click.UsageError(str(error)) from error
-
-
 @click.command()
 @click.argument("what", metavar="SESSION|REFLECTION|EVENT")
-@click.option("--why", required=True, help="The reason, for the ledger.")
+@click.option("--why", required=True, help="The reason; the ledger keeps it.")
 @click.option("--undo", "undone", is_flag=True, help="Put back what was retracted.")
 @click.pass_obj
 def retract(place: Place, what: str, why: str, undone: bool) -> None:
     """Take evidence out of the count, or put it back.
 
-    Named is a session (all its windows), a reflection, a tag or an earlier retraction, by its id, the beginning of one,
-    or the position that `reflector log` shows. Nothing is subtracted and nothing erased: the counters drop because
-    fewer tags count. Retracting a retraction undoes it.
+    Name a session (all its windows), a reflection, a tag or an earlier retraction: an id, its beginning, or a position
+    from `reflector log`. Nothing is subtracted or erased: the counters drop because fewer tags count. Retracting a
+    retraction undoes it.
     """
+    from reflector.audit.targets import target_named
     from reflector.curation.retractions import moved
     from reflector.curation.retractions import retract as take_out
     from reflector.curation.retractions import undo as put_back
 
     with place.pipeline() as pipeline:
-        target = named(pipeline.ledger, what)
+        target = target_named(pipeline.ledger, what)
         before = pipeline.ledger.rows()
         appended = (put_back if undone else take_out)(pipeline.ledger, target.events, why)
         changed = moved(before, pipeline.ledger.rows())
@@ -67,11 +56,13 @@ def retract(place: Place, what: str, why: str, undone: bool) -> None:
 
 @click.command()
 @click.argument("what", metavar="[REFLECTION|EVENT]", required=False)
-@click.option("--where", "text", metavar="TEXT", help="All that holds this text; it is shown first.")
-@click.option("--why", help="The reason, for the ledger; without what is to be erased.")
-@click.option("--bullet", "bullets", multiple=True, metavar="NAME", help="Of an import, only this one; repeatable.")
+@click.option("--where", "text", metavar="TEXT", help="Erase this text wherever it is; the places are shown first.")
+@click.option("--why", help="The reason. The ledger keeps it: do not repeat the secret.")
+@click.option(
+    "--bullet", "bullets", multiple=True, metavar="NAME", help="Of an import, erase only this bullet; repeatable."
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--json", "as_json", is_flag=True, help="With --where: JSON for machines; erases only with --yes.")
+@click.option("--json", "as_json", is_flag=True, help="With --where: print JSON; erase only with --yes.")
 @click.pass_obj
 def redact(
     place: Place,
@@ -84,10 +75,10 @@ def redact(
 ) -> None:
     """Erase prose for ever; the counts stay.
 
-    Named is an event by its id, the beginning of one, or the position that `reflector log` shows; a reflection means
-    its analysis. With --where it is whatever holds a text, to the letter: events, copies of imported playbooks and
-    what the agent's hooks left; sessions that wait there are still taken in. The chain still verifies, and exports and
-    backups made later do not hold the text. Earlier ones do.
+    Name an event: an id, its beginning, or a position from `reflector log`; a reflection means its analysis. With
+    --where, erases everything that holds a text, to the letter: events, copies of imported playbooks and queued hook
+    deliveries; sessions that wait there are still recorded. The chain still verifies. Later exports and backups do not
+    hold the text; earlier ones do.
     """
     if (what is None) == (text is None) or (text is not None and bullets) or (as_json and text is None):
         raise click.UsageError("name an event, or a text with --where; --bullet is for an event, --json for --where")
@@ -104,11 +95,12 @@ def _reason(why: str | None) -> str:
 
 
 def _redact_one(place: Place, what: str, why: str, bullets: tuple[str, ...], *, yes: bool) -> None:
+    from reflector.audit.targets import target_named
     from reflector.curation.erasure import copies, echoes, erase, forget, planned
 
     with place.pipeline() as pipeline:
         ledger = pipeline.ledger
-        target = named(ledger, what)
+        target = target_named(ledger, what)
         if target.kind == "session":
             raise click.UsageError(f"session {target.id} has many events; name one of `reflector log --session {what}`")
         event = target.events[0]
@@ -124,7 +116,7 @@ def _redact_one(place: Place, what: str, why: str, bullets: tuple[str, ...], *, 
         click.echo(f"position {event.position} was redacted at {appended.position}; its file was swept again")
         return
     click.echo(f"position {event.position} redacted at {appended.position}")
-    _tell_what_is_left(removed, left, others)
+    _print_leftovers(removed, left, others)
 
 
 def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_json: bool) -> None:
@@ -140,7 +132,7 @@ def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_jso
         gone: list[Path] = []
         nothing = not (erasure.events or files or erasure.stays)
         if not as_json:
-            _tell_what_holds(erasure, files, ours)
+            _print_matches(erasure, files, ours)
         if nothing or (as_json and not yes):
             done = []
         else:
@@ -159,10 +151,10 @@ def _redact_where(place: Place, text: str, why: str | None, *, yes: bool, as_jso
         kept = sum(path not in gone for path in waiting)
         without = f", {counted(kept, 'waiting session')} kept without the text" if kept else ""
         click.echo(f"{counted(len(done), 'event')} redacted, {counted(len(gone), 'file')} removed{without}")
-        _tell_what_is_left([], files, [])
+        _print_leftovers([], files, [])
 
 
-def _tell_what_holds(erasure: Erasure, files: list[Path], ours: list[Path]) -> None:
+def _print_matches(erasure: Erasure, files: list[Path], ours: list[Path]) -> None:
     if not (erasure.events or files or erasure.stays):
         note("Nothing holds this text.")
         return
@@ -194,7 +186,7 @@ def _ask(erasure: Erasure, where: str) -> None:
     import sys
 
     if not sys.stdin.isatty():
-        raise click.UsageError("what is erased cannot be brought back; say --yes where nobody can be asked")
+        raise click.UsageError("erased text cannot be restored, and no terminal is there to confirm it: add --yes")
     if erasure.wanted is None:
         for text in erasure.texts[:_NAMED]:
             note(f"  {' '.join(text.split())[:200]}")
@@ -204,11 +196,11 @@ def _ask(erasure: Erasure, where: str) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _tell_what_is_left(removed: list[Path], left: list[Path], others: list[Event]) -> None:
+def _print_leftovers(removed: list[Path], left: list[Path], others: list[Event]) -> None:
     for path in removed:
         note(f"removed too: {path}")
     for path in left[:_NAMED]:
-        note(f"it still stands in {path}")
+        note(f"the text is still in {path}")
     for event in others[:_NAMED]:
         note(
             safe(
@@ -225,7 +217,7 @@ def _tell_what_is_left(removed: list[Path], left: list[Path], others: list[Event
 def assert_(place: Place, name: str, counters: str) -> None:
     """Pin a bullet's current counters, for `verify` to prove.
 
-    HELPFUL/HARMFUL is such as 7/2. Where others stand it is refused, and nothing is recorded.
+    HELPFUL/HARMFUL is the present pair, such as 7/2. If the counters differ, the command fails and records nothing.
     """
     from reflector.cli.playbook import find_bullet
 

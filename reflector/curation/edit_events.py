@@ -6,8 +6,7 @@ already is no event. Counts that came since the file was written stay.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from reflector.curation.bullets import add_event, is_taken, new_name
@@ -50,11 +49,36 @@ def take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: i
             name = edit.name if edit.name and edit.name not in names else new_name(edit.section, names, first)
             names.append(name)
             bullet = Bullet(name, edit.section, edit.text, edit.helpful, edit.harmful)
+            if known is not None and is_older(known, edit):  # a removal that was undone
+                bullet = replace(known.bullet, name=name)
             events.append(add_event(bullet, origin="playbook.json", actor="human"))
         elif not is_so(rows[edit.name], edit) and not (isinstance(edit, Revised) and edit.name in back):
             events.append(edit_event(edit, "human", digest, base.position, index))
     ledger.append(events)
     return len(events)
+
+
+def in_names_of(ledger: Ledger, before: Loaded, after: Loaded) -> tuple[list[Bullet], Loaded]:
+    """Two versions of a file with the ledger's names for entries that it took in under others, because a removed bullet
+    had theirs or they had none: the bullets of the one, and the other."""
+    rows = {row.name: row for row in ledger.rows()}
+    live = {name: row for name, row in rows.items() if row.status == "live"}
+    own = {bullet.name for bullet in before.bullets}
+    said = _by_words(row.bullet for name, row in live.items() if name not in own)
+    names = {b.name: b.name if b.name in live else _next(said, b) for b in before.bullets}
+    bullets = [replace(bullet, name=names[bullet.name]) for bullet in before.bullets]
+    there = {bullet.name for bullet in after.bullets}
+    given = {old: new for old, new in names.items() if old not in after.named_here and new not in there}
+    return [bullet for bullet in bullets if bullet.name in rows], replace(
+        after,
+        bullets=tuple(replace(bullet, name=given.get(bullet.name, bullet.name)) for bullet in after.bullets),
+        uncounted=frozenset(given.get(name, name) for name in after.uncounted),
+    )
+
+
+def is_older(row: BulletRow, edit: Added) -> bool:
+    """True for a bullet that was removed since, under whose name it stands."""
+    return row.status != "live" and (row.section, row.text) == (edit.section, edit.text)
 
 
 def is_so(row: BulletRow, edit: Edit) -> bool:
@@ -90,18 +114,24 @@ def _recognised(base: Sequence[Bullet], loaded: Loaded) -> Loaded:
     """The file with its entries without a name under the names of the base's bullets that say the same, such as those
     of a file that was adopted and not written since."""
     own = {bullet.name for bullet in loaded.bullets} - loaded.named_here
-    said: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for bullet in base:
-        if bullet.name not in own:
-            said[bullet.section, bullet.text].append(bullet.name)
-    names = {
-        bullet.name: others.pop(0) if (others := said[bullet.section, bullet.text]) else bullet.name
-        for bullet in loaded.bullets
-        if bullet.name in loaded.named_here
-    }
+    said = _by_words(bullet for bullet in base if bullet.name not in own)
+    names = {bullet.name: _next(said, bullet) for bullet in loaded.bullets if bullet.name in loaded.named_here}
     return replace(
         loaded,
         bullets=tuple(replace(bullet, name=names.get(bullet.name, bullet.name)) for bullet in loaded.bullets),
         named_here=frozenset(made_up for made_up, name in names.items() if made_up == name),
         uncounted=frozenset(names.get(name, name) for name in loaded.uncounted),
     )
+
+
+def _by_words(bullets: Iterable[Bullet]) -> dict[tuple[str, str], list[str]]:
+    said: dict[tuple[str, str], list[str]] = {}
+    for bullet in bullets:
+        said.setdefault((bullet.section, bullet.text), []).append(bullet.name)
+    return said
+
+
+def _next(said: dict[tuple[str, str], list[str]], bullet: Bullet) -> str:
+    """The name of the next one that says the same, else the bullet's own."""
+    names = said.get((bullet.section, bullet.text))
+    return names.pop(0) if names else bullet.name

@@ -5,7 +5,6 @@ Invariant: a copy that is kept aside is readable by its owner alone.
 
 from __future__ import annotations
 
-import platform
 from hashlib import sha256
 from pathlib import Path
 
@@ -17,8 +16,8 @@ from reflector.project import Project
 #: that another ledger wrote.
 ADOPTED = "playbook"
 ANOTHERS = "another-ledger"
-#: The checkpoint of a ledger that knows the file as it was last written or adopted.
-WRITTEN = "playbook.json"
+#: The copy of an edited file that a question read and left to be written; a later edit is compared with it.
+_EDITED = "edited.json"
 
 
 def read(path: Path) -> bytes | None:
@@ -41,14 +40,16 @@ def keep(project: Project, raw: bytes, kind: str = ADOPTED) -> Path:
     return path
 
 
+def keep_edited(project: Project, raw: bytes) -> None:
+    """Keep an edited file until it is written. Raises OSError, LedgerUnavailable."""
+    replace_file(private_folder(project.make_state_dir() / "kept") / _EDITED, raw, 0o600)
+
+
+def edited(project: Project) -> bytes | None:
+    """The edited file that was kept last; None where none was. Raises OSError."""
+    return read(project.state_dir / "kept" / _EDITED)
+
+
 def kept_of_others(project: Project) -> list[Path]:
     """The copies of playbook.json that another ledger had written; they lie there until their owner removes them."""
     return sorted((project.state_dir / "kept").glob(f"{ANOTHERS}-*.json"))
-
-
-def checkpoint_of(project: Project, what: str = WRITTEN) -> str:
-    """The name under which a ledger remembers a project's file. One that is not the project's own may serve several
-    projects and clones, on several machines, and what one of them wrote says nothing of another's file."""
-    if not project.config.ledger_url:
-        return what
-    return f"{what} of {digest(f'{platform.node()}:{project.root.resolve()}')[:16]}"

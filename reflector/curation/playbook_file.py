@@ -6,21 +6,22 @@ its ledger's person did not write becomes an event by `human`. What a file is to
 A file of ours is known by itself: `last_updated` is the time of one event, and the playbook folded up to that
 event gives the file's bytes. So an older export that came back (another branch checked out, a backup, a
 colleague's machine, a write that was killed) is not mistaken for an edit by hand, and an edit is compared with
-the very state that was edited. The digest of the last write is kept only to save that fold. A file that names a
+the very state that was edited. The digest of the last write is kept only to save that fold. A question takes an edit
+in and leaves the file, so it keeps a copy: what is edited next was edited from that. A file that names a
 moment which this ledger does not know is another ledger's, or this one's before an older copy of it came back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import platform
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from reflector.curation.adoption import PlaybookRefused, import_bullets, names_taken
-from reflector.curation.edit_events import Base, take_edits
-from reflector.curation.file_writing import ANOTHERS, checkpoint_of, digest, keep, read
-from reflector.curation.left_file import as_known, forget_left, is_changed_again, leave, left
+from reflector.curation.edit_events import Base, in_names_of, take_edits
+from reflector.curation.file_writing import ANOTHERS, digest, edited, keep, keep_edited, read
 from reflector.curation.sharing import has_blob, is_shared, take_version, version_in_git
 from reflector.events import event as ev
 from reflector.events.fold import fold
@@ -32,8 +33,9 @@ from reflector.playbook.edits import Edit, edits_between
 from reflector.playbook.reading import Problem
 from reflector.project import Project
 
-#: Checkpoints of a ledger: the `last_updated` of the file that was adopted, which stands in it until it is written; and
-#: the version in git that was taken in last.
+#: Checkpoints of a ledger: the file as it was last written or adopted; the `last_updated` of the adopted one, which
+#: stands in it until it is written; and the version in git that was taken in last.
+WRITTEN = "playbook.json"
 _STAMP = "playbook.json adopted"
 _IN_GIT = "playbook.json in git"
 #: Events after which a file that is shared without counters says something else.
@@ -110,18 +112,22 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True) -> Synced:
         if ledger.rows():
             _remember(ledger, project, found)
     elif found.kind == "ours":
-        base = Base(fold(ledger.history(upto=found.position)).bullets(), found.position)
-        edits = _take_edits(ledger, project, base, found)
+        copy = _edited(ledger, project)
+        if copy is not None and _was_left(project, copy):
+            copy = None
+        edits = _take_edits(ledger, project, found, copy)
     elif found.kind == "shared":
         edits, is_gits = _take_shared(ledger, project, found)
         stays = stays and is_gits
         if stays:
             _saw(ledger, project, ledger.head().position, found.raw)
-    elif found.kind == "written" and not _is_last(ledger, project, found.raw):
+    elif found.kind == "written" and (ledger.checkpoint(checkpoint_of(project)) or (0, ""))[1] != digest(found.raw):
+        # The file says what the ledger says, after git had shown another one: that one would be news again.
         _saw(ledger, project, ledger.head().position, found.raw)
     written = write and not stays and _write(ledger, project, None if found.kind == "missing" else found.raw)
-    if found.kind in ("ours", "shared") and not (write or stays):
-        leave(ledger, project, found.raw)
+    if edits and not write and not stays:
+        keep_edited(project, found.raw)
+        _saw(ledger, project, ledger.head().position, found.raw)
     return Synced(imported, edits, kept, (), written)
 
 
@@ -132,8 +138,7 @@ def look(ledger: Ledger, project: Project) -> Found:
     if raw is None:
         return Found("missing")
     last = ledger.checkpoint(checkpoint_of(project))
-    is_last = _is_last(ledger, project, raw) and not is_changed_again(ledger, project, raw)
-    if is_last or raw == render(ledger, project):
+    if raw == render(ledger, project) or (last is not None and last[1] == digest(raw)):
         return Found("written", raw)
     rows = ledger.rows()
     loaded = load(raw, taken=[row.name for row in rows], first=project.first_number)
@@ -247,6 +252,14 @@ def untaken(ledger: Ledger, project: Project) -> tuple[Problem, ...]:
     return found.loaded.problems if found.kind == "unreadable" else ()
 
 
+def checkpoint_of(project: Project, what: str = WRITTEN) -> str:
+    """The name under which a ledger remembers a project's file. One that is not the project's own may serve several
+    projects and clones, on several machines, and what one of them wrote says nothing of another's file."""
+    if not project.config.ledger_url:
+        return what
+    return f"{what} of {digest(f'{platform.node()}:{project.root.resolve()}')[:16]}"
+
+
 def _exported_at(ledger: Ledger, project: Project, last_updated: str | None) -> int | None:
     """The position whose export names this moment, or that of the file which was adopted with it; None for neither."""
     if last_updated is None:
@@ -294,31 +307,38 @@ def _write(ledger: Ledger, project: Project, raw: bytes | None) -> bool:
     content = render(ledger, project)
     if raw != content:
         replace_file(project.playbook_json, content)
-    if raw != content or not _is_last(ledger, project, content):
+    if (ledger.checkpoint(checkpoint_of(project)) or (0, ""))[1] != digest(content):
         _saw(ledger, project, position, content)
     return raw != content
 
 
-def _is_last(ledger: Ledger, project: Project, raw: bytes) -> bool:
-    """True for the file as it was last written or adopted."""
-    return (ledger.checkpoint(checkpoint_of(project)) or (0, ""))[1] == digest(raw)
-
-
 def _saw(ledger: Ledger, project: Project, position: int, content: bytes) -> None:
     """Remember what the file says, and which version of it git has meanwhile."""
-    forget_left(ledger, project)
     ledger.set_checkpoint(checkpoint_of(project), position, digest(content))
     if is_shared(project.root) and (version := version_in_git(project.root)) is not None:
         ledger.set_checkpoint(checkpoint_of(project, _IN_GIT), position, digest(version.blob))
 
 
-def _take_edits(ledger: Ledger, project: Project, base: Base, found: Found) -> int:
-    """Take in what a person changed in the file since it was read last, else since the base."""
-    loaded, before = found.loaded, left(ledger, project)
-    if before is not None and before.raw == found.raw:
-        return 0
-    if before is not None and (old := load(before.raw)).last_updated == loaded.last_updated:
-        base, loaded = as_known(ledger.rows(), before.position, old, loaded)
+def _edited(ledger: Ledger, project: Project) -> bytes | None:
+    """The edited file that a question took in, if nothing was written since."""
+    copy, last = edited(project), ledger.checkpoint(checkpoint_of(project))
+    return copy if copy is not None and last is not None and last[1] == digest(copy) else None
+
+
+def _was_left(project: Project, copy: bytes) -> bool:
+    """True where git has an edited file in its store and another version checked out: that one came from git."""
+    version = version_in_git(project.root)
+    return version is not None and version.content != copy and has_blob(project.root, copy)
+
+
+def _take_edits(ledger: Ledger, project: Project, found: Found, copy: bytes | None) -> int:
+    """Append what a person changed in a file since it was written, or since a question read this copy of it."""
+    base, loaded = Base(fold(ledger.history(upto=found.position)).bullets(), found.position), found.loaded
+    last = ledger.checkpoint(checkpoint_of(project))
+    if copy is not None and last is not None:
+        before = load(copy, taken=[row.name for row in ledger.rows()], first=project.first_number)
+        bullets, loaded = in_names_of(ledger, before, loaded)
+        base = Base(bullets, last[0])
     return take_edits(ledger, base, loaded, digest(found.raw), project.first_number)
 
 
@@ -327,15 +347,13 @@ def _take_shared(ledger: Ledger, project: Project, found: Found) -> tuple[int, b
     whether the file is as git brought it and the ledger has all of its names."""
     version, first = version_in_git(project.root), project.first_number
     last, known = ledger.checkpoint(checkpoint_of(project)), ledger.checkpoint(checkpoint_of(project, _IN_GIT))
-    written = fold(ledger.history(upto=found.position)).bullets()
-    edits, base = 0, Base(written, found.position)
-    if is_changed_again(ledger, project, found.raw):
-        return _take_edits(ledger, project, base, found), False
+    copy = _edited(ledger, project)
+    edits, base = 0, None
     came = version is not None and (
         known is None
         or known[1] != digest(version.blob)
         # What we wrote was committed or stashed since, and this is what git had before.
-        or has_blob(project.root, dump_shared(written))
+        or has_blob(project.root, copy or dump_shared(fold(ledger.history(upto=found.position)).bullets()))
     )
     if version is not None and (came or (last is not None and last[1] == digest(version.content))):
         theirs = load(version.content, taken=[row.name for row in ledger.rows()], first=first)
@@ -344,15 +362,19 @@ def _take_shared(ledger: Ledger, project: Project, found: Found) -> tuple[int, b
         names = {row.name for row in ledger.rows()}
         base = Base([bullet for bullet in theirs.bullets if bullet.name in names], found.position)
     if version is None or not came or found.raw != version.content:
-        edits += _take_edits(ledger, project, base, found)
+        if base is None:
+            edits += _take_edits(ledger, project, found, copy)
+        else:
+            edits += take_edits(ledger, base, found.loaded, digest(found.raw), first)
         return edits, False
     rows = {row.name: row for row in ledger.rows()}
-    known_by_name = (bullet.name in rows and _means(rows[bullet.name], bullet) for bullet in found.loaded.bullets)
+    said = {(row.section, row.text) for row in rows.values() if row.status == "live"}
+    known_by_name = (bullet.name in rows and _means(rows[bullet.name], bullet, said) for bullet in found.loaded.bullets)
     return edits, not found.loaded.named_here and all(known_by_name)
 
 
-def _means(row: BulletRow, bullet: Bullet) -> bool:
-    return row.status == "live" or row.text == bullet.text
+def _means(row: BulletRow, bullet: Bullet, said: Collection[tuple[str, str]]) -> bool:
+    return row.status == "live" or (row.text == bullet.text and (row.section, row.text) not in said)
 
 
 def _may_stay(ledger: Ledger, project: Project, found: Found) -> bool:
@@ -364,6 +386,8 @@ def _may_stay(ledger: Ledger, project: Project, found: Found) -> bool:
         loaded = load(found.raw)
         if loaded.last_updated is not None or len(loaded.uncounted) < len(loaded.bullets):
             return False  # it was written before it was shared
+        if _edited(ledger, project) is not None:
+            return False  # a question read it, and left it to be written
     elif found.kind == "shared":
         position = found.position
     else:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from reflector.curation.bullets import add_event, new_name
-from reflector.curation.edit_events import edit_event, is_so
+from reflector.curation.edit_events import edit_event, is_older, is_so
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.files import read_bounded
-from reflector.ledger.store import BulletRow, Ledger
+from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded, entry_text
 from reflector.playbook.edits import Added, Edit, Recounted, Removed, Revised, edits_between
@@ -92,10 +92,15 @@ def take_version(ledger: Ledger, project: Project, theirs: Loaded, digest: str) 
         if row is not None and row.name in changed and edit.name is not None and edit.name not in rows:
             moved[row.name] = edit.name
             events.append(_added(replace(row.bullet, name=edit.name)))
-        elif row is None and not _is_older(project.root, rows, edit):
+        elif row is None:
+            gone = rows.get(edit.name or "")
+            gone = gone if gone is not None and is_older(gone, edit) else None
+            if gone is not None and not _branch_removed(project.root, gone.bullet):
+                continue
             names = {*rows, *moved.values(), *(str(event.data["name"]) for event in events)}
             name = edit.name if edit.name and edit.name not in names else new_name(edit.section, names)
-            events.append(_added(Bullet(name, edit.section, edit.text)))
+            bullet = Bullet(name, edit.section, edit.text)
+            events.append(_added(bullet if gone is None else replace(gone.bullet, name=name)))
     for index, edit in enumerate(edits):
         if isinstance(edit, Added):
             continue
@@ -111,13 +116,6 @@ def _added(bullet: Bullet) -> NewEvent:
     return add_event(bullet, origin="playbook.json", actor=ACTOR)
 
 
-def _is_older(root: Path, rows: dict[str, BulletRow], edit: Added) -> bool:
-    """True for a bullet that was removed since: the version is from before. False where the branch removed it as well,
-    and brought it back."""
-    same = [row.name for row in rows.values() if (row.section, row.text) == (edit.section, edit.text)]
-    return edit.name in same and not (edit.name == same[-1] and _branch_brought_back(root, rows[edit.name].bullet))
-
-
 def _left(edit: Edit, to: str, digest: str, position: int, index: int) -> list[NewEvent]:
     """The events of a name whose advice is called `to` now: it is another one's, or nobody's."""
     if isinstance(edit, Removed):
@@ -131,23 +129,23 @@ def _left(edit: Edit, to: str, digest: str, position: int, index: int) -> list[N
 
 def branch_had(root: Path, bullet: Bullet) -> bool:
     """True where a version in the history of the present branch says of a bullet what the ledger says now."""
-    return bool(_commits(root, bullet, "-1"))
+    return bool(_changes(root, bullet, "-1", "--format=%H"))
 
 
-def _branch_brought_back(root: Path, bullet: Bullet) -> bool:
-    """True where a commit of the present branch removed what the ledger says of a bullet, as a later one took back."""
-    said = entry_text(bullet).encode()
-    return any(said not in (ask_git(root, "show", f"{id}:./{_PATH}") or said) for id in _commits(root, bullet, "-20"))
+def _branch_removed(root: Path, bullet: Bullet) -> bool:
+    """True where the history of the present branch removed a bullet that its version has: it was put back."""
+    name, *_ = entry_text(bullet).encode().splitlines()
+    lines = (_changes(root, bullet, "--format=", "-p", "--no-color") or b"").splitlines()
+    return any(line.startswith(b"-") and line[1:].strip() == name for line in lines)
 
 
-def _commits(root: Path, bullet: Bullet, *options: str) -> list[str]:
-    """The commits of the present branch that brought or took what the ledger says of a bullet, the newest first."""
+def _changes(root: Path, bullet: Bullet, *options: str) -> bytes | None:
+    """The commits of the present branch after which playbook.json has a bullet, as it stands, or has it no more."""
     # Merges are asked too: a name that two clones gave out is changed in one.
-    found = ask_git(
-        root, "log", *options, "--format=%H", "--full-history", "-m", "--no-show-signature", "--no-textconv",
+    return ask_git(
+        root, "log", *options, "--full-history", "-m", "--no-show-signature", "--no-textconv",
         "--no-ext-diff", f"-S{entry_text(bullet)}", "HEAD", "--", _PATH,
     )  # fmt: skip
-    return (found or b"").decode("ascii").split()
 
 
 def ask_git(root: Path, *arguments: str, given: bytes = b"") -> bytes | None:

@@ -65,7 +65,7 @@ class Restored:
 
 
 def ledger_file(url: sa.URL) -> Path:
-    """The file of a SQLite ledger. Raises LedgerUnavailable for a ledger that is none."""
+    """Return the file of a SQLite ledger. Raises LedgerUnavailable for any other ledger."""
     if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
         raise LedgerUnavailable(
             f"the ledger {shown(url)} is not a SQLite file; back a server's ledger up with its own tools (pg_dump), "
@@ -77,7 +77,7 @@ def ledger_file(url: sa.URL) -> Path:
 def backup(ledger: Ledger, to: Path) -> Anchor:
     """Copy a ledger into a new file, whatever is appended meanwhile; the head at which the copy ends.
 
-    Raises LedgerUnavailable for a file that is there or a ledger that is no file, Unsound, OSError, LedgerError.
+    Raises LedgerUnavailable for an existing file or a ledger on a server, Unsound, OSError, LedgerError.
     """
     source = ledger_file(ledger.engine.url)
     if to.exists() or to.is_symlink():
@@ -100,8 +100,8 @@ def restore(
 ) -> Restored:
     """Put a verified copy of a backup in the place of a ledger, which is kept beside it.
 
-    `written` is (name, digest) of a projection's file as it stands, such as playbook.json: the restored ledger knows it
-    for its own, so it is written anew and not taken for an edit. The project's locks must be held. Raises Unsound,
+    `written` is (name, digest) of a projection's present file, such as playbook.json: the restored ledger then knows it
+    as its own, so the file is written again and not read as an edit. The project's locks must be held. Raises Unsound,
     WouldLose unless `force`, LedgerUnavailable, LedgerError; the ledger is as it was then.
     """
     if not backup_file.is_file():

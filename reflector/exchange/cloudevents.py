@@ -6,7 +6,8 @@ written to it. The first line says whose history it is and where it ends; it is 
 which knows CloudEvents and not us reads every line.
 
 The names and what they hold are a documented contract (docs/moving.md). Attributes that are not ours are passed over:
-brokers add their own.
+brokers add their own. A file may come from anybody, and its hashes only say that nobody changed it since: a line whose
+time, or whose place in another ledger, a later merge could not read is refused.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from reflector.events import event as ev
@@ -27,6 +29,10 @@ FORMAT: Final = "reflector.ledger"
 VERSION: Final = 1
 EXPORTED: Final = "ledger.exported"
 _SOURCE: Final = "urn:reflector:ledger:"
+#: As every ledger writes it, so that texts are in the order of time.
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+#: No event could follow one of the last moment of time.
+_END: Final = "9999"
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -122,7 +128,7 @@ def header_of(text: str | bytes) -> Header:
     value = _object(text)
     data = value.get("data")
     if value.get("type") != EXPORTED or not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise NotALine("it is no header of a ledger; write a file with `reflector export --format ndjson`")
+        raise NotALine("it is not the header of a ledger; write a file with `reflector export --format ndjson`")
     if data.get("version") != VERSION:
         raise NotALine(f"it is of version {data.get('version')!r}, this reflector reads {VERSION}; upgrade reflector")
     origin = _text(data, "origin")
@@ -143,7 +149,6 @@ def line_of(text: str | bytes, origin: str) -> Line:
     version = _number(value, "schemaversion", least=1)
     if type_ not in EVENT_TYPES or version > ev.SCHEMA_VERSION:
         raise NotALine(f"this reflector knows no {type_[:60]!r} of version {version}; upgrade reflector")
-    recorded_at = _text(value, "time")
     event = NewEvent(
         type_,
         _text(value, "id"),
@@ -160,7 +165,7 @@ def line_of(text: str | bytes, origin: str) -> Line:
         event,
         data is None,
         _number(value, "position", least=1),
-        recorded_at,
+        _recorded_at(value),
         _text(value, "datahash"),
         _text(value, "chain"),
     )
@@ -186,7 +191,36 @@ def _meta(value: Mapping[str, Any]) -> dict[str, Any]:
         raise NotALine(f"meta is not JSON ({error})") from error
     if not isinstance(meta, dict):
         raise NotALine(f"meta is {_shown(meta)}, it must be an object")
+    came: Any = meta.get("merged")
+    while came is not None:
+        if not isinstance(came, dict) or not _is_place(came):
+            raise NotALine("what its meta says under merged is not a place in another ledger")
+        came = came.get("merged")
     return meta
+
+
+def _is_place(came: Mapping[str, Any]) -> bool:
+    times = (came.get("recorded_at"), came.get("moment", came.get("recorded_at")))
+    is_there = isinstance(came.get("origin"), str) and type(came.get("position")) is int
+    return is_there and all(map(_is_time, times)) and isinstance(came.get("renamed", {}), dict)
+
+
+def _recorded_at(value: Mapping[str, Any]) -> str:
+    time = _text(value, "time")
+    if not _is_time(time):
+        form = "in the form of 2026-01-02T03:04:05.000000Z"
+        raise NotALine(f"time is {time[:40]!r}, it must be one before the year {_END}, {form}")
+    return time
+
+
+def _is_time(value: object) -> bool:
+    if not isinstance(value, str) or not _TIME.fullmatch(value) or value >= _END:
+        return False
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:  # there is no such day or hour
+        return False
+    return True
 
 
 def _text(value: Mapping[str, Any], name: str) -> str:

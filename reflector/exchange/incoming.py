@@ -1,12 +1,12 @@
-"""How an event of another ledger stands in this one.
+"""How this ledger stores an event of another one.
 
-Invariant: what an event says here and where it comes from give the event as it stands there, hash for hash. So its
+Invariant: what an event says here and where it comes from give the event of that ledger, hash for hash. So its
 bullets may have other names here, and its id may be another one, and the other ledger is still proved by this one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from reflector.events import event as ev
@@ -20,11 +20,11 @@ from reflector.ledger.reader import line_of
 from reflector.ledger.redaction import texts_of
 from reflector.ledger.rows import Stored
 from reflector.ledger.statements import Statements
-from reflector.proof.merge_proof import MERGED
+from reflector.proof.merge_proof import MERGED, came_through
 
 
 class Item(NamedTuple):
-    """A line as it would stand here, its bullets under their names here; the tables are written from `facts`."""
+    """A line as this ledger would store it, with its own names of bullets; the tables are written from `facts`."""
 
     one: Checked
     event_id: str
@@ -35,7 +35,7 @@ class Item(NamedTuple):
 
 
 def incoming(one: Checked, found: Survey, ids: Mapping[str, str]) -> Item:
-    """A line under the names that its bullets have here; `ids` are those of events whose identity is such a name."""
+    """A line under the names that its bullets have here; `ids` are those of events that a name identifies."""
     stored = one.stored
     facts = found.kept.get(stored.event_id) if one.facts is None else one.facts
     data, data_hash = stored.data, stored.data_hash
@@ -62,7 +62,7 @@ def _renamed(stored: Stored, facts: Mapping[str, Any], found: Survey) -> Mapping
 
 def meta_here(item: Item, found: Survey, event_id: str, target_id: str | None) -> dict[str, Any]:
     """An event's meta, and where it comes from: all that its leaf there needs and that is not the same here."""
-    stored, meta = item.one.stored, plain(item.one.line.event.meta)
+    stored, meta = item.one.stored, plain(item.one.event.meta)
     came: dict[str, Any] = {
         "origin": found.header.origin,
         "position": stored.position,
@@ -83,17 +83,13 @@ def meta_here(item: Item, found: Survey, event_id: str, target_id: str | None) -
     return {**meta, MERGED: came}
 
 
-def came_as(meta: Mapping[str, Any]) -> Iterator[str]:
-    """The ids that an event had in the ledgers through which it came, where they were others."""
-    came = meta.get(MERGED)
-    while isinstance(came, Mapping):
-        if isinstance(came.get("event_id"), str):
-            yield came["event_id"]
-        came = came.get(MERGED)
+def came_as(meta: Mapping[str, Any]) -> list[str]:
+    """Return the other ids that an event had in the ledgers through which it came."""
+    return [came["event_id"] for came in came_through(meta) if isinstance(came.get("event_id"), str)]
 
 
 def beside_id(item: Item) -> str:
-    """The id of an event that stands beside one of its own id and other data."""
+    """Return the id under which an event is stored beside one that has its id and other data."""
     return identity(item.one.stored.type, "beside", item.event_id, item.data_hash)
 
 

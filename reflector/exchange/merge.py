@@ -4,9 +4,9 @@ Invariant: a merge is one transaction, adds what is not here and nothing twice, 
 its `meta` where it comes from, and a `ledger.merged` behind each page of them proves that the page is what the other
 ledger holds (`reflector.proof.merge_proof`). Both histories stay provable; merging the same file again adds nothing.
 
-An event that is here, with the same id and data, is not appended again. Where the data differs, what is here stands if
-both only tell one fact in other words (a reason, a path, a model's answer); of two creations or changes of a bullet
-both are kept; two verdicts of one reflection are a conflict that only a person can decide.
+An event that is here, with the same id and data, is not appended again. Where the data differs, this ledger's version
+stays if both state one fact in different words (a reason, a path, a model's answer); of two creations or changes of a
+bullet both are kept; two verdicts of one reflection are a conflict that only a person can decide.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from reflector.proof.merge_proof import RESTATED, first_moment
 
 Lines = Callable[[], Iterable[str | bytes]]
 
-#: Lines behind which a `ledger.merged` stands; it holds a leaf of each that was not appended.
+#: Lines after which a `ledger.merged` is appended; it holds a leaf of each that was not appended.
 _PAGE: Final = 1000
 _SHOWN: Final = 20
 _MOVE: Final = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
@@ -88,11 +88,11 @@ class Merged:
 
     added        events of the file that were appended; 0 where all of them were here, and nothing was appended then
     known        events of the file that were here already
-    otherwise    those of them that this ledger tells in other words, which stand
+    otherwise    those of them that this ledger words differently; its wording stays
     renamed      names that were given to bullets of the file: old -> new
     restated     bullets that both ledgers changed, about which an event says what came of it
     overlapping  windows of the file that share records with windows that were here
-    set_aside    reflections that do not count any more, because another judge's on the same window stands
+    set_aside    reflections that do not count any more, because another judge's on the same window counts
     forward      this ledger was an earlier state of the file's, and is the same ledger now
     """
 
@@ -127,7 +127,7 @@ def merge(
     """Take the events of an exported ledger in that are not here. `lines` is called for the file's lines, twice.
 
     rename  bullets of the file whose names mean another bullet here get the next free ones, with numbers from `first`
-    ours    where verdicts of one reflection differ, those of this ledger stand
+    ours    where verdicts of one reflection differ, those of this ledger count
 
     Raises WrongLine, NamesCollide, VerdictsDiffer, LedgerError; nothing is appended then.
     """
@@ -175,7 +175,7 @@ def _behind(events: Iterator[Checked], position: int) -> Iterator[Checked]:
 
 
 def _grown(sql: Statements, rest: Iterator[Checked]) -> Stored:
-    """Append the rest of the same history as it stands, and erase what it erased here; the last event."""
+    """Append the rest of the same history unchanged, and erase what it erased here; the last event."""
     erased: list[str] = []
     last = write(sql, _noting(rest, erased))
     assert last is not None  # the file is longer
@@ -273,7 +273,7 @@ class _Merging:
         """Which of the ids that a page mentions are here: (position, data hash) by id."""
         ids = {item.event_id for item in items} | {item.target_id for item in items if item.target_id}
         ids |= {self.beside[item.target_id] for item in items if item.target_id in self.beside}
-        ids |= {came for item in items for came in came_as(item.one.line.event.meta)}
+        ids |= {came for item in items for came in came_as(item.one.event.meta)}
         ids |= {beside_id(item) for item in items}
         among, values = self.sql.among("event_id", ids)
         query = f"SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND {among}"  # noqa: S608
@@ -281,7 +281,7 @@ class _Merging:
 
     def _new_id(self, item: Item, differing: list[str]) -> str | None:
         """The id under which an event is appended; None for one that is not."""
-        stored, meta = item.one.stored, item.one.line.event.meta
+        stored, meta = item.one.stored, item.one.event.meta
         rule = EVENT_TYPES[stored.type].merge
         if rule is Merge.LOCAL or RESTATED in meta:
             return None  # said of the other ledger as it stood there, which its own history proves
@@ -311,7 +311,7 @@ class _Merging:
     def _here(self, item: Item) -> tuple[int, str, str, str]:
         """What the record of a merge says of an event that was not appended."""
         stored = item.one.stored
-        meta, late = item.one.line.event.meta, self.found.late.get(stored.position, stored.recorded_at)
+        meta, late = item.one.event.meta, self.found.late.get(stored.position, stored.recorded_at)
         moment = first_moment(meta, (late, self.found.header.origin, stored.position))
         found = leaf(stored[:10], stored.data_hash, item.one.meta_hash)
         return (stored.position, item.event_id, moment[0], found.hex())

@@ -46,7 +46,7 @@ _QUERIES = {
 def write_parquet(ledger: Reader, folder: Path) -> dict[str, int]:
     """Write events.parquet and a file for each view into a folder, which is made; the number of rows of each.
 
-    A file that is there is replaced. A time that is none is null. Raises LedgerUnavailable without pyarrow, OSError,
+    An existing file is replaced. An invalid timestamp becomes null. Raises LedgerUnavailable without pyarrow, OSError,
     LedgerError.
     """
     try:

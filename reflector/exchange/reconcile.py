@@ -1,10 +1,10 @@
 """One playbook from two histories: what both ledgers agree on, whichever of them took the other in.
 
 Invariant: after a merge the bullets and counters are those of one ledger to which every event had been appended when it
-was first recorded, and behind all that its own ledger knew then: the later text stands, a count set by hand takes out
+was first recorded, and behind all that its own ledger knew then: the later text counts, a count set by hand takes out
 what was counted before it on either machine, and a bullet that both have has the baseline that was recorded first. A
 ledger only ever grows at its end, so where its own order gives anything else, events that say what comes of it are
-appended. They are no evidence: the next merge, here or elsewhere, passes over them and counts anew.
+appended. They are no evidence: the next merge, here or elsewhere, ignores them and counts again.
 
 Of one window that several judges judged, one reflection counts. Which one depends on nothing but the reflections, so
 every machine retracts the same ones, and a retraction of them is an event like those by people.
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
@@ -25,7 +24,7 @@ from reflector.ledger.projection import Projector
 from reflector.ledger.reader import history_page
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
-from reflector.proof.merge_proof import MERGED, RESTATED, Clock, Moment, first_moment, of_merges
+from reflector.proof.merge_proof import MERGED, RESTATED, Clock, Moment, came_through, first_moment, of_merges
 
 ACTOR = "merge"
 _ROWS = "SELECT name, section, text, status, reason, removed_into, helpful, harmful FROM bullet WHERE playbook_id = ?"
@@ -68,7 +67,7 @@ def _moments(sql: Statements) -> tuple[dict[str, Moment], dict[str, Moment]]:
         if MERGED in meta:
             came[stored.event_id] = first_moment(meta, (stored.recorded_at, "", 0))
         if stored.type == ev.LEDGER_MERGED:
-            record, depth = json.loads(stored.data or "{}"), _depth(meta)
+            record, depth = json.loads(stored.data or "{}"), len(list(came_through(meta)))
             ids = renamed_ids(record["renamed"])
             here = told.setdefault(depth, [])
             here += [(id, (time, record["origin"], position)) for position, id, time, _ in record["here"]]
@@ -79,11 +78,6 @@ def _moments(sql: Statements) -> tuple[dict[str, Moment], dict[str, Moment]]:
     return came, elsewhere
 
 
-def _depth(meta: Mapping[str, Any]) -> int:
-    came: Any = meta.get(MERGED)
-    return 1 + _depth(came) if isinstance(came, Mapping) else 0
-
-
 _TOGETHER = (
     "SELECT target_id, actor, event_id, session_id FROM event WHERE playbook_id = ?"  # noqa: S608
     f" AND type = '{ev.REFLECTION_COMPLETED}' AND type <> '{ev.BULLET_TAGGED}' AND NOT EXISTS (SELECT 1 FROM retraction"
@@ -92,7 +86,7 @@ _TOGETHER = (
 
 
 def judged_twice(sql: Statements) -> list[NewEvent]:
-    """Retractions of all but one of the reflections on a window: the judge's whose name comes first stands.
+    """Retractions of all but one of the reflections on a window: the one by the judge whose name sorts first counts.
 
     What was ever retracted is left as it is: somebody decided on it.
     """

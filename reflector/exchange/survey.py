@@ -19,7 +19,7 @@ from reflector.exchange.cloudevents import Header
 from reflector.exchange.transfer import Checked, Erased, Progress, checked
 from reflector.ledger.reader import Reader
 from reflector.playbook.names import is_name, next_name
-from reflector.proof.merge_proof import MERGED, Clock, Moment, first_moment, records
+from reflector.proof.merge_proof import MERGED, Clock, Moment, came_through, first_moment, records
 
 _PAGE = 1000
 _NEVER: Moment = ("", "", 0)
@@ -65,11 +65,9 @@ class Bullets:
 
 
 def _first_appended(event_id: str, data_hash: str, meta: Mapping[str, Any]) -> tuple[str, str]:
-    """The id and the data hash of an event in the ledger to which it was first appended."""
-    came = meta.get(MERGED)
-    while isinstance(came, Mapping):
+    """Return the id and the data hash of an event in the ledger to which it was first appended."""
+    for came in came_through(meta):
         event_id, data_hash = came.get("event_id", event_id), came.get("data_hash", data_hash)
-        came = came.get(MERGED)
     return event_id, data_hash
 
 
@@ -120,8 +118,8 @@ def survey(ledger: Reader, lines: Iterable[str | bytes], progress: Progress | No
     for one in events:
         stored = one.stored
         _take(found, one, erased)
-        if MERGED in one.line.event.meta:
-            clock.came(first_moment(one.line.event.meta, _NEVER))
+        if MERGED in one.event.meta:
+            clock.came(first_moment(one.event.meta, _NEVER))
         elif (moment := clock.own(stored.recorded_at)) != stored.recorded_at:
             found.late[stored.position] = moment
         if (stored.position, stored.chain) in merged or (own is not None and own.has(stored.position, stored.chain)):
@@ -171,7 +169,7 @@ def _say(found: Survey, one: Checked, facts: Mapping[str, Any]) -> None:
     stored = one.stored
     found.named |= {name for name in names_in(stored.type, facts) if is_name(name)}
     if stored.type in (ev.PLAYBOOK_IMPORTED, ev.BULLET_ADDED, ev.BULLET_REVISED):
-        found.bullets.take(stored.type, stored.event_id, stored.data_hash, one.line.event.meta, facts)
+        found.bullets.take(stored.type, stored.event_id, stored.data_hash, one.event.meta, facts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """A whole ledger moved: into a file, out of one, from one engine to the other; the chain stays what it was.
 
 Invariant: what is loaded is the same ledger, its origin, positions, times and chain, or nothing. The hashes of every
-line are computed anew before it is written, and all of it is one transaction: a file that is wrong, a kill or a full
+line are computed again before it is written, and all of it is one transaction: a wrong file, a kill or a full
 disk leave the ledger as it was. Lines are read, checked and written page by page, so memory stays flat.
 """
 
@@ -14,10 +14,9 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from reflector.events.event import EVENT_REDACTED
+from reflector.events.event import EVENT_REDACTED, NewEvent
 from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
 from reflector.exchange.cloudevents import Header, Line, NotALine, event_line, header_line, header_of, line_of
-from reflector.exchange.foreign import refuse_misplaced
 from reflector.ledger.admission import check_facts, check_fields, prepare
 from reflector.ledger.canonical import NotCanonical, genesis, next_chain, plain, sealed
 from reflector.ledger.engines import shown, write_transaction
@@ -46,7 +45,7 @@ class WrongLine(LedgerError):
     """A file that is not one ledger's history as it was written; `number` is the first line that shows it."""
 
     def __init__(self, number: int, what: str) -> None:
-        super().__init__(f"line {number}: {what}. Nothing of the file was taken in")
+        super().__init__(f"line {number}: {what}. Nothing of the file was imported")
         self.number = number
 
 
@@ -60,7 +59,7 @@ class Checked(NamedTuple):
     number: int
     stored: Stored
     facts: Mapping[str, Any] | None
-    line: Line
+    event: NewEvent
     meta_hash: str
 
 
@@ -116,9 +115,6 @@ def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]]) -> Iterato
         stored = one.stored
         if stored.position != position + 1:
             raise WrongLine(number, f"its position is {stored.position}, after {position} comes {position + 1}")
-        if stored.data_hash != one.line.data_hash:
-            what = f"its data is not what was appended: the SHA-256 is {stored.data_hash}"
-            raise WrongLine(number, f"{what}, datahash is {one.line.data_hash}")
         chain = next_chain(chain, stored[:10], stored.data_hash, one.meta_hash)
         if stored.chain != chain:
             what = f"its attributes or meta are not what was appended: the chain computed is {chain}"
@@ -141,7 +137,6 @@ def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]]) -> Iterato
 def _sealed(number: int, line: Line) -> Checked:
     """A line with its texts in canonical form, from which its hashes are computed."""
     event = line.event
-    refuse_misplaced(line)
     if line.erased:
         check_fields(event)
         data, data_hash, facts = None, line.data_hash, None
@@ -150,6 +145,9 @@ def _sealed(number: int, line: Line) -> Checked:
         prepared = prepare(event, foreign=True)
         facts, data, data_hash = prepared.facts, prepared.data, prepared.data_hash
         meta, meta_hash = prepared.meta, prepared.meta_hash
+    if data_hash != line.data_hash:
+        what = f"its data is not what was appended: the SHA-256 is {data_hash}"
+        raise NotALine(f"{what}, datahash is {line.data_hash}")
     stored = Stored(
         line.position,
         event.event_id,
@@ -166,7 +164,7 @@ def _sealed(number: int, line: Line) -> Checked:
         meta,
         line.chain,
     )
-    return Checked(number, stored, facts, line, meta_hash)
+    return Checked(number, stored, facts, event, meta_hash)
 
 
 def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None = None) -> Head:
@@ -208,9 +206,9 @@ def locked(ledger: Reader) -> Iterator[tuple[sa.Connection, Statements, Head]]:
 
 
 def write(sql: Statements, events: Iterator[Checked], progress: Progress | None = None) -> Stored | None:
-    """Insert the events as they stand, into the event table alone; the last one. The head is the caller's to move.
+    """Insert the events unchanged, into the event table alone, and return the last one. The caller moves the head.
 
-    Raises WrongLine for an event that cannot stand beside the others.
+    Raises WrongLine for an event that conflicts with the others.
     """
     erased = Erased()
     last: Stored | None = None
@@ -227,7 +225,7 @@ def write(sql: Statements, events: Iterator[Checked], progress: Progress | None 
 
 
 def _refuse_strays(sql: Statements, page: list[Checked]) -> None:
-    """What the database would refuse, told with the line: an id or a target that is taken, a target that is none."""
+    """Refuse, naming the line, what the database would refuse: an id or a target that is taken, a missing target."""
     ids = {one.stored.event_id for one in page} | {one.stored.target_id for one in page if one.stored.target_id}
     among, values = sql.among("event_id", ids)
     there = {row[0] for row in sql.run(f"SELECT event_id FROM event WHERE playbook_id = ? AND {among}", values)}  # noqa: S608
@@ -238,10 +236,10 @@ def _refuse_strays(sql: Statements, page: list[Checked]) -> None:
     taken = {(row[0], row[1]) for row in rows.fetchall()}
     for number, stored, *_ in page:
         if stored.event_id in there:
-            raise WrongLine(number, f"the event {stored.event_id} stands there already, at an earlier position")
+            raise WrongLine(number, f"the event {stored.event_id} is already there, at an earlier position")
         there.add(stored.event_id)
         if stored.target_id is not None and stored.target_id not in there:
-            raise WrongLine(number, f"its target {stored.target_id} is no event before it")
+            raise WrongLine(number, f"its target {stored.target_id} is not an event before it")
         if stored.type in ONCE_PER_TARGET and stored.target_id is not None:
             if (stored.type, stored.target_id) in taken:
                 raise WrongLine(number, f"its target {stored.target_id} has a {stored.type} already")
@@ -272,7 +270,7 @@ class Erased:
             raise WrongLine(
                 one.number,
                 f"the data of this {one.stored.type} was erased, and no event.redacted of the file says so; "
-                "an export --as-of a position before the erasure cannot be taken in, write one of a later position",
+                "an export --as-of a position before the erasure cannot be imported; write one of a later position",
             )
 
 
@@ -281,7 +279,7 @@ def _check_what_is_left(one: Checked, gone: Checked) -> None:
     try:
         if not isinstance(kept, Mapping):
             raise LedgerError(f"the facts of the {gone.stored.type} at position {gone.stored.position} are gone")
-        check_facts(gone.line.event, kept, foreign=True)
+        check_facts(gone.event, kept, foreign=True)
     except LedgerError as error:
         raise WrongLine(one.number, str(error)) from error
 

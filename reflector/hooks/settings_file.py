@@ -11,17 +11,17 @@ import codecs
 import os
 import stat
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from glob import escape
 from pathlib import Path
 from typing import Literal
 
 from reflector import folders
+from reflector.files import lock
 from reflector.hooks import install
 from reflector.hooks.json_text import MalformedJson
+from reflector.locate import agent_folder
 
 Scope = Literal["user", "project", "local"]
 SCOPES: tuple[Scope, ...] = ("user", "project", "local")
@@ -29,8 +29,6 @@ SCOPES: tuple[Scope, ...] = ("user", "project", "local")
 #: How often another program may change the file under our hands before we give up.
 _ATTEMPTS = 20
 _TEMPORARY = ".reflector-tmp"
-#: Seconds after which nobody is writing a temporary file any more.
-_LEFT_BEHIND = 60
 _BOM = codecs.BOM_UTF8
 
 
@@ -57,10 +55,8 @@ class Change:
 
 
 def config_dir(environ: Mapping[str, str] | None = None) -> Path:
-    """The agent's own folder of a person: $CLAUDE_CONFIG_DIR, else ~/.claude."""
-    environ = os.environ if environ is None else environ
-    named = environ.get("CLAUDE_CONFIG_DIR")
-    return Path(named).expanduser().absolute() if named else Path("~/.claude").expanduser()
+    """Return the agent's own folder of a person."""
+    return Path(agent_folder(environ)).expanduser().absolute()
 
 
 def settings_path(scope: Scope, project: Path, environ: Mapping[str, str] | None = None) -> Path:
@@ -220,25 +216,27 @@ def _replace(path: Path, before: bytes | None, after: bytes | None, mode: int) -
 
 def _write(target: Path, data: bytes, like: os.stat_result | int, is_wanted: Callable[[], bool] = lambda: True) -> bool:
     """Write a file whole or not at all, with the mode and owner of another one, or with a mode of its own."""
-    temporary = target.with_name(f".{target.name}.{os.getpid()}{_TEMPORARY}")
-    temporary.unlink(missing_ok=True)  # of a process that was killed and had our number
-    fd = os.open(temporary, folders.NEW, like if isinstance(like, int) else 0o600)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            if not isinstance(like, int):
-                _liken(fd, temporary, like)
-            file.write(data)
-            file.flush()
-            os.fsync(fd)
-        if not is_wanted():
-            temporary.unlink()
-            return False
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    folders.sync_folder(str(target.parent))
-    return True
+    temporary = f".{target.name}{_TEMPORARY}"
+    with folders.Folder(os.path.realpath(target.parent)) as folder:
+        with suppress(FileNotFoundError):
+            folder.remove(temporary)  # of a command that was killed
+        fd = folder.open(temporary, folders.NEW, like if isinstance(like, int) else 0o600)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                if not isinstance(like, int):
+                    _liken(fd, target.with_name(temporary), like)
+                file.write(data)
+                file.flush()
+                os.fsync(fd)
+            if wanted := is_wanted():
+                folder.replace(temporary, target.name)
+            else:
+                folder.remove(temporary)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                folder.remove(temporary)
+            raise
+    return wanted
 
 
 def _liken(fd: int, path: Path, like: os.stat_result) -> None:
@@ -248,15 +246,6 @@ def _liken(fd: int, path: Path, like: os.stat_result) -> None:
     path.chmod(stat.S_IMODE(like.st_mode))
 
 
-def _sweep(path: Path) -> None:
-    """Remove what commands left behind that were killed while they wrote."""
-    for target in {path, Path(os.path.realpath(path))}:
-        for left in target.parent.glob(f".{escape(target.name)}.*{_TEMPORARY}"):
-            with suppress(OSError):
-                if time.time() - left.lstat().st_mtime > _LEFT_BEHIND:
-                    left.unlink()
-
-
 @contextmanager
 def _held(path: Path) -> Iterator[None]:
     """Keep other commands of ours from the file meanwhile; leaves no lock file behind.
@@ -264,21 +253,14 @@ def _held(path: Path) -> Iterator[None]:
     Windows cannot lock a folder, and some file systems lock nothing: that a file is compared before it is replaced
     has to do there.
     """
-    if sys.platform == "win32":
-        _sweep(path)
-        yield
-        return
-    import fcntl
-
     try:
         fd = os.open(os.path.dirname(os.path.realpath(path)), os.O_RDONLY)  # noqa: PTH120 - Path.resolve fails on loops
-    except FileNotFoundError:  # another command removed the folder, or a link leads nowhere
+    except OSError:  # Windows; another command removed the folder; or a link leads nowhere
         yield
         return
     try:
         with suppress(OSError):
-            fcntl.flock(fd, fcntl.LOCK_EX)
-        _sweep(path)
+            lock(fd, wait=True)
         yield
     finally:
         os.close(fd)

@@ -155,7 +155,10 @@ def _of_file(_: BaseException, text: str, where: str) -> LedgerError:
     if "is full" in lower:
         return LedgerUnavailable(f"no space left for the ledger {where} ({text}); free some and run it again")
     if "readonly" in lower:
-        return LedgerUnavailable(f"the ledger {where} is read-only ({text}); check the permissions of its folder")
+        return LedgerUnavailable(
+            f"the ledger {where} is read-only ({text}); check the permissions of its folder and of the file, and those "
+            "of its -wal and -shm, which keep what the file had"
+        )
     if "unable to open" in lower:
         return LedgerUnavailable(
             f"the ledger {where} cannot be opened ({text}); check that its folder exists, is yours and may be written: "

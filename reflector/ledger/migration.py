@@ -1,7 +1,7 @@
 """Bringing a ledger's schema to this code's revision, on first use and after an upgrade.
 
 Invariant: a ledger that is current is found current without importing Alembic, one that is newer than the
-code is refused untouched, and whatever a migration did, every trigger and every view stands afterwards.
+code is refused untouched, and whatever a migration did, every trigger and every view exists afterwards.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _is_current(connection: sa.Connection) -> bool:
     revision = str(connection.exec_driver_sql(_SQL).scalar())
     if re.fullmatch(r"\d{4}", revision) is None:
         raise LedgerCorrupt(
-            f"{where} is at revision {revision}, which is none of reflector's; nothing was changed. "
+            f"{where} is at revision {revision}, which is not reflector's; nothing was changed. "
             "Restore a backup, or name another database with REFLECTOR_LEDGER_URL"
         )
     if revision > HEAD_REVISION:
@@ -101,14 +101,14 @@ def _with_types(sql: str) -> str:
 
 
 def drop_triggers(connection: sa.Connection) -> None:
-    """Take SQLite's triggers down for a migration: it checks each of them when a table is renamed."""
+    """Drop SQLite's triggers for a migration: it checks each of them when a table is renamed."""
     if connection.dialect.name == "sqlite":
         for name in triggers("sqlite"):
             connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {name}")
 
 
 def create_triggers(connection: sa.Connection) -> None:
-    """Drop and create every trigger, so that the ones that stand are this code's."""
+    """Drop and create every trigger, so that each is the one of this code."""
     dialect = connection.dialect.name
     # On the driver's cursor: several statements in one text, and percent signs that are no placeholders.
     cursor = connection.connection.cursor()

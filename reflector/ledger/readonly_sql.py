@@ -126,20 +126,20 @@ class _SQLite:
         question = _question(query, "sqlite")
         self.end = None if self.seconds is None else time.monotonic() + self.seconds
         cursor = self.driver.cursor()
-        with self._told():
+        with self._translated():
             cursor.execute(question)
         return Answer(tuple(column[0] for column in cursor.description or ()), self._pages(cursor))
 
     def _pages(self, cursor: Any) -> Iterator[list[tuple[Any, ...]]]:
         while True:
-            with self._told():
+            with self._translated():
                 page = cursor.fetchmany(_PAGE)
             if not page:
                 return
             yield page
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
         try:
             yield
         except (self.module.Error, self.module.Warning) as error:
@@ -151,7 +151,7 @@ class _SQLite:
             if "one statement at a time" in text:
                 raise _several() from error
             if "not authorized" in text or "prohibited" in text or "readonly database" in text:
-                raise _refused(f"SQLite was told to refuse it ({text})") from error
+                raise _refused(f"SQLite refused it ({text})") from error
             if isinstance(error, self.module.OperationalError) and ("locked" in text or "disk" in text):
                 raise
             if isinstance(error, self.module.OperationalError | self.module.ProgrammingError):
@@ -172,7 +172,7 @@ class _PostgreSQL:
             cursor.execute("CLOSE question")
         if self.seconds is not None:
             cursor.execute(f"SET LOCAL statement_timeout = {max(1, round(self.seconds * 1000)):d}")
-        with self._told():
+        with self._translated():
             # Prepared, which is what takes one statement only; without parameters no percent sign is a placeholder.
             cursor.execute(f"DECLARE question NO SCROLL CURSOR FOR {question}", prepare=True)
             self.is_open = True
@@ -182,7 +182,7 @@ class _PostgreSQL:
     def _pages(self, cursor: Any, page: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
         while page:
             yield page
-            with self._told():
+            with self._translated():
                 page = self._fetch(cursor)
 
     def _fetch(self, cursor: Any) -> list[tuple[Any, ...]]:
@@ -190,7 +190,7 @@ class _PostgreSQL:
         return rows
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
         import psycopg
 
         try:
@@ -215,7 +215,7 @@ def _primary(error: Any) -> str:
 
 
 def _question(query: str, dialect: str) -> str:
-    """The query without what stands around it. Raises NotAQuestion for one that does not begin like a question."""
+    """Return the query without what is around it. Raises NotAQuestion if it does not begin like a question."""
     begin = _BLANK.match(query)
     text = query[begin.end() if begin else 0 :].rstrip().rstrip(";").rstrip()
     word = re.match(r"\w*", text)

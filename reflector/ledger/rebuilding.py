@@ -1,7 +1,7 @@
-"""The tables filled anew from the events, beside the ones that are read meanwhile.
+"""The tables rebuilt from the events, beside the ones that are read meanwhile.
 
-Invariant: readers see the old rows until the new ones stand complete, and writers wait only while what was appended
-meanwhile is taken in and the rows are put in place. What was filled so far stands in a staging place, page by page:
+Invariant: readers see the old rows until the new ones are complete, and writers wait only while the events appended
+meanwhile are projected and the rows are put in place. Rows wait in a staging place, page by page:
 a rebuild that was killed goes on where it stopped, and two at once share the pages. Staged rows are used only for
 the history that they were read from; a redaction since then throws them away, for they may hold the erased text.
 
@@ -43,18 +43,18 @@ _SCHEMA = f"reflector_rebuild_{CODE_VERSION}"
 
 
 def insert_checkpoint(sql: Statements, name: str, policy: str, position: int, state_hash: str) -> None:
-    """Remember that a named projection stands at a position, with this hash."""
+    """Record that a named projection is at a position, with this hash."""
     sql.run(_INSERT_PROJECTION, name, CODE_VERSION, policy, position, state_hash)
 
 
 def rebuild_within(sql: Statements) -> None:
-    """Fill the tables anew within the caller's transaction."""
+    """Rebuild the tables within the caller's transaction."""
     _empty(sql)
     _fill(sql, 0)
 
 
 def rebuild_beside(engine: sa.Engine, playbook_id: int, progress: Progress | None = None) -> bool:
-    """Fill the tables anew beside the present ones, then put them in their place.
+    """Rebuild the tables beside the present ones, then put them in their place.
 
     False where there is no place beside them: a ledger in memory, a server where no schema may be created, a staging
     file that was damaged and is gone now. Raises the driver's errors and LedgerLocked.
@@ -161,7 +161,7 @@ def _beside_postgresql(engine: sa.Engine, playbook_id: int) -> Iterator[_Staging
 
 
 def clear_staged(sql: Statements) -> None:
-    """Remove a PostgreSQL playbook's staged rows, in the caller's transaction; a rebuild that runs begins anew."""
+    """Remove a PostgreSQL playbook's staged rows, in the caller's transaction; a running rebuild begins again."""
     if sql.postgres and sql.execute("SELECT to_regclass(?)", f"{_SCHEMA}.bullet").fetchone()[0] is not None:
         for table in _STAGED:
             sql.run(f"DELETE FROM {_SCHEMA}.{table.name} WHERE playbook_id = ?")  # noqa: S608
@@ -190,7 +190,7 @@ def _fill(sql: Statements, position: int, pages: int = MAX_INT) -> int:
 
 
 class _Staging:
-    """Tables on one connection that stand before the ledger's own.
+    """Tables on one connection that hide the ledger's own.
 
     ledger    what the ledger's own tables are qualified with
     """
@@ -249,7 +249,7 @@ class _Staging:
         return (row[0], row[1], row[2]) if row is not None else None
 
     def _reached(self) -> int:
-        """The position that the staged rows stand at; 0 where they are of no use and were thrown away."""
+        """Return the position of the staged rows; 0 if they were useless and were thrown away."""
         staged = self._staged()
         if staged is not None and staged[0] == CODE_VERSION and staged[2] == self._history(staged[1]):
             return staged[1]

@@ -15,7 +15,7 @@ from reflector.ledger.engines import shown
 from reflector.ledger.errors import LedgerCorrupt
 from reflector.resources import resource_dir
 
-#: In order of creation: the later ones read `repeated`, which nobody needs to ask.
+#: In order of creation: the later ones read `repeated`, which is not documented for queries.
 VIEWS = ("repeated", "bullets", "tags", "reflections", "sessions", "doubles")
 
 #: Columns of the views that are whole numbers; a flag is 0 or 1. All others are text, but for these.
@@ -63,13 +63,13 @@ def _value(dialect: str, source: str, arrow: str, path: str, kind: str | None) -
 
 
 def drop_views(connection: sa.Connection) -> None:
-    """Take the views down, for a view stands in the way of every change to what it reads."""
+    """Drop the views: a view blocks every change to the tables that it reads."""
     for name in reversed(VIEWS):
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
 
 
 def create_views(connection: sa.Connection) -> None:
-    """Drop and create every view, so that the ones that stand are this code's."""
+    """Drop and create every view, so that each is the one of this code."""
     drop_views(connection)
     # On the driver's cursor: percent signs that are no placeholders.
     cursor = connection.connection.cursor()

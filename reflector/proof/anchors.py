@@ -1,7 +1,7 @@
 """Heads written down: what a ledger publishes about itself, and what is read back as anchors.
 
 Invariant: a head is one line, `POSITION:CHAIN`, and a file of them is one a line, so that `>>` keeps a record of many;
-or it is the body of a signed note, a checkpoint. Whatever else stands in a file is refused, never passed over, and
+or it is the body of a signed note, a checkpoint. Anything else in a file is refused, never ignored, and
 nothing of a note is taken that no known key signed: an anchor that was not understood proves nothing.
 """
 
@@ -22,7 +22,7 @@ from reflector.proof.verify import Anchor
 
 _HEAD: Final = re.compile(r"(?P<position>\d{1,15}):(?P<chain>pl1:[0-9a-f]{64})", re.ASCII)
 _SIZE: Final = re.compile(r"0|[1-9]\d{0,14}", re.ASCII)
-#: The extension line that tells whose hash a checkpoint holds: the last link of a chain, not the root of a tree.
+#: The extension line that says which hash a checkpoint holds: the last link of a chain, not the root of a tree.
 _EXTENSION: Final = "hash-chain pl1"
 
 
@@ -78,7 +78,7 @@ def read_published(content: bytes, keys: Sequence[PublicKey]) -> Published:
     if not keys:
         return Published(anchors_in(content.decode("utf-8", "replace")))
     if not is_note(content):
-        raise NoAnchor("it is no signed note, so --key has nothing to verify; make one with `reflector head --sign`")
+        raise NoAnchor("it is not a signed note, so --key has nothing to verify; make one with `reflector head --sign`")
     opened = open_note(content, keys)
     return Published((_checkpoint(opened.text),), opened.signed_by)
 
@@ -86,12 +86,12 @@ def read_published(content: bytes, keys: Sequence[PublicKey]) -> Published:
 def anchors_in(text: str) -> tuple[Anchor, ...]:
     """The heads of a text: one a line, empty lines and lines that begin with # aside, or the JSON of `head --json`.
 
-    Raises NoAnchor where there is none, or anything else.
+    Raises NoAnchor for a text without a head, or with anything else.
     """
     lines = [line.strip() for line in _lines(text)]
     heads = [line for line in lines if line and not line.startswith("#")]
     if not heads:
-        raise NoAnchor("no head stands there; a head is POSITION:CHAIN as `reflector head` prints it")
+        raise NoAnchor("it holds no head; a head is POSITION:CHAIN as `reflector head` prints it")
     return tuple(_anchor(line) for line in heads)
 
 
@@ -102,7 +102,7 @@ def _checkpoint(text: str) -> Anchor:
             "the note holds no checkpoint: origin, position and hash, a line each. One file holds one note"
         )
     if _EXTENSION not in extension:
-        raise NoteRefused(f"it is a checkpoint of {origin[:100]!r}, which is no ledger of reflector's")
+        raise NoteRefused(f"it is a checkpoint of {origin[:100]!r}, which is not a ledger of reflector's")
     try:
         chain = b64decode(root, validate=True)
     except ValueError:

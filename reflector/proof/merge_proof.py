@@ -37,13 +37,19 @@ _OF_A_MERGE = (
 )
 
 
-def first_moment(meta: Mapping[str, Any], own: Moment) -> Moment:
-    """When and where an event was first appended, through however many ledgers it came; `own` if it came from none."""
-    moment, came = own, meta.get(MERGED)
+def came_through(meta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield what an event's meta says of each ledger through which it came, the last one first."""
+    came = meta.get(MERGED)
     while isinstance(came, Mapping):
-        moment = (came.get("moment", came["recorded_at"]), came["origin"], came["position"])
+        yield came
         came = came.get(MERGED)
-    return moment
+
+
+def first_moment(meta: Mapping[str, Any], own: Moment) -> Moment:
+    """Return when and where an event was first appended; `own` if it came from no other ledger."""
+    for came in came_through(meta):
+        own = (came.get("moment", came["recorded_at"]), came["origin"], came["position"])
+    return own
 
 
 class Clock:

@@ -1,16 +1,15 @@
-"""What stands in a database's schema, compared with what this code makes.
+"""The schema of a database, compared with the one that this code makes.
 
-Invariant: a fault is a value, and a ledger that this code opened has none: every table, index, trigger and view of the
-ledger's stands as it was made, and nothing else hangs on its tables. On SQLite each statement is compared with that of
-a new database, made in memory; on PostgreSQL the catalogue with the tables' definitions. Triggers and views are
-compared with their files. Reading only.
+Invariant: a ledger that this code opened has no finding: every table, index, trigger and view of the ledger is as it
+was made, and nothing else hangs on its tables. On SQLite each statement is compared with that of a new database, made
+in memory; on PostgreSQL the catalogue with the tables' definitions. Alembic's comparison knows neither primary keys nor
+checks nor partial indexes. Triggers and views are compared with their files. Reading only.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -21,42 +20,48 @@ from reflector.ledger.engines import open_engine
 from reflector.ledger.migration import triggers
 from reflector.ledger.tables import metadata
 from reflector.ledger.views import wrong_views
+from reflector.proof.finding import Finding
+
+#: Said of a thing that another program made.
+_STRANGE = "is not the ledger's"
+_MEND = "find out who changed it, then run `reflector verify --mend-triggers`"
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Something of the schema that is not as it was made. `kind` is table, index, trigger, view, column, …"""
-
-    kind: str
-    name: str
-    what: str
-
-
-def schema_faults(connection: sa.Connection) -> Iterator[Fault]:
-    """Every fault of the schema and of its version."""
-    sqlite = connection.dialect.name == "sqlite"
-    yield from wrong_triggers(connection)
-    yield from _sqlite_faults(connection) if sqlite else _postgresql_faults(connection)
+def schema_findings(connection: sa.Connection) -> Iterator[Finding]:
+    """Yield everything in the schema and in its version that is not as it was made."""
+    for name, what in wrong_triggers(connection):
+        if what == _STRANGE:
+            remedy = f"find out who made it, then drop it: DROP TRIGGER {name}"
+            yield Finding("trigger", None, f"the trigger {name} {what}", remedy)
+        else:
+            refused = "so the database itself no longer refuses changes"
+            yield Finding("trigger", None, f"the trigger {name} {what}, {refused}", _MEND)
+    yield from _sqlite_findings(connection) if connection.dialect.name == "sqlite" else _server_findings(connection)
     for name, what in wrong_views(connection):
-        yield Fault("view", name, what)
+        yield Finding("schema", None, f"the view {name} {what}", _MEND)
     versions = [row[0] for row in connection.exec_driver_sql("SELECT version_num FROM alembic_version").fetchall()]
     if versions != [migration.HEAD_REVISION]:
-        yield Fault("table", "alembic_version", f"holds {versions!r}, not one row with {migration.HEAD_REVISION}")
+        yield _changed("table", "alembic_version", f"holds {versions!r}, not one row with {migration.HEAD_REVISION}")
 
 
-def wrong_triggers(connection: sa.Connection) -> Iterator[Fault]:
-    """Triggers that are missing, disabled, changed, or not the ledger's."""
+def _changed(kind: str, name: str, what: str) -> Finding:
+    remedy = "find out who changed it, then restore a backup"
+    return Finding("schema", None, f"the {kind} {name} {what}", remedy)
+
+
+def wrong_triggers(connection: sa.Connection) -> Iterator[tuple[str, str]]:
+    """Yield (name, what is wrong) of each trigger that is missing, disabled, changed, or not the ledger's."""
     dialect = connection.dialect.name
     standing = _standing_triggers(connection)
     ours = triggers(dialect)
     for name, text in ours.items():
         wanted = _wanted(text, dialect)
         if name not in standing:
-            yield Fault("trigger", name, "is missing or disabled")
+            yield name, "is missing or disabled"
         elif standing[name] != (wanted if wanted[1] is not None else (wanted[0], standing[name][1])):
-            yield Fault("trigger", name, "was changed")
+            yield name, "was changed"
     for name in standing.keys() - ours.keys():
-        yield Fault("trigger", name, "is none of the ledger's")
+        yield name, _STRANGE
 
 
 def _standing_triggers(connection: sa.Connection) -> dict[str, tuple[str, str | None]]:
@@ -98,7 +103,7 @@ _OBJECTS = (
 @cache
 def _made(revision: str) -> dict[str, tuple[str, str, str]]:
     """(type, table, statement) of every table and index of a new SQLite ledger at a revision, by name."""
-    # The real migrations, for a later one may make a table anew, in words of its own.
+    # The real migrations, for a later one may create a table again, in other words.
     engine = open_engine("sqlite://")
     with engine.begin() as connection:
         migration.upgrade(connection, revision)
@@ -107,113 +112,103 @@ def _made(revision: str) -> dict[str, tuple[str, str, str]]:
     return {name: (type_, table, sql) for type_, name, table, sql in rows}
 
 
-def _sqlite_faults(connection: sa.Connection) -> Iterator[Fault]:
+def _sqlite_findings(connection: sa.Connection) -> Iterator[Finding]:
     rows = connection.exec_driver_sql(_OBJECTS).fetchall()
     standing = {name: (type_, table, sql) for type_, name, table, sql in rows}
     made = _made(migration.HEAD_REVISION)
-    for name, (type_, table, sql) in made.items():
-        if name not in standing:
-            yield Fault(type_, name, "is missing")
-        elif standing[name] != (type_, table, sql):
-            yield Fault(type_, name, "was changed")
+    for name, statement in made.items():
+        if standing.get(name) != statement:
+            yield _changed(statement[0], name, "was changed" if name in standing else "is missing")
     for name in standing.keys() - made.keys():
         type_, table, _ = standing[name]
         if type_ == "index" and table in metadata.tables:
-            yield Fault(type_, name, f"is none of the ledger's and hangs on its table {table}")
+            yield _changed(type_, name, f"{_STRANGE} and hangs on its table {table}")
 
 
-def _postgresql_faults(connection: sa.Connection) -> Iterator[Fault]:
+#: What is compared of a table on PostgreSQL, by kind and name.
+_Parts = dict[tuple[str, str], tuple[Any, ...]]
+
+
+def _server_findings(connection: sa.Connection) -> Iterator[Finding]:
     inspector = sa.inspect(connection)
     there = set(inspector.get_table_names())
     for table in metadata.sorted_tables:
         if table.name not in there:
-            yield Fault("table", table.name, "is missing")
+            yield _changed("table", table.name, "is missing")
             continue
-        yield from _table_faults(inspector, table, connection)
+        standing, made = _standing_parts(inspector, table.name, connection), _made_parts(table, connection)
+        for part in [*made, *(standing.keys() - made.keys())]:
+            if part not in standing:
+                yield _changed(*part, "is missing")
+            elif standing[part] != made.get(part):
+                yield _changed(*part, "was changed" if part in made else _STRANGE)
     yield from _hidden(connection)
 
 
-def _table_faults(inspector: sa.Inspector, table: sa.Table, connection: sa.Connection) -> Iterator[Fault]:
-    dialect = connection.dialect
-    columns = {c["name"]: (c["type"].compile(dialect), c["nullable"]) for c in inspector.get_columns(table.name)}
-    wanted = {c.name: (c.type.compile(dialect), bool(c.nullable)) for c in table.columns}
-    for name in [*wanted, *(columns.keys() - wanted.keys())]:
-        if columns.get(name) != wanted.get(name):
-            yield Fault("column", f"{table.name}.{name}", _difference(name in columns, name in wanted))
-    keys = {"primary key": tuple(inspector.get_pk_constraint(table.name)["constrained_columns"])}
-    keys |= {f"unique {tuple(u['column_names'])}": () for u in inspector.get_unique_constraints(table.name)}
-    keys |= {
-        f"reference {tuple(f['constrained_columns'])}": (f["referred_table"], *f["referred_columns"])
-        for f in inspector.get_foreign_keys(table.name)
+def _standing_parts(inspector: sa.Inspector, table: str, connection: sa.Connection) -> _Parts:
+    found: _Parts = {
+        ("column", f"{table}.{c['name']}"): (c["type"].compile(connection.dialect), c["nullable"])
+        for c in inspector.get_columns(table)
     }
-    keys |= {f"check {c['name']}": _checked(c["sqltext"]) for c in inspector.get_check_constraints(table.name)}
-    yield from _compared("constraint", table.name, keys, _constraints(table))
-    indexes = {
-        str(i["name"]): (
-            tuple(i["column_names"]),
-            bool(i["unique"]),
-            bool(i["dialect_options"].get("postgresql_where")),
-        )
-        for i in inspector.get_indexes(table.name)
-        if not i.get("duplicates_constraint")
-    }
-    made = {
-        str(i.name): (
-            tuple(c.name for c in i.columns),
-            bool(i.unique),
-            i.dialect_options["sqlite"]["where"] is not None,
-        )
-        for i in table.indexes
-    }
-    yield from _compared("index", table.name, indexes, made)
-
-
-def _constraints(table: sa.Table) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for constraint in (*table.constraints, *(one for column in table.columns for one in column.constraints)):
-        if isinstance(constraint, sa.PrimaryKeyConstraint):
-            found["primary key"] = tuple(c.name for c in constraint.columns)
-        elif isinstance(constraint, sa.UniqueConstraint):
-            found[f"unique {tuple(c.name for c in constraint.columns)}"] = ()
-        elif isinstance(constraint, sa.ForeignKeyConstraint):
-            referred = tuple(element.column.name for element in constraint.elements)
-            found[f"reference {tuple(constraint.column_keys)}"] = (constraint.referred_table.name, *referred)
-        elif isinstance(constraint, sa.CheckConstraint):
-            found[f"check {constraint.name}"] = _checked(str(constraint.sqltext))
+    found["constraint", f"primary key of {table}"] = tuple(inspector.get_pk_constraint(table)["constrained_columns"])
+    for unique in inspector.get_unique_constraints(table):
+        found["constraint", f"unique {tuple(unique['column_names'])} of {table}"] = ()
+    for key in inspector.get_foreign_keys(table):
+        referred = (key["referred_table"], *key["referred_columns"])
+        found["constraint", f"reference {tuple(key['constrained_columns'])} of {table}"] = referred
+    for check in inspector.get_check_constraints(table):
+        found["constraint", f"check {check['name']} of {table}"] = _words(check["sqltext"])
+    for index in inspector.get_indexes(table):
+        if not index.get("duplicates_constraint"):
+            is_partial = bool(index["dialect_options"].get("postgresql_where"))
+            columns = tuple(index["column_names"])
+            found["index", f"{index['name']} of {table}"] = (columns, bool(index["unique"]), is_partial)
     return found
 
 
-def _checked(sql: str) -> tuple[str, ...]:
+def _made_parts(table: sa.Table, connection: sa.Connection) -> _Parts:
+    name = table.name
+    made: _Parts = {
+        ("column", f"{name}.{c.name}"): (c.type.compile(connection.dialect), bool(c.nullable)) for c in table.columns
+    }
+    for constraint in (*table.constraints, *(one for column in table.columns for one in column.constraints)):
+        if isinstance(constraint, sa.PrimaryKeyConstraint):
+            made["constraint", f"primary key of {name}"] = tuple(c.name for c in constraint.columns)
+        elif isinstance(constraint, sa.UniqueConstraint):
+            made["constraint", f"unique {tuple(c.name for c in constraint.columns)} of {name}"] = ()
+        elif isinstance(constraint, sa.ForeignKeyConstraint):
+            referred = (constraint.referred_table.name, *(element.column.name for element in constraint.elements))
+            made["constraint", f"reference {tuple(constraint.column_keys)} of {name}"] = referred
+        elif isinstance(constraint, sa.CheckConstraint):
+            made["constraint", f"check {constraint.name} of {name}"] = _words(str(constraint.sqltext))
+    for index in table.indexes:
+        is_partial = index.dialect_options["sqlite"]["where"] is not None
+        made["index", f"{index.name} of {name}"] = (
+            tuple(c.name for c in index.columns),
+            bool(index.unique),
+            is_partial,
+        )
+    return made
+
+
+def _words(sql: str) -> tuple[str, ...]:
     return tuple(re.findall(r"\w+|[<>=]+", sql))
 
 
-def _compared(kind: str, table: str, standing: dict[str, Any], made: dict[str, Any]) -> Iterator[Fault]:
-    for name in [*made, *(standing.keys() - made.keys())]:
-        if standing.get(name) != made.get(name):
-            yield Fault(kind, f"{name} of {table}", _difference(name in standing, name in made))
-
-
-def _difference(stands: bool, was_made: bool) -> str:
-    return "is missing" if not stands else "was changed" if was_made else "is none of the ledger's"
-
-
-def _hidden(connection: sa.Connection) -> Iterator[Fault]:
-    """Rules and row security: what makes PostgreSQL do or show something else than it is asked."""
-    rules = connection.exec_driver_sql(
-        "SELECT tablename, rulename FROM pg_rules WHERE schemaname = current_schema()"
-    ).fetchall()
-    for table, rule in rules:
+def _hidden(connection: sa.Connection) -> Iterator[Finding]:
+    """Rules, row security and invalid indexes: PostgreSQL does or shows something else than it is asked."""
+    ours = "relnamespace = current_schema()::regnamespace"
+    rules = "SELECT tablename, rulename FROM pg_rules WHERE schemaname = current_schema()"
+    for table, rule in connection.exec_driver_sql(rules).fetchall():
         if table in metadata.tables:
-            yield Fault("rule", rule, f"is none of the ledger's and hangs on its table {table}")
-    secured = connection.exec_driver_sql(
-        "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relrowsecurity"
-    ).fetchall()
-    for (table,) in secured:
+            yield _changed("rule", rule, f"{_STRANGE} and hangs on its table {table}")
+    secured = f"SELECT relname FROM pg_class WHERE {ours} AND relrowsecurity"  # noqa: S608
+    for (table,) in connection.exec_driver_sql(secured).fetchall():
         if table in metadata.tables:
-            yield Fault("table", table, "hides rows (row level security)")
-    invalid = connection.exec_driver_sql(
-        "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
-        " WHERE c.relnamespace = current_schema()::regnamespace AND NOT (i.indisvalid AND i.indisready)"
-    ).fetchall()
-    for (index,) in invalid:
-        yield Fault("index", index, "is not valid")
+            yield _changed("table", table, "hides rows (row level security)")
+    invalid = (
+        "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"  # noqa: S608
+        f" WHERE c.{ours} AND NOT (i.indisvalid AND i.indisready)"
+    )
+    for (index,) in connection.exec_driver_sql(invalid).fetchall():
+        yield _changed("index", index, "is not valid")

@@ -1,7 +1,7 @@
 """Signed notes (C2SP signed-note): a text, a blank line, and a line for each signature.
 
-Invariant: a text is handed out only with the names of known keys that signed just these bytes. A signature of a key
-nobody named is passed over, one of a known key that does not fit refuses the whole note, and a note that none of
+Invariant: a text is handed out only with the names of known keys that signed just these bytes. A signature of an
+unknown key is ignored, one of a known key that does not fit refuses the whole note, and a note that none of
 the known keys signed says nothing. Keys are Ed25519, in the encodings that Go's `note` package made usual:
 `NAME+HASH+KEY` for the public one, `PRIVATE+KEY+NAME+HASH+SEED` for the private one.
 """
@@ -41,7 +41,7 @@ class NoteRefused(ValueError):
 
 
 class KeyRefused(ValueError):
-    """A text that is no key; its own text says what is wrong, and never shows the key."""
+    """A text that is not a key; its own text says what is wrong, and never shows the key."""
 
 
 class SigningUnavailable(RuntimeError):
@@ -172,7 +172,7 @@ def checked_name(name: str) -> str:
     """A name that a key may have. Raises KeyRefused."""
     if not _may_be_name(name) or not name.isprintable() or len(name) > 200:
         raise KeyRefused(
-            f"{name[:100]!r} is no name for a key: it has no space, no plus sign and at most 200 characters; "
+            f"{name[:100]!r} cannot name a key: it has no space, no plus sign and at most 200 characters; "
             "an address without https:// is usual, such as example.com/my-project"
         )
     return name
@@ -206,7 +206,9 @@ def _split(note: bytes) -> tuple[str, list[tuple[str, bytes, bytes]]]:
 def _signature(line: str) -> tuple[str, bytes, bytes]:
     name, _, encoded = line.removeprefix(_DASH).partition(" ")
     if not line.startswith(_DASH) or not _may_be_name(name):
-        raise NoteRefused(f"{line[:100]!r} is no signature: an em dash, a name and the signature, with a space between")
+        raise NoteRefused(
+            f"{line[:100]!r} is not a signature: an em dash, a name and the signature, with a space between"
+        )
     try:
         signed = b64decode(encoded, validate=True)
     except ValueError as error:

@@ -21,7 +21,7 @@ from reflector.proof.event_check import Walk
 from reflector.proof.finding import REBUILD, RESTORE, Anchor, Finding
 from reflector.proof.merge_proof import faults
 from reflector.proof.other_playbooks import other_playbooks
-from reflector.proof.schema import Fault, schema_faults
+from reflector.proof.schema import schema_findings
 from reflector.proof.schema import wrong_triggers as _wrong_triggers
 
 __all__ = ["Anchor", "Finding", "verify", "wrong_triggers"]
@@ -43,7 +43,7 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
             connection = connection.execution_options(isolation_level="REPEATABLE READ")
         damage = beside.submit(_damage, ledger.engine)
         with connection.begin():
-            yield from _readable(connection, _schema(connection), "the schema")
+            yield from _readable(connection, schema_findings(connection), "the schema")
             walk = Walk(connection, ledger.playbook_id, anchors)
             yield from _readable(connection, walk.findings(), "the history", walk)
             yield from _readable(connection, _merges(connection, ledger.playbook_id), "a merge")
@@ -123,24 +123,7 @@ def _damage(engine: sa.Engine) -> list[Finding]:
 def wrong_triggers(ledger: Ledger) -> list[str]:
     """The names of triggers that are missing, disabled or changed: a look at the schema, no event is read."""
     with translated(shown(ledger.engine.url)), ledger.engine.connect() as connection:
-        return [fault.name for fault in _wrong_triggers(connection)]
-
-
-def _schema(connection: sa.Connection) -> Iterator[Finding]:
-    for fault in schema_faults(connection):
-        yield _of_fault(fault)
-
-
-def _of_fault(fault: Fault) -> Finding:
-    what = f"the {fault.kind} {fault.name} {fault.what}"
-    mend = "find out who changed it, then run `reflector verify --mend-triggers`"
-    if fault.kind == "trigger" and fault.what.startswith("is none"):
-        return Finding("trigger", None, what, f"find out who made it, then drop it: DROP TRIGGER {fault.name}")
-    if fault.kind == "trigger":
-        return Finding("trigger", None, f"{what}, so the database itself no longer refuses changes", mend)
-    if fault.kind == "view":
-        return Finding("schema", None, what, mend)
-    return Finding("schema", None, what, "find out who changed it, then restore a backup")
+        return [name for name, _ in _wrong_triggers(connection)]
 
 
 _RESTORE_FILE = "restore a backup of the ledger"

@@ -8,7 +8,6 @@ user who has not.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from reflector.config import Config
 from reflector.events.event import Event
 from reflector.files import read_bounded
 from reflector.ledger.store import Ledger
+from reflector.locate import agent_folder
 from reflector.reflection.budgets import Month, lack, spent_on_session, spent_this_month, this_month
 from reflector.reflection.protocol import BackendError
 from reflector.reflection.spending import Spending
@@ -146,10 +146,8 @@ class Gate:
 
 def ace_settings(environ: Mapping[str, str] | None = None) -> Mapping[str, Any]:
     """The client's user settings as an object; empty where there are none or they cannot be read."""
-    environ = os.environ if environ is None else environ
-    folder = environ.get("CLAUDE_CONFIG_DIR") or f"{environ.get('HOME') or environ.get('USERPROFILE') or '~'}/.claude"
     try:
-        settings = json.loads(read_bounded(Path(folder).expanduser() / "settings.json", _MOST_BYTES))
+        settings = json.loads(read_bounded(Path(agent_folder(environ)).expanduser() / "settings.json", _MOST_BYTES))
     except (OSError, ValueError, RuntimeError):  # the last for a home that there is not, and for nesting
         return {}
     return settings if isinstance(settings, dict) else {}

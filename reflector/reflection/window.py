@@ -24,7 +24,7 @@ from reflector.events.event import Event
 from reflector.events.record_keys import unpack_keys
 from reflector.ledger.store import Ledger
 from reflector.transcripts.citations import CITATION
-from reflector.transcripts.formats import reader_for
+from reflector.transcripts.formats import read_messages
 from reflector.transcripts.message import Message
 
 _STORY = (ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
@@ -87,7 +87,7 @@ class Reading:
             again.update(dict.fromkeys(keys_of(event), names))
         path = Path(data["transcript"]["path"])
         begun = False
-        for message in reader_for(path).read_messages(path, limit=data["transcript"]["bytes"]):
+        for message in read_messages(path, limit=data["transcript"]["bytes"]):
             if message.key in own:
                 begun = True
                 yield message

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from reflector.sessions.intake import Source
@@ -49,7 +51,7 @@ class Backfill:
         self._plan = plan
         self._pool = pool
         self._jobs: deque[tuple[Found, bytes | None]] = deque()
-        self._ahead: deque[tuple[Path, Future[Prefetched]]] = deque()
+        self._ahead: deque[tuple[Path, Callable[[], Prefetched]]] = deque()
 
     def run(self, begin: Callable[[Project], Callable[[Found], None]]) -> Iterator[tuple[Project, Backfilled]]:
         """Take everything in, and tell of each project when it is done.
@@ -122,10 +124,10 @@ class Backfill:
         while self._jobs and len(self._ahead) < _AHEAD * self._pool.size:
             one, bullets = self._jobs.popleft()
             self._ahead.append((one.path, self._pool.submit(prefetch, one.path, one.bytes, bullets)))
-        due, future = self._ahead.popleft()
+        due, answer = self._ahead.popleft()
         assert due == path  # both go through the plan in its order
         try:
-            return future.result()
+            return answer()
         except Exception:  # noqa: BLE001  the road meets it again, and has the words for it
             return None
 
@@ -145,20 +147,14 @@ def news(project: Project, files: Sequence[Found], pool: WorkerPool | None = Non
 
 
 def _keys(files: Sequence[Found], pool: WorkerPool | None) -> Iterator[tuple[Found, Sequence[int]]]:
-    ahead: deque[tuple[Found, Future[Prefetched]]] = deque()
+    ahead: deque[tuple[Found, Callable[[], Prefetched]]] = deque()
     left = iter(files)
     while True:
-        for one in left:
-            future: Future[Prefetched] = Future()
-            if pool is not None:
-                future = pool.submit(prefetch, one.path, one.bytes, None)
-            ahead.append((one, future))
-            if pool is None or len(ahead) >= _AHEAD * pool.size:
-                break
+        for one in islice(left, _AHEAD * pool.size - len(ahead) if pool else 1):
+            given = (one.path, one.bytes, None)
+            ahead.append((one, pool.submit(prefetch, *given) if pool else partial(prefetch, *given)))
         if not ahead:
             return
-        one, future = ahead.popleft()
-        try:
-            yield one, (prefetch(one.path, one.bytes, None) if pool is None else future.result()).scan.keys
-        except (OSError, ValueError):
-            continue
+        one, answer = ahead.popleft()
+        with suppress(OSError, ValueError):
+            yield one, answer().scan.keys

@@ -22,6 +22,13 @@ def stand_ins() -> list[Path]:
     return [Path(state) for state in kept]
 
 
+def is_of(project: Path, folder: str | None) -> bool:
+    """Whether what was kept for a folder is a project's: it was gone then, perhaps, and known as its worktree since."""
+    from reflector.project import project_of  # the ledger's code, which hardly anybody needs here
+
+    return folder == str(project) or (folder is not None and project_of(Path(folder)) == project)
+
+
 def keep_elsewhere(payload: dict[str, object] | None, data: bytes) -> str:
     """File one delivery in the first place that takes it. Raises OSError with what each of them said."""
     errors = []

@@ -22,10 +22,9 @@ from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.reflection.window import keys_of, windows_within
 from reflector.sessions.spool import Delivery
-from reflector.text.secrets import clean
-from reflector.transcripts.citations import citations_of
+from reflector.text.secrets import clean, quote
 from reflector.transcripts.codex_home import rollout_of
-from reflector.transcripts.formats import Reader, reader_for
+from reflector.transcripts.formats import scan
 from reflector.transcripts.message import Tally
 from reflector.transcripts.scan import Scan
 
@@ -152,8 +151,7 @@ def _take_in(
     *,
     may_be_there: bool = False,
 ) -> Taken:
-    reader = reader_for(source.path)
-    found = found or reader.scan(source.path, source.limit)
+    found = found or scan(source.path, source.limit)
     session_id = safe_id(source.session_id or found.session_id) or f"unknown-{found.sha256[:16]}"
     agent_id = safe_id(source.agent_id or found.agent_id)
     seen = ledger.seen(found.keys)
@@ -162,8 +160,8 @@ def _take_in(
         return Taken(session_id, None, None, 0, (), (), found.tally)
     before = windows_within(ledger, session_id, agent_id, seen) if seen else []
     packed = pack_keys(keys)
-    names = _cited_names(reader, source.path, found, frozenset(keys))
-    earlier = _cited_earlier(reader, source.path, found, before) if window == "new" else []
+    names = _cited_names(found, frozenset(keys))
+    earlier = _cited_earlier(found, before) if window == "new" else []
     rows = {row.name: row for row in ledger.rows() if row.name not in (beside or ())} if names or earlier else {}
     split = _split(names, rows)
     carried = _split(earlier, rows)["cited"]
@@ -171,11 +169,11 @@ def _take_in(
         return Taken(session_id, None, None, 0, (), (), found.tally)
     event = NewEvent(
         ev.SESSION_RECORDED,
-        identity(ev.SESSION_RECORDED, reader.agent, session_id, agent_id or "", window, _sha(packed)),
+        identity(ev.SESSION_RECORDED, found.agent, session_id, agent_id or "", window, _sha(packed)),
         {
-            "agent": reader.agent,
+            "agent": found.agent,
             "agent_id": agent_id,
-            "client": clean(found.version or "", 40) or None,
+            "client": quote(found.version or "", 40) or None,
             "trigger": clean(source.trigger, 40),
             "reason": clean(source.reason, 80) if source.reason else None,
             "transcript": {
@@ -215,22 +213,18 @@ def _take_in(
     )
 
 
-def _cited_names(reader: Reader, path: Path, found: Scan, keys: frozenset[int]) -> list[str]:
-    """Names in order of first appearance, from the lines in which the scan saw a bracketed id."""
-    places = [(key, offset) for key, offset in found.cited if key in keys]
-    names: dict[str, None] = {}
-    for message in reader.messages_at(path, places):
-        names.update(dict.fromkeys(citations_of(message)))
-    return list(names)
+def _cited_names(found: Scan, keys: frozenset[int]) -> list[str]:
+    """Return the names that the records with these keys cite, in order of first appearance."""
+    return list(dict.fromkeys(name for key, names in found.cited if key in keys for name in names))
 
 
-def _cited_earlier(reader: Reader, path: Path, found: Scan, before: Sequence[Event]) -> list[str]:
+def _cited_earlier(found: Scan, before: Sequence[Event]) -> list[str]:
     """Names that earlier windows cited and that their records still cite, in order of first appearance."""
     cited = {name for event in before for name in (event.data or {}).get("cited", ())}
     if not cited:
         return []
     keys = frozenset(key for event in before for key in keys_of(event))
-    return [name for name in _cited_names(reader, path, found, keys) if name in cited]
+    return [name for name in _cited_names(found, keys) if name in cited]
 
 
 def _split(names: Sequence[str], rows: dict[str, BulletRow]) -> dict[str, list[str]]:
@@ -250,7 +244,7 @@ def _unread(tally: Tally) -> dict[str, Any]:
     }
     if tally.unknown_types:
         types = sorted(tally.unknown_types.items())[:50]
-        counted["unknown_types"] = {clean(name, 60): count for name, count in types}
+        counted["unknown_types"] = {quote(name, 60): count for name, count in types}
     return counted
 
 

@@ -8,14 +8,13 @@ other machines are not kept away then, which costs a second look at a delivery a
 from __future__ import annotations
 
 import os
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
 from reflector import folders
+from reflector.files import lock, unlock
 from reflector.ledger.engines import NO_LOCKS
 from reflector.sessions.fallback import open_temporary
 
@@ -32,18 +31,18 @@ def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
     fd = _open(folders.private_folder(str(state_dir)), name)
     try:
         try:
-            held = _lock(fd, wait=wait)
+            held = lock(fd, wait=wait)
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise
             os.close(fd)
             fd = _open(open_temporary(), _stand_in(state_dir, name))
-            held = _lock(fd, wait=wait)
+            held = lock(fd, wait=wait)
         try:
             yield held
         finally:
             if held:
-                _unlock(fd)
+                unlock(fd)
     finally:
         os.close(fd)
 
@@ -55,7 +54,7 @@ def why_none(folder: Path) -> str:
     except OSError:
         return ""
     try:
-        _share(fd)
+        lock(fd, wait=False, shared=True)
     except OSError as error:
         return os.strerror(error.errno) if error.errno in NO_LOCKS else ""
     finally:
@@ -71,38 +70,3 @@ def _open(folder: str, name: str) -> int:
 def _stand_in(state_dir: Path, name: str) -> str:
     """The name of the file that is locked in the place of one that cannot be."""
     return f"{sha256(os.fsencode(state_dir.resolve())).hexdigest()[:24]}.{name}"
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(fd: int, *, wait: bool) -> bool:
-        while True:
-            try:
-                msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-                return True
-            except OSError:
-                if not wait:
-                    return False
-                time.sleep(0.05)
-
-    def _unlock(fd: int) -> None:
-        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
-
-    def _share(_: int) -> None:
-        pass
-else:
-    import fcntl
-
-    def _lock(fd: int, *, wait: bool) -> bool:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            return False
-        return True
-
-    def _unlock(fd: int) -> None:
-        fcntl.flock(fd, fcntl.LOCK_UN)
-
-    def _share(fd: int) -> None:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -30,7 +30,7 @@ from reflector.sessions.injection import write_injection
 from reflector.sessions.intake import Source, Taken, WindowMode, safe_id, source_of, take_in
 from reflector.sessions.pauses import heard_at_ns
 from reflector.sessions.spool import Delivery
-from reflector.transcripts.formats import reader_for
+from reflector.transcripts.formats import scan
 
 if TYPE_CHECKING:
     from reflector.sessions.user_playbook import Users
@@ -75,7 +75,7 @@ class Pipeline:
         """
         if self.users is None:
             return take_in(self.ledger, source, window=window, found=found)
-        found = found or reader_for(source.path).scan(source.path, source.limit)
+        found = found or scan(source.path, source.limit)
         taken = take_in(self.ledger, source, window=window, found=found)
         self.users.take(source, found, window=window, beside={row.name for row in self.ledger.rows()})
         return taken

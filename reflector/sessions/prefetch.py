@@ -16,8 +16,7 @@ from os import PathLike
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.protocol import Answer, Backend, Request
-from reflector.transcripts.citations import citations_of
-from reflector.transcripts.formats import reader_for
+from reflector.transcripts.formats import read_messages, scan
 from reflector.transcripts.scan import Scan
 
 
@@ -53,14 +52,13 @@ def prefetch(path: str | PathLike[str], limit: int | None, bullets: bytes | None
 
     Raises OSError and UnknownTranscript.
     """
-    reader = reader_for(path)
-    found = reader.scan(path, limit)
+    found = scan(path, limit)
     if not bullets or not found.cited:
         return Prefetched(found)
     live = _unpacked(bullets)
     names: dict[str, None] = {}
-    for message in reader.messages_at(path, found.cited):
-        names.update(dict.fromkeys(name for name in citations_of(message) if name in live))
+    for _, cited in found.cited:
+        names.update(dict.fromkeys(name for name in cited if name in live))
     if not names:
         return Prefetched(found)
     keys = frozenset(found.keys)
@@ -68,7 +66,7 @@ def prefetch(path: str | PathLike[str], limit: int | None, bullets: bytes | None
         session_id="",
         playbook=tuple(live[name] for name in names),
         cited=tuple(names),
-        messages=lambda: (message for message in reader.read_messages(path, limit=found.bytes) if message.key in keys),
+        messages=lambda: (message for message in read_messages(path, limit=found.bytes) if message.key in keys),
     )
     return Prefetched(found, Judged({name: live[name].text for name in names}, RulesBackend().answer(request)))
 

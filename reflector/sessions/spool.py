@@ -33,7 +33,7 @@ from typing import Any
 
 from reflector import folders
 from reflector.handover import MAX_PAYLOAD, Broken, decode, file_name, record, words
-from reflector.sessions.fallback import stand_ins
+from reflector.sessions.fallback import is_of, stand_ins
 from reflector.sessions.pauses import is_over
 
 #: A temporary file of this age belongs to a hook that was killed; a hook lives for milliseconds.
@@ -112,7 +112,7 @@ def waiting_for(project: Path) -> list[Delivery]:
 def _of(project: Path, read: Callable[[Path], list[Delivery]]) -> list[Delivery]:
     found = read(Path(folders.state_folder(str(project))) / "spool")
     for state in stand_ins():
-        found += [delivery for delivery in read(state / "spool") if delivery.project == str(project)]
+        found += [delivery for delivery in read(state / "spool") if is_of(project, delivery.project)]
     return sorted(found, key=lambda delivery: delivery.received_at_ns)
 
 
@@ -327,7 +327,7 @@ def _read_all(folder: Path) -> list[Delivery]:
             found.append(_read(path))
         except FileNotFoundError:  # settled meanwhile
             continue
-        except _Newer as error:
+        except (_Newer, OSError) as error:  # a record of another user keeps no other one waiting
             _set_aside(path, spool_dir, str(error))
         except ValueError:
             aside = Path(folders.private_folder(str(spool_dir / "broken")))

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 
 from reflector import folders
-
-try:
-    from fcntl import LOCK_EX, LOCK_NB, flock
-except ImportError:  # Windows: each drain loads for itself, and the drain's own lock decides
-    flock = None  # type: ignore[assignment]
+from reflector.files import lock
 
 
 def load_in_turn(project: str, load: Callable[[], object]) -> bool:
@@ -28,13 +25,9 @@ def load_in_turn(project: str, load: Callable[[], object]) -> bool:
         load()
         return True
     try:
-        if flock is not None:
-            try:
-                flock(fd, LOCK_EX | LOCK_NB)
-            except BlockingIOError:
+        with suppress(OSError):  # without locks each drain loads for itself, and the drain's own lock decides
+            if not lock(fd, wait=False):
                 return False
-            except OSError:  # a file system without locks: as on Windows
-                pass
         load()
         return True
     finally:

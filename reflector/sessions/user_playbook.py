@@ -22,14 +22,13 @@ from reflector.config import ConfigError
 from reflector.curation.adoption import PlaybookRefused
 from reflector.files import read_ours
 from reflector.ledger.errors import LedgerError
-from reflector.locate import user_folder
+from reflector.locate import agent_folder, user_folder
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
 from reflector.reflection.runner import Reflected, Retry
 from reflector.sessions import locks
 from reflector.sessions.intake import Source, WindowMode, safe_id, take_in
-from reflector.transcripts.discovery import transcripts_folder
 from reflector.transcripts.scan import Scan
 
 if TYPE_CHECKING:
@@ -90,8 +89,8 @@ class Users:
 
         An archive can bring both a transcript and the delivery that names it.
         """
-        root = self._root.resolve()
-        return transcript.resolve().is_relative_to(root) and not transcripts_folder().resolve().is_relative_to(root)
+        root, transcripts = self._root.resolve(), Path(agent_folder()).expanduser() / "projects"
+        return transcript.resolve().is_relative_to(root) and not transcripts.resolve().is_relative_to(root)
 
     def finish(self, retry: Retry) -> list[Reflected]:
         """Judge what waits, write playbook.json, and answer how it went."""

@@ -8,12 +8,12 @@ names and arguments that Claude Code gives them.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from reflector.text import bounds
-from reflector.transcripts.message import Message, Origin, ToolCall, ToolResult
+from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
 from reflector.transcripts.records import record_key
 
 #: What other agents call the tools that have a name in Claude Code; in lower case.
@@ -94,6 +94,18 @@ class Place(NamedTuple):
 def digest(*parts: str) -> str:
     """An id for a record that has none of its own: `sha256:<hex>` of what tells it apart."""
     return "sha256:" + sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def unique(messages: Iterable[Message], tally: Tally) -> Iterator[Message]:
+    """Yield each message once, by its key."""
+    seen: set[int] = set()
+    for message in messages:
+        if message.key in seen:
+            tally.duplicates += 1
+            continue
+        seen.add(message.key)
+        tally.messages += 1
+        yield message
 
 
 def by_model(

@@ -8,18 +8,18 @@ another block, and metadata repeats words that were said elsewhere: none of it m
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterator
-from io import BufferedReader
-from os import PathLike
+from collections.abc import Iterator
+from io import BufferedReader, FileIO
 from typing import Any, BinaryIO, NamedTuple
 
 from reflector.text import bounds
-from reflector.transcripts import origins
+from reflector.transcripts import building, origins
+from reflector.transcripts.building import Place, short, unique
 from reflector.transcripts.envelope import METADATA, is_metadata
 from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
 from reflector.transcripts.records import count_type, parse_line, read_lines, record_key, record_uuid
-from reflector.transcripts.source import open_transcript
 
+AGENT = "claude-code"
 _BUFFER = 1024 * 1024
 
 #: Of a long output the answer holds the first 2 kB only; its end, where the verdict stands, is in the details.
@@ -27,34 +27,9 @@ _CUT_OUTPUT = "<persisted-output>"
 _CALL_TYPES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
 
 
-def read_messages(
-    path: str | PathLike[str],
-    *,
-    limit: int | None = None,
-    tally: Tally | None = None,
-    skip: Container[int] = frozenset(),
-) -> Iterator[Message]:
-    """The messages of a transcript, in the order in which the model saw them.
-
-    limit   bytes to read at most: the file's size when its window was closed
-    tally   filled while reading, for whoever wants to know what was not understood
-    skip    keys of records to leave out, those of earlier windows
-
-    Raises OSError (missing file, folder, no permission) and `UnknownTranscript` for a file that is
-    not a transcript of Claude Code, both at the first step of the iteration. Never raises for what a
-    line contains.
-    """
-    tally = Tally() if tally is None else tally
-    seen: set[int] = set()
-    with BufferedReader(open_transcript(path, limit), _BUFFER) as file:
-        for message in _all_messages(file, limit, tally):
-            if message.key in seen:
-                tally.duplicates += 1
-                continue
-            seen.add(message.key)
-            tally.messages += 1
-            if message.key not in skip:
-                yield message
+def messages(file: FileIO, limit: int | None, tally: Tally) -> Iterator[Message]:
+    """Yield the messages of a transcript's first `limit` bytes, in the order in which the model saw them, each once."""
+    return unique(_all_messages(BufferedReader(file, _BUFFER), limit, tally), tally)
 
 
 def _all_messages(file: BinaryIO, limit: int | None, tally: Tally) -> Iterator[Message]:
@@ -92,13 +67,19 @@ class Reader:
             count_type(tally, kind)
         return []
 
+    def of_line(self, line: bytes) -> Iterator[Message]:
+        """Yield the messages of one line."""
+        tally = Tally()
+        for record, text in parse_line(line, tally):
+            yield from self.messages(record, text, 0, tally)
+
     def leftover(self) -> list[Message]:
         """Prompts that were still queued at the end: typed, and never seen by the model."""
         return [message for _, message in self._queue if message is not None]
 
     def _envelope(self, record: dict[str, Any], text: str, offset: int) -> _Envelope:
         uuid = record_uuid(record, text)
-        return _Envelope(record, uuid, self._chain(record, uuid), offset)
+        return _Envelope(record, uuid, Place(self._chain(record, uuid), short(record.get("timestamp")), offset))
 
     def _chain(self, record: dict[str, Any], uuid: str) -> str:
         """Id of the sidechain. Version 1 wrote them inline without `agentId`: the root's uuid names them."""
@@ -106,7 +87,7 @@ class Reader:
             return ""
         agent = record.get("agentId")
         if isinstance(agent, str) and agent:
-            return _short(agent)
+            return short(agent)
         parent = record.get("parentUuid")
         root = self._roots.get(parent, uuid) if isinstance(parent, str) else uuid
         self._roots[uuid] = root
@@ -161,12 +142,11 @@ class Reader:
 
 
 class _Envelope(NamedTuple):
-    """A record with what only the whole file says about it."""
+    """A record with its place, which only the whole file tells."""
 
     record: dict[str, Any]
     uuid: str
-    chain: str
-    offset: int
+    place: Place
 
     @property
     def content(self) -> Any:
@@ -179,7 +159,7 @@ class _Envelope(NamedTuple):
         record, kind = self.record, _kind(self.record)
         if record.get("isMeta") is True or record.get("isVisibleInTranscriptOnly") is True:
             return True
-        return kind != "human" if kind else self.chain != ""
+        return kind != "human" if kind else self.place.chain != ""
 
 
 def _assistant(envelope: _Envelope) -> Message:
@@ -200,22 +180,18 @@ def _assistant(envelope: _Envelope) -> Message:
         elif kind in _CALL_TYPES:
             given = block.get("input")
             given = bounds.arguments(given) if isinstance(given, dict) else {}
-            calls.append(ToolCall(_short(block.get("id")), _short(block.get("name")), given))
+            calls.append(ToolCall(short(block.get("id")), short(block.get("name")), given))
     body = record.get("message")
     synthetic = record.get("isApiErrorMessage") is True or (
         isinstance(body, dict) and body.get("model") == "<synthetic>"
     )
-    return Message(
-        key=record_key(envelope.uuid),
-        uuid=envelope.uuid,
-        role="assistant",
-        origin="synthetic" if synthetic else "model",
-        chain=envelope.chain,
-        timestamp=_short(record.get("timestamp")),
-        text=bounds.excerpt("\n".join(texts), bounds.MODEL_TEXT),
-        thinking=bounds.excerpt("\n".join(thinking), bounds.MODEL_TEXT),
+    return building.by_model(
+        envelope.uuid,
+        envelope.place,
+        "\n".join(texts),
+        thinking="\n".join(thinking),
         calls=tuple(calls),
-        offset=envelope.offset,
+        synthetic=synthetic,
     )
 
 
@@ -237,7 +213,7 @@ def _user(envelope: _Envelope) -> Message:
             reasons.append(origins.refusal_reason(answer))
         results.append(
             ToolResult(
-                call_id=_short(block.get("tool_use_id")),
+                call_id=short(block.get("tool_use_id")),
                 text=_answer(answer, envelope.record.get("toolUseResult")),
                 is_error=is_error,
             )
@@ -264,34 +240,11 @@ def _spoken(envelope: _Envelope, texts: list[str], *, typed: bool) -> Message:
 
 
 def _utterance(envelope: _Envelope, origin: Origin, text: str, results: tuple[ToolResult, ...] = ()) -> Message:
-    limit = bounds.HUMAN_TEXT if origin in ("human", "refusal") else bounds.INJECTED_TEXT
-    return Message(
-        key=record_key(envelope.uuid),
-        uuid=envelope.uuid,
-        role="user",
-        origin=origin,
-        chain=envelope.chain,
-        timestamp=_short(envelope.record.get("timestamp")),
-        text=bounds.excerpt(text, limit),
-        results=results,
-        offset=envelope.offset,
-    )
+    return building.by_user(envelope.uuid, envelope.place, origin, text, results)
 
 
 def _texts(content: Any) -> list[str]:
-    """The texts of a string or of a list of blocks; an image leaves a mark: "like this" needs its object."""
-    if isinstance(content, str):
-        return [content] if content else []
-    texts: list[str] = []
-    for block in content if isinstance(content, list) else ():
-        if isinstance(block, str):
-            texts.append(block)
-        elif isinstance(block, dict):
-            if block.get("type") == "text" and isinstance(block.get("text"), str):
-                texts.append(block["text"])
-            elif block.get("type") == "image":
-                texts.append("[image]")
-    return texts
+    return building.texts(content) if isinstance(content, str | list) else []
 
 
 def _answer(answer: str, detail: Any) -> str:
@@ -322,9 +275,3 @@ def _kind(record: dict[str, Any]) -> str:
     origin = record.get("origin")
     kind = origin.get("kind") if isinstance(origin, dict) else None
     return kind if isinstance(kind, str) else ""
-
-
-def _short(value: Any) -> str:
-    if not isinstance(value, str):
-        return ""
-    return value if len(value) <= 128 and value.isascii() else bounds.head_and_tail(value, 128)

@@ -6,8 +6,7 @@ but letters and digits replaced, so several projects share one name, and a sessi
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,13 +36,6 @@ class Found:
     started_at: str
     bytes: int
     key: int | None = None
-
-
-def transcripts_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Where Claude Code keeps its transcripts: `projects` under CLAUDE_CONFIG_DIR, else under ~/.claude."""
-    environ = os.environ if environ is None else environ
-    home = environ.get("HOME") or environ.get("USERPROFILE") or "~"
-    return Path(environ.get("CLAUDE_CONFIG_DIR") or f"{home}/.claude").expanduser() / "projects"
 
 
 def find_transcripts(folder: Path) -> Iterator[Found]:

@@ -7,12 +7,13 @@ refused with the list of those that were tried.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
-from io import BufferedReader
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
+from io import BufferedReader, FileIO
 from os import PathLike, fspath
 from typing import Protocol
 
-from reflector.transcripts import citing, claude_code
+from reflector.transcripts import claude_code
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import LINE_LIMIT, parse_line, read_lines
 from reflector.transcripts.scan import Scan
@@ -36,76 +37,106 @@ _WRAPPED = (
 
 
 class Reader(Protocol):
-    """The one interface to the transcripts of every agent. All raise OSError and `UnknownTranscript`.
+    """What reads the transcripts of one agent, from a file at its first byte.
 
     agent   the name that its sessions are recorded under
     """
 
     agent: str
 
-    def scan(self, path: str | PathLike[str], limit: int | None = None) -> Scan:
-        """Which messages, which of them hold something like a citation, and what the file says about itself."""
+    def scan(self, file: FileIO, limit: int | None) -> Scan:
+        """Return which messages there are, which names each cites, and what the file says about itself."""
         ...
 
-    def messages_at(self, path: str | PathLike[str], places: Iterable[tuple[int, int]]) -> Iterator[Message]:
-        """The messages of `places`, (key, offset) pairs of `Scan.cited`; what is no longer there is left out."""
-        ...
-
-    def read_messages(
-        self,
-        path: str | PathLike[str],
-        *,
-        limit: int | None = None,
-        tally: Tally | None = None,
-        skip: Container[int] = frozenset(),
-    ) -> Iterator[Message]:
-        """All messages in their order, each once."""
+    def messages(self, file: FileIO, limit: int | None, tally: Tally) -> Iterator[Message]:
+        """Yield all messages in their order, each once."""
         ...
 
 
 class _ClaudeCode:
-    agent = "claude-code"
+    agent = claude_code.AGENT
     scan = staticmethod(scan_claude_code)
-    messages_at = staticmethod(citing.messages_at)
-    read_messages = staticmethod(claude_code.read_messages)
+    messages = staticmethod(claude_code.messages)
 
 
 _CLAUDE_CODE: Reader = _ClaudeCode()
 
 
-def reader_for(path: str | PathLike[str]) -> Reader:
-    """The reader of the agent that wrote `path`.
+def scan(path: str | PathLike[str], limit: int | None = None) -> Scan:
+    """Scan the first `limit` bytes of a transcript (None: all of it), in flat memory.
 
-    Raises OSError as `open` does, and `UnknownTranscript` for what is empty, not a regular file or of no format
-    that is known.
+    Raises OSError (missing file, folder, no permission) and `UnknownTranscript`; never for what a line contains.
     """
-    name = fspath(path)
+    with _opened(path) as (reader, file):
+        return reader.scan(file, limit)
+
+
+def read_messages(
+    path: str | PathLike[str],
+    *,
+    limit: int | None = None,
+    tally: Tally | None = None,
+    skip: Container[int] = frozenset(),
+) -> Iterator[Message]:
+    """Yield the messages of a transcript, in the order in which the model saw them, each once.
+
+    limit   bytes to read at most: the file's size when its window was closed
+    tally   filled while reading, for whoever wants to know what was not understood
+    skip    keys of records to leave out, those of earlier windows
+
+    Raises as `scan` does, at the first step of the iteration.
+    """
+    with _opened(path) as (reader, file):
+        for message in reader.messages(file, limit, Tally() if tally is None else tally):
+            if message.key not in skip:
+                yield message
+
+
+def agent_of(path: str | PathLike[str]) -> str:
+    """Return the name of the agent that wrote a transcript. Raises as `scan` does."""
+    with _opened(path) as (reader, _):
+        return reader.agent
+
+
+@contextmanager
+def _opened(path: str | PathLike[str]) -> Iterator[tuple[Reader, FileIO]]:
+    """A transcript, open at its first byte, and its reader."""
+    with open_file(path) as file:
+        reader = _reader_of(file, fspath(path))
+        file.seek(0)
+        yield reader, file
+
+
+def _reader_of(file: FileIO, name: str) -> Reader:
     tally = Tally()
     is_document: bool | None = None
-    with BufferedReader(open_file(path), _BUFFER) as file:
-        head = file.peek(16)[:16]
-        for _, line in read_lines(file, _SNIFF_BYTES, tally):
-            records = parse_line(line, tally)
-            if is_document is None:
-                is_document = not records
-            for record, _ in records:
-                if is_claude_code(record):
-                    return _CLAUDE_CODE
-                # The others are loaded when they are needed: a hook waits for none of them.
-                from reflector.transcripts.others import reader_of
+    buffered = BufferedReader(file, _BUFFER)
+    head = buffered.peek(16)[:16]
+    for _, line in read_lines(buffered, _SNIFF_BYTES, tally):
+        records = parse_line(line, tally)
+        if is_document is None:
+            is_document = not records
+        for record, _ in records:
+            if is_claude_code(record):
+                buffered.detach()
+                return _CLAUDE_CODE
+            # The others are loaded when they are needed: a hook waits for none of them.
+            from reflector.transcripts.others import reader_of
 
-                if reader := reader_of(record):
-                    return reader
-            if tally.lines >= _SNIFF_LINES:
-                break
-        # A document over many lines, or on one above the limit.
-        is_document = is_document or tally.oversized > 0 or tally.unfinished_bytes > LINE_LIMIT
-        if is_document and head.lstrip(b" \t\r\n\xef\xbb\xbf").startswith(b"{"):
-            from reflector.transcripts.others import reader_of_document
+            if reader := reader_of(record):
+                buffered.detach()
+                return reader
+        if tally.lines >= _SNIFF_LINES:
+            break
+    # A document over many lines, or on one above the limit.
+    is_document = is_document or tally.oversized > 0 or tally.unfinished_bytes > LINE_LIMIT
+    buffered.detach()
+    if is_document and head.lstrip(b" \t\r\n\xef\xbb\xbf").startswith(b"{"):
+        from reflector.transcripts.others import reader_of_document
 
-            file.raw.seek(0)
-            if document := reader_of_document(file.raw, name):
-                return document
+        file.seek(0)
+        if document := reader_of_document(file, name):
+            return document
     raise UnknownTranscript(_refusal(name, head, tally))
 
 

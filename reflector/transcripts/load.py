@@ -11,7 +11,8 @@ from io import BufferedReader
 from os import PathLike, fspath
 from typing import Any
 
-from reflector.transcripts.formats import reader_for
+from reflector.transcripts.claude_code import AGENT
+from reflector.transcripts.formats import agent_of, read_messages
 from reflector.transcripts.message import Tally
 from reflector.transcripts.records import parse_line, read_lines
 from reflector.transcripts.source import UnknownTranscript, open_file
@@ -32,9 +33,8 @@ def load_transcript(path: str | PathLike[str] | None) -> list[dict[str, str]]:
     messages: list[dict[str, str]] = []
     tally = Tally()
     try:
-        reader = reader_for(path)
-        if reader.agent != "claude-code":
-            said = (message for message in reader.read_messages(path) if message.text and message.origin in _SAID)
+        if agent_of(path) != AGENT:
+            said = (message for message in read_messages(path) if message.text and message.origin in _SAID)
             return [{"role": message.role, "content": message.text} for message in said]
     except (FileNotFoundError, NotADirectoryError):
         return []

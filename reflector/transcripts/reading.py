@@ -1,6 +1,6 @@
 """The road through the files of every agent but Claude Code: whole records in, messages out.
 
-Invariant: `scan`, `messages_at` and `read_messages` see the same messages under the same keys, each once, and
+Invariant: `scan` and `messages` see the same messages under the same keys, each once, and
 adding records to a file never changes the key of an earlier message. So a window of keys means the same
 whenever its file is read again.
 
@@ -16,17 +16,17 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from io import BufferedReader, FileIO
-from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reflector.transcripts.citations import CITATION
+from reflector.transcripts.building import unique
+from reflector.transcripts.citations import citations_of
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import parse_line, read_lines
 from reflector.transcripts.scan import Scan
-from reflector.transcripts.source import UnknownTranscript, open_file
+from reflector.transcripts.source import UnknownTranscript
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -74,24 +74,25 @@ class RecordReader:
         self._converse = format.converse
         self._is_document = is_document
 
-    def scan(self, path: str | PathLike[str], limit: int | None = None) -> Scan:
-        """What one pass over the file finds; see `reflector.transcripts.scan.scan`."""
+    def scan(self, file: FileIO, limit: int | None) -> Scan:
+        """Return what one pass over the file finds."""
         tally = Tally()
         conversation = self._converse()
         keys = array("q")
-        cited: list[tuple[int, int]] = []
+        cited: list[tuple[int, tuple[str, ...]]] = []
         first_uuid = last_uuid = started_at = ended_at = ""
-        with _Input(path, None if self._is_document else limit) as file:
-            for message in self._messages(file, conversation, tally):
-                keys.append(message.key)
-                if message.origin == "model" and (CITATION.search(message.text) or CITATION.search(message.thinking)):
-                    cited.append((message.key, message.offset))
-                first_uuid = first_uuid or message.uuid
-                last_uuid = message.uuid
-                if stamp := message.timestamp:
-                    started_at = min(started_at or stamp, stamp)
-                    ended_at = max(ended_at, stamp)
+        given = _Input(file, None if self._is_document else limit)
+        for message in self._messages(given, conversation, tally):
+            keys.append(message.key)
+            if names := citations_of(message):
+                cited.append((message.key, tuple(names)))
+            first_uuid = first_uuid or message.uuid
+            last_uuid = message.uuid
+            if stamp := message.timestamp:
+                started_at = min(started_at or stamp, stamp)
+                ended_at = max(ended_at, stamp)
         return Scan(
+            agent=self.agent,
             keys=keys,
             cited=tuple(cited),
             session_id=conversation.session_id,
@@ -102,63 +103,37 @@ class RecordReader:
             last_uuid=last_uuid,
             started_at=started_at,
             ended_at=ended_at,
-            bytes=file.size,
-            sha256=file.digest.hexdigest(),
+            bytes=given.size,
+            sha256=given.digest.hexdigest(),
             tally=tally,
         )
 
-    def read_messages(
-        self,
-        path: str | PathLike[str],
-        *,
-        limit: int | None = None,
-        tally: Tally | None = None,
-        skip: Container[int] = frozenset(),
-    ) -> Iterator[Message]:
-        """The messages in their order; see `reflector.transcripts.claude_code.read_messages`."""
-        with _Input(path, None if self._is_document else limit) as file:
-            for message in self._messages(file, self._converse(), Tally() if tally is None else tally):
-                if message.key not in skip:
-                    yield message
-
-    def messages_at(self, path: str | PathLike[str], places: Iterable[tuple[int, int]]) -> Iterator[Message]:
-        """The messages of `Scan.cited`. A record's key may hang on what was before it, so all of it is read."""
-        wanted = {key for key, _ in places}
-        for message in self.read_messages(path) if wanted else ():
-            if message.key in wanted:
-                yield message
-                wanted.discard(message.key)
-                if not wanted:
-                    return
+    def messages(self, file: FileIO, limit: int | None, tally: Tally) -> Iterator[Message]:
+        """Yield the messages in their order, each once."""
+        return self._messages(_Input(file, None if self._is_document else limit), self._converse(), tally)
 
     def _messages(self, file: _Input, conversation: Conversation, tally: Tally) -> Iterator[Message]:
-        seen: set[int] = set()
-        for record, text, offset in _whole(file, tally) if self._is_document else _lines(file, tally):
-            for message in conversation.messages(record, text, offset, tally):
-                if message.key in seen:
-                    tally.duplicates += 1
-                    continue
-                seen.add(message.key)
-                tally.messages += 1
-                yield message
+        records = _whole(file, tally) if self._is_document else _lines(file, tally)
+        return unique((one for record in records for one in conversation.messages(*record, tally)), tally)
 
 
 def _lines(file: _Input, tally: Tally) -> Iterator[tuple[dict[str, Any], str, int]]:
-    with BufferedReader(file, _BUFFER) as buffered:
-        for offset, line in read_lines(buffered, None, tally):
-            for record, text in parse_line(line, tally):
-                yield record, text, offset
+    for offset, line in read_lines(BufferedReader(file, _BUFFER), None, tally):
+        for record, text in parse_line(line, tally):
+            yield record, text, offset
 
 
 def _whole(file: _Input, tally: Tally) -> Iterator[tuple[dict[str, Any], str, int]]:
-    for record in read_document(file, file.name, tally):
+    for record in read_document(file, str(file.name), tally):
         yield record, "", 0
 
 
 def read_document(file: io.RawIOBase, name: str, tally: Tally) -> list[dict[str, Any]]:
     """The JSON objects that a file holds, usually one. Raises UnknownTranscript for no object and for too much."""
     size = os.fstat(file.fileno()).st_size
-    data = b"" if size > DOCUMENT_LIMIT else BufferedReader(file, _BUFFER).read(DOCUMENT_LIMIT + 1)
+    buffered = BufferedReader(file, _BUFFER)
+    data = b"" if size > DOCUMENT_LIMIT else buffered.read(DOCUMENT_LIMIT + 1)
+    buffered.detach()
     if size > DOCUMENT_LIMIT or len(data) > DOCUMENT_LIMIT:
         raise UnknownTranscript(
             f"{name!r} is one JSON document of {max(size, len(data))} bytes; "
@@ -176,12 +151,12 @@ def read_document(file: io.RawIOBase, name: str, tally: Tally) -> list[dict[str,
 class _Input(io.RawIOBase):
     """A transcript up to a limit, with the length and SHA-256 of what was read of it."""
 
-    def __init__(self, path: str | PathLike[str], limit: int | None) -> None:
-        self.name = fspath(path)
+    def __init__(self, file: FileIO, limit: int | None) -> None:
+        self.name = file.name
         self.digest = sha256()
         self.size = 0
         self._limit = sys.maxsize if limit is None else limit
-        self._file: FileIO = open_file(path)
+        self._file = file
 
     def readable(self) -> bool:
         return True
@@ -195,8 +170,3 @@ class _Input(io.RawIOBase):
         self.digest.update(view[:length])
         self.size += length
         return length
-
-    def close(self) -> None:
-        if not self.closed:
-            self._file.close()
-        super().close()

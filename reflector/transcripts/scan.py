@@ -12,20 +12,19 @@ from __future__ import annotations
 import re
 import sys
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from io import FileIO
-from os import PathLike
 from threading import Thread
 from typing import Any
 
 from reflector.text.bounds import head_and_tail
-from reflector.transcripts.citations import CITATION, CITATION_BYTES
-from reflector.transcripts.claude_code import Reader
+from reflector.transcripts.citations import CITATION_BYTES, citations_of
+from reflector.transcripts.claude_code import AGENT, Reader
 from reflector.transcripts.envelope import ENVELOPE, GLUED, METADATA, is_metadata
-from reflector.transcripts.message import Tally
+from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import LINE_LIMIT, is_complete, parse_line
-from reflector.transcripts.source import open_transcript
 
 _BLOCK = 2 * 1024 * 1024
 
@@ -51,9 +50,9 @@ _NO_STAMP = b"\xff"
 class Scan:
     """What one pass over a transcript's bytes found.
 
+    agent        the name that the sessions of its agent are recorded under
     keys         record keys of all messages, first occurrences, in the order of `read_messages`
-    cited        (key, byte offset of its line) of the model's records whose bytes hold something like
-                 a citation: suspects, to be read with `read_messages` rules before anything is counted
+    cited        (key, names) of the model's records that cite
     session_id … version    of the first message that has one; "" where none has
     first_uuid, last_uuid   of the first and last record of type user or assistant
     started_at, ended_at    smallest and largest timestamp as written (their order in the file is not by time)
@@ -61,8 +60,9 @@ class Scan:
     sha256       hex digest of the bytes read
     """
 
+    agent: str
     keys: array[int]
-    cited: tuple[tuple[int, int], ...]
+    cited: tuple[tuple[int, tuple[str, ...]], ...]
     session_id: str
     agent_id: str
     cwd: str
@@ -76,15 +76,10 @@ class Scan:
     tally: Tally
 
 
-def scan(path: str | PathLike[str], limit: int | None = None) -> Scan:
-    """Scan the first `limit` bytes of a transcript (None: all of it), in flat memory.
-
-    Raises OSError (missing file, folder, no permission) and `UnknownTranscript`; never for what a
-    line contains.
-    """
+def scan(file: FileIO, limit: int | None) -> Scan:
+    """Scan the first `limit` bytes of a transcript of Claude Code (None: all of it), in flat memory."""
     pass_ = _Pass()
-    with open_transcript(path, limit) as file:
-        digest, size = _feed(pass_, file, limit)
+    digest, size = _feed(pass_, file, limit)
     return pass_.result(digest, size)
 
 
@@ -131,7 +126,7 @@ class _Pass:
         self._reader = Reader()
         self._keys = bytearray()
         self._seen: set[bytes] = set()
-        self._cited: list[tuple[bytes, int]] = []
+        self._cited: list[tuple[bytes, tuple[str, ...]]] = []
         self._first_uuid = self._last_uuid = b""
         self._first_line = self._last_line = b""
         self._first_stamp, self._last_stamp = _NO_STAMP, b""
@@ -208,7 +203,7 @@ class _Pass:
                     seen.add(key)
                     keys += key
                     if by_model and CITATION_BYTES.search(chunk, start, stop):
-                        self._cited.append((key, base + start))
+                        self._cite(key, Reader().of_line(bytes(chunk[start:stop])))
                 last = uuid, start, stop
                 if stamp > last_stamp:
                     last_stamp = stamp
@@ -247,8 +242,9 @@ class _Pass:
         first, last = _record(self._first_line), _record(self._last_line)
         agent = _text(first, "agentId") if first.get("isSidechain") is True else ""
         return Scan(
+            agent=AGENT,
             keys=keys,
-            cited=tuple((int.from_bytes(key, "big", signed=True), offset) for key, offset in self._cited),
+            cited=tuple((int.from_bytes(key, "big", signed=True), names) for key, names in self._cited),
             session_id=_text(last, "sessionId") or _text(first, "sessionId"),
             agent_id=agent if agent == _text(last, "agentId") else "",
             cwd=_text(first, "cwd") or _text(last, "cwd"),
@@ -280,8 +276,8 @@ class _Pass:
             for message in self._reader.messages(record, text, offset, self.tally):
                 uuid = message.uuid.encode("utf-8", "surrogatepass")
                 key = self._add(uuid)
-                if key and message.role == "assistant" and CITATION.search(text):
-                    self._cited.append((key, offset))
+                if key:
+                    self._cite(key, (message,))
                 if record.get("type") not in ("user", "assistant"):
                     continue
                 held = True
@@ -292,6 +288,10 @@ class _Pass:
                     self._first_stamp = min(self._first_stamp, stamp)
                     self._last_stamp = max(self._last_stamp, stamp)
         return held
+
+    def _cite(self, key: bytes, messages: Iterable[Message]) -> None:
+        if names := tuple(name for message in messages for name in citations_of(message)):
+            self._cited.append((key, names))
 
     def _add(self, uuid: bytes) -> bytes:
         """The key of a parsed record seen for the first time; b"" for one seen before."""

@@ -258,7 +258,7 @@ def test_a_bad_label_is_an_error_that_names_its_line(judged: Agent, tmp_path: Pa
     for second, wanted in (
         ("{", "line 2: is no JSON"),
         ("[" * 100_000, "line 2: is no JSON"),
-        ('"pat-001"', "line 2: is no object"),
+        ('"pat-001"', "line 2: is not an object"),
         ('{"session": "s-0", "name": "pat-1x", "tag": "helpful"}', "line 2: name is 'pat-1x'"),
         ('{"session": "s-0", "name": "pat-002", "tag": "good"}', "line 2: tag is 'good'"),
         ('{"name": "pat-002", "tag": "helpful"}', "line 2: session is None"),
@@ -273,9 +273,9 @@ def test_a_usage_error_says_what_would_be_right(judged: Agent) -> None:
     for arguments, wanted in (
         (["--a", "rules"], "--b"),
         (["--a", "rules", "--b", "rulez"], "rules, fixtures[:FILE], anthropic[:MODEL] or recorded[:BACKEND]"),
-        (["--a", "rules:2", "--b", "rules"], "nothing stands after rules"),
+        (["--a", "rules:2", "--b", "rules"], "nothing follows rules"),
         (["--a", "rules", "--b", "anthropic:"], "a name is missing"),
-        (["--a", "rules", "--b", "recorded:openai"], "'openai' is no backend"),
+        (["--a", "rules", "--b", "recorded:openai"], "'openai' is not a backend"),
         (["--a", "rules", "--b", "fixtures"], "needs a file"),
         (["--a", "rules", "--b", "fixtures:/no/such/file"], "there is no file /no/such/file"),
         (["--a", "rules", "--b", "rules", "--template-b", "x"], "--template-b is for a model"),

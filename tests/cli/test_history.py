@@ -153,7 +153,7 @@ def test_nobody_is_asked_for_money_without_a_yes(agent: Agent) -> None:
 
 
 def test_a_folder_that_is_named_and_not_there_is_an_error(agent: Agent, tmp_path: Path) -> None:
-    assert "is no folder" in agent.call("import-history", "--folder", str(tmp_path / "none"), code=1).err
+    assert "is not a folder" in agent.call("import-history", "--folder", str(tmp_path / "none"), code=1).err
 
 
 def test_nothing_to_import_is_no_error_and_says_where_it_looked(agent: Agent, tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_an_interrupt_ends_all_processes_at_once_and_keeps_what_is_in(agent: Age
     err = process.communicate(timeout=PATIENCE)[1]
     assert process.returncode == 130
     assert "Traceback" not in err
-    assert err.endswith("what was taken in stays, run the same command again\n")
+    assert err.endswith("what was recorded stays, run the same command again\n")
     agent.wait_until(lambda: not group(process.pid))
     agent.call("import-history", code=1)
     assert agent.call("verify").out == ""

@@ -197,7 +197,10 @@ def test_the_reason_of_a_proposal_is_bounded_before_it_is_looked_at(agent: Agent
     assert len(proposed["data"]["reason"]) <= 1_000
 
 
-def test_nothing_but_the_protocol_is_on_stdout_whatever_is_on_stdin(agent: Agent) -> None:
+@pytest.mark.parametrize("query", ["test", "test \ud800", "test \U0001f600 \udfff"], ids=ascii)
+def test_a_call_is_answered_and_nothing_but_the_protocol_is_on_stdout_whatever_is_on_stdin(
+    agent: Agent, query: str
+) -> None:
     hello = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -205,7 +208,7 @@ def test_nothing_but_the_protocol_is_on_stdout_whatever_is_on_stdin(agent: Agent
         "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
     }
     wanted = {"jsonrpc": "2.0", "id": 2, "method": "tools/call"}
-    wanted["params"] = {"name": "search_playbook", "arguments": {"query": "test"}}
+    wanted["params"] = {"name": "search_playbook", "arguments": {"query": query}}
     # A playbook that was edited by hand into something else gives a note for the person.
     agent.call("drain")
     agent.playbook.write_text("{")

@@ -160,7 +160,7 @@ def test_names_that_mean_two_bullets_wait_for_rename(told: Agent, tmp_path: Path
     assert "--rename" in refused.err
     merged = told.call("import", "--merge", "--rename", tmp_path / "other.ndjson")
     assert "pat-003 of the file is pat-004 here" in merged.out
-    assert "6 events merged, 0 of the file were here already." in merged.err
+    assert "6 events merged, 0 of the file were already present." in merged.err
     assert "Nothing new" in told.call("import", "--merge", "--rename", tmp_path / "other.ndjson").err
     texts = {bullet["name"]: bullet["text"] for bullet in told.json("list")}
     assert (texts["pat-003"], texts["pat-004"]) == ("Run the linter.", "Read the log first.")

@@ -172,7 +172,9 @@ def test_a_note_in_json_or_in_git_is_taken_with_its_key_only(
     (tmp_path / "head.json").write_text(in_git.call("head", "--json", "--sign", key[0]).out, "utf-8")
     in_git.call("verify", "--anchor", tmp_path / "head.json", "--key", key[1])
     (tmp_path / "plain.json").write_text(in_git.call("head", "--json").out)
-    assert "no signed note" in in_git.call("verify", "--anchor", tmp_path / "plain.json", "--key", key[1], code=2).err
+    assert (
+        "not a signed note" in in_git.call("verify", "--anchor", tmp_path / "plain.json", "--key", key[1], code=2).err
+    )
     (in_git.claude / "playbook.note").write_text(in_git.call("head", "--sign", key[0]).out, "utf-8")
     git(in_git.project, "add", "-A")
     git(in_git.project, "commit", "-q", "-m", "Signed")
@@ -217,7 +219,7 @@ def test_a_key_without_an_anchor_and_an_anchor_without_a_note_are_usage_errors(
     lived: Agent, key: tuple[Path, str]
 ) -> None:
     assert "--anchor" in lived.call("verify", "--key", key[1], code=2).err
-    assert "no signed note" in lived.call("verify", "--anchor", lived.call("head").out, "--key", key[1], code=2).err
+    assert "not a signed note" in lived.call("verify", "--anchor", lived.call("head").out, "--key", key[1], code=2).err
     assert "--key" in lived.call("verify", "--anchor", "x", "--key", "nonsense", code=2).err
     assert "--key" in lived.call("verify", "--anchor", "x", "--key", "a+b+c", code=2).err
 

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
-from reflector.transcripts.formats import reader_for
+from reflector.transcripts.formats import scan
 from tests.road.agent import Agent
 
 #: What stands beside ours in the settings: it keeps each payload with what lay on the disk at that moment.
@@ -81,7 +81,7 @@ class Watched(ABC):
         """What holds after every scenario."""
         self.settle()
         for path in self.transcripts():
-            tally = reader_for(path).scan(path).tally
+            tally = scan(path).tally
             assert (tally.malformed, tally.oversized, tally.unknown_types) == (0, 0, {}), (path, tally)
         for window in self.agent.events("session.recorded"):
             assert not set(window["data"]["unread"]) - self.repeats, window

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from reflector.curation.bullets import add_bullet
-from reflector.curation.file_writing import WRITTEN
-from reflector.curation.playbook_file import sync
+from reflector.curation.playbook_file import WRITTEN, sync
 from reflector.ledger.store import Ledger
 from reflector.project import Project
 

@@ -260,3 +260,82 @@ def test_two_projects_with_one_ledger_of_the_users_share_a_playbook_and_empty_no
     one.call("drain")
     assert one.counters() == two.counters()
     assert not [event for event in one.events() if event["actor"] == "human"]
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_an_edit_after_a_question_is_an_edit_of_what_the_question_read(agent: Agent, counted: bool) -> None:
+    def edit(name: str, **to: object) -> None:
+        whole = json.loads(agent.playbook.read_bytes())
+        bullets = whole["sections"][PAT]
+        bullets[:] = [b for b in bullets if b["name"] != name]
+        if to:
+            bullets.append({"name": name, **to, **({"helpful": 3, "harmful": 1} if counted else {})})
+        agent.playbook.write_text(json.dumps(whole))
+
+    def said() -> dict[str, str]:
+        return {b["name"]: b["text"] for b in agent.json("list") if b["name"].startswith("pat")}
+
+    before = said()
+    edit("pat-003", text="Nwe.")
+    assert said() == {**before, "pat-003": "Nwe."}
+    edit("pat-003", text="New.")
+    assert said() == {**before, "pat-003": "New."}
+    edit("pat-003")
+    assert said() == before
+    edit("pat-002", text="Keep them small.")
+    assert said() == {**before, "pat-002": "Keep them small."}
+    for _ in range(2):  # undone, done again and undone again
+        edit("pat-002", text=before["pat-002"])
+        assert said() == before
+        edit("pat-002", text="Keep them small.")
+        assert said() == {**before, "pat-002": "Keep them small."}
+    edit("pat-002", text=before["pat-002"])
+    agent.call("drain")
+    assert said() == before
+    assert agent.counters()["pat-002"] == (3, 1)
+
+
+def test_a_bullet_that_is_removed_and_put_back_keeps_its_evidence(agent: Agent) -> None:
+    agent.call("ingest", *sessions(agent, 1))
+    whole = agent.playbook.read_bytes()
+    less = json.loads(whole)
+    del less["sections"][PAT][0]
+    agent.playbook.write_text(json.dumps(less))
+    assert "pat-001" not in listed(agent)
+    agent.playbook.write_bytes(whole)
+    assert listed(agent) == {"pat-003": (1, 0), "pat-002": (3, 1), "mis-001": (0, 0)}
+    agent.playbook.write_bytes(whole + b"\n")
+    assert listed(agent) == {"pat-003": (1, 0), "pat-002": (3, 1), "mis-001": (0, 0)}
+    agent.call("drain")
+    assert agent.counters() == listed(agent)
+
+
+def test_an_edit_that_a_question_read_and_git_took_away_is_not_undone(agent: Agent) -> None:
+    git(agent.project, "init")
+    git(agent.project, "add", ".")
+    git(agent.project, "commit", "-m", "first")
+    whole = json.loads(agent.playbook.read_bytes())
+    whole["sections"][PAT].append({"name": "pat-003", "text": "New."})
+    agent.playbook.write_text(json.dumps(whole))
+    before = listed(agent)
+    git(agent.project, "commit", "-am", "edited")
+    git(agent.project, "checkout", "HEAD~1")
+    assert listed(agent) == before
+    git(agent.project, "checkout", "-")
+    whole["sections"][PAT][2]["text"] = "Newer."
+    agent.playbook.write_text(json.dumps(whole))
+    assert listed(agent) == before
+    assert [event["type"] for event in by_human(agent)] == ["bullet.added", "bullet.revised"]
+
+
+def test_entries_without_a_name_are_known_again_when_a_question_read_them(agent: Agent) -> None:
+    whole = json.loads(agent.playbook.read_bytes())
+    whole["sections"][PAT] += ["Same.", "Same.", "Other."]
+    agent.playbook.write_text(json.dumps(whole))
+    before = listed(agent)
+    whole["sections"][PAT][0]["text"] = "Write the failing test before the fix."
+    agent.playbook.write_text(json.dumps(whole))
+    assert listed(agent) == before
+    whole["sections"][PAT].remove("Other.")
+    agent.playbook.write_text(json.dumps(whole))
+    assert "Other." not in {b["text"] for b in agent.json("list")}

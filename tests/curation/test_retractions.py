@@ -146,7 +146,7 @@ def test_a_name_means_one_thing_or_is_refused_with_what_it_could_mean(told: Ledg
         with pytest.raises(UnknownTarget, match=told_):
             target_named(told, text)
     for text in ("", "99", "zz", "\0", "s1'--", "9" * 5000):
-        with pytest.raises(UnknownTarget, match="is no session"):
+        with pytest.raises(UnknownTarget, match="is not a session"):
             target_named(told, text)
 
 

@@ -95,6 +95,7 @@ def test_two_clones_that_both_counted_and_added_a_bullet_merge_without_a_conflic
         "pat-002": ("From the first.", 0, 0),
         "pat-003": ("From the second.", 1, 0),
     }
+    assert second.json("blame", "pat-002")[-1]["rationale"] == "set by git with 0 helpful, 0 harmful"
     second.cites("pat-003", "s-3")
     second.git("push", "-q", "origin", "HEAD:main")
     first.git("pull", "-q", "--ff-only", "origin", "main")
@@ -269,6 +270,54 @@ def test_a_stash_removes_no_bullet(first: Clone) -> None:
     first.git("stash", "pop", "-q")
     first.call("drain")
     assert first.counts() == {"pat-001": ("Run the tests.", 1, 0), "pat-002": ("Two.", 0, 0)}
+
+
+def test_a_revert_that_brings_a_bullet_back_brings_back_its_evidence(first: Clone, second: Clone) -> None:
+    first.call("add", "pat", "Two.")
+    first.publish("Added")
+    first.cites("pat-002", "s-1")
+    first.git("push", "-q", "origin", "HEAD:main")
+    second.git("pull", "-q", "origin", "main")
+    assert "pat-002" in second.counts()
+    first.git("revert", "--no-edit", "HEAD")
+    assert first.counts().keys() == {"pat-001"}
+    first.git("revert", "--no-edit", "HEAD")
+    assert first.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-003": ("Two.", 1, 0)}
+    first.cites("pat-003", "s-2")
+    first.publish("Under its new name")
+    first.git("push", "-q", "origin", "HEAD:main")
+    second.git("pull", "-q", "origin", "main")
+    assert second.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-003": ("Two.", 0, 0)}
+    first.call("list")
+    for clone in (first, second):
+        clone.call("drain")
+        assert clone.is_clean()
+    assert first.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-003": ("Two.", 2, 0)}
+    assert first.playbook.read_bytes() == second.playbook.read_bytes()
+    second.git("checkout", "-q", "HEAD~3")
+    assert second.counts().keys() == {"pat-001", "pat-003"}
+
+
+def test_a_shared_file_that_is_edited_after_a_question_is_compared_with_what_the_question_read(first: Clone) -> None:
+    def edit(old: str, new: str) -> None:
+        first.playbook.write_text(first.playbook.read_text().replace(old, new))
+
+    edit('tests."\n      }', 'tests."\n      },\n      {"name": "pat-002", "text": "Nwe."}')
+    assert first.counts()["pat-002"] == ("Nwe.", 0, 0)
+    edit("Nwe.", "New.")
+    assert first.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-002": ("New.", 0, 0)}
+    first.git("stash", "-q")
+    assert first.counts().keys() == {"pat-001", "pat-002"}
+    first.git("stash", "pop", "-q")
+    edit("Run the tests.", "Run all tests.")
+    before = {"pat-001": ("Run all tests.", 0, 0), "pat-002": ("New.", 0, 0)}
+    assert first.counts() == before
+    first.publish("Edited")
+    first.git("checkout", "-q", "HEAD~1")
+    assert first.counts() == before
+    first.git("checkout", "-q", "-")
+    first.call("drain")
+    assert first.counts() == before
 
 
 ATTRIBUTES = {"none": None, "some": b"*.py text\n", "without an end": b"*.py text\r\n*.md text"}

@@ -140,7 +140,7 @@ def _edited(number: int, **changes: Any) -> Callable[[Lines], Lines]:
 
 WRONG: list[tuple[Callable[[Lines], Lines], int, str]] = [
     (lambda _: [], 1, "not JSON"),
-    (lambda lines: lines[1:], 1, "no header"),
+    (lambda lines: lines[1:], 1, "not the header"),
     (lambda lines: ["[]", *lines[1:]], 1, "CloudEvent"),
     (lambda lines: ["[" * 100_000, *lines[1:]], 1, "not JSON"),
     (_edited(1, data={"format": "reflector.ledger", "version": 2}), 1, "version 2"),
@@ -200,9 +200,9 @@ def _retraction(of: str, key: str) -> NewEvent:
 @pytest.mark.parametrize(
     ("events", "number", "what"),
     [
-        ([added(), added("pat-002"), added()], 4, "stands there already"),
+        ([added(), added("pat-002"), added()], 4, "is already there"),
         ([added(), redacted(added().event_id)], 3, "was erased, and the text is there"),
-        ([added(), _retraction("0" * 32, "1")], 3, "is no event before it"),
+        ([added(), _retraction("0" * 32, "1")], 3, "is not an event before it"),
         ([added(), *(_retraction(added().event_id, str(n)) for n in range(2))], 4, "has a evidence.retracted already"),
     ],
 )

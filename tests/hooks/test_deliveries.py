@@ -6,6 +6,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import stat
 import sys
 import time
@@ -430,6 +431,18 @@ def test_a_session_without_a_playbook_of_its_own_is_kept_with_the_users(project:
     (record,) = records(users / "reflector/spool")
     assert record["project"] == str(users.parent)
     assert list(project.path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root may look everywhere")
+def test_where_nobody_can_look_for_a_playbook_the_delivery_is_kept_with_the_user(project: Project) -> None:
+    (project.home / ".config/reflector/config.toml").unlink()
+    project.write_playbook(("oth-001", "Read the map first.", 0, 0))
+    dropped = "-dac_override,-dac_read_search"  # what lets root look everywhere
+    drop = ["setpriv", "--bounding-set", dropped, "--inh-caps", dropped] if os.geteuid() == 0 else []
+    project.claude.chmod(0)
+    project.hook(event("SessionEnd"), command=[*drop, *INSTALLED])
+    project.claude.chmod(0o700)
+    assert [record["project"] for record in records(project.fallback)] == [str(project.path)]
 
 
 def test_a_session_started_in_a_sub_folder_is_kept_with_the_project(project: Project) -> None:

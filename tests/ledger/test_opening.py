@@ -214,8 +214,8 @@ def test_a_ledger_lives_beside_other_tables_on_a_server(postgres: Postgres) -> N
     ("revision", "error", "message"),
     [
         ("9999", LedgerTooNew, f"is at revision 9999, this reflector knows {HEAD_REVISION}; upgrade reflector"),
-        ("a1b2c3", LedgerCorrupt, "is at revision a1b2c3, which is none of reflector's"),
-        ("", LedgerCorrupt, "which is none of reflector's"),
+        ("a1b2c3", LedgerCorrupt, "is at revision a1b2c3, which is not reflector's"),
+        ("", LedgerCorrupt, "which is not reflector's"),
     ],
 )
 def test_a_newer_or_unknown_revision_is_refused_untouched(

@@ -8,8 +8,9 @@ import socket
 import struct
 import threading
 import time
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -320,6 +321,33 @@ def test_an_api_that_always_breaks_off_is_a_failure_in_words(api: Api, hurried: 
     failed = failure(api.settings(), hurried)
     assert (failed.stage, failed.attempts, len(api.asked)) == ("transport", 3, 3)
     assert str(failed).startswith("no connection to the API (")
+
+
+@contextmanager
+def endless(head: bytes, part: bytes) -> Iterator[str]:
+    """The address of a server whose answer goes on until nobody listens."""
+
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError):
+            connection.sendall(head)
+            while True:
+                connection.sendall(part)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, args=(listener,), daemon=True).start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("status", ["200 OK", "400 Bad Request", "500 Oh"])
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+def test_an_answer_without_an_end_is_not_read_to_the_deadline(hurried: Hurried, status: str, encoding: str) -> None:
+    # A member of a gzip file may follow another.
+    part = b" " * 65536 if encoding == "identity" else zlib.compress(b" " * (1 << 22), wbits=31)
+    with endless(f"HTTP/1.1 {status}\r\ncontent-encoding: {encoding}\r\n\r\n".encode(), part) as url:
+        failed = failure(ModelSettings(MODEL, KEY, bearer=False, base_url=url), hurried)
+    assert (failed.stage, failed.attempts) == ("answer", 1)
+    assert str(failed) == "the API's answer is longer than 1,048,576 bytes"
 
 
 def test_nobody_who_listens_is_a_failure_in_words(hurried: Hurried) -> None:

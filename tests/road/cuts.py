@@ -18,7 +18,7 @@ from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
-from reflector.transcripts.scan import scan
+from reflector.transcripts.formats import scan
 from reflector.transcripts.source import UnknownTranscript
 
 

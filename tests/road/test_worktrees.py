@@ -104,3 +104,20 @@ def test_a_session_whose_worktree_is_removed_while_it_runs_counts_in_the_main_ch
     assert agent.counters()["pat-001"] == (1, 0)
     assert around.counters()["pat-001"] == (0, 0)
     assert agent.json("status")["spool"]["elsewhere"] == 0
+
+
+def test_a_session_whose_start_nobody_heard_counts_when_its_worktree_is_there_again(agent: Agent) -> None:
+    git(agent.project, "init")
+    git(agent.project, "add", ".")
+    git(agent.project, "commit", "-m", "first")
+    worktree = Agent(agent.home / "trees" / "fix", agent.home)
+    transcript = Session("s").cites("pat-001").write(agent.home / ".claude" / "projects" / "s.jsonl")
+    worktree.project.mkdir(parents=True)
+    worktree.project.rmdir()
+    worktree.hook("SessionEnd", session_id="s", transcript_path=str(transcript))
+    agent.run("drain")
+    assert "1 kept elsewhere, of folders that are gone" in agent.run("status").out
+    git(agent.project, "worktree", "add", worktree.project)
+    agent.run("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert agent.json("status")["spool"]["elsewhere"] == 0

@@ -168,6 +168,17 @@ def test_what_the_reader_does_not_know_is_counted_in_the_event(ledger: Ledger, t
     assert unread["malformed"] == 1
 
 
+def test_a_secret_in_the_names_that_a_client_gives_is_not_stored(ledger: Ledger, tmp_path: Path) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6" * 3
+    records = [record | {"version": secret} for record in Session().user("Hello.").records]
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(as_bytes([*records, {"type": secret, "uuid": "h-1"}]))
+    taken(ledger, path)
+    window = windows(ledger)[0]
+    assert window["unread"]["unknown_types"] == {"[redacted:github-token]": 1}
+    assert window["client"] == "[redacted:github-token]"
+
+
 def test_only_the_models_own_words_cite(ledger: Ledger, tmp_path: Path) -> None:
     session = Session().user("Use [pat-001].").runs("cat playbook.json", "[pat-002] helpful=0 harmful=0 :: x")
     session.agent("```\n[pat-003]\n```\nSee [pat-004](docs/x.md).")

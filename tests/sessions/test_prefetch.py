@@ -10,7 +10,7 @@ from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.protocol import Answer, Request
 from reflector.sessions.prefetch import Judged, PrefetchedBackend, packed, prefetch
-from reflector.transcripts.formats import reader_for
+from reflector.transcripts.formats import read_messages, scan
 from tests.road.sessions import Session
 
 BULLETS = (Bullet("pat-001", "pat", "Round once, at the end."), Bullet("pat-002", "pat", "Keep functions small."))
@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def request(path: Path, *cited: str, bullets: tuple[Bullet, ...] = BULLETS) -> Request:
-    return Request("s-1", bullets, cited, lambda: reader_for(path).read_messages(path))
+    return Request("s-1", bullets, cited, lambda: read_messages(path))
 
 
 def judged(path: Path) -> Judged:
@@ -53,7 +53,7 @@ def test_nothing_is_judged_where_no_live_bullet_is_cited_or_nobody_asked(path: P
     assert prefetch(path, None, packed([Bullet("pat-777", "pat", "x")])).judged is None
     asked = prefetch(path, None, None)
     assert asked.judged is None
-    assert asked.scan == reader_for(path).scan(path)
+    assert asked.scan == scan(path)
 
 
 def test_an_answer_is_used_once_for_the_request_that_it_is_one_to(path: Path) -> None:

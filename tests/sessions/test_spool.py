@@ -57,6 +57,27 @@ def test_a_record_that_cannot_be_read_is_set_aside_not_passed_over(project: Proj
     assert len(spool.pending(project.spool)) == 1
 
 
+@pytest.mark.parametrize("part", ["", "waiting"])
+@pytest.mark.parametrize("kind", ["a folder", "a link", "of another user"])
+def test_a_record_that_may_not_be_read_is_set_aside_and_keeps_no_other_one_waiting(
+    project: Project, kind: str, part: str
+) -> None:
+    project.hook(event("Stop" if part else "SessionEnd"))
+    path = project.spool / part / "00000000000000000001-1-0.json"
+    if kind == "a folder":
+        path.mkdir()
+    elif kind == "a link":
+        path.symlink_to("/dev/null")
+    else:
+        if os.geteuid() == 0:
+            pytest.skip("root may read everything")
+        path.touch(0)
+    read = spool.waiting if part else spool.pending
+    assert len(read(project.spool)) == 1
+    (failure,) = spool.failed(project.spool)
+    assert (failure.path.name, str(path) in failure.error) == (path.name, True)
+
+
 @pytest.mark.parametrize("name", ["SessionEnd", "Stop"])
 def test_a_record_of_a_newer_version_is_kept_and_comes_in_after_the_upgrade(
     project: Project, monkeypatch: pytest.MonkeyPatch, name: str

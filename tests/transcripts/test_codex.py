@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from reflector.transcripts import formats
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.codex_home import rollout_of
-from reflector.transcripts.formats import reader_for
+from reflector.transcripts.formats import read_messages
 from reflector.transcripts.message import Message
 from reflector.transcripts.scan import Scan
 from tests.transcripts.agents import SESSION, Codex
@@ -20,12 +21,12 @@ CHILD = "0199a213-0000-7000-8000-000000000002"
 
 def read(session: Codex, folder: Path) -> list[Message]:
     path = session.write(folder / f"{session.id}.jsonl")
-    return list(reader_for(path).read_messages(path))
+    return list(read_messages(path))
 
 
 def scan(session: Codex, folder: Path) -> Scan:
     path = session.write(folder / f"{session.id}.jsonl")
-    return reader_for(path).scan(path)
+    return formats.scan(path)
 
 
 def results(session: Codex, folder: Path) -> list[tuple[str, bool]]:
@@ -219,9 +220,8 @@ def test_rollouts_from_before_payloads_are_read(tmp_path: Path) -> None:
             {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done: [pat-001]."}]},
         ],
     )
-    reader = reader_for(path)
-    assert [message.origin for message in reader.read_messages(path)] == ["human", "model", "tool", "model"]
-    assert reader.scan(path).session_id == SESSION
+    assert [message.origin for message in read_messages(path)] == ["human", "model", "tool", "model"]
+    assert formats.scan(path).session_id == SESSION
 
 
 def test_types_that_are_unknown_are_counted(tmp_path: Path) -> None:

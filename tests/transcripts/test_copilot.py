@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from reflector.transcripts.formats import reader_for
+from reflector.transcripts.formats import read_messages, scan
 from reflector.transcripts.message import Message
 from tests.transcripts.agents import Copilot
 
 
 def read(session: Copilot, folder: Path) -> list[Message]:
     path = session.write(folder / "events.jsonl")
-    return list(reader_for(path).read_messages(path))
+    return list(read_messages(path))
 
 
 def test_a_call_that_is_asked_for_and_then_started_counts_once(tmp_path: Path) -> None:
@@ -82,4 +82,4 @@ def test_types_that_are_unknown_are_counted(tmp_path: Path) -> None:
     session = Copilot()
     session.event("hologram.shown").event("assistant.usage", model="m")
     path = session.write(tmp_path / "events.jsonl")
-    assert reader_for(path).scan(path).tally.unknown_types == {"hologram.shown": 1}
+    assert scan(path).tally.unknown_types == {"hologram.shown": 1}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from reflector.transcripts.discovery import find_transcripts, look_at, transcripts_folder
+from reflector.locate import agent_folder
+from reflector.transcripts.discovery import find_transcripts, look_at
 
 
 def write(path: Path, *records: object) -> Path:
@@ -50,5 +51,5 @@ def test_a_broken_file_belongs_to_nobody_and_stops_nothing(tmp_path: Path) -> No
 
 
 def test_the_clients_folder_is_where_its_configuration_is() -> None:
-    assert transcripts_folder({"HOME": "/h"}) == Path("/h/.claude/projects")
-    assert transcripts_folder({"HOME": "/h", "CLAUDE_CONFIG_DIR": "/c"}) == Path("/c/projects")
+    assert agent_folder({"HOME": "/h"}) == "/h/.claude"
+    assert agent_folder({"HOME": "/h", "CLAUDE_CONFIG_DIR": "/c"}) == "/c"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from reflector.text import bounds
 from reflector.transcripts.citations import citations_of
-from reflector.transcripts.formats import reader_for
+from reflector.transcripts.formats import agent_of, read_messages, scan
 from reflector.transcripts.load import load_transcript
 from reflector.transcripts.message import Message
 from reflector.transcripts.others import FORMATS
@@ -30,7 +30,7 @@ every_agent = pytest.mark.parametrize("begin", EVERY.values(), ids=EVERY.keys())
 
 
 def messages(path: Path, limit: int | None = None) -> list[Message]:
-    return list(reader_for(path).read_messages(path, limit=limit))
+    return list(read_messages(path, limit=limit))
 
 
 def written(session: Session, folder: Path) -> Path:
@@ -71,14 +71,13 @@ def test_what_people_the_model_and_tools_said_is_told_apart(begin: Callable[...,
 @every_agent
 def test_a_scan_sees_the_messages_that_are_read(begin: Callable[..., Session], tmp_path: Path) -> None:
     path = written(work(begin()), tmp_path)
-    reader = reader_for(path)
-    found = reader.scan(path)
+    found = scan(path)
     read = messages(path)
     assert list(found.keys) == [message.key for message in read]
     assert len(set(found.keys)) == len(found.keys)
-    (cited,) = reader.messages_at(path, found.cited)
-    assert citations_of(cited) == ["pat-001"]
-    assert (reader.agent, found.bytes) == (begin().agent, path.stat().st_size)
+    assert found.cited == tuple((one.key, tuple(citations_of(one))) for one in read if citations_of(one))
+    assert [names for _, names in found.cited] == [("pat-001",)]
+    assert (found.agent, found.bytes) == (begin().agent, path.stat().st_size)
     assert found.session_id.removeprefix("ses_") == SESSION
     assert (found.first_uuid, found.last_uuid) == (read[0].uuid, read[-1].uuid)
     assert "2026-0" in found.started_at <= found.ended_at
@@ -105,11 +104,11 @@ def test_a_line_that_is_still_being_written_is_left(begin: Callable[..., Session
     if session.is_document:
         path.write_bytes(whole[:-30])
         with pytest.raises(UnknownTranscript, match=r"no whole JSON document.*try again later"):
-            reader_for(path)
+            scan(path)
         return
     full = [message.key for message in messages(path)]
     path.write_bytes(whole[:-20])
-    found = reader_for(path).scan(path)
+    found = scan(path)
     assert list(found.keys) == full[: len(found.keys)]
     assert found.tally.unfinished_bytes > 0
 
@@ -120,7 +119,7 @@ def test_a_limit_cuts_lines_and_leaves_documents_whole(begin: Callable[..., Sess
     path = written(session, tmp_path)
     limit, before = path.stat().st_size, len(messages(path))
     session.person("One more thing.").write(path)
-    found = reader_for(path).scan(path, limit)
+    found = scan(path, limit)
     assert len(found.keys) == before + session.is_document
     assert found.bytes == (path.stat().st_size if session.is_document else limit)
 
@@ -128,7 +127,7 @@ def test_a_limit_cuts_lines_and_leaves_documents_whole(begin: Callable[..., Sess
 @every_agent
 def test_neither_name_nor_place_of_a_file_decides(begin: Callable[..., Session], tmp_path: Path) -> None:
     path = begin().cites("pat-001").write(tmp_path / ".claude" / "projects" / "x" / "rollout-1.txt")
-    assert reader_for(path).agent == begin().agent
+    assert agent_of(path) == begin().agent
 
 
 @every_agent
@@ -189,12 +188,10 @@ def test_no_value_at_any_place_of_a_record_is_an_error(
     path = tmp_path_factory.mktemp("odd") / session.file_name
     path.write_bytes(json.dumps(document).encode() if session.is_document else b"".join(map(line, document)))
     try:
-        reader = reader_for(path)
+        found = scan(path)
     except UnknownTranscript:
         return
-    found = reader.scan(path)
-    assert list(found.keys) == [message.key for message in reader.read_messages(path)]
-    list(reader.messages_at(path, found.cited))
+    assert list(found.keys) == [message.key for message in read_messages(path)]
 
 
 def _replace_one(value: Any, chooser: random.Random, new: Any) -> None:
@@ -221,7 +218,7 @@ def test_lines_that_are_no_records_are_passed_over(begin: Callable[..., Session]
     odd = b'[1]\n"text"\n{broken\n\x00\xff\xfe\n' + b"[" * 50_000 + b"\n" + b'{"a":' * 50_000 + b"\n{}\n"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(odd + lines[0] + odd + b"".join(lines[1:]) + odd)
-    found = reader_for(path).scan(path)
+    found = scan(path)
     assert list(found.keys) == expected
     assert found.tally.malformed > 0
 
@@ -247,18 +244,18 @@ def test_what_is_no_transcript_is_refused_by_name(tmp_path: Path, content: bytes
     path = tmp_path / "t.jsonl"
     path.write_bytes(content)
     with pytest.raises(UnknownTranscript, match=said) as refused:
-        reader_for(path)
+        scan(path)
     assert str(path) in str(refused.value)
 
 
 def test_a_folder_a_pipe_and_a_missing_file_are_no_transcripts(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UnknownTranscript, match="not a regular file"):
-        reader_for(tmp_path / "pipe")
+        scan(tmp_path / "pipe")
     with pytest.raises(IsADirectoryError):
-        reader_for(tmp_path)
+        scan(tmp_path)
     with pytest.raises(FileNotFoundError):
-        reader_for(tmp_path / "none.jsonl")
+        scan(tmp_path / "none.jsonl")
 
 
 def test_a_document_that_is_too_big_is_refused_before_it_is_read(tmp_path: Path) -> None:
@@ -267,7 +264,7 @@ def test_a_document_that_is_too_big_is_refused_before_it_is_read(tmp_path: Path)
         file.write(b'{\n "messages": [\n')
         file.truncate(DOCUMENT_LIMIT + 1)
     with pytest.raises(UnknownTranscript, match="at most 128 MB are read"):
-        reader_for(path)
+        scan(path)
 
 
 def test_a_document_on_one_line_above_the_lines_limit_is_read(tmp_path: Path) -> None:
@@ -280,5 +277,5 @@ def test_a_document_on_one_line_above_the_lines_limit_is_read(tmp_path: Path) ->
 
 def test_claude_code_is_read_by_its_own_reader(tmp_path: Path) -> None:
     path = write(tmp_path / "t.jsonl", [user(1, "Fix it."), assistant(2, "As [pat-001] says.")])
-    assert reader_for(path).agent == "claude-code"
+    assert agent_of(path) == "claude-code"
     assert [message.text for message in messages(path)] == ["Fix it.", "As [pat-001] says."]

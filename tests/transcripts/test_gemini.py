@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from reflector.transcripts.citations import citations_of
-from reflector.transcripts.formats import reader_for
+from reflector.transcripts.formats import read_messages, scan
 from reflector.transcripts.message import Message
 from tests.transcripts.agents import Gemini, GeminiDocument
 from tests.transcripts.records import write
 
 
 def read(path: Path) -> list[Message]:
-    return list(reader_for(path).read_messages(path))
+    return list(read_messages(path))
 
 
 def test_a_message_that_is_repeated_as_it_grows_counts_once(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_subagents_task_is_no_persons(tmp_path: Path) -> None:
     session.cites("pat-001", None)
     path = session.write(tmp_path / "s.jsonl")
     assert "human" not in {message.origin for message in read(path)}
-    assert reader_for(path).scan(path).agent_id == session.id
+    assert scan(path).agent_id == session.id
 
 
 def test_a_legacy_chat_on_one_line_that_goes_on_in_lines_is_read(tmp_path: Path) -> None:

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from reflector.transcripts.citations import citations_of
-from reflector.transcripts.formats import reader_for
+from reflector.transcripts.formats import read_messages, scan
 from reflector.transcripts.message import Message
 from tests.transcripts.agents import OpenCode
 
 
 def read(session: OpenCode, folder: Path) -> list[Message]:
     path = session.write(folder / "export.json")
-    return list(reader_for(path).read_messages(path))
+    return list(read_messages(path))
 
 
 def test_words_count_when_their_writing_has_ended(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_child_session_belongs_to_its_parent(tmp_path: Path) -> None:
     session.cites("pat-001", None)
     found = read(session, tmp_path)
     assert "human" not in {message.origin for message in found}
-    told = reader_for(tmp_path / "export.json").scan(tmp_path / "export.json")
+    told = scan(tmp_path / "export.json")
     assert (told.session_id, told.agent_id) == ("ses_parent", session.info["id"])
     assert found[0].timestamp == "2026-09-01T00:01:00.000Z"
 
@@ -121,4 +121,4 @@ def test_types_that_are_unknown_are_counted(tmp_path: Path) -> None:
     session = OpenCode()
     session.message("assistant", {"type": "hologram"})
     path = session.write(tmp_path / "export.json")
-    assert reader_for(path).scan(path).tally.unknown_types == {"hologram": 1}
+    assert scan(path).tally.unknown_types == {"hologram": 1}

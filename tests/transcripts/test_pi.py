@@ -3,14 +3,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from reflector.transcripts.citations import citations_of
-from reflector.transcripts.formats import reader_for
+from reflector.transcripts.formats import read_messages, scan
 from reflector.transcripts.message import Message
 from tests.transcripts.agents import Pi
 from tests.transcripts.records import write
 
 
 def read(path: Path) -> list[Message]:
-    return list(reader_for(path).read_messages(path))
+    return list(read_messages(path))
 
 
 def test_a_fork_and_a_migrated_file_add_nothing(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_a_fork_and_a_migrated_file_add_nothing(tmp_path: Path) -> None:
     ]
     legacy = write(tmp_path / "3.jsonl", [{**session.records[0], "version": 1}, *bare[1:]])
     assert [message.key for message in read(fork)] == [message.key for message in read(legacy)] == old
-    assert reader_for(fork).scan(fork).session_id == "second"
+    assert scan(fork).session_id == "second"
 
 
 def test_a_failed_tool_and_an_aborted_answer_show(tmp_path: Path) -> None:
@@ -71,4 +71,4 @@ def test_types_that_are_unknown_are_counted(tmp_path: Path) -> None:
     session = Pi()
     session.entry("hologram").message("oracle", content="x")
     path = session.write(tmp_path / "s.jsonl")
-    assert reader_for(path).scan(path).tally.unknown_types == {"hologram": 1, "oracle": 1}
+    assert scan(path).tally.unknown_types == {"hologram": 1, "oracle": 1}

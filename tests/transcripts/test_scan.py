@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from reflector.transcripts import records
 from reflector.transcripts import scan as scan_module
 from reflector.transcripts.citations import citations_of
-from reflector.transcripts.claude_code import read_messages
+from reflector.transcripts.formats import read_messages, scan
 from reflector.transcripts.message import Tally
 from reflector.transcripts.records import record_key
-from reflector.transcripts.scan import scan
 from reflector.transcripts.source import UnknownTranscript
 from tests.conftest import examples
 from tests.transcripts.records import (
@@ -65,7 +64,7 @@ def test_a_scan_says_which_records_whose_session_and_when(path: Path) -> None:
     assert found.tally == Tally(lines=5, records=5, messages=2, duplicates=1)
 
 
-def test_only_the_models_records_are_suspects_and_each_once(path: Path) -> None:
+def test_only_the_models_records_cite_and_each_once(path: Path) -> None:
     cites = assistant(3, "as [pat-001] says")
     write(
         path,
@@ -79,8 +78,7 @@ def test_only_the_models_records_are_suspects_and_each_once(path: Path) -> None:
             cites,
         ],
     )
-    (suspect,) = scan(path).cited
-    assert suspect == (record_key(uuid(3)), path.read_bytes().index(b"as [pat-001]") - line(cites).index(b"as [pat"))
+    assert scan(path).cited == ((record_key(uuid(3)), ("pat-001",)),)
 
 
 def test_a_subagents_file_names_its_agent(path: Path) -> None:
@@ -126,7 +124,7 @@ def test_missing_and_unknown_files_are_errors(tmp_path: Path) -> None:
     with pytest.raises(UnknownTranscript, match="empty"):
         scan(write(tmp_path / "empty", []))
     with pytest.raises(UnknownTranscript):
-        scan(write(tmp_path / "other", [{"type": "session_meta", "payload": {}}]))
+        scan(write(tmp_path / "other", [{"type": "mystery", "payload": {}}]))
 
 
 # scan(path).keys == keys of read_messages(path), for whatever the client writes
@@ -230,8 +228,8 @@ def test_a_scan_finds_the_keys_that_reading_finds(
     assert (found.tally.messages, found.tally.duplicates) == (tally.messages, tally.duplicates)
     assert (found.tally.lines, found.tally.unfinished_bytes) == (tally.lines, tally.unfinished_bytes)
     assert found.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
-    citing = {(message.key, message.offset) for message in read_messages(path) if citations_of(message)}
-    assert citing <= set(found.cited)
+    citing = [(message.key, tuple(citations_of(message))) for message in read_messages(path) if citations_of(message)]
+    assert list(found.cited) == citing
 
 
 def test_long_lines_are_passed_over_as_in_reading(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

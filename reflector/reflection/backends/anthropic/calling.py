@@ -48,6 +48,8 @@ _NO_CREDIT = re.compile(r"credit balance|billing|insufficient.(?:quota|funds|cre
 _OFFICIAL = "https://api.anthropic.com"
 #: No model reads or writes that many; a number beyond it is nonsense, and would end the month's budget.
 _MOST_TOKENS = 10_000_000
+#: No answer is that long; one without an end would fill the memory until the deadline.
+_MOST_BYTES = 1 << 20
 #: An API that asks for more time than this is asked once a day all the same.
 _LONGEST_REST = 86_400.0
 #: A key that is shorter is only taken out where it stands alone: it may be a word, or a part of many.
@@ -173,7 +175,7 @@ async def _conversation(
         base_url=settings.base_url or _OFFICIAL,
         max_retries=0,
         timeout=settings.request_seconds,
-        http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False),
+        http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks={"response": [_read]}),
     ) as client:
         while True:
             try:
@@ -203,6 +205,20 @@ async def _conversation(
         request_id=message._request_id,
         structured=structured,
     )
+
+
+class _TooMuch(Exception):
+    """An answer goes on beyond `_MOST_BYTES`."""
+
+
+async def _read(response: Any) -> None:
+    """Read an answer before the SDK does, which reads what has no end. Raises _TooMuch."""
+    body = bytearray()
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) > _MOST_BYTES:
+            raise _TooMuch(f"the API's answer is longer than {_MOST_BYTES:,} bytes")
+    response._content = bytes(body)
 
 
 def _content(message: Any, tries: Tries) -> list[Any]:
@@ -249,6 +265,8 @@ async def _request(
 
 def is_transient(error: BaseException) -> bool:
     """Whether the same request might be answered later."""
+    if isinstance(error.__cause__, _TooMuch):
+        return False
     if isinstance(error, anthropic.APITimeoutError | anthropic.APIConnectionError | anthropic.RateLimitError):
         return True
     return isinstance(error, anthropic.APIStatusError) and error.status_code >= 500
@@ -319,6 +337,8 @@ def _failure(error: Exception, attempts: int, settings: ModelSettings) -> CallFa
         return failed(text, stage, too_long=too_long)
     if isinstance(error, anthropic.APITimeoutError):
         return failed("the API did not answer in time", "transport")
+    if isinstance(error.__cause__, _TooMuch):
+        return failed(str(error.__cause__), "answer")
     if isinstance(error, anthropic.APIConnectionError):
         cause = f" ({type(error.__cause__).__name__}: {error.__cause__})" if error.__cause__ else ""
         return failed(f"no connection to the API{cause}", "transport")

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from reflector.audit.comparison import (
+from reflector.audit.comparison.agreement import (
     CATEGORIES,
     NONE,
     TAGS,
@@ -30,8 +30,8 @@ from reflector.audit.comparison import (
     scores,
     tally_of,
 )
-from reflector.audit.trial import Trial
-from reflector.cli.output import counted, note, safe, short_id, table
+from reflector.audit.comparison.trial import Trial
+from reflector.cli.output import counted, note, percent, rounded, safe, short_id, table
 from reflector.reflection.judging import Judge
 
 #: Reasons why windows could not be judged that a terminal is shown, each side's most frequent ones.
@@ -75,8 +75,8 @@ def _figures(agreement: Agreement) -> dict[str, Any]:
     return {
         "pairs": agreement.pairs,
         "agreed": agreement.agreed,
-        "agreement": _rounded(agreement.agreement),
-        "kappa": _rounded(agreement.kappa),
+        "agreement": rounded(agreement.agreement, 4),
+        "kappa": rounded(agreement.kappa, 4),
     }
 
 
@@ -102,17 +102,14 @@ def _side(side: Side, judge: Judge, tally: Tally) -> dict[str, Any]:
 
 def _scores(rulings: Sequence[Ruling], known: Labels) -> tuple[int, int, list[Score], list[Score]]:
     """(labels used, labels of what was not compared, a's scores, b's scores)."""
-    used = known.within(ruling.session_id for ruling in rulings if ruling.is_compared)
+    compared = {ruling.session_id for ruling in rulings if ruling.is_compared}
+    used = {label: tag for label, tag in known.items() if label[0] in compared}
     a, b = (scores(used, said_by(rulings, side)) for side in ("a", "b"))
-    return len(used.tags), len(known.tags) - len(used.tags), a, b
+    return len(used), len(known) - len(used), a, b
 
 
 def _score(score: Score) -> dict[str, Any]:
-    return {**asdict(score), "precision": _rounded(score.precision), "recall": _rounded(score.recall)}
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
+    return {**asdict(score), "precision": rounded(score.precision, 4), "recall": rounded(score.recall, 4)}
 
 
 def show(trial: Trial, rulings: Sequence[Ruling], known: Labels | None) -> None:
@@ -135,7 +132,7 @@ def show(trial: Trial, rulings: Sequence[Ruling], known: Labels | None) -> None:
         numbers=("judged", "failed", "asked", "recorded", "tokens", "cost"),
     )
     for side, _ in _sides(trial):
-        _tell_failures(side, tallies[side])
+        _print_failures(side, tallies[side])
     if trial.passed_over:
         note(f"{counted(trial.passed_over, 'window')} passed over: nothing there that both could judge is cited.")
     if trial.redacted:
@@ -155,7 +152,7 @@ def _show_agreement(pairs: Sequence[Pair], every: Agreement, both: Agreement) ->
 
 def _agreed(agreement: Agreement) -> str:
     if agreement.agreement is None:
-        return "no agreement to tell of"
+        return "no pairs to compare"
     kappa = "undefined (one category only)" if agreement.kappa is None else f"{agreement.kappa:.2f}"
     return f"{agreement.agreed:,} agree ({agreement.agreement:.0%}), Cohen's kappa {kappa}"
 
@@ -165,16 +162,12 @@ def _show_scores(used: int, unused: int, a: Sequence[Score], b: Sequence[Score])
         f"\n{counted(used, 'label')} of sessions that were compared" + (f", {unused:,} of others" * bool(unused))
     )
     rows = [
-        (side, score.tag, score.labelled, score.given, score.right, _share(score.precision), _share(score.recall))
+        (side, score.tag, score.labelled, score.given, score.right, percent(score.precision), percent(score.recall))
         for side, found in (("a", a), ("b", b))
         for score in found
     ]
     columns = ("side", "tag", "labelled", "given", "right", "precision", "recall")
     table(columns, rows, numbers=columns[2:])
-
-
-def _share(value: float | None) -> str:
-    return "" if value is None else f"{value:.0%}"
 
 
 def _show_disagreements(pairs: Sequence[Pair]) -> None:
@@ -209,7 +202,7 @@ def _dollars(cost: Decimal, unpriced: int) -> str:
     return f"${cost:.4f}" + (" + ?" if unpriced else "")
 
 
-def _tell_failures(side: Side, tally: Tally) -> None:
+def _print_failures(side: Side, tally: Tally) -> None:
     """Why windows could not be judged, the most frequent reasons first."""
     sessions: dict[str, list[str]] = {}
     for session_id, _, reason in tally.failures:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from reflector.audit.comparison import Ruling, Side
+from reflector.audit.comparison.agreement import Ruling, Side
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.reflection.judging import Case, Judge, Judgement, case_of
 

@@ -1,6 +1,6 @@
 """Two judges over the same windows, in figures.
 
-Invariant: pure computing over verdicts that were given; nobody is asked and nothing is read. A bullet is compared in
+Invariant: pure computing over verdicts that were given; no judge is called and nothing is read. A bullet is compared in
 a window where at least one of the two judged it; the silence of the other is the category `none`. So the cell
 none/none is empty by construction, and a kappa over all pairs is lower than one over the pairs that both judged:
 both are given.
@@ -23,7 +23,7 @@ from reflector.playbook.names import is_name
 from reflector.reflection.judging import Judgement, Spent, Verdict, merged
 
 TAGS = ("helpful", "harmful", "neutral")
-#: What stands in the matrix for a bullet that only the other one judged.
+#: The category in the matrix for a bullet that only the other side judged.
 NONE = "none"
 CATEGORIES = (*TAGS, NONE)
 
@@ -51,6 +51,10 @@ class Ruling:
     window_id: str
     a: Judgement
     b: Judgement
+
+    def of(self, side: Side) -> Judgement:
+        """Return the judgement of one side."""
+        return self.a if side == "a" else self.b
 
     @property
     def is_compared(self) -> bool:
@@ -121,7 +125,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How one judge's verdicts of one tag stand against labels.
+    """One judge's verdicts of one tag, compared with labels.
 
     labelled  bullets that are labelled so, in sessions that were compared
     given     labelled bullets that the judge called so
@@ -144,20 +148,12 @@ class Score:
         return self.right / self.labelled if self.labelled else None
 
 
-@dataclass(frozen=True, slots=True)
-class Labels:
-    """What a person says is right: {(session id, bullet's name): tag}."""
-
-    tags: Mapping[tuple[str, str], str]
-
-    def within(self, sessions: Iterable[str]) -> Labels:
-        """The labels of these sessions."""
-        known = frozenset(sessions)
-        return Labels({key: tag for key, tag in self.tags.items() if key[0] in known})
+#: What a person says is right: {(session id, bullet's name): tag}.
+Labels = Mapping[tuple[str, str], str]
 
 
 class BadLabel(ValueError):
-    """A label that is none; the text tells what a label is."""
+    """A text that is not a label; its own text says what a label is."""
 
 
 def pairs_of(session_id: str, window_id: str, a: Mapping[str, Verdict], b: Mapping[str, Verdict]) -> list[Pair]:
@@ -190,7 +186,7 @@ def tally_of(rulings: Iterable[Ruling], side: Side) -> Tally:
     models: dict[str, None] = {}
     failures: list[tuple[str, str, str]] = []
     for ruling in rulings:
-        judgement = ruling.a if side == "a" else ruling.b
+        judgement = ruling.of(side)
         spent += judgement.spent
         strays += judgement.strays
         models.update(dict.fromkeys(judgement.models))
@@ -204,7 +200,7 @@ def said_by(rulings: Iterable[Ruling], side: Side) -> dict[tuple[str, str], list
     """One side's verdicts in the windows that were compared, by (session id, name), oldest first."""
     said: dict[tuple[str, str], list[Verdict]] = {}
     for ruling in rulings:
-        verdicts = (ruling.a if side == "a" else ruling.b).verdicts
+        verdicts = ruling.of(side).verdicts
         if verdicts is None or not ruling.is_compared:
             continue
         for name, verdict in verdicts.items():
@@ -216,27 +212,27 @@ def scores(labels: Labels, said: Mapping[tuple[str, str], Sequence[Verdict]]) ->
     """One score a tag, in the order of TAGS.
 
     `said` has a judge's verdicts by (session id, name), one for each window of the session that has any; they are
-    merged as the citations of one window are. What has no label is left out: nobody says whether it is right.
+    merged as the citations of one window are. What has no label is left out: its right tag is unknown.
     """
-    called = {key: merged(said[key]).tag for key in labels.tags if said.get(key)}
+    called = {key: merged(said[key]).tag for key in labels if said.get(key)}
     return [
         Score(
             tag,
-            labelled=sum(1 for label in labels.tags.values() if label == tag),
+            labelled=sum(1 for label in labels.values() if label == tag),
             given=sum(1 for given in called.values() if given == tag),
-            right=sum(1 for key, label in labels.tags.items() if label == tag == called.get(key)),
+            right=sum(1 for key, label in labels.items() if label == tag == called.get(key)),
         )
         for tag in TAGS
     ]
 
 
 def read_label(value: object) -> tuple[tuple[str, str], str]:
-    """((session id, name), tag) of a label as it stands in JSON; keys besides these are a person's notes.
+    """((session id, name), tag) of a label in JSON; other keys besides these are a person's notes.
 
     Raises BadLabel.
     """
     if not isinstance(value, dict):
-        raise BadLabel('is no object; a label is {"session": ID, "name": "pat-001", "tag": "helpful"}')
+        raise BadLabel('is not an object; a label is {"session": ID, "name": "pat-001", "tag": "helpful"}')
     session_id, name, tag = (value.get(key) for key in ("session", "name", "tag"))
     if not isinstance(session_id, str) or not session_id:
         raise BadLabel(f"session is {session_id!r:.80}; it is the whole id of a session")

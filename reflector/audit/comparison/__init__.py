@@ -1,0 +1,1 @@
+"""Two reflectors compared over recorded sessions: the calls that are made, and the figures."""
