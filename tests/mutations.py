@@ -1,9 +1,9 @@
 """Whether the fast suite notices small defects: `make mutations`, or `python -m tests.mutations [WORD…]`.
 
 Each mutation of the table below is made alone, in a copy of the checkout, and the fast tests that cover its module run
-there until the first one fails. A WORD chooses the mutations that hold it in their file, old or new text. The command lists what
-nobody noticed, and its exit code is 1 if there is anything. The tests' own processes of `reflector` run the code that
-is installed, so a mutation has to be noticed by a test that calls the code in its own process.
+there until the first one fails. A WORD chooses the mutations that hold it in their file, old or new text. The command
+lists what nobody noticed, and its exit code is 1 if there is anything. The tests' own processes of `reflector` run the
+code that is installed, so a mutation has to be noticed by a test that calls the code in its own process.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ MUTATIONS = [
     Mutation(TAKEN, "limit=None if ended else delivery.transcript_bytes", "limit=None", INTAKE),
     Mutation(TAKEN, "session_id, agent_id or", "session_id, ''  or", INTAKE),
     Mutation(TAKEN, "frozenset(keys))\n    earlier", "frozenset(found.keys))\n    earlier", INTAKE),
-    Mutation(TAKEN, "[name for name in _cited_names(reader, path, found, keys) if name in cited]", "[]", INTAKE),
+    Mutation(TAKEN, "[name for name in _cited_names(found, keys) if name in cited]", "[]", INTAKE),
     Mutation(TAKEN, 'rows[name].status == "live"]', "True]", INTAKE),
     Mutation(PIPED, "        spool.fail(delivery, error)\n", "        spool.settle(delivery)\n", PIPELINE),
     Mutation(PIPED, "again = bool(spool.pending_for(project.root))", "again = False", PIPELINE),
