@@ -72,7 +72,6 @@ ON_BOTH_ENGINES = frozenset(
         "cli/test_trouble",
         "ledger/test_append",
         "ledger/test_append_only",
-        "ledger/test_migrations",
         "ledger/test_rebuilding",
         "ledger/test_server_trouble",
         "ledger/test_state_machine",
