@@ -370,6 +370,6 @@ def test_a_hostile_text_is_parsed_without_a_hang(seed: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", HOSTILE, ids=ascii)
-def test_a_hostile_megabyte_is_parsed_without_a_hang(seed: str) -> None:
+def test_a_long_hostile_text_is_parsed_without_a_hang(seed: str) -> None:
     for prefix in PREFIXES:
-        parse_answer(prefix + seed * (1_000_000 // len(seed)))
+        parse_answer(prefix + seed * (300_000 // len(seed)))
