@@ -18,21 +18,19 @@ from reflector.playbook.counting import is_counting
 class Effect:
     """The base of all effects.
 
-    folds      whether the playbook after the event may be another one
+    folds      whether the fold has something to do
+    changes    whether a bullet or a count may differ afterwards: `last_updated` is the time of the last such event
     reads      whether the fold needs the event's data, or its header only
     unsettles  whether tags of earlier positions may count, or not, from here on
     """
 
     folds: ClassVar[bool] = True
+    changes: ClassVar[bool] = True
     reads: ClassVar[bool] = True
     unsettles: ClassVar[bool] = False
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         """Fold the event into the playbook."""
-
-    def moves_time(self, data: Data) -> bool:
-        """Return whether a bullet or a count may differ afterwards: `last_updated` is the time of the last such."""
-        return self.folds
 
     @property
     def projects(self) -> bool:
@@ -69,15 +67,14 @@ class SetsBaseline(ChangesBullet):
 
 @dataclass(frozen=True, slots=True)
 class GivesTag(Effect):
-    """Gives a bullet a tag, which counts if it is a verdict."""
+    """Gives a bullet a tag, which counts if it is a verdict: only then does it change anything."""
+
+    changes: ClassVar[bool] = False
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         if judged := verdict(data):
             tag = (event.position, event.event_id, data["tag"], event.session_id, event.reflection_id)
             book.take_tag(judged[0], tag, event.recorded_at)
-
-    def moves_time(self, data: Data) -> bool:
-        return verdict(data) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +82,7 @@ class OpensWindow(Effect):
     """Records a window of a session, which waits for its reflection."""
 
     folds: ClassVar[bool] = False
+    changes: ClassVar[bool] = False
     reads: ClassVar[bool] = False
 
     @property
@@ -101,6 +99,7 @@ class MovesWindow(Effect):
     attempts: int = 0
 
     folds: ClassVar[bool] = False
+    changes: ClassVar[bool] = False
     reads: ClassVar[bool] = False
 
     @property
@@ -120,9 +119,6 @@ class CompletesReflection(MovesWindow):
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         book.complete(event)
-
-    def moves_time(self, data: Data) -> bool:
-        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,4 +150,5 @@ class ChangesNothing(Effect):
     because: str
 
     folds: ClassVar[bool] = False
+    changes: ClassVar[bool] = False
     reads: ClassVar[bool] = False

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from reflector.events.registry import EVENT_TYPES
-from reflector.events.state import MAX_TAGS, REDACTED, Data, Entry, FoldedEvent, Playbook, verdict
+from reflector.events.state import MAX_TAGS, REDACTED, Entry, FoldedEvent, Playbook, verdict
 from reflector.playbook.counting import Counting
 
-__all__ = ["MAX_TAGS", "REDACTED", "Entry", "FoldedEvent", "Playbook", "apply", "changes_playbook", "fold", "verdict"]
+__all__ = ["MAX_TAGS", "REDACTED", "Entry", "FoldedEvent", "Playbook", "apply", "fold", "verdict"]
+
+
+_EFFECTS = {name: one.effect for name, one in EVENT_TYPES.items() if one.effect.folds}
 
 
 def fold(events: Iterable[FoldedEvent], counting: Counting | None = None) -> Playbook:
@@ -26,19 +29,11 @@ def fold(events: Iterable[FoldedEvent], counting: Counting | None = None) -> Pla
 def apply(book: Playbook, event: FoldedEvent) -> None:
     """Fold one event in. A type that says nothing about bullets or counts only moves the position."""
     book.position = event.position
-    one = EVENT_TYPES.get(event.type)
-    if one is None:
-        return
-    data: Data = event.data if event.data is not None else {}
-    one.effect.apply(book, event, data)
-    if one.effect.moves_time(data):
-        book.updated_at = event.recorded_at
-
-
-def changes_playbook(type_: str, data: Data | None) -> bool:
-    """Return whether a bullet or a count may differ after an event; `last_updated` is the time of the last such."""
-    one = EVENT_TYPES.get(type_)
-    return one is not None and one.effect.moves_time(data or {})
+    effect = _EFFECTS.get(event.type)
+    if effect is not None:
+        effect.apply(book, event, event.data if event.data is not None else {})
+        if effect.changes:
+            book.updated_at = event.recorded_at
 
 
 def reads(type_: str) -> bool:

@@ -67,7 +67,7 @@ class Projector:
             effect = effect_of(type_)
             if effect is None or isinstance(effect, ChangesNothing):
                 continue
-            if effect.moves_time(data):
+            if effect.changes:
                 updated_at = event.recorded_at
             if isinstance(effect, OpensWindow):
                 self._opened(event, data)
