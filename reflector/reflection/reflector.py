@@ -83,7 +83,7 @@ def _result(answer: str) -> dict[str, Any]:
     """The answer's two keys, each entry as it stands where the object is sound, else what could be read of it."""
     found = find_answer(answer)
     analysis, tags = found.answer.get("analysis", ""), found.answer.get("bullet_tags", [])
-    if found.is_sound and isinstance(analysis, str) and isinstance(tags, list):
+    if found.strategy != "repaired" and isinstance(analysis, str) and isinstance(tags, list):
         return {"analysis": analysis, "bullet_tags": [tag for tag in tags if isinstance(tag, dict)]}
     parsed = parse_answer(answer)
     tags = [
