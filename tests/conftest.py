@@ -76,7 +76,6 @@ ON_BOTH_ENGINES = frozenset(
         "ledger/test_server_trouble",
         "ledger/test_state_machine",
         "ledger/test_writers",
-        "proof/test_tampering_postgres",
     )
 )
 

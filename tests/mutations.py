@@ -57,7 +57,7 @@ MUTATIONS = [
     Mutation(STATE, 'if entry.status == "live")', "if entry.name)", FOLD),
     Mutation(STATE, "counting or self.counting or self.adopted", "counting or self.adopted", FOLD),
     Mutation(STATE, 'data.get("disposition") != "counted" or not', "not", FOLD),
-    Mutation(EFFECTS, "return verdict(data) is not None", "return True", FOLD),
+    Mutation(EFFECTS, "take_tag(judged[0], tag, event.recorded_at)", "take_tag(judged[0], tag, '')", FOLD),
     Mutation(BULLETS, '"recounted_at": event.position}', '"recounted_at": event.position + 1}', FOLD),
     Mutation(BULLETS, '"removed_into": data.get("into")', '"removed_into": None', FOLD),
     # The append: the store, what it admits, and the tables.

@@ -334,11 +334,11 @@ PREFIXES = ["", '{"analysis": "', '{"bullet_tags": [', '"bullet_tags": [{"name":
 @pytest.mark.parametrize("seed", HOSTILE, ids=ascii)
 def test_a_hostile_text_is_parsed_without_a_hang(seed: str) -> None:
     for prefix in PREFIXES:
-        parse_answer(prefix + seed * (60_000 // len(seed)))
+        parse_answer(prefix + seed * (30_000 // len(seed)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", HOSTILE, ids=ascii)
-def test_a_hostile_megabyte_is_parsed_without_a_hang(seed: str) -> None:
+def test_a_long_hostile_text_is_parsed_without_a_hang(seed: str) -> None:
     for prefix in PREFIXES:
-        parse_answer(prefix + seed * (1_000_000 // len(seed)))
+        parse_answer(prefix + seed * (300_000 // len(seed)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -375,11 +374,9 @@ def big_window() -> Iterator[Message]:
 
 
 def test_twenty_megabytes_take_flat_memory() -> None:
-    started = time.process_time()
+    # A pass that is quadratic takes minutes, which the suite's time limit for each test ends.
     reduced = reduce_messages(big_window, NAMES, 180_000)
-    taken = time.process_time() - started
     assert estimate_tokens(written(reduced)) <= 180_000
-    assert taken < 60  # ends a hang: about 1 s, and a quadratic pass would take minutes
     tracemalloc.start()
     try:
         reduce_messages(big_window, NAMES, 20_000)
