@@ -19,7 +19,7 @@ def test_the_page_of_commands_is_made_from_the_table_of_the_help() -> None:
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     for title, commands in GROUPS.items():
         rows = [
-            f"| `{name}` | {command.text} | {'<br>'.join(f'`{one}`' for one in command.examples)} |".replace("\\|", "|")
+            f"| `{name}` | {command.text} | {'<br>'.join(f'`reflector {name} {one}`'.replace(' `', '`') for one in command.examples)} |"
             for name, command in commands.items()
         ]
         wanted = "\n".join([f"## {title}", "", "| command | what it does | example |", "|---|---|---|", *rows, ""])
