@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from reflector.events import event as ev
@@ -68,23 +69,9 @@ def as_json(event: Event) -> dict[str, Any]:
 
 
 def whole_event(event: Event) -> dict[str, Any]:
-    """An event as a JSON object with everything that its hashes cover."""
-    return {
-        "position": event.position,
-        "event_id": event.event_id,
-        "type": event.type,
-        "schema_version": event.schema_version,
-        "occurred_at": event.occurred_at,
-        "recorded_at": event.recorded_at,
-        "actor": event.actor,
-        "session_id": event.session_id,
-        "reflection_id": event.reflection_id,
-        "target_id": event.target_id,
-        "data": dict(event.data) if event.data is not None else None,
-        "data_hash": event.data_hash,
-        "meta": dict(event.meta),
-        "chain": event.chain,
-    }
+    """Return an event as a JSON object with everything that its hashes cover."""
+    whole = {one.name: getattr(event, one.name) for one in fields(Event)}
+    return whole | {"data": dict(event.data) if event.data is not None else None, "meta": dict(event.meta)}
 
 
 #: How a bullet came stands in its row, and its tags in the table of tags.

@@ -88,9 +88,10 @@ class Synced:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a ledger knows: its bullets, and what playbook.json is to it."""
+    """What a ledger knows: its bullets, the names of removed ones, and what playbook.json is to it."""
 
     bullets: Sequence[Bullet]
+    removed: Collection[str]
     found: Found
 
 
@@ -164,7 +165,9 @@ def look(ledger: Ledger, project: Project) -> Found:
 
 def known(ledger: Ledger, project: Project) -> Known:
     """What a session is told from: the ledger's bullets, and whether playbook.json says them. Raises as `look` does."""
-    return Known(ledger.bullets(), look(ledger, project))
+    rows = ledger.rows()
+    live = [row.bullet for row in rows if row.status == "live"]
+    return Known(live, {row.name for row in rows if row.status != "live"}, look(ledger, project))
 
 
 def of_another(path: Path, kept: Path) -> str:

@@ -65,8 +65,7 @@ def event_of(row: Sequence[Any], kept: Mapping[str, Any] | None = None) -> Event
 
     Raises LedgerCorrupt for data that is not JSON.
     """
-    position, event_id, type_, version, occurred_at, recorded_at, actor, *more = row
-    session_id, reflection_id, target_id, text, data_hash, meta_text, chain = more
+    position, type_, text, meta_text = row[0], row[2], row[10], row[12]
     try:
         data = kept if text is None else json.loads(text)
         meta = json.loads(meta_text) if meta_text != "{}" else {}
@@ -74,22 +73,20 @@ def event_of(row: Sequence[Any], kept: Mapping[str, Any] | None = None) -> Event
         raise LedgerCorrupt(
             f"event {position} ({type_}) does not hold JSON ({error}); run `reflector verify`"
         ) from error
-    return Event(
-        position,
-        event_id,
-        type_,
-        version,
-        occurred_at,
-        recorded_at,
-        actor,
-        session_id,
-        reflection_id,
-        target_id,
-        data,
-        data_hash,
-        meta,
-        chain,
-    )
+    return Event(*row[:10], data, row[11], meta, row[13])  # type: ignore[call-arg]
+
+
+class Projected(NamedTuple):
+    """The part of an appended event that the projection reads."""
+
+    position: int
+    event_id: str
+    type: str
+    recorded_at: str
+    session_id: str | None
+    reflection_id: str | None
+    target_id: str | None
+    data: Mapping[str, Any] | None
 
 
 class Stored(NamedTuple):
@@ -110,18 +107,12 @@ class Stored(NamedTuple):
     meta: str
     chain: str
 
-
-class Projected(NamedTuple):
-    """The part of an appended event that the projection reads."""
-
-    position: int
-    event_id: str
-    type: str
-    recorded_at: str
-    session_id: str | None
-    reflection_id: str | None
-    target_id: str | None
-    data: Mapping[str, Any] | None
+    def projected(self, data: Mapping[str, Any] | None) -> Projected:
+        """Return the part that the projection reads, with the event's data."""
+        session_id, reflection_id, target_id = self[7:10]
+        return Projected(
+            self.position, self.event_id, self.type, self.recorded_at, session_id, reflection_id, target_id, data
+        )
 
 
 #: The columns of a `Projected`, `data` as text.

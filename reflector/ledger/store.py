@@ -43,7 +43,7 @@ from reflector.ledger.rebuilding import (
     rebuild_within,
 )
 from reflector.ledger.redaction import Takes, everything, redaction_of
-from reflector.ledger.rows import BulletRow, Head, Projected, WindowRow
+from reflector.ledger.rows import BulletRow, Head, Projected, Stored, WindowRow
 from reflector.ledger.sqlite_file import claim_file, is_file
 from reflector.ledger.statements import Statements
 from reflector.ledger.writer import Writer, Writing
@@ -51,22 +51,6 @@ from reflector.ledger.writer import Writer, Writing
 __all__ = ["BulletRow", "Head", "Ledger", "WindowRow", "utc_now"]
 
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
-_EVENT_COLUMNS = (
-    "position",
-    "event_id",
-    "type",
-    "schema_version",
-    "occurred_at",
-    "recorded_at",
-    "actor",
-    "session_id",
-    "reflection_id",
-    "target_id",
-    "data",
-    "data_hash",
-    "meta",
-    "chain",
-)
 
 
 def utc_now() -> str:
@@ -155,7 +139,7 @@ class Ledger(Reader):
         position, chain = writing.position, writing.chain
         recorded_at = later_than(writing.recorded_at)
         answers: list[Appended] = []
-        rows: list[tuple[object, ...]] = []
+        rows: list[Stored] = []
         projected: list[Projected] = []
         for item in prepared:
             event = item.event
@@ -166,36 +150,19 @@ class Ledger(Reader):
                 continue
             position += 1
             header = (
-                position,
-                event.event_id,
-                event.type,
-                event.schema_version,
-                event.occurred_at or recorded_at,
-                recorded_at,
-                event.actor,
-                event.session_id,
-                event.reflection_id,
-                event.target_id,
+                *(position, event.event_id, event.type, event.schema_version),
+                *(event.occurred_at or recorded_at, recorded_at, event.actor),
+                *(event.session_id, event.reflection_id, event.target_id),
             )
             chain = next_chain(chain, header, item.data_hash, item.meta_hash)
-            rows.append((*header, item.data, item.data_hash, item.meta, chain))
+            stored = Stored(*header, item.data, item.data_hash, item.meta, chain)
+            rows.append(stored)
             known[event.event_id] = (position, item.data_hash)
             answers.append(Appended(event.event_id, position, added=True))
-            projected.append(
-                Projected(
-                    position,
-                    event.event_id,
-                    event.type,
-                    recorded_at,
-                    event.session_id,
-                    event.reflection_id,
-                    event.target_id,
-                    item.facts,
-                )
-            )
+            projected.append(stored.projected(item.facts))
         if rows:
             _refuse_taken_names(sql, projected)
-            sql.insert("event", _EVENT_COLUMNS, rows)
+            sql.insert("event", Stored._fields, rows)
             Projector(sql).project(projected)
             update = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
             sql.execute(update, position, chain, recorded_at, self.playbook_id)

@@ -188,6 +188,13 @@ def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] 
     if known is not None:
         counted = {(b.name, b.text): b for b in known.bullets}
         bullets = [counted.get((b.name, b.text), b) if b.name in loaded.uncounted else b for b in bullets]
+        # A name means one bullet forever: one that git brought back is told once it has its own.
+        named = {bullet.text: bullet for bullet in known.bullets}
+        bullets = [
+            named.get(bullet.text, bullet) if bullet.name in known.removed else bullet
+            for bullet in bullets
+            if bullet.name not in known.removed or bullet.text in named
+        ]
     return _Told(state, bullets)
 
 

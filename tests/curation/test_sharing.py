@@ -126,6 +126,18 @@ def test_a_session_of_a_shared_playbook_is_told_the_ledgers_counts(first: Clone)
     assert "[pat-001] helpful=1 harmful=0 :: Run the tests." in first.hook("SessionStart", session_id="s-3")
 
 
+def test_a_session_is_not_told_a_name_that_its_ledger_has_retired(first: Clone) -> None:
+    first.call("add", "pat", "Two.")
+    first.publish("Added")
+    first.git("revert", "--no-edit", "HEAD")
+    first.call("drain")
+    assert first.counts().keys() == {"pat-001"}
+    first.git("revert", "--no-edit", "HEAD")
+    assert "[pat-002]" not in first.hook("SessionStart")
+    assert first.counts().keys() == {"pat-001", "pat-003"}
+    assert "[pat-003]" in first.hook("SessionStart")
+
+
 def test_a_text_that_both_sides_changed_is_a_conflict_that_a_person_decides(first: Clone, second: Clone) -> None:
     for clone, text in ((first, "Run all tests."), (second, "Run the fast tests.")):
         clone.playbook.write_text(clone.playbook.read_text().replace("Run the tests.", text))
