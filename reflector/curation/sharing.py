@@ -121,10 +121,11 @@ def _left(edit: Edit, to: str, digest: str, position: int, index: int) -> list[N
     if isinstance(edit, Removed):
         data = {"name": edit.name, "reason": "merged", "into": to}
         return [NewEvent(ev.BULLET_REMOVED, identity(ev.BULLET_REMOVED, digest, position, index), data, actor=ACTOR)]
-    events = [edit_event(edit, ACTOR, digest, position, index)]
+    events = []
     if isinstance(edit, Revised):
-        events.append(edit_event(Recounted(edit.name, 0, 0), ACTOR, digest, position, index))
-    return events
+        recount = edit_event(Recounted(edit.name, 0, 0), ACTOR, digest, position, index)
+        events.append(replace(recount, data={**recount.data, "into": to}))
+    return [*events, edit_event(edit, ACTOR, digest, position, index)]
 
 
 def branch_had(root: Path, bullet: Bullet) -> bool:

@@ -148,7 +148,8 @@ TYPES: Final = (
         name=ev.BULLET_RECOUNTED,
         meaning="A bullet's counters were set by hand: a new baseline.",
         since=1,
-        fields={**_NAMED, **_BASELINE},
+        # `into`: git gave the name to other advice, and this bullet has what was counted before.
+        fields={**_NAMED, **_BASELINE, "into": f.NAME_OR_NULL},
         effect=SetsBaseline(_recounted),
         summary=_counters,
         merge=Merge.BESIDE,

@@ -18,8 +18,9 @@ from collections.abc import Iterator, Mapping
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.events.fields import MAX_INT
-from reflector.events.fold import Playbook, fold, reads
-from reflector.events.renames import renamed_ids
+from reflector.events.fold import REDACTED, Playbook, fold, reads
+from reflector.events.registry import names_in, new_bullets
+from reflector.events.renames import renamed, renamed_ids
 from reflector.ledger.projection import Projector
 from reflector.ledger.reader import history_page
 from reflector.ledger.rows import Projected
@@ -37,16 +38,59 @@ def agreed(sql: Statements, origin: str) -> Playbook:
     restated = {row[0] for row in sql.run(_RESTATED).fetchall()}
     clock = Clock()
     events: list[tuple[Moment, str, Projected]] = []
+    #: Where each event was first recorded, by its position here: the ledger's origin, and the position there.
+    first: dict[int, tuple[str, int]] = {}
     for event in _history(sql):
         moment = came.get(event.event_id)
         if moment is None:
             moment = (clock.own(event.recorded_at), origin, event.position)
         else:
             clock.came(moment)
+        first[event.position] = moment[1:]
         if event.position not in restated:
             events.append((min(moment, elsewhere.get(event.event_id, moment)), event.event_id, event))
     events.sort(key=lambda one: one[:2])
-    return fold(event._replace(position=number) for number, (*_, event) in enumerate(events, start=1))
+    course = _under_later_names([event for *_, event in events], first)
+    return fold(event._replace(position=number) for number, event in enumerate(course, start=1))
+
+
+def _under_later_names(events: list[Projected], first: Mapping[int, tuple[str, int]]) -> Iterator[Projected]:
+    """Yield the events, those about a bullet that git renamed in their ledger under its later name.
+
+    Where git gives a name to other advice, a ledger adds its bullet under another name, with a baseline. What was
+    counted before belongs to that bullet, and says nothing of the one that other ledgers know by the name.
+    """
+    left: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for event in events:
+        if into := _renamed_into(event):
+            origin, position = first[event.position]
+            left.setdefault((origin, (event.data or {})["name"]), []).append((position, into))
+    texts: dict[tuple[str, str], str] = {}
+    for event in events:
+        origin, position = first[event.position]
+        data = event.data or {}
+        names = {
+            name: min(later)[1]
+            for name in (names_in(event.type, data) if left else ())
+            if (later := [one for one in left.get((origin, name), ()) if one[0] > position])
+        }
+        for bullet in new_bullets(event.type, data):
+            texts[origin, bullet["name"]] = bullet["text"]
+        if _renamed_into(event):
+            name = data["name"]
+            advice = {"name": name, "section": name.partition("-")[0], "text": texts.get((origin, name), REDACTED)}
+            yield event._replace(type=ev.BULLET_ADDED, data=advice)
+            if event.type == ev.BULLET_REMOVED:
+                yield event
+        else:
+            yield event._replace(data=renamed(event.type, data, names)) if names else event
+
+
+def _renamed_into(event: Projected) -> str | None:
+    """Return the name that a bullet has from an event on, because git gave its name to other advice or to none."""
+    data = event.data or {}
+    is_left = event.type == ev.BULLET_RECOUNTED or (event.type == ev.BULLET_REMOVED and data.get("reason") == "merged")
+    return data.get("into") if is_left else None
 
 
 def _history(sql: Statements) -> Iterator[Projected]:

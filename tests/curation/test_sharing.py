@@ -118,6 +118,32 @@ def test_two_clones_that_both_counted_and_added_a_bullet_merge_without_a_conflic
     ]
 
 
+def test_ledgers_that_are_merged_after_git_renamed_a_bullet_count_what_each_was_cited_for(
+    first: Clone, second: Clone, tmp_path: Path
+) -> None:
+    for clone, text, session in ((first, "From the first.", "a"), (second, "From the second.", "b")):
+        clone.call("add", "pat", text)
+        clone.cites("pat-002", session)
+        clone.publish("Added a bullet")
+    first.git("push", "-q", "origin", "HEAD:main")
+    second.git("pull", "-q", "--no-rebase", "origin", "main")
+    second.call("list")
+    second.cites("pat-003", "c")
+    second.git("push", "-q", "origin", "HEAD:main")
+    first.git("pull", "-q", "--ff-only", "origin", "main")
+    first.call("list")
+    for clone, name in ((first, "a"), (second, "b")):
+        (tmp_path / name).write_text(clone.call("export", "--format", "ndjson").out)
+    for clone, name in ((first, "b"), (second, "a"), (first, "b")):
+        clone.call("import", tmp_path / name, "--merge")
+        assert clone.counts() == {
+            "pat-001": ("Run the tests.", 0, 0),
+            "pat-002": ("From the first.", 1, 0),
+            "pat-003": ("From the second.", 2, 0),
+        }
+        assert clone.call("verify").out == ""
+
+
 def test_a_session_of_a_shared_playbook_is_told_the_ledgers_counts(first: Clone) -> None:
     first.cites("pat-001", "s-1")
     assert b"helpful" not in first.playbook.read_bytes()
