@@ -43,13 +43,25 @@ _PINNED = """
 """
 
 _KEYWORDS = """
-    from reflector.config import Config
-    from reflector.reflection.backends import backend_of
-    from reflector.reflection.protocol import Request
+    import json, os, pathlib, subprocess, sys
 
-    backend = backend_of(Config(backend="keywords"))
-    answer = backend.answer(Request("s", (), ("pat-001",), lambda: ()))
-    assert '"tag": "neutral"' in answer.text, answer.text
+    def ask(*words):
+        return subprocess.run(
+            [sys.executable, "-m", "reflector", "--project", "shop", *words], capture_output=True, text=True, check=True
+        ).stdout
+
+    os.makedirs("shop/.claude")
+    ask("add", "pat", "Short.")
+    blocks = {{"assistant": [{{"type": "text", "text": "As [pat-001] says."}}], "user": "Thanks!"}}
+    lines = [
+        {{"type": type_, "uuid": type_, "sessionId": "s", "message": {{"role": type_, "content": content}}}}
+        for type_, content in blocks.items()
+    ]
+    pathlib.Path("s.jsonl").write_text("".join(json.dumps(line) + "\\n" for line in lines))
+    ask("ingest", "--backend", "keywords", "s.jsonl")
+    (bullet,) = json.loads(ask("list", "--json"))
+    assert bullet["helpful"] == 1, ask("log")
+    assert "thanks" in ask("blame", "pat-001")
 """
 
 _LONGEST = """
