@@ -78,6 +78,8 @@ _LONGEST = """
     assert json.loads(ask("longest", "--json"))[0] == {{"name": "pat-002", "characters": 19}}
     assert "19" in ask("longest")
     assert "longest" in ask("--help")
+    assert "reflector longest --as-of 10" in ask("longest", "--help")
+    assert len(json.loads(ask("longest", "--as-of", "1", "--json"))) == 1
 """
 
 _QUILL = """
