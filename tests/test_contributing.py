@@ -11,6 +11,8 @@ from textwrap import dedent
 
 import pytest
 
+from reflector.ledger.migration import HEAD_REVISION
+
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 
@@ -105,8 +107,11 @@ _USES = {
 
 
 def _patches(walk: str) -> list[str]:
-    """The patches of a walk, in order."""
+    """The patches of a walk, in order; its revision follows the newest one that there is."""
     section = re.split(r"^## ", PAGE.split(f"\n## {walk}\n")[1], flags=re.MULTILINE)[0]
+    head = int(HEAD_REVISION)
+    for written, meant in (("0005", f"{head + 1:04}"), ("0004", HEAD_REVISION), ("since=5", f"since={head + 1}")):
+        section = section.replace(written, meant)
     return [dedent(block) for block in re.findall(r"^ *```diff\n(.*?)^ *```$", section, re.DOTALL | re.MULTILINE)]
 
 
