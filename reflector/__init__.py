@@ -8,13 +8,13 @@ __version__ = "0.1.0"
 
 #: The public API: name -> the module that defines it.
 _PUBLIC = {
-    "apply_bullet_tags": "reflector.reflection.classic",
+    "apply_bullet_tags": "reflector.reflection.ace",
     "extract_cited_ids": "reflector.transcripts.citations",
     "extract_json_object": "reflector.reflection.extraction",
-    "format_playbook": "reflector.reflection.classic",
+    "format_playbook": "reflector.reflection.ace",
     "load_template": "reflector.reflection.prompts",
     "load_transcript": "reflector.transcripts.load",
-    "run_reflector": "reflector.reflection.reflector",
+    "run_reflector": "reflector.reflection.ace",
 }
 
 __all__ = ["__version__", *_PUBLIC]

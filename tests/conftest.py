@@ -72,12 +72,10 @@ ON_BOTH_ENGINES = frozenset(
         "cli/test_trouble",
         "ledger/test_append",
         "ledger/test_append_only",
-        "ledger/test_migrations",
         "ledger/test_rebuilding",
         "ledger/test_server_trouble",
         "ledger/test_state_machine",
         "ledger/test_writers",
-        "proof/test_tampering_postgres",
     )
 )
 

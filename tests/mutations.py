@@ -1,9 +1,9 @@
 """Whether the fast suite notices small defects: `make mutations`, or `python -m tests.mutations [WORD…]`.
 
 Each mutation of the table below is made alone, in a copy of the checkout, and the fast tests that cover its module run
-there until the first one fails. A WORD chooses the mutations whose file or new text holds it. The command lists what
-nobody noticed, and its exit code is 1 if there is anything. The tests' own processes of `reflector` run the code that
-is installed, so a mutation has to be noticed by a test that calls the code in its own process.
+there until the first one fails. A WORD chooses the mutations that hold it in their file, old or new text. The command
+lists what nobody noticed, and its exit code is 1 if there is anything. The tests' own processes of `reflector` run the
+code that is installed, so a mutation has to be noticed by a test that calls the code in its own process.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ MUTATIONS = [
     Mutation(STATE, 'if entry.status == "live")', "if entry.name)", FOLD),
     Mutation(STATE, "counting or self.counting or self.adopted", "counting or self.adopted", FOLD),
     Mutation(STATE, 'data.get("disposition") != "counted" or not', "not", FOLD),
-    Mutation(EFFECTS, "return verdict(data) is not None", "return True", FOLD),
+    Mutation(EFFECTS, "take_tag(judged[0], tag, event.recorded_at)", "take_tag(judged[0], tag, '')", FOLD),
     Mutation(BULLETS, '"recounted_at": event.position}', '"recounted_at": event.position + 1}', FOLD),
     Mutation(BULLETS, '"removed_into": data.get("into")', '"removed_into": None', FOLD),
     # The append: the store, what it admits, and the tables.
@@ -86,7 +86,10 @@ MUTATIONS = [
     # The intake: the spool, what is taken in of a transcript, the pipeline.
     Mutation(SPOOLED, "if stop.received_at_ns < pulled.received_at_ns:", "if True:", SPOOL),
     Mutation(
-        SPOOLED, "key=lambda delivery: delivery.received_at_ns)\n\n\ndef failed", "key=id)\n\n\ndef failed", SPOOL
+        SPOOLED,
+        "key=lambda delivery: delivery.received_at_ns)\n\n\ndef failed",
+        "key=lambda _: 0)\n\n\ndef failed",
+        SPOOL,
     ),
     Mutation(SPOOLED, "_failure(target).attempts + 1", "1", SPOOL),
     Mutation(SPOOLED, "claimed.received_at_ns == delivery.received_at_ns", "True", SPOOL),
@@ -97,14 +100,14 @@ MUTATIONS = [
     Mutation(TAKEN, "limit=None if ended else delivery.transcript_bytes", "limit=None", INTAKE),
     Mutation(TAKEN, "session_id, agent_id or", "session_id, ''  or", INTAKE),
     Mutation(TAKEN, "frozenset(keys))\n    earlier", "frozenset(found.keys))\n    earlier", INTAKE),
-    Mutation(TAKEN, "[name for name in _cited_names(reader, path, found, keys) if name in cited]", "[]", INTAKE),
+    Mutation(TAKEN, "[name for name in _cited_names(found, keys) if name in cited]", "[]", INTAKE),
     Mutation(TAKEN, 'rows[name].status == "live"]', "True]", INTAKE),
     Mutation(PIPED, "        spool.fail(delivery, error)\n", "        spool.settle(delivery)\n", PIPELINE),
     Mutation(PIPED, "again = bool(spool.pending_for(project.root))", "again = False", PIPELINE),
     Mutation(
         PIPED,
-        "    if taken.event_id is None:\n",
-        "    spool.settle(delivery)\n    if taken.event_id is None:\n",
+        "        taken = pipeline.take(source)\n",
+        "        spool.settle(delivery)\n        taken = pipeline.take(source)\n",
         PIPELINE,
     ),
     Mutation(PIPED, "if delivery.transcript_bytes is not None:\n", "if False:\n", PIPELINE),
@@ -118,7 +121,7 @@ MUTATIONS = [
     Mutation(WALK, "(position and last != head.recorded_at)", "False", VERIFY),
     Mutation(WALK, "if anchor not in there:", "if anchor.position > position:", VERIFY),
     Mutation(WALK, "elif row[1] not in kept:", "elif False:", VERIFY),
-    Mutation(TAG_ROWS, "(active and not expected[2])", "False", VERIFY),
+    Mutation(TAG_ROWS, "row[:5] != expected", "row[:4] != expected[:4]", VERIFY),
     Mutation(
         TAG_ROWS,
         "        while self._row is not None:\n            self._surplus(self._row)\n        for",
@@ -133,7 +136,7 @@ MUTATIONS = [
 
 
 def main(words: list[str]) -> int:
-    chosen = [m for m in MUTATIONS if not words or any(word in m.file or word in m.new for word in words)]
+    chosen = [m for m in MUTATIONS if not words or any(word in text for word in words for text in m[:3])]
     for mutation in chosen:
         found = (CHECKOUT / mutation.file).read_text("utf-8").count(mutation.old)
         if found != 1:

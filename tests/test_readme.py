@@ -18,10 +18,10 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 def test_the_page_of_commands_is_made_from_the_table_of_the_help() -> None:
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     for title, commands in GROUPS.items():
-        rows = [
-            f"| `{name}` | {command.text} | {'<br>'.join(f'`{one}`' for one in command.examples)} |".replace("\\|", "|")
-            for name, command in commands.items()
-        ]
+        rows = []
+        for name, command in commands.items():
+            typed = "<br>".join(f"`{f'reflector {name} {example}'.rstrip()}`" for example in command.examples)
+            rows.append(f"| `{name}` | {command.text} | {typed} |")
         wanted = "\n".join([f"## {title}", "", "| command | what it does | example |", "|---|---|---|", *rows, ""])
         assert wanted in page.replace("\\|", "|") + "\n", wanted
 

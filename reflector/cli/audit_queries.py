@@ -84,15 +84,7 @@ def orphans(place: Place, moment: str | None, as_json: bool) -> None:
     with place.reading() as ledger:
         found = ask(ledger, moments.past(ledger, moment))
     if as_json:
-        print_json(
-            {
-                "citations": [asdict(one) for one in found.citations],
-                "tags": [asdict(one) for one in found.tags],
-                "windows": [asdict(window) for window in found.windows],
-                "skipped": found.skipped,
-                "bullets": [row.name for row in found.bullets],
-            }
-        )
+        print_json({**asdict(found), "bullets": [row.name for row in found.bullets]})
     else:
         _print_orphans(found)
 
@@ -163,10 +155,7 @@ def double_counts(place: Place, name: str | None, moment: str | None, as_json: b
                     "title": one.title,
                     "tags": one.tags,
                     "bullets": len(one.names),
-                    "examples": [
-                        {**asdict(e), "positions": list(e.positions), "sessions": list(e.sessions)}
-                        for e in one.examples
-                    ],
+                    "examples": [asdict(example) for example in one.examples],
                 }
                 for one in found.classes
             ],

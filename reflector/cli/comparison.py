@@ -16,7 +16,6 @@ import click
 from reflector.audit.comparison.agreement import (
     CATEGORIES,
     NONE,
-    TAGS,
     Agreement,
     Labels,
     Pair,
@@ -32,6 +31,7 @@ from reflector.audit.comparison.agreement import (
 )
 from reflector.audit.comparison.trial import Trial
 from reflector.cli.output import counted, note, percent, rounded, safe, short_id, table
+from reflector.playbook.verdicts import VERDICTS
 from reflector.reflection.judging import Judge
 
 #: Reasons why windows could not be judged that a terminal is shown, each side's most frequent ones.
@@ -144,7 +144,7 @@ def _show_agreement(pairs: Sequence[Pair], every: Agreement, both: Agreement) ->
     if both.pairs != every.pairs:
         told += f"\n{both.pairs:,} of them judged by both: {_agreed(both)}"
     click.echo(f"{told}\n")
-    shown = CATEGORIES if any(NONE in (pair.a, pair.b) for pair in pairs) else TAGS
+    shown = CATEGORIES if any(NONE in (pair.a, pair.b) for pair in pairs) else VERDICTS
     rows = [(of_a, *(every.matrix[of_a][of_b] for of_b in shown), sum(every.matrix[of_a].values())) for of_a in shown]
     totals = [sum(every.matrix[of_a][of_b] for of_a in shown) for of_b in shown]
     table(("a \\ b", *shown, "total"), [*rows, ("total", *totals, every.pairs)], numbers=(*shown, "total"))

@@ -183,7 +183,7 @@ def _show(change: Change) -> None:
 
 def _warn(scope: Scope, root: Path, command: str) -> None:
     """Say what keeps the hooks from running, or makes them run twice."""
-    from reflector.hooks.conflicts import disabled_by, other_handlers, plugins
+    from reflector.hooks.reach import disabled_by, other_handlers, plugins
 
     for path in disabled_by(root):
         note(f'reflector: {path} has "disableAllHooks": true: no hook runs until it is taken out')
@@ -202,7 +202,7 @@ _PASSING = ("/uv/archive-v", "/uv/environments-v", "/pipx/.cache/", "/.cache/pip
 
 
 def _print_others(scope: Scope, root: Path) -> None:
-    from reflector.hooks.conflicts import other_handlers, plugins
+    from reflector.hooks.reach import other_handlers, plugins
 
     for path, command in other_handlers(scope, root, ""):
         note(f"reflector: {path} still runs {command}")

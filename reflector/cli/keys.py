@@ -28,11 +28,11 @@ def keygen(file: Path, name: str) -> None:
     each ledger. Needs the extra: pip install 'reflector[sign]'.
     """
     from reflector.files import sync_folder
-    from reflector.proof.signed_note import KeyRefused, PrivateKey, SigningUnavailable
+    from reflector.proof.signed_note import KeyRefused, PrivateKey
 
     try:
         key = PrivateKey.generate(name)
-    except (KeyRefused, SigningUnavailable) as error:
+    except KeyRefused as error:
         raise click.UsageError(str(error)) from error
     try:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -49,7 +49,7 @@ def keygen(file: Path, name: str) -> None:
 def private_key(file: Path) -> PrivateKey:
     """The key that a file keeps for its owner only."""
     from reflector.files import open_regular
-    from reflector.proof.signed_note import KeyRefused, PrivateKey, SigningUnavailable
+    from reflector.proof.signed_note import KeyRefused, PrivateKey
 
     with open_regular(file) as opened:
         mode = os.fstat(opened.fileno()).st_mode
@@ -63,8 +63,6 @@ def private_key(file: Path) -> PrivateKey:
         return PrivateKey.parse(text)
     except KeyRefused as error:
         raise click.UsageError(f"the key in {file}: {error}") from error
-    except SigningUnavailable as error:
-        raise click.UsageError(str(error)) from error
 
 
 def published_in(given: str, keys: tuple[str, ...], project: Project) -> Published:
@@ -72,7 +70,7 @@ def published_in(given: str, keys: tuple[str, ...], project: Project) -> Publish
     from reflector.files import read_bounded
     from reflector.proof.anchors import NoAnchor, is_head, read_published
     from reflector.proof.git_anchors import NotPublished, published
-    from reflector.proof.signed_note import NoteRefused, SigningUnavailable
+    from reflector.proof.signed_note import NoteRefused
 
     known = [_public_key(key) for key in keys]
     try:
@@ -85,8 +83,6 @@ def published_in(given: str, keys: tuple[str, ...], project: Project) -> Publish
         return read_published(content, known)
     except (NoAnchor, NoteRefused, NotPublished) as error:
         raise click.UsageError(f"--anchor {given[:100]!r}: {error}") from error
-    except SigningUnavailable as error:
-        raise click.UsageError(str(error)) from error
 
 
 def _public_key(given: str) -> PublicKey:

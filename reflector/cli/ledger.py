@@ -128,7 +128,7 @@ def verify(
     from reflector.ledger.migration import create_triggers
     from reflector.ledger.views import create_views
     from reflector.proof.anchors import head_line
-    from reflector.proof.verdict import judge
+    from reflector.proof.verify import verify_opening
 
     project = place.project()
     if keys and not anchors:
@@ -144,9 +144,9 @@ def verify(
                 create_views(connection)
         return ledger
 
-    verdict = judge(opened, *(anchor for one in published for anchor in one.anchors))
-    findings = verdict.findings
-    head = head_line(verdict.head.position, verdict.head.chain) if verdict.head is not None else ""
+    verified = verify_opening(opened, *(anchor for one in published for anchor in one.anchors))
+    findings = verified.findings
+    head = head_line(verified.head.position, verified.head.chain) if verified.head is not None else ""
     if as_json:
         proved = [{**asdict(anchor), "signed_by": [*one.signed_by]} for one in published for anchor in one.anchors]
         found = [asdict(f) for f in findings]

@@ -46,26 +46,25 @@ def safe(text: str) -> str:
 
 def print_json(value: Any) -> None:
     """One JSON document, indented, readable in any language."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=False)
-    click.echo(_UNSAFE.sub(lambda match: _escaped(match[0]), text).encode("utf-8", "replace"))
+    click.echo(_escaped(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
-def _escaped(character: str) -> str:
-    return json.dumps(character)[1:-1]
+def _escaped(text: str) -> bytes:
+    """JSON without a character that a terminal obeys."""
+    return _UNSAFE.sub(lambda match: json.dumps(match[0])[1:-1], text).encode("utf-8", "replace")
 
 
 def print_json_lines(values: Iterable[Any]) -> None:
     """One compact JSON object a line."""
     for value in values:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        click.echo(_UNSAFE.sub(lambda match: _escaped(match[0]), text).encode("utf-8", "replace"))
+        click.echo(_escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":"))))
 
 
 def print_lines(lines: Iterable[str]) -> None:
     """Lines that are JSON already, however many."""
     out = sys.stdout.buffer
     for line in lines:
-        out.write(_UNSAFE.sub(lambda match: _escaped(match[0]), line).encode("utf-8", "replace") + b"\n")
+        out.write(_escaped(line) + b"\n")
     out.flush()
 
 

@@ -193,7 +193,7 @@ def _export_json(ledger: Ledger, past: Past | None) -> None:
 def _export_markdown(ledger: Ledger, past: Past | None) -> None:
     import json
 
-    from reflector.reflection.classic import format_playbook
+    from reflector.reflection.ace import format_playbook
 
     document = json.loads(dump((past or ledger).bullets(), None))
     click.echo(safe(format_playbook(document, template="{key_points}")))

@@ -84,7 +84,7 @@ def backup(ledger: Ledger, to: Path) -> Anchor:
         raise LedgerUnavailable(f"{to} is there already and is not overwritten; name another file")
     before = ledger.head()
     with _staged(to.parent, f".{to.name}") as staged:
-        with translated(str(source)), closing(_connect(source)) as connection:
+        with _opened(source) as connection:
             connection.execute("VACUUM INTO ?", (str(staged),))
         _prove(staged, f"the copy of {source} is not sound", {ledger.name: Anchor(before.position, before.chain)})
         end = _end(staged, ledger.name)
@@ -107,11 +107,7 @@ def restore(
     if not backup_file.is_file():
         raise LedgerUnavailable(f"{backup_file} is not a file; name a backup that `reflector backup` made")
     with _staged(present.parent, f".{present.name}.restore") as staged:
-        with (
-            translated(str(backup_file)),
-            closing(_connect(backup_file, read_only=True)) as source,
-            closing(_connect(staged)) as target,
-        ):
+        with _opened(staged) as target, _opened(backup_file, read_only=True) as source:
             source.backup(target)
         _prove(staged, f"the backup {backup_file} is not sound and was not restored", {})
         end = _end(staged, playbook)
@@ -125,11 +121,7 @@ def restore(
                 _refuse_loss(present, staged, backup_file, readable=readable)
             kept = _keep(present, readable=readable)
             if readable:
-                with (
-                    translated(str(present)),
-                    closing(_connect(staged)) as source,
-                    closing(_connect(present)) as target,
-                ):
+                with _opened(staged) as source, _opened(present) as target:
                     source.backup(target)
             else:
                 staged.replace(present)
@@ -145,7 +137,7 @@ def _refuse_loss(present: Path, staged: Path, backup_file: Path, *, readable: bo
             f"the ledger {present} cannot be read, so nobody knows which events {backup_file} lacks; "
             "restore it all the same with --force, the ledger is kept beside it"
         )
-    with translated(str(present)), closing(_connect(present)) as now, closing(_connect(staged)) as then:
+    with _opened(staged) as then, _opened(present) as now:
         for name, origin, position, chain in now.execute(_PLAYBOOKS).fetchall():
             found = then.execute(_CHAIN_AT, (name, origin, position)).fetchone()
             if position and (found is None or found[0] != chain):
@@ -161,7 +153,7 @@ def _keep(present: Path, *, readable: bool) -> Path | None:
     kept = present.with_name(f"{present.name}.before-{stamp}")
     if readable:
         kept.touch(mode=0o600, exist_ok=False)
-        with translated(str(present)), closing(_connect(present)) as source, closing(_connect(kept)) as target:
+        with _opened(kept) as target, _opened(present) as source:
             source.backup(target)
         _settle(kept)
         return kept
@@ -175,7 +167,7 @@ def _keep(present: Path, *, readable: bool) -> Path | None:
 
 
 def _prove(staged: Path, what: str, anchors: dict[str, Anchor]) -> None:
-    with translated(str(staged)), closing(_connect(staged)) as connection:
+    with _opened(staged) as connection:
         if not _has_ledger(connection):
             raise LedgerCorrupt(f"{what}: it holds no ledger; name a file that `reflector backup` made")
         names = [row[0] for row in connection.execute(_PLAYBOOKS).fetchall()]
@@ -187,7 +179,7 @@ def _prove(staged: Path, what: str, anchors: dict[str, Anchor]) -> None:
 
 
 def _end(staged: Path, playbook: str) -> Anchor:
-    with translated(str(staged)), closing(_connect(staged)) as connection:
+    with _opened(staged) as connection:
         found = {name: Anchor(position, chain) for name, _, position, chain in connection.execute(_PLAYBOOKS)}
     if playbook not in found:
         held = ", ".join(found) or "none"
@@ -200,10 +192,10 @@ def _is_ledger(path: Path) -> bool:
     if not path.exists() or not path.stat().st_size:
         return False
     try:
-        with closing(_connect(path)) as connection:
+        with _opened(path) as connection:
             whole = connection.execute("PRAGMA integrity_check(1)").fetchone()[0] == "ok"
             return bool(whole) and _has_ledger(connection)
-    except sqlite_module().DatabaseError:
+    except LedgerError:
         return False
 
 
@@ -212,16 +204,20 @@ def _has_ledger(connection: Any) -> bool:
     return {"playbook", "event"} <= names
 
 
-def _connect(path: Path, *, read_only: bool = False) -> Any:
-    mode = "ro" if read_only else "rw"
-    return sqlite_module().connect(
-        f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=30
-    )
+@contextmanager
+def _opened(path: Path, *, read_only: bool = False) -> Iterator[Any]:
+    """A connection to an existing database file; errors inside name the file that was opened last."""
+    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
+    with (
+        translated(str(path)),
+        closing(sqlite_module().connect(uri, uri=True, isolation_level=None, timeout=30)) as connection,
+    ):
+        yield connection
 
 
 def _settle(path: Path) -> None:
     """Bring a database into its one file, on disk."""
-    with translated(str(path)), closing(_connect(path)) as connection:
+    with _opened(path) as connection:
         connection.execute("PRAGMA journal_mode=DELETE").fetchone()
     with path.open("rb") as file:
         os.fsync(file.fileno())

@@ -25,7 +25,7 @@ from reflector.events.renames import renamed_ids
 from reflector.exchange.incoming import Item, beside_id, brings_back, came_as, incoming, meta_here
 from reflector.exchange.reconcile import ACTOR, agreed, judged_twice, restated_bullets, restated_counters
 from reflector.exchange.survey import Collision, Survey, bullets_of, free_names, match, survey
-from reflector.exchange.transfer import Checked, Progress, WrongLine, checked, locked, write
+from reflector.exchange.transfer import Checked, Progress, WrongLine, checked, locked, stored_of, write
 from reflector.ledger.admission import prepare
 from reflector.ledger.canonical import genesis, leaf, next_chain, sealed
 from reflector.ledger.errors import LedgerError
@@ -335,13 +335,7 @@ class _Merging:
     def _own(self, event: NewEvent) -> None:
         """Append an event that says what the merge did."""
         made = prepare(event)
-        at = self.recorded_at
-        stored = Stored(
-            0,
-            *(event.event_id, event.type, event.schema_version, at, at, event.actor),
-            *(event.session_id, event.reflection_id, event.target_id),
-            *(made.data, made.data_hash, made.meta, ""),
-        )
+        stored = stored_of(event, 0, self.recorded_at, (made.data, made.data_hash, made.meta, ""))
         self._add(stored, made.meta_hash, made.facts)
 
     def _add(self, stored: Stored, meta_hash: str, facts: Mapping[str, Any] | None) -> None:

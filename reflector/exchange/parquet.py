@@ -19,8 +19,8 @@ from reflector.ledger.views import FRACTIONS, NUMBERS, TIMES
 
 #: Rows of a row group: what is held in memory.
 _ROWS = 20_000
-_EVENT_NUMBERS = frozenset({"position", "schema_version"})
-_EVENT_TIMES = frozenset({"occurred_at", "recorded_at"})
+_NUMBERS = NUMBERS | {"schema_version"}
+_TIMES = TIMES | {"occurred_at"}
 _EVENTS = (
     "SELECT playbook.name AS playbook, event.position, event.event_id, event.type, event.schema_version,"
     " event.occurred_at, event.recorded_at, event.actor, event.session_id, event.reflection_id, event.target_id,"
@@ -50,7 +50,7 @@ def write_parquet(ledger: Reader, folder: Path) -> dict[str, int]:
     LedgerError.
     """
     try:
-        import pyarrow
+        import pyarrow  # noqa: F401
     except ImportError as error:
         raise LedgerUnavailable(
             f"Parquet needs the package pyarrow ({error}); install it with: pip install 'reflector[parquet]'"
@@ -62,38 +62,35 @@ def write_parquet(ledger: Reader, folder: Path) -> dict[str, int]:
         for file, query in _QUERIES.items():
             mine = f"playbook.name = '{name}'" if file == "events" else f"playbook = '{name}'"
             answer = asker.ask(query.replace("{mine}", mine))
-            numbers, times = (_EVENT_NUMBERS, _EVENT_TIMES) if file == "events" else (NUMBERS, TIMES)
-            types = {
-                column: pyarrow.int64()
-                if column in numbers
-                else pyarrow.timestamp("us", tz="UTC")
-                if column in times
-                else pyarrow.float64()
-                if column in FRACTIONS
-                else pyarrow.string()
-                for column in answer.columns
-            }
-            at = {index for index, column in enumerate(answer.columns) if column in times}
-            written[file] = _write(folder / f"{file}.parquet", pyarrow.schema(list(types.items())), answer, at)
+            written[file] = _write(folder / f"{file}.parquet", answer)
     return written
 
 
-def _write(path: Path, schema: Any, answer: Answer, times: set[int]) -> int:
-    from pyarrow import RecordBatch, array
+def _type(column: str) -> Any:
+    import pyarrow
+
+    if column in _TIMES:
+        return pyarrow.timestamp("us", tz="UTC")
+    return pyarrow.int64() if column in _NUMBERS else pyarrow.float64() if column in FRACTIONS else pyarrow.string()
+
+
+def _write(path: Path, answer: Answer) -> int:
+    from pyarrow import RecordBatch, array, schema
     from pyarrow.parquet import ParquetWriter
 
+    of = schema([(column, _type(column)) for column in answer.columns])
     staged = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     count = 0
     try:
         with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            with ParquetWriter(file, schema, compression="zstd") as writer:
+            with ParquetWriter(file, of, compression="zstd") as writer:
                 for rows in _batches(answer):
                     columns = [
-                        [_time(value) for value in values] if index in times else values
-                        for index, values in enumerate(zip(*rows, strict=True))
+                        [_time(value) for value in values] if column in _TIMES else values
+                        for column, values in zip(answer.columns, zip(*rows, strict=True), strict=True)
                     ]
-                    arrays = [array(values, kind) for values, kind in zip(columns, schema.types, strict=True)]
-                    writer.write_batch(RecordBatch.from_arrays(arrays, schema=schema))
+                    arrays = [array(values, kind) for values, kind in zip(columns, of.types, strict=True)]
+                    writer.write_batch(RecordBatch.from_arrays(arrays, schema=of))
                     count += len(rows)
             file.flush()
             os.fsync(file.fileno())

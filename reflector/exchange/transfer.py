@@ -148,23 +148,18 @@ def _sealed(number: int, line: Line) -> Checked:
     if data_hash != line.data_hash:
         what = f"its data is not what was appended: the SHA-256 is {data_hash}"
         raise NotALine(f"{what}, datahash is {line.data_hash}")
-    stored = Stored(
-        line.position,
-        event.event_id,
-        event.type,
-        event.schema_version,
-        event.occurred_at or "",
-        line.recorded_at,
-        event.actor,
-        event.session_id,
-        event.reflection_id,
-        event.target_id,
-        data,
-        data_hash,
-        meta,
-        line.chain,
-    )
+    stored = stored_of(event, line.position, line.recorded_at, (data, data_hash, meta, line.chain))
     return Checked(number, stored, facts, event, meta_hash)
+
+
+def stored_of(event: NewEvent, position: int, recorded_at: str, sealed_as: tuple[str | None, str, str, str]) -> Stored:
+    """Return an event as the event table holds it; `sealed_as` is its (data, data hash, meta, chain)."""
+    return Stored(
+        position,
+        *(event.event_id, event.type, event.schema_version, event.occurred_at or recorded_at, recorded_at),
+        *(event.actor, event.session_id, event.reflection_id, event.target_id),
+        *sealed_as,
+    )
 
 
 def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None = None) -> Head:

@@ -22,9 +22,8 @@ from reflector.config import Config
 from reflector.curation.file_writing import kept_of_others, read
 from reflector.curation.playbook_file import untaken
 from reflector.curation.sharing import is_shared, version_in_git
-from reflector.hooks.check import Check, State
 from reflector.hooks.git_setup import driver_of
-from reflector.hooks.reach import checks_of_hooks
+from reflector.hooks.reach import Check, State, checks_of_hooks
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module

@@ -143,11 +143,11 @@ def uninstall(text: str) -> str:
 
 
 def differs_by_us(text: str, before: str) -> bool:
-    """Whether our hooks are all that a text has over the one from before. Raises MalformedJson."""
-    blank = not before.strip(_BLANKS)
-    if not blank and next(_own(before), None):
+    """Return whether our hooks are all that a text has over the one from before. Raises MalformedJson."""
+    commands = {handler.command for handler in handlers(text) if handler.own}
+    if any(handler.own for handler in handlers(before)):
         return False
-    return _pruned(uninstall(text)) == ("{}" if blank else _pruned(before))
+    return any(install(before, command) == text for command in commands)
 
 
 def is_empty(text: str) -> bool:
@@ -221,30 +221,6 @@ def _dropped(text: str, path: _Path) -> str:
 def _holds_one(container: Any) -> bool:
     # A group without handlers is none, whatever it matches.
     return len(container) == 1 or (isinstance(container, dict) and container.keys() == {"matcher", "hooks"})
-
-
-def _pruned(text: str) -> str:
-    """The text without empty lists of hooks, and nothing else than {} where nothing else is left."""
-    while empty := _empty(text):
-        text = _dropped(text, empty)
-    return "{}" if is_empty(text) else text
-
-
-def _empty(text: str) -> _Path | None:
-    document = root(text)
-    hooks = member(text, document, "hooks")
-    if hooks is None or not isinstance(hooks.value, dict):
-        return None
-    if not hooks.value:
-        return [document, hooks]
-    for groups in children(text, hooks):
-        if groups.value == []:
-            return [document, hooks, groups]
-        for group in children(text, groups):
-            handlers = member(text, group, "hooks")
-            if handlers is not None and handlers.value == [] and _holds_one(group.value):
-                return [document, hooks, groups, group, handlers]
-    return None
 
 
 def _check(text: str) -> None:

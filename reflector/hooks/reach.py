@@ -1,24 +1,40 @@
-"""What `reflector doctor` looks at on the agent's side: whether it calls the hook, and when it last did.
+"""Whether the agent calls the hook: the hooks in its settings, what keeps them from running or makes them run twice,
+and when they last ran.
 
-Invariant: as in `reflector.hooks.doctor`, looking changes nothing, and a check that cannot be made is a finding.
+Invariant: looking changes nothing and never fails. A settings file that cannot be read says nothing about conflicts;
+the doctor, and the command that changes it, say what is wrong with it.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any, Literal
 
 from reflector import folders, locate
-from reflector.hooks.check import Check, State
-from reflector.hooks.conflicts import disabled_by, plugins
 from reflector.hooks.install import EVENTS, Handler, handlers
-from reflector.hooks.json_text import MalformedJson
-from reflector.hooks.settings_file import SCOPES, SettingsRefused, read_text, settings_path
+from reflector.hooks.json_text import MalformedJson, root
+from reflector.hooks.settings_file import SCOPES, Scope, SettingsRefused, config_dir, read_text, settings_path
 from reflector.project import Project
 
+PLUGIN = "reflector"
 #: Hooks of a session that works: an installation that never fired at these does not reach the agent.
 _AT_EVERY_SESSION = ("SessionStart", "SessionEnd")
+
+State = Literal["ok", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the doctor's report; `mend` is what to do, "" where all is well."""
+
+    name: str
+    state: State
+    text: str
+    mend: str = ""
 
 
 def checks_of_hooks(project: Project, environ: Mapping[str, str]) -> Iterator[Check]:
@@ -56,8 +72,6 @@ def checks_of_hooks(project: Project, environ: Mapping[str, str]) -> Iterator[Ch
 
 def _missing_program(command: str) -> str | None:
     """The absolute path in a command that is not there any more."""
-    import shlex
-
     try:
         words = shlex.split(command)
     except ValueError:
@@ -78,3 +92,57 @@ def _fired(project: Project) -> Iterator[Check]:
             yield Check(f"fired {event}", state, "never in this project", mend)
             continue
         yield Check(f"fired {event}", "ok", datetime.fromtimestamp(at).astimezone().isoformat(" ", "seconds"))
+
+
+def disabled_by(project: Path, environ: Mapping[str, str] | None = None) -> list[Path]:
+    """Settings files in which `disableAllHooks` is true."""
+    paths = {scope: settings_path(scope, project, environ) for scope in SCOPES}
+    return [path for path in dict.fromkeys(paths.values()) if _settings(path).get("disableAllHooks") is True]
+
+
+def plugins(project: Path, environ: Mapping[str, str] | None = None) -> list[str]:
+    """Our plugin's copies, as `reflector@marketplace`: enabled, or in the agent's cache and nowhere disabled."""
+    enabled: dict[str, bool] = {}
+    for scope in SCOPES:  # the later decides
+        said = _settings(settings_path(scope, project, environ)).get("enabledPlugins")
+        for name, value in said.items() if isinstance(said, dict) else ():
+            enabled[name] = value is not False
+    try:
+        cached = [
+            f"{PLUGIN}@{folder.parent.name}" for folder in (config_dir(environ) / "plugins/cache").glob(f"*/{PLUGIN}")
+        ]
+    except OSError:
+        cached = []
+    names = dict.fromkeys([*enabled, *sorted(cached)])
+    return [name for name in names if name.partition("@")[0] == PLUGIN and enabled.get(name, True)]
+
+
+def other_handlers(
+    scope: Scope, project: Path, command: str, environ: Mapping[str, str] | None = None
+) -> list[tuple[Path, str]]:
+    """Settings file and command of hooks that call us beside the ones of a scope: each runs as well.
+
+    The same command in two files runs once.
+    """
+    own = settings_path(scope, project, environ)
+    found: dict[tuple[Path, str], None] = {}
+    for path in dict.fromkeys(settings_path(other, project, environ) for other in SCOPES):
+        for handler in _handlers(path):
+            if handler.command != command and (path != own or not handler.own):
+                found[path, handler.command] = None
+    return list(found)
+
+
+def _handlers(path: Path) -> list[Handler]:
+    try:
+        return handlers(read_text(path) or "")
+    except (OSError, SettingsRefused, MalformedJson):
+        return []
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    try:
+        value = root(read_text(path) or "{}").value
+    except (OSError, SettingsRefused, MalformedJson):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -10,7 +10,7 @@ import re
 
 import sqlalchemy as sa
 
-from reflector.events.registry import EVENT_TYPES
+from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
 from reflector.ledger.engines import migration_transaction, shown
 from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew
 from reflector.ledger.tables import metadata
@@ -93,10 +93,15 @@ def triggers(dialect: str) -> dict[str, str]:
 
 
 def _with_types(sql: str) -> str:
-    """A trigger's SQL with the types of events whose data may be erased, wholly and in part."""
-    kinds = {type_: kind for type_, kind in sorted(EVENT_TYPES.items()) if kind.holds_prose}
-    for place, whole in (("{whole}", True), ("{in_part}", False)):
-        sql = sql.replace(place, ", ".join(f"'{type_}'" for type_, kind in kinds.items() if kind.all_prose == whole))
+    """Return a trigger's SQL with the types that may be erased, wholly or in part, and those that take a target once."""
+    prose = {name: one.all_prose for name, one in sorted(EVENT_TYPES.items()) if one.holds_prose}
+    places = {
+        "{whole}": [name for name, all_prose in prose.items() if all_prose],
+        "{in_part}": [name for name, all_prose in prose.items() if not all_prose],
+        "{once}": ONCE_PER_TARGET,
+    }
+    for place, names in places.items():
+        sql = sql.replace(place, ", ".join(f"'{name}'" for name in names))
     return sql
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from reflector.events.registry import ONCE_PER_TARGET
+
 metadata = sa.MetaData()
 
 
@@ -69,7 +71,7 @@ event = sa.Table(
         "type",
         "target_id",
         unique=True,
-        sqlite_where=sa.text("type IN ('evidence.retracted', 'event.redacted')"),
+        sqlite_where=sa.text(f"type IN ({', '.join(map(repr, ONCE_PER_TARGET))})"),
     ),
     sa.Index(
         "event_by_session",

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
+from reflector.mistakes import Mistake
+
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -44,7 +46,7 @@ class KeyRefused(ValueError):
     """A text that is not a key; its own text says what is wrong, and never shows the key."""
 
 
-class SigningUnavailable(RuntimeError):
+class SigningUnavailable(Mistake):
     """The library that signs and verifies is not installed."""
 
     def __init__(self) -> None:

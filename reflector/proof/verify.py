@@ -2,18 +2,23 @@
 
 Invariant: findings are values, in order, and a sound ledger yields none. Verifying reads the events and the
 tables in one snapshot and writes nothing. What a chain cannot see alone (a truncated tail) an anchor shows: a
-head that was published earlier must still be a prefix.
+head that was published earlier must still be a prefix. Damage is a finding wherever it shows, when the ledger is
+opened, read or closed; a ledger that cannot be reached (a lock, a missing driver, a server that is down) is an
+error, for that says nothing about the ledger.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
 from reflector.ledger.engines import shown
-from reflector.ledger.errors import translated
+from reflector.ledger.errors import LedgerCorrupt, LedgerGone, translated
+from reflector.ledger.rows import Head
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
 from reflector.proof.drift import drift
@@ -24,7 +29,7 @@ from reflector.proof.other_playbooks import other_playbooks
 from reflector.proof.schema import schema_findings
 from reflector.proof.schema import wrong_triggers as _wrong_triggers
 
-__all__ = ["Anchor", "Finding", "verify", "wrong_triggers"]
+__all__ = ["Anchor", "Finding", "Verified", "verify", "verify_opening", "wrong_triggers"]
 
 
 def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
@@ -51,6 +56,29 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
                 yield from _readable(connection, _drift(connection, walk), "a table")
             yield from _readable(connection, other_playbooks(connection, ledger.playbook_id), "another playbook")
         yield from damage.result()
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The findings, in order, and the head; None where it cannot be read."""
+
+    findings: tuple[Finding, ...]
+    head: Head | None
+
+
+def verify_opening(open_ledger: Callable[[], Ledger], *anchors: Anchor) -> Verified:
+    """Open a ledger that may be too damaged for it, and verify it. Raises a LedgerError for one out of reach."""
+    findings: list[Finding] = []
+    head = None
+    try:
+        with open_ledger() as ledger:
+            findings += verify(ledger, *anchors)
+            with suppress(LedgerCorrupt):  # a finding says the same
+                head = ledger.head()
+    except LedgerCorrupt as error:
+        what, _, way_out = str(error).partition("; ")
+        findings.append(Finding("database", None, what, way_out if isinstance(error, LedgerGone) else RESTORE))
+    return Verified(tuple(findings), head)
 
 
 def _readable(

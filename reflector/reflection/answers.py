@@ -1,56 +1,36 @@
 """A model's answer, read: its analysis and its tags.
 
-Invariant: `parse_answer` is a pure function of the text and of `PARSER_VERSION`, and never raises. Every
-entry of `bullet_tags` becomes one `ParsedTag`, the unusable ones too, at the index where it stood; what
-could not be read is said in `problems`. So an answer can be read again years later, by this parser or a
-better one, and nothing that a model said about a bullet is dropped in silence.
+Invariant: `parse_answer` is a pure function of the text and of `PARSER_VERSION`, and never raises. Each entry of a
+sound `bullet_tags` becomes one `ParsedTag`, an unusable one too, at its index; of a cut or damaged answer each complete
+entry does. `problems` says what could not be read. So an answer can be read again years later, by this parser or a
+better one.
 
 `name` and `tag` of a `ParsedTag` are facts: a well-formed name or None, a known verdict, "unknown" or None.
-Whatever else the model wrote is prose, stands in `rationale`, `analysis` and `problems`, and is redacted
-and bounded there.
+Everything else that the model wrote is prose: it is in `rationale`, `analysis` and `problems`, redacted and bounded.
 """
 
 from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reflector.events.fold import MAX_TAGS
 from reflector.playbook.names import is_name
-from reflector.reflection.extraction import (
-    Extraction,
-    Joined,
-    Strategy,
-    extract_json,
-    extract_json_object,
-    loads,
-    objects_in,
-)
-from reflector.reflection.salvage import Cut, salvage
+from reflector.playbook.verdicts import VERDICTS, decisive
+from reflector.reflection.extraction import Strategy, objects_in, saved_from
 from reflector.text.secrets import quote
 
-__all__ = [
-    "PARSER_VERSION",
-    "Extraction",
-    "Parsed",
-    "ParsedTag",
-    "extract_json",
-    "extract_json_object",
-    "parse_answer",
-]
-
 #: Raised when the same text would give another result; it is written beside each result.
-PARSER_VERSION = 1
+PARSER_VERSION = 2
 
 MAX_ANALYSIS = 20_000
 MAX_RATIONALE = 2_000
 _MAX_PROBLEMS = 50
 _MAX_PROBLEM = 300
 
-_VERDICTS = frozenset({"helpful", "harmful", "neutral"})
 _KEYS = ("analysis", "bullet_tags")
 #: Names as models write them: with the brackets of a citation, or white space around.
 _DRESSED = re.compile(r"\s{0,40}\[?\s{0,4}([a-z]{2,4}[-_][0-9]{1,59})\s{0,4}\]?\s{0,40}")
@@ -81,8 +61,8 @@ class ParsedTag:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What an answer says. `strategy` tells how its JSON was found: fence, bare_fence, whole, braces where it was
-    sound, repaired and list where it was damaged, none where there was nothing to read."""
+    """What an answer says. `strategy` is how its JSON was found: see `Extraction`; repaired where it was cut or
+    damaged, none where nothing could be read."""
 
     analysis: str
     tags: tuple[ParsedTag, ...]
@@ -99,27 +79,25 @@ class Parsed:
 class Found:
     """The object of an answer that has the analysis and the tags, before anything in it is checked.
 
-    is_sound  False where it was damaged and put together again
     problems  what was wrong; of the strategy none, why there is nothing
     """
 
     answer: Mapping[str, Any]
     strategy: Strategy
     problems: tuple[str, ...] = ()
-    is_sound: bool = True
 
 
 def parse_answer(text: str) -> Parsed:
-    """Read an answer: what is sound first, else what can be saved of a damaged one."""
+    """Read an answer: a sound object, else the complete entries of a damaged one."""
     found = find_answer(text)
     if found.strategy == "none":
-        return Parsed("", (), "none", tuple(map(_said, found.problems)))
-    return _read(found.answer, found.strategy, list(found.problems))
+        return Parsed("", (), "none", found.problems)
+    return _read(found)
 
 
 def find_answer(text: str) -> Found:
-    """Where an answer stands in a model's text. Never raises."""
-    # What a model thinks before it answers may hold drafts of the answer.
+    """The answer's object in a model's text. Never raises."""
+    # A model's thoughts before its answer may hold drafts of the answer.
     _, thought, answer = text.rpartition("</think>")
     if thought and (found := _find(answer)).strategy != "none":
         return found
@@ -127,158 +105,142 @@ def find_answer(text: str) -> Found:
 
 
 def _find(text: str) -> Found:
-    sound = objects_in(text)
-    wanted = [(found, inner) for found in sound if (inner := _with_keys(found.value)) is not None]
-    if wanted:
-        return _from_sound(text, wanted)
-    if (nested := _nested_answer(text)) is not None:
-        return _find(nested)
-    saved = salvage(text)
-    if saved.value is not None:
-        problems = ("the JSON is damaged", *saved.notes)
-        return Found(saved.value, "list" if saved.listed else "repaired", problems, is_sound=False)
-    if sound:
-        keys = ", ".join(_show.repr(key) for key in list(sound[0].value or ())[:5]) or "no keys"
-        return Found({}, sound[0].strategy, (f"the object has neither analysis nor bullet_tags but {keys}",))
-    return Found({}, "none", extract_json(text).notes)
+    first: Found | None = None
+    for found in objects_in(text):
+        value = found.value or {}
+        if any(key in value for key in _KEYS):
+            return Found(value, found.strategy)
+        if first is None:
+            keys = ", ".join(_show.repr(key) for key in list(value)[:5]) or "no keys"
+            first = Found({}, found.strategy, (f"the object has neither analysis nor bullet_tags but {keys}",))
+    if saved := saved_from(text):
+        return Found(saved, "repaired", ("the JSON is cut off or damaged; only its complete entries were read",))
+    return first or Found({}, "none", ("it holds no whole JSON object" if "{" in text else "it holds no JSON",))
 
 
-def _with_keys(value: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The object that has one of the keys: the value itself, or one that it wraps."""
-    if value is None or any(key in value for key in _KEYS):
-        return value
-    inner = [one for one in value.values() if isinstance(one, dict) and any(key in one for key in _KEYS)]
-    return inner[0] if len(inner) == 1 else None
-
-
-def _nested_answer(text: str) -> str | None:
-    """The text of an answer that is itself a JSON string."""
-    stripped = text.strip()
-    if not stripped.startswith('"'):
-        return None
-    try:
-        value = loads(stripped)
-    except (ValueError, RecursionError):
-        return None
-    # Each level of quoting at least doubles the quotes, so the depth is bounded by the length's logarithm.
-    return value if isinstance(value, str) and len(value) < len(text) else None
-
-
-def _from_sound(text: str, wanted: list[tuple[Extraction, Mapping[str, Any]]]) -> Found:
-    """Analysis and tags from the first object that has them; models sometimes give the two apart."""
-    first, _ = wanted[0]
-    answer: dict[str, Any] = {}
-    problems: list[str] = []
-    for found, inner in wanted:
-        if isinstance(inner, Joined):
-            problems.append("bullet_tags stands twice in one object; both lists were taken")
-        for key in _KEYS:
-            if key not in inner:
-                continue
-            if key not in answer:
-                answer[key] = inner[key]
-            elif inner[key] != answer[key]:
-                problems.append(f"a second object also has {key}; the first one was taken ({found.strategy})")
-    is_sound = True
-    if "bullet_tags" not in answer:
-        later = salvage(text[first.end :])
-        if later.value is not None and "bullet_tags" in later.value:
-            answer["bullet_tags"] = later.value["bullet_tags"]
-            problems += ["the tags are apart and damaged", *later.notes]
-            is_sound = False
-    return Found(answer, first.strategy, tuple(problems), is_sound)
-
-
-def _said(problem: str) -> str:
-    return quote(problem, _MAX_PROBLEM)
-
-
-def _read(answer: Mapping[str, Any], strategy: Strategy, problems: list[str]) -> Parsed:
-    analysis = answer.get("analysis", "")
+def _read(found: Found) -> Parsed:
+    problems = list(found.problems)
+    analysis = found.answer.get("analysis", "")
     if not isinstance(analysis, str):
-        problems.append(f"analysis is no text: {_show.repr(analysis)}")
+        problems.append(f"analysis is not text: {_show.repr(analysis)}")
         analysis = ""
-    elif isinstance(analysis, Cut):
-        problems.append("analysis is cut off")
+    entries = found.answer.get("bullet_tags", [])
+    if not isinstance(entries, list):
+        problems.append(f"bullet_tags is not a list: {_show.repr(entries)}")
+        entries = []
+    if len(entries) > MAX_TAGS:
+        problems.append(f"there are more than {MAX_TAGS:,} tags; the rest was not read")
     tags: list[ParsedTag] = []
-    for index, entry in enumerate(_entries(answer.get("bullet_tags", ()), problems)):
-        if index == MAX_TAGS:
-            problems.append(f"there are more than {MAX_TAGS:,} tags; the rest was not read")
-            break
+    for index, entry in enumerate(entries[:MAX_TAGS]):
         tag, said = _tag(index, entry)
         tags.append(tag)
         problems += [f"tag {index}: {one}" for one in said]
-    shown = [_said(problem) for problem in problems[:_MAX_PROBLEMS]]
+    return Parsed(quote(analysis, MAX_ANALYSIS), tuple(tags), found.strategy, _bounded(problems))
+
+
+def _bounded(problems: Sequence[str]) -> tuple[str, ...]:
+    shown = [quote(problem, _MAX_PROBLEM) for problem in problems[:_MAX_PROBLEMS]]
     if len(problems) > _MAX_PROBLEMS:
         shown.append(f"… and {len(problems) - _MAX_PROBLEMS:,} more")
-    return Parsed(quote(analysis, MAX_ANALYSIS), tuple(tags), strategy, tuple(shown))
-
-
-def _entries(tags: object, problems: list[str]) -> list[Any]:
-    """The entries of `bullet_tags`, which models also write as one tag, as name: verdict, or as a JSON string."""
-    if isinstance(tags, str):
-        try:
-            tags = loads(tags)
-            problems.append("bullet_tags is a string that holds JSON")
-        except (ValueError, RecursionError):
-            pass
-    if isinstance(tags, list | tuple):
-        return list(tags)
-    if isinstance(tags, dict):
-        if "name" in tags or "tag" in tags:
-            problems.append("bullet_tags is one tag, no list")
-            return [tags]
-        problems.append("bullet_tags is an object, no list")
-        return [
-            {**verdict, "name": name} if isinstance(verdict, dict) else {"name": name, "tag": verdict}
-            for name, verdict in tags.items()
-        ]
-    problems.append(f"bullet_tags is no list: {_show.repr(tags)}")
-    return []
+    return tuple(shown)
 
 
 def _tag(index: int, entry: object) -> tuple[ParsedTag, list[str]]:
     """One entry as a fact, and what was wrong with it."""
     if not isinstance(entry, dict):
-        return ParsedTag(index, None, None, malformed="the entry is no object"), [f"is no object: {_show.repr(entry)}"]
+        wrong = "the entry is not an object"
+        return ParsedTag(index, None, None, malformed=wrong), [f"{wrong}: {_show.repr(entry)}"]
+    given, word, rationale = entry.get("name"), entry.get("tag"), entry.get("rationale")
     said: list[str] = []
-    name, no_name = _name(entry)
-    if no_name:
-        said.append(f"{no_name}: {_show.repr(entry.get('name'))}")
-    word = entry.get("tag")
+    dressed = _DRESSED.fullmatch(given) if isinstance(given, str) else None
+    name = dressed[1] if dressed and is_name(dressed[1]) else None
+    malformed: str | None = None
+    if name is None:
+        malformed = "the name is missing" if given is None else "the name has no known form"
+        said.append(f"{malformed}: {_show.repr(given)}")
     tag: str | None = None
-    no_tag: str | None = None
-    if isinstance(word, Cut):
-        no_tag = "the tag is cut off"
-    elif isinstance(word, str):
-        tag = word if word in _VERDICTS else "unknown"
-        if tag == "unknown":
-            said.append(f"{name or 'it'} is called {_show.repr(word)}, not helpful, harmful or neutral")
-    else:
-        no_tag = "the tag is missing" if word is None else "the tag is no text"
-    if no_tag:
+    if not isinstance(word, str):
+        no_tag = "the tag is missing" if word is None else "the tag is not text"
+        malformed = malformed or no_tag
         said.append(f"{name or 'it'}: {no_tag}: {_show.repr(word)}")
-    rationale = entry.get("rationale")
-    if isinstance(rationale, Cut):
-        said.append(f"{name or 'it'}: the rationale is cut off")
-    elif rationale is not None and not isinstance(rationale, str):
-        said.append(f"{name or 'it'}: the rationale is no text: {_show.repr(rationale)}")
+    elif word in VERDICTS:
+        tag = word
+    else:
+        tag = "unknown"
+        said.append(f"{name or 'it'} is called {_show.repr(word)}, not helpful, harmful or neutral")
+    if rationale is not None and not isinstance(rationale, str):
+        said.append(f"{name or 'it'}: the rationale is not text: {_show.repr(rationale)}")
     line = quote(rationale, MAX_RATIONALE) if isinstance(rationale, str) else ""
-    return ParsedTag(index, name, tag, line, no_name or no_tag), said
+    return ParsedTag(index, name, tag, line, malformed), said
 
 
-def _name(entry: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """The bullet's name, or None and why."""
-    value = entry.get("name")
-    if value is None:
-        return None, "the name is missing"
-    if not isinstance(value, str):
-        return None, "the name is no text"
-    if isinstance(value, Cut):
-        return None, "the name is cut off"
-    if is_name(value):
-        return value, None
-    dressed = _DRESSED.fullmatch(value)
-    if dressed and is_name(dressed[1]):
-        return dressed[1], None
-    return None, "the name has no known form"
+# -- the parts of a long window ------------------------------------------------------------------------
+
+#: Ways in which JSON is found, from sound to damaged.
+_DAMAGE: tuple[Strategy, ...] = ("whole", "fence", "bare_fence", "braces", "repaired")
+
+
+def read_answers(texts: Sequence[str]) -> Parsed:
+    """The answers to a window's parts, read as one answer."""
+    return merge_parts([parse_answer(text) for text in texts])
+
+
+def merge_parts(parts: Sequence[Parsed]) -> Parsed:
+    """One answer for a window that was judged in parts, which are given in order; that of one part is as it is.
+
+    A bullet has one verdict, by the rule of `decisive`; where parts contradict each other its rationale says which
+    part said what. Entries that say nothing about a bullet are kept. Tags stand in the order in which the parts first
+    name them, with new indices. `problems` name their part; a part in which nothing could be read is a problem, and
+    the whole is `failed` when all of them are. Raises ValueError without any part.
+    """
+    if not parts:
+        raise ValueError("there is no part to merge")
+    if len(parts) == 1:
+        return parts[0]
+    problems: list[str] = []
+    said: dict[str, list[tuple[int, ParsedTag]]] = {}
+    places: list[ParsedTag | str] = []
+    for number, part in enumerate(parts, 1):
+        if part.failed:
+            problems.append(f"part {number}: nothing could be read")
+        problems += [f"part {number}: {problem}" for problem in part.problems]
+        for tag in part.tags:
+            if tag.malformed is not None or tag.name is None or tag.tag not in VERDICTS:
+                places.append(tag)
+                continue
+            if tag.name not in said:
+                places.append(tag.name)
+            said.setdefault(tag.name, []).append((number, tag))
+    if len(places) > MAX_TAGS:
+        problems.insert(0, f"all parts: there are more than {MAX_TAGS:,} tags; the rest was left out")
+    tags = [_one(said[place]) if isinstance(place, str) else place for place in places[:MAX_TAGS]]
+    strategies = [part.strategy for part in parts if not part.failed]
+    analyses = [part.analysis for part in parts if part.analysis]
+    share = MAX_ANALYSIS // max(1, len(analyses)) - 2
+    if sum(map(len, analyses)) + 2 * len(analyses) > MAX_ANALYSIS:
+        analyses = [_cut(analysis, share) for analysis in analyses]
+    return Parsed(
+        "\n\n".join(analyses),
+        tuple(replace(tag, index=index) for index, tag in enumerate(tags)),
+        max(strategies, key=_DAMAGE.index, default="none"),
+        _bounded(problems),
+    )
+
+
+def _one(said: list[tuple[int, ParsedTag]]) -> ParsedTag:
+    """One tag for everything that was said about a bullet."""
+    decided = decisive(said, lambda part: part[1].tag or "")
+    if not decided:
+        return next((tag for _, tag in said if tag.rationale), said[0][1])
+    if len(decided) == 1:
+        return decided[0][1]
+    each = MAX_RATIONALE // 2 - 30
+    both = "; ".join(
+        f"{tag.tag} in part {number}" + (f": {_cut(tag.rationale, each)}" if tag.rationale else "")
+        for number, tag in decided
+    )
+    return replace(decided[0][1], tag="neutral", rationale=_cut(both, MAX_RATIONALE))
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,8 +1,8 @@
-"""The JSON object in a model's answer, where it is sound (requirements A.4).
+"""The JSON object in a model's answer (requirements A.4), and the whole entries of an object that is damaged.
 
-Invariant: what comes out is valid JSON and was a whole object in the text, never a part of a damaged one;
-damaged answers are the business of `salvage`. Any text takes linear time: what is read in vain is paid
-from a budget, and when that is spent the search ends.
+Invariant: each value stood in the text as valid JSON. `objects_in` returns whole objects only, never a part of a
+damaged one; `saved_from` returns whole strings and whole entries only. Both take linear time for any text: failed
+attempts are paid from a budget, and the search ends when it is spent.
 """
 
 from __future__ import annotations
@@ -10,82 +10,72 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from math import isinf
 from typing import Any, Literal, NoReturn
 
-Strategy = Literal["fence", "bare_fence", "braces", "whole", "repaired", "list", "none"]
+Strategy = Literal["whole", "fence", "bare_fence", "braces", "repaired", "none"]
 
-_MAX_OBJECTS = 1000
+_MAX_OBJECTS = 10_000
 #: A `{` that can begin JSON; `{x}` in prose and `{'a': 1}` cannot.
 _PLAUSIBLE = re.compile(r'\{(?=\s*["}])')
 _STRING_OR_BRACE = re.compile(r'"(?:[^"\\]|\\.)*+(?P<closed>"?)|[{}]', re.DOTALL)
 _BRACE = re.compile(r"[{}]")
-_FENCE_TAG = re.compile(r"[A-Za-z0-9_+-]{0,20}")
+_FENCED = re.compile(r"```(?P<tag>[A-Za-z0-9_+-]{0,20})(?P<content>(?:(?!```).)*+)```", re.DOTALL)
+_ANALYSIS = re.compile(r'"analysis"\s{0,40}:\s{0,40}(?=")')
+_TAGS = re.compile(r'"bullet_tags"\s{0,40}:\s{0,40}\[')
 
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """An object found in a text, how, and where.
+    """An object found in a text, and how.
 
-    strategy  fence (```json), bare_fence (```), whole (the text is nothing else), braces (text around it), none
-    notes     why there is none
+    strategy  whole (the text is nothing else), fence (```json), bare_fence (```), braces (text around it), none
     """
 
     value: dict[str, Any] | None
     strategy: Strategy
-    notes: tuple[str, ...] = ()
-    start: int = 0
-    end: int = 0
-
-
-class Joined(dict[str, Any]):
-    """An object with `bullet_tags` twice, as lists. JSON readers keep the last; here both are taken."""
 
 
 def extract_json(text: str) -> Extraction:
-    """The first sound object: in a ```json fence, in a bare fence, between braces. Never raises."""
-    found = objects_in(text)
-    if found:
-        return found[0]
-    return Extraction(None, "none", ("it holds no whole JSON object" if "{" in text else "it holds no JSON",))
+    """The first sound object, of the strategy none where there is none. Never raises."""
+    return next(objects_in(text), Extraction(None, "none"))
 
 
 def extract_json_object(text: str) -> dict[str, Any] | None:
-    """The first sound object in `text`, or None. Lists, strings and numbers are no objects, NaN is no JSON."""
+    """The first sound object in `text`, or None. A list, a string and a number are not objects, NaN is not JSON."""
     return extract_json(text).value
 
 
-def objects_in(text: str) -> list[Extraction]:
-    """The sound objects of `text`: ```json fences, bare fences, then the others from left to right."""
-    braced = list(_braced(text))
-    fences = [
-        (tag, start, end)
-        for tag, start, end in _fences(text)
-        # A fence inside the first object stands in one of its strings.
-        if not (braced and braced[0].start < start < braced[0].end)
-    ]
-    found: list[Extraction] = []
-    for wanted, strategy in (("json", "fence"), ("", "bare_fence")):
-        for tag, start, end in fences:
-            if tag == wanted and (value := _whole_object(text[start:end])) is not None:
-                found.append(Extraction(value, "fence" if strategy == "fence" else "bare_fence", (), start, end))
-    taken = sorted((fenced.start, fenced.end) for fenced in found)
-    for one in braced:
-        while taken and taken[0][1] < one.start:
-            taken.pop(0)
-        if not taken or one.start < taken[0][0]:
-            found.append(one)
-    return found
+def objects_in(text: str) -> Iterator[Extraction]:
+    """The sound objects of `text`: the whole of it, else ```json fences, bare fences, objects between braces."""
+    if (value := _whole_object(text)) is not None:
+        yield Extraction(value, "whole")
+        return
+    fences = [(fenced["tag"], fenced["content"]) for fenced in _FENCED.finditer(text)]
+    for wanted in ("json", ""):
+        for tag, content in fences:
+            if tag == wanted and (value := _whole_object(content)) is not None:
+                yield Extraction(value, "fence" if wanted else "bare_fence")
+    for value in _braced(text):
+        yield Extraction(value, "braces")
 
 
-def loads(text: str) -> Any:
-    """Strict JSON: no NaN, no endless integers. Raises ValueError or RecursionError."""
-    return _DECODER.decode(text)
+def saved_from(text: str) -> dict[str, Any]:
+    """What a cut or damaged answer still holds whole: its analysis and the entries of its bullet_tags."""
+    saved: dict[str, Any] = {}
+    if key := _ANALYSIS.search(text):
+        with suppress(ValueError):
+            saved["analysis"], _ = _DECODER.raw_decode(text, key.end())
+    if key := _TAGS.search(text):
+        tags = [entry for entry in _braced(text, key.end(), entries=True) if "name" in entry]
+        saved |= {"bullet_tags": tags} if tags else {}
+    return saved
 
 
 def _no_constant(literal: str) -> NoReturn:
-    raise ValueError(f"{literal} is no JSON")
+    raise ValueError(f"{literal} is not JSON")
 
 
 def _integer(literal: str) -> int:
@@ -101,53 +91,28 @@ def _float(literal: str) -> float:
     return value
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
-    lists = [value for key, value in pairs if key == "bullet_tags" and isinstance(value, list)]
-    if len(lists) < 2:
-        return found
-    joined = Joined(found)
-    joined["bullet_tags"] = [tag for tags in lists for tag in tags]
-    return joined
-
-
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=_object, parse_constant=_no_constant, parse_int=_integer, parse_float=_float
-)
+#: Models break lines inside of strings.
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_no_constant, parse_int=_integer, parse_float=_float)
 
 
 def _whole_object(text: str) -> dict[str, Any] | None:
     try:
-        value = loads(text.strip())
+        value = _DECODER.decode(text.strip().removeprefix("\ufeff"))
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 
 
-def _fences(text: str) -> Iterator[tuple[str, int, int]]:
-    """Tag, start and end of what stands between pairs of ```; the last one may be without its pair and is left out."""
-    position = 0
-    while (opening := text.find("```", position)) >= 0:
-        tag = _FENCE_TAG.match(text, opening + 3)
-        start = tag.end() if tag else opening + 3
-        closing = text.find("```", start)
-        if closing < 0:
-            return
-        yield tag[0] if tag else "", start, closing
-        position = closing + 3
-
-
-def _braced(text: str) -> Iterator[Extraction]:
-    """Objects from left to right. What cannot be read is passed over as a whole, up to its closing brace."""
+def _braced(text: str, position: int = 0, *, entries: bool = False) -> Iterator[dict[str, Any]]:
+    """Objects from left to right. A damaged one is passed over up to its closing brace; of `entries`, which hold no
+    objects, up to the next opening brace."""
     budget = 16 * len(text) + 4_000_000
-    position = found = 0
+    found = 0
     while found < _MAX_OBJECTS and budget > 0 and (start := text.find("{", position)) >= 0:
         plausible = _PLAUSIBLE.match(text, start) is not None
         if plausible:
             try:
-                value, end = _DECODER.raw_decode(text, start)
+                value, position = _DECODER.raw_decode(text, start)
             except json.JSONDecodeError as error:
                 budget -= error.pos - start + error.pos // 8 + 100  # the error counts the lines before it
             except RecursionError:
@@ -155,15 +120,16 @@ def _braced(text: str) -> Iterator[Extraction]:
             except ValueError:
                 budget -= len(text) - start
             else:
-                whole = not text[:start].strip() and not text[end:].strip() if not found else False
-                yield Extraction(value, "whole" if whole else "braces", (), start, end)
+                yield value
                 found += 1
-                position = end
                 continue
+        if entries:
+            position = start + 1
+            continue
         closing, steps = _closing_brace(text, start, budget // 8)
         budget -= 8 * steps
         if closing is None and plausible:
-            return  # cut off: whatever follows is a part of it
+            return  # cut off: each object behind its start is a part of it
         position = start + 1 if closing is None else closing
 
 

@@ -18,15 +18,15 @@ from typing import Any
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.ledger.store import Ledger, WindowRow
-from reflector.reflection.answers import Parsed
+from reflector.playbook.verdicts import VERDICTS, decisive
+from reflector.reflection.answers import Parsed, read_answers
 from reflector.reflection.backends.anthropic.prices import Usage, cost
 from reflector.reflection.protocol import OUTAGES, Answer, Backend, BackendError, Request
-from reflector.reflection.runner import Runner, read_answers
+from reflector.reflection.runner import Runner
 from reflector.text.secrets import quote
 from reflector.transcripts.source import UnknownTranscript
 
 MAX_RATIONALE = 300
-_VERDICTS = frozenset({"helpful", "harmful", "neutral"})
 _DATED = 9  # of -20261024, which an API appends to the name of the model that it was asked for
 
 
@@ -224,7 +224,7 @@ def verdicts_of(parsed: Parsed, playbook: set[str]) -> tuple[dict[str, Verdict],
     said: dict[str, list[Verdict]] = {}
     strays = 0
     for tag in parsed.tags:
-        if tag.malformed is not None or tag.name is None or tag.tag not in _VERDICTS:
+        if tag.malformed is not None or tag.name is None or tag.tag not in VERDICTS:
             continue
         if tag.name not in playbook:
             strays += 1
@@ -234,14 +234,11 @@ def verdicts_of(parsed: Parsed, playbook: set[str]) -> tuple[dict[str, Verdict],
 
 
 def merged(verdicts: Sequence[Verdict]) -> Verdict:
-    """One verdict for several, at least one: neutral ones say nothing; where the others contradict each other, the
-    whole is neutral. As the rules merge the citations of a window."""
-    decided = [verdict for verdict in verdicts if verdict.tag != "neutral"]
-    if not decided:
-        return verdicts[0]
-    if len({verdict.tag for verdict in decided}) > 1:
+    """One verdict for several, at least one, by the rule of `decisive`."""
+    decided = decisive(verdicts, lambda verdict: verdict.tag)
+    if len(decided) > 1:
         return Verdict("neutral", "called helpful and harmful at once")
-    return decided[0]
+    return decided[0] if decided else verdicts[0]
 
 
 class _Nobody:

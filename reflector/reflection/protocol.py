@@ -16,7 +16,6 @@ from reflector.transcripts.message import Message
 #: Stages at which a failure says nothing about the window: the API is away, or refuses us whatever it is asked.
 OUTAGES = frozenset({"transport", "access"})
 
-Verdict = Literal["helpful", "harmful", "neutral"]
 Mode = Literal["citation_guided", "content_based"]
 
 

@@ -18,8 +18,9 @@ from reflector.reflection.selection import (
     CITES,
     ERROR,
     HUMAN,
+    NARROW,
     REFUSAL,
-    SHAPES,
+    WIDE,
     Plan,
     Survey,
     core,
@@ -28,16 +29,27 @@ from reflector.reflection.selection import (
     thinned,
 )
 from reflector.reflection.token_estimate import UNITS, estimate_tokens
-from reflector.reflection.turns import Volume, cites, elsewhere, fitted, gap, speaks, volume
+from reflector.reflection.turns import (
+    LIGHT,
+    SMALL,
+    WHOLE,
+    Strength,
+    Volume,
+    cites,
+    elsewhere,
+    fitted,
+    gap,
+    speaks,
+    volume,
+)
 from reflector.transcripts.message import Message
 
 __all__ = ["LEAST_LIMIT", "NoSuchPart", "Reduced", "estimate_tokens", "reduce_messages"]
 
 #: A task, a citation and the notes around them fit this, whatever they hold; in estimated tokens.
 LEAST_LIMIT = 1_500
-
-#: Strengths at which nothing but thinking and tool output is cut.
-_LIGHT = (0, 1, 2)
+#: The share of the limit that each turn may take where little room is left, tried in order.
+_SHARES = (3, 12, 48)
 
 Messages = Callable[[], Iterable[Message]]
 
@@ -98,38 +110,37 @@ def _plan(messages: Messages, cited: frozenset[str], limit: int, most_parts: int
     size = len(survey.marks)
     if strength is not None:
         return Plan(strength, None, bytearray(b"\x01" * size), None, ((0, size),))
-    if (kept := one_part(survey, core(survey, SHAPES[0]), limit)) is not None:
-        return Plan(SHAPES[0].strength, cap, kept, survey.task, ((0, size),))
-    most = limit * most_parts
-    for shape in SHAPES:
-        kept = core(survey, shape)
-        if shape is not SHAPES[0] and not _measure(messages, cited, shape.strength, cap, survey, kept, most):
-            continue
-        if (ranges := parts(survey, kept, shape.before, limit, most_parts)) is not None:
-            return Plan(shape.strength, cap, kept, survey.task, ranges)
+    kept = core(survey, WIDE)
+    if (filled := one_part(survey, kept, limit)) is not None:
+        return Plan(LIGHT, cap, filled, survey.task, ((0, size),))
+    if (ranges := parts(survey, kept, WIDE.before, limit, most_parts)) is not None:
+        return Plan(LIGHT, cap, kept, survey.task, ranges)
+    narrow = core(survey, NARROW)
+    for share in _SHARES:
+        cap = limit // share
+        _measure(messages, cited, cap, survey)
+        if (ranges := parts(survey, narrow, NARROW.before, limit, most_parts)) is not None:
+            return Plan(SMALL, cap, narrow, survey.task, ranges)
     kept = thinned(survey, limit, most_parts)
     ranges = parts(survey, kept, 0, limit, most_parts)
     assert ranges is not None  # `thinned` keeps no more than fits
-    return Plan(SHAPES[-1].strength, cap, kept, survey.task, ranges)
+    return Plan(SMALL, cap, kept, survey.task, ranges)
 
 
-def _surveyed(messages: Messages, cited: frozenset[str], limit: int, cap: int, survey: Survey) -> int | None:
-    """Fills the survey, with sizes at the last of the light strengths; the first strength at which all fits, or
-    None. A strength that is known not to fit is not tried on the messages that follow."""
-    totals = [0] * len(_LIGHT)
+def _surveyed(messages: Messages, cited: frozenset[str], limit: int, cap: int, survey: Survey) -> Strength | None:
+    """Fill the survey, with sizes at `LIGHT`; WHOLE or LIGHT where all fits at it, else None."""
+    whole = light = 0
     first_user: int | None = None
     for message in messages():
         turn = len(survey.marks)
         is_turn = speaks(message, cited)
-        size = 0
-        for strength in _LIGHT if is_turn else _LIGHT[:1]:
-            if totals[strength] <= limit or strength == _LIGHT[-1]:
-                if is_turn or message.thinking:
-                    _, size = fitted(message, cited, strength, None)
-                totals[strength] += size
+        if whole <= limit and (is_turn or message.thinking):
+            whole += fitted(message, cited, WHOLE, None)[1]
         if not is_turn:
             continue
-        survey.sizes.append(size if size <= cap else fitted(message, cited, _LIGHT[-1] + 1, cap)[1])
+        _, size = fitted(message, cited, LIGHT, None)
+        light += size
+        survey.sizes.append(size if size <= cap else fitted(message, cited, SMALL, cap)[1])
         names = cites(message, cited)
         survey.latest.update(dict.fromkeys(names, turn))
         survey.marks.append(
@@ -144,25 +155,14 @@ def _surveyed(messages: Messages, cited: frozenset[str], limit: int, cap: int, s
             first_user = turn
     if survey.task is None:
         survey.task = first_user
-    return next((strength for strength in _LIGHT if totals[strength] <= limit), None)
+    return WHOLE if whole <= limit else LIGHT if light <= limit else None
 
 
-def _measure(
-    messages: Messages, cited: frozenset[str], strength: int, cap: int, survey: Survey, kept: bytearray, most: int
-) -> bool:
-    """Sizes of the kept turns at another strength; False, and not all of them, where their sum is above `most`."""
-    turn = -1
-    total = 0
-    for message in messages():
-        if not speaks(message, cited):
-            continue
-        turn += 1
-        if kept[turn]:
-            survey.sizes[turn] = fitted(message, cited, strength, cap)[1]
-            total += survey.sizes[turn]
-            if total > most and strength < SHAPES[-1].strength:
-                return False
-    return True
+def _measure(messages: Messages, cited: frozenset[str], cap: int, survey: Survey) -> None:
+    """Replace the survey's sizes by those at `SMALL`."""
+    turns = (message for message in messages() if speaks(message, cited))
+    for turn, message in enumerate(turns):
+        survey.sizes[turn] = fitted(message, cited, SMALL, cap)[1]
 
 
 class _Lost:
@@ -205,8 +205,8 @@ def _built(messages: Messages, cited: frozenset[str], plan: Plan, part: int) -> 
         elif not is_turn:
             # What only thinks belongs to the part of the turn behind it.
             shown = Volume()
-            if plan.strength == 0 and message.thinking:
-                data, shown = fitted(message, cited, 0, None)[0]
+            if plan.strength is WHOLE and message.thinking:
+                data, shown = fitted(message, cited, WHOLE, None)[0]
                 turns.append(data)
             lost.add(message, shown)
         elif plan.kept[turn]:

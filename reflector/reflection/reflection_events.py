@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import WindowRow
+from reflector.playbook.verdicts import VERDICTS
 from reflector.reflection.protocol import Answer, Request
 from reflector.text.bounds import whole_end
 from reflector.text.secrets import clean, quote, redact
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from reflector.reflection.answers import Parsed, ParsedTag
 
 MAX_ANSWER = 4_000_000
-_VERDICTS = frozenset({"helpful", "harmful", "neutral"})
 
 
 def reflection_id_of(window_id: str, backend: str) -> str:
@@ -154,7 +154,7 @@ def _disposition(tag: ParsedTag, status: Mapping[str, str]) -> str:
     """What becomes of a tag: only `counted` counts, the rest is kept as a fact."""
     if tag.malformed is not None or tag.name is None:
         return "malformed"
-    if tag.tag not in _VERDICTS:
+    if tag.tag not in VERDICTS:
         return "unknown_tag"
     if tag.name not in status:
         return "unknown_bullet"

@@ -16,10 +16,10 @@ from typing import Any, Literal
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger, WindowRow
+from reflector.playbook.verdicts import VERDICTS
 from reflector.reflection import reflection_events as facts
-from reflector.reflection.answers import PARSER_VERSION, Parsed
+from reflector.reflection.answers import PARSER_VERSION, Parsed, read_answers
 from reflector.reflection.judging import last_answers
-from reflector.reflection.runner import read_answers
 from reflector.reflection.window import rereads
 
 Reading = Literal["read", "changed", "same", "unreadable"]
@@ -114,5 +114,5 @@ def _usable(parsed: Parsed) -> tuple[tuple[str, str], ...]:
     return tuple(
         (tag.name, tag.tag)
         for tag in parsed.tags
-        if tag.malformed is None and tag.name is not None and tag.tag in ("helpful", "harmful", "neutral")
+        if tag.malformed is None and tag.name is not None and tag.tag in VERDICTS
     )

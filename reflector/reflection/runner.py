@@ -196,7 +196,7 @@ class Runner:
         if len(texts) < len(answers):
             return self._failed(window, "answer", "the answer was redacted before it was read")
         # Of a window that cites nothing there is no answer to read, and most cite nothing.
-        from reflector.reflection.answers import PARSER_VERSION
+        from reflector.reflection.answers import PARSER_VERSION, read_answers
         from reflector.reflection.standing import settled
 
         parsed = read_answers(texts)
@@ -258,17 +258,6 @@ class Runner:
         again = not final and trouble is not None and trouble.attempts < self.max_attempts
         said = f"{stage}: {quote(message, 500)}"
         return Reflected(window.event_id, "failed", said, window.session_id, stage, again)
-
-
-def read_answers(texts: Sequence[str]) -> Parsed:
-    """What the answers to a window's parts say together."""
-    from reflector.reflection.answers import parse_answer
-
-    if len(texts) == 1:
-        return parse_answer(texts[0])
-    from reflector.reflection.combine_verdicts import merge_parts
-
-    return merge_parts([parse_answer(text) for text in texts])
 
 
 def _unread(parsed: Parsed, texts: Sequence[str], answer: Event) -> str:

@@ -6,8 +6,8 @@ sizes and marks of the turns. Words are of no concern here.
 Kept first is what a verdict needs: the turns around each citation (more behind than before it, because evidence
 follows), what a person says near one, refusals, the task, and the end of the window. What is left of the limit is
 filled from the latest turn backwards. Where even the first does not fit, the window is split into parts, at
-places between two citations' surroundings if it can be; where that makes too many parts, surroundings get
-smaller and words are cut; in the end there are lone citations, the latest of each name first.
+places between two citations' surroundings if it can be; where that makes too many parts, surroundings are narrow
+and words are cut; where that does not do, lone citations are left, the latest of each name first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from reflector.reflection.turns import ELSEWHERE, GAP
+from reflector.reflection.turns import ELSEWHERE, GAP, Strength
 
 HUMAN, REFUSAL, ERROR, CITES = 1, 2, 4, 8
 
@@ -42,26 +42,17 @@ class Survey:
 
 
 class Shape(NamedTuple):
-    """How much around a citation is kept, in turns, and the strength by which each turn is cut."""
+    """How much around a citation is kept, in turns, and of the end of the window."""
 
     before: int
     after: int
     human_before: int
     human_after: int
     end: int
-    refusals: bool
-    strength: int
 
 
-SHAPES = (
-    Shape(4, 12, 10, 40, 12, True, 2),
-    Shape(3, 8, 6, 24, 8, True, 3),
-    Shape(2, 5, 4, 16, 6, True, 4),
-    Shape(1, 3, 2, 8, 4, True, 5),
-    Shape(1, 2, 2, 6, 2, False, 6),
-    Shape(0, 1, 0, 3, 1, False, 7),
-    Shape(0, 0, 0, 0, 0, False, 8),
-)
+WIDE = Shape(4, 12, 10, 40, 12)
+NARROW = Shape(1, 3, 2, 8, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +62,7 @@ class Plan:
     `ranges` are the turns from and up to which each part goes; those behind the `task` begin with it.
     """
 
-    strength: int
+    strength: Strength
     cap: int | None
     kept: bytearray
     task: int | None
@@ -90,17 +81,14 @@ def core(survey: Survey, shape: Shape) -> bytearray:
             _mark(near, turn - shape.human_before, turn + shape.human_after)
         for turn in survey.all_with(HUMAN):
             kept[turn] |= near[turn]
-        if shape.refusals:
-            for turn in survey.all_with(REFUSAL):
-                kept[turn] = 1
+        for turn in survey.all_with(REFUSAL):
+            kept[turn] = 1
     else:
-        around = min(1, shape.before)
         for turn in survey.all_with(HUMAN | REFUSAL):
-            _mark(kept, turn - around, turn + min(2 * around, shape.after))
+            _mark(kept, turn - 1, turn + 2)
     if survey.task is not None:
         kept[survey.task] = 1
-    if shape.end:
-        _mark(kept, size - shape.end, size - 1)
+    _mark(kept, size - shape.end, size - 1)
     return kept
 
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger
+from reflector.playbook.verdicts import VERDICTS
 from reflector.reflection.answers import ParsedTag
 from reflector.reflection.window import (
     Given,
@@ -27,8 +27,6 @@ from reflector.reflection.window import (
     retractions,
     verdicts,
 )
-
-_VERDICTS: Final = frozenset({"helpful", "harmful", "neutral"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ def settled(
     overturned: list[Overturned] = []
     for tag in tags:
         verdict, name = tag.tag or "", tag.name
-        if verdict not in _VERDICTS or name not in live:
+        if verdict not in VERDICTS or name not in live:
             added.append(tag)
             continue
         if name in overtaken:

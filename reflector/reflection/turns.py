@@ -3,8 +3,8 @@
 Invariant: nothing vanishes without a count. Every character of a message is either in its turn or in what the
 turn says it left out; the last strength makes any message small, and a citation outlives every cut.
 
-Strengths are tried in order. First thinking goes and tool output is cut, twice; then words are cut too, around
-the citations they hold; at last tools go.
+Three strengths are tried in order. First nothing is cut; then thinking goes and tool output is cut; then words are cut
+too, around the citations they hold, and tools go, by half again and again until the message fits.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ class Strength(NamedTuple):
     thinking: int | None = None
     items: int | None = None
 
+    def harder(self) -> Strength | None:
+        """The next one, None behind the last: `SMALL`, then the half of it, again and again."""
+        if self.text is None:
+            return SMALL
+        return Strength(*(most // 2 for most in self if most is not None)) if self.text >= _LEAST_TEXT else None
 
-STRENGTHS = (
-    Strength(),
-    Strength(output=1_600, argument=600, thinking=400),
-    Strength(output=500, argument=200, thinking=300),
-    Strength(text=6_000, output=400, argument=160, thinking=300, items=16),
-    Strength(text=2_000, output=300, argument=120, thinking=200, items=8),
-    Strength(text=800, output=200, argument=80, thinking=160, items=4),
-    Strength(text=300, output=120, argument=60, thinking=120, items=2),
-    Strength(text=120, output=60, argument=40, thinking=80, items=1),
-    Strength(text=16, output=16, argument=16, thinking=16, items=0),
-)
+
+#: Nothing is cut; thinking goes and tool output is cut; words and tools are cut too.
+WHOLE = Strength()
+LIGHT = Strength(output=500, argument=200, thinking=300)
+SMALL = Strength(text=2_000, output=300, argument=120, thinking=200, items=8)
+_LEAST_TEXT = 16
 
 
 class Volume(NamedTuple):
@@ -157,16 +157,16 @@ def turn_of(message: Message, cited: Collection[str], strength: Strength) -> Tur
     return Turn(data, Volume(words, tools, thinking))
 
 
-def fitted(message: Message, cited: Collection[str], strength: int, cap: int | None) -> tuple[Turn, int]:
-    """The message cut by the first of the strengths from this one on that needs no more than `cap` units, and its size.
+def fitted(message: Message, cited: Collection[str], strength: Strength, cap: int | None) -> tuple[Turn, int]:
+    """The message cut by the first strength from this one on that needs no more than `cap` units, and its size.
 
     The last strength takes fewer than 500 tokens for any message.
     """
-    turn = turn_of(message, cited, STRENGTHS[strength])
+    turn = turn_of(message, cited, strength)
     size = turn.size
-    while cap is not None and size > cap and strength + 1 < len(STRENGTHS):
-        strength += 1
-        turn = turn_of(message, cited, STRENGTHS[strength])
+    while cap is not None and size > cap and (harder := strength.harder()) is not None:
+        strength = harder
+        turn = turn_of(message, cited, strength)
         size = turn.size
     return turn, size
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from reflector.audit.comparison.agreement import (
     CATEGORIES,
-    TAGS,
     Agreement,
     BadLabel,
     Pair,
@@ -24,6 +23,7 @@ from reflector.audit.comparison.agreement import (
     scores,
     tally_of,
 )
+from reflector.playbook.verdicts import VERDICTS
 from reflector.reflection.judging import Judgement, Spent, Verdict
 
 
@@ -94,11 +94,11 @@ def test_kappa_is_symmetric_and_between_minus_one_and_one(told: list[tuple[str, 
     assert (one.kappa is None) == (len({category for two in told for category in two}) == 1)
 
 
-@given(st.lists(st.sampled_from(TAGS), min_size=2).filter(lambda tags: len(set(tags)) > 1))
+@given(st.lists(st.sampled_from(VERDICTS), min_size=2).filter(lambda tags: len(set(tags)) > 1))
 def test_kappa_is_one_exactly_when_two_agree_in_everything(tags: list[str]) -> None:
     same = agreement_of(Pair("s", "w", "pat-001", tag, tag) for tag in tags)
     assert same.kappa == 1.0
-    turned = [TAGS[(TAGS.index(tags[0]) + 1) % 3], *tags[1:]]
+    turned = [VERDICTS[(VERDICTS.index(tags[0]) + 1) % 3], *tags[1:]]
     kappa = agreement_of(Pair("s", "w", "pat-001", a, b) for a, b in zip(tags, turned, strict=True)).kappa
     assert kappa is None or kappa < 1.0
 
@@ -181,12 +181,16 @@ def test_precision_and_recall_are_those_worked_out_by_hand() -> None:
 def test_a_sessions_windows_are_merged_before_they_are_held_against_its_label(windows: list[str], label: str) -> None:
     said = {("s-1", "pat-001"): [Verdict(tag) for tag in windows]}
     found = {score.tag: score.right for score in scores({("s-1", "pat-001"): label}, said)}
-    assert found == {tag: int(tag == label) for tag in TAGS}
+    assert found == {tag: int(tag == label) for tag in VERDICTS}
 
 
 @given(
-    st.dictionaries(st.tuples(st.sampled_from("stu"), st.sampled_from(["pat-001", "mis-001"])), st.sampled_from(TAGS)),
-    st.dictionaries(st.tuples(st.sampled_from("stu"), st.sampled_from(["pat-001", "mis-001"])), st.sampled_from(TAGS)),
+    st.dictionaries(
+        st.tuples(st.sampled_from("stu"), st.sampled_from(["pat-001", "mis-001"])), st.sampled_from(VERDICTS)
+    ),
+    st.dictionaries(
+        st.tuples(st.sampled_from("stu"), st.sampled_from(["pat-001", "mis-001"])), st.sampled_from(VERDICTS)
+    ),
 )
 def test_scores_stay_within_what_there_is(labels: dict[tuple[str, str], str], said: dict[tuple[str, str], str]) -> None:
     found = scores(labels, {key: [Verdict(tag)] for key, tag in said.items()})

@@ -256,8 +256,8 @@ def test_labels_give_precision_and_recall(judged: Agent, three: str, tmp_path: P
 def test_a_bad_label_is_an_error_that_names_its_line(judged: Agent, tmp_path: Path) -> None:
     labels = tmp_path / "labels.jsonl"
     for second, wanted in (
-        ("{", "line 2: is no JSON"),
-        ("[" * 100_000, "line 2: is no JSON"),
+        ("{", "line 2: is not JSON"),
+        ("[" * 100_000, "line 2: is not JSON"),
         ('"pat-001"', "line 2: is not an object"),
         ('{"session": "s-0", "name": "pat-1x", "tag": "helpful"}', "line 2: name is 'pat-1x'"),
         ('{"session": "s-0", "name": "pat-002", "tag": "good"}', "line 2: tag is 'good'"),

@@ -236,7 +236,7 @@ def test_an_import_that_is_killed_goes_on_where_it_was(agent: Agent) -> None:
     agent.call("import-history", "--jobs", "1", code=1)
     alone = ledger(agent), agent.counters()
     begin_again(agent)
-    for size in (3, 30, 60):
+    for size in (3, 50):
         kill_when_written(agent, size)
     agent.call("import-history", "--jobs", "2", code=1)
     assert (ledger(agent), agent.counters()) == alone

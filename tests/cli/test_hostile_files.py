@@ -30,6 +30,10 @@ ENDLESS: dict[str, Callable[[Path], object]] = {
 }
 
 
+#: One of them is enough for each further command that reads its file by the same way.
+ONE_AND_ALL = ["a pipe", *(pytest.param(what, marks=pytest.mark.slow) for what in ENDLESS if what != "a pipe")]
+
+
 def little_memory() -> None:
     """Rather a MemoryError than a machine that swaps."""
     resource.setrlimit(resource.RLIMIT_AS, (2 * GIGABYTE, 2 * GIGABYTE))
@@ -63,14 +67,14 @@ def test_a_playbook_that_never_ends_is_told_and_never_waited_for(agent: Agent, w
     assert agent.playbook.is_symlink() or not agent.playbook.is_file() or agent.playbook.stat().st_size > GIGABYTE
 
 
-@pytest.mark.parametrize("what", ENDLESS)
+@pytest.mark.parametrize("what", ONE_AND_ALL)
 def test_settings_that_never_end_are_told_and_never_waited_for(agent: Agent, what: str) -> None:
     settings = agent.claude / "reflector.toml"
     ENDLESS[what](settings)
     assert f"{settings} cannot be read" in told(agent, "list", code=2)
 
 
-@pytest.mark.parametrize("what", ENDLESS)
+@pytest.mark.parametrize("what", ONE_AND_ALL)
 def test_a_file_to_import_that_never_ends_is_told_and_never_waited_for(agent: Agent, tmp_path: Path, what: str) -> None:
     ENDLESS[what](tmp_path / "theirs.json")
     assert "theirs.json" in told(agent, "import", tmp_path / "theirs.json", code=1)

@@ -166,7 +166,7 @@ def test_an_older_playbook_json_that_comes_back_does_not_bring_the_text_back(tol
 def test_a_text_is_found_wherever_it_stands_shown_first_and_erased_as_one_operation(told: Agent) -> None:
     counters = told.counters()
     shown = told.call("redact", "--where", SECRET, "--why", "names a customer", code=2)
-    assert "say --yes" in shown.err
+    assert "add --yes" in shown.err
     assert all(type_ in shown.out for type_ in ("playbook.imported", "bullet.added", "reflection.completed"))
     found = told.json("redact", "--where", SECRET)
     assert {event["type"] for event in found["events"]} >= {"playbook.imported", "bullet.added", "reflection.answered"}

@@ -147,15 +147,15 @@ def test_a_terminal_of_no_width_still_shows_something(agent: Agent) -> None:
     assert len([line for line in on_terminal(agent, 1, "list") if line.strip()]) == 4
 
 
-@pytest.mark.parametrize("variable", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_who_wants_no_colour_is_sent_none(agent: Agent, variable: dict[str, str]) -> None:
-    agent.environ = variable
-    assert "\x1b" not in sent(agent, 80, "list")
+def test_who_wants_no_colour_is_sent_none(agent: Agent) -> None:
+    for variable in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        agent.environ = variable
+        assert "\x1b" not in sent(agent, 80, "list")
     agent.environ = {}
     assert "\x1b[1m" in sent(agent, 80, "list")
 
 
-@pytest.mark.parametrize("columns", [60, 80, 100])
+@pytest.mark.parametrize("columns", [60, 100])
 def test_a_reason_is_told_whole_on_a_terminal_of_any_width(agent: Agent, tmp_path: Path, columns: int) -> None:
     said = "No, that is wrong. Please don't change the 合計 there, revert it and think about the reducer first."
     session = Session().cites("pat-001", None).user(said).agent("You are right.")

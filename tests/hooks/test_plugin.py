@@ -17,8 +17,8 @@ import pytest
 import reflector
 from reflector.cli.app import reflector as cli
 from reflector.cli.commands import COMMANDS
-from reflector.hooks.conflicts import PLUGIN
 from reflector.hooks.install import EVENTS
+from reflector.hooks.reach import PLUGIN
 from tests.hooks.conftest import Project, event
 
 ROOT = Path(__file__).resolve().parents[2]

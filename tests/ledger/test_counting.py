@@ -29,6 +29,19 @@ def test_each_verdict_counts_once_and_a_neutral_one_not_at_all(ledger: Ledger) -
     assert _counts(ledger) == {"pat-001": (4, 1), "oth-001": (0, 1), "ctx-001": (1, 1)}
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_tag_that_comes_behind_the_retraction_of_its_reflection_never_counts(ledger: Ledger, at_once: bool) -> None:
+    first, other = window(1), window(2)
+    completed, tag = reflected("r1", first, ("pat-001", "helpful"))
+    events = [imported(("pat-001", 0, 0)), other, retracted(other), first, completed, tag]
+    events += [retracted(completed), tagged("r1", 1, "pat-001", "helpful", "counted")]
+    for batch in [events] if at_once else [[event] for event in events]:
+        ledger.append(batch)
+    assert _counts(ledger) == {"pat-001": (0, 0)}
+    ledger.rebuild()
+    assert _counts(ledger) == {"pat-001": (0, 0)}
+
+
 def test_only_sound_tags_of_live_verdicts_count_whatever_else_an_answer_held(ledger: Ledger) -> None:
     first = window()
     odd = [

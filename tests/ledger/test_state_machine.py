@@ -258,10 +258,10 @@ def _run(url: str, examples: int, steps: int) -> None:
 
 
 def test_tables_fold_rebuild_and_query_agree_after_any_history(ledger_url: str) -> None:
-    _run(ledger_url, *((10, 25) if ledger_url.startswith("sqlite") else (5, 20)))
+    _run(ledger_url, *((10, 25) if ledger_url.startswith("sqlite") else (3, 20)))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_tables_fold_rebuild_and_query_agree_after_any_long_history(ledger_url: str) -> None:
-    _run(ledger_url, *((300, 50) if ledger_url.startswith("sqlite") else (40, 40)))
+    _run(ledger_url, *((150, 50) if ledger_url.startswith("sqlite") else (40, 40)))

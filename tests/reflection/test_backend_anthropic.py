@@ -462,6 +462,10 @@ def test_an_answer_with_odd_facts_beside_it_is_not_lost(
     api.else_ = sound(model="a\ud800\x00b", stop_reason="x\ud800" * 90, usage={"input_tokens": 1e300})
     assert runner_of(ledger, backend(api, hurried), tmp_path).finish_pending()[0].outcome == "completed"
     assert counters(ledger)["pat-001"] == (1, 0)
+    # What the API does not count, the budgets count at the most that it can be.
+    (answered,) = ledger.events(types=[ev.REFLECTION_ANSWERED])
+    assert answered.meta["input_tokens"] == answered.meta["estimated_tokens"] > 0
+    assert answered.meta["output_tokens"] > 0
 
 
 def test_a_limit_without_room_for_a_session_is_refused_in_words() -> None:

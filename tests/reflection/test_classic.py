@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.playbook.names import SECTIONS
-from reflector.reflection.classic import apply_bullet_tags, format_playbook
+from reflector.reflection.ace import apply_bullet_tags, format_playbook
 
 
 def entry(name: str, helpful: int = 0, harmful: int = 0, text: str = "t") -> dict[str, Any]:
@@ -128,7 +128,7 @@ def test_of_two_entries_with_one_name_the_last_is_counted() -> None:
 
 def test_an_unknown_name_is_told_on_stderr_without_any_logging_set_up() -> None:
     code = (
-        "from reflector.reflection.classic import apply_bullet_tags;"
+        "from reflector.reflection.ace import apply_bullet_tags;"
         "apply_bullet_tags({'sections': {}}, [{'name': 'pat-\\x1b[2J', 'tag': 'helpful'}])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

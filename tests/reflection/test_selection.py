@@ -8,7 +8,19 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.reflection.selection import CITES, HUMAN, REFUSAL, SHAPES, Shape, Survey, core, one_part, parts, thinned
+from reflector.reflection.selection import (
+    CITES,
+    HUMAN,
+    NARROW,
+    REFUSAL,
+    WIDE,
+    Shape,
+    Survey,
+    core,
+    one_part,
+    parts,
+    thinned,
+)
 from reflector.reflection.turns import ELSEWHERE, GAP
 
 LIMIT = 30_000
@@ -53,7 +65,7 @@ def is_cover(ranges: tuple[tuple[int, int], ...], turns: int) -> bool:
     return [start for start, _ in ranges] + [turns] == [0] + [stop for _, stop in ranges]
 
 
-@given(TURNS, st.sampled_from(SHAPES), st.integers(1, 30))
+@given(TURNS, st.sampled_from([WIDE, NARROW]), st.integers(1, 30))
 def test_parts_cover_the_window_and_fit_to_the_last_unit(turns: list[tuple[int, int]], shape: Shape, most: int) -> None:
     survey = surveyed(turns)
     kept = core(survey, shape)
@@ -77,7 +89,7 @@ def test_what_is_thinned_always_fits_and_keeps_the_latest_citation(turns: list[t
 @given(TURNS, st.integers(LIMIT // 3, 40 * LIMIT))
 def test_one_part_keeps_what_it_was_given_and_fits(turns: list[tuple[int, int]], limit: int) -> None:
     survey = surveyed(turns)
-    needed = core(survey, SHAPES[0])
+    needed = core(survey, WIDE)
     kept = one_part(survey, needed, limit)
     if kept is None:
         assert used(survey, needed, 0, len(turns)) > limit
@@ -89,8 +101,8 @@ def test_one_part_keeps_what_it_was_given_and_fits(turns: list[tuple[int, int]],
 def test_a_part_ends_between_two_citations_rather_than_between_one_and_its_evidence() -> None:
     turns = [(1_000, CITES if turn % 20 == 10 else 0) for turn in range(100)]
     survey = surveyed(turns)
-    kept = core(survey, SHAPES[0])
-    ranges = parts(survey, kept, SHAPES[0].before, LIMIT, 10)
+    kept = core(survey, WIDE)
+    ranges = parts(survey, kept, WIDE.before, LIMIT, 10)
     assert ranges is not None
     for start, stop in ranges:
         assert not any(turn - 4 < start <= turn + 12 and start for turn in survey.all_with(CITES)), (start, stop)
@@ -99,7 +111,7 @@ def test_a_part_ends_between_two_citations_rather_than_between_one_and_its_evide
 def test_gaps_that_the_fill_opens_are_paid_for() -> None:
     turns = [(300, HUMAN if turn % 10 == 5 else CITES if turn == 390 else 0) for turn in range(400)]
     survey = surveyed(turns)
-    needed = core(survey, SHAPES[0])
+    needed = core(survey, WIDE)
     least = used(survey, needed, 0, len(turns))
     for limit in range(least, least + 60_000, 500):
         kept = one_part(survey, needed, limit)

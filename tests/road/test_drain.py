@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from reflector.reflection.runner import Retry
+from reflector.sessions.pipeline import Pipeline
 from tests.road.agent import Agent
 from tests.road.sessions import Session, as_bytes
 
@@ -103,6 +107,23 @@ def test_a_delivery_that_cannot_be_taken_in_does_not_hold_up_the_others(agent: A
     assert "bad.jsonl" in agent.call("drain", code=1).err
     assert agent.counters()["pat-001"] == (2, 0)
     assert [name.split("/")[0] for name in agent.deliveries()] == ["failed"]
+
+
+def test_a_delivery_that_comes_behind_the_last_look_is_taken_in_by_the_same_drain(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [Session(name).cites("pat-001").write(tmp_path / f"{name}.jsonl") for name in ("s-1", "s-2")]
+    finish = Pipeline.finish
+
+    def and_meanwhile(pipeline: Pipeline, *, retry: Retry = "due") -> None:
+        finish(pipeline, retry=retry)
+        if len(paths) > 1:
+            agent.hook("SessionEnd", session_id="s-2", transcript_path=str(paths.pop()))
+
+    monkeypatch.setattr(Pipeline, "finish", and_meanwhile)
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(paths[0]))
+    agent.call("drain")
+    assert (agent.counters()["pat-001"], agent.deliveries()) == ((2, 0), [])
 
 
 def test_the_road_is_the_same_on_each_engine(agent: Agent, tmp_path: Path, ledger_url: str) -> None:

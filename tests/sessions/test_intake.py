@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,14 @@ def test_a_transcript_is_recorded_with_its_identity_and_what_it_cites(ledger: Le
     assert data["transcript"]["bytes"] == path.stat().st_size
     assert (data["trigger"], data["reason"], data["client"]) == ("SessionEnd", "logout", "2.1.200")
     assert len(unpack_keys(data["window"]["keys"])) == data["window"]["records"] == 1
+
+
+def test_a_windows_identity_is_its_agents_session_subagent_mode_and_records(ledger: Ledger, tmp_path: Path) -> None:
+    path = Session("s-1").cites("pat-001").write(tmp_path / "t.jsonl")
+    found = taken(ledger, path, session_id="s-1", agent_id="a-1")
+    keys = windows(ledger)[0]["window"]["keys"]
+    parts = ("claude-code", "s-1", "a-1", "new", sha256(keys.encode()).hexdigest())
+    assert found.event_id == identity(ev.SESSION_RECORDED, *parts)
 
 
 def test_a_second_intake_appends_nothing(ledger: Ledger, tmp_path: Path) -> None:

@@ -136,6 +136,22 @@ def test_a_stop_waits_until_it_is_claimed(project: Project) -> None:
     assert spool.claim(stop) is None
 
 
+def test_stops_wait_in_the_order_in_which_they_came_not_in_that_of_their_sessions(project: Project) -> None:
+    for session in ("c", "a", "b"):
+        project.hook(event("Stop", session_id=session))
+    assert [delivery.session_id for delivery in spool.waiting(project.spool)] == ["c", "a", "b"]
+
+
+def test_of_the_ends_without_a_word_the_newest_are_kept(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool, "MOST_SILENT", 2)
+    for session in ("a", "b", "c"):
+        project.hook(event("SessionEnd", session_id=session))
+    ends = spool.pending(project.spool)
+    for delivery in ends:
+        spool.keep_silent(delivery)
+    assert [path.name for path in files(project.spool / "silent")] == [delivery.path.name for delivery in ends[1:]]
+
+
 @pytest.mark.parametrize("end", [spool.settle, lambda delivery: spool.fail(delivery, "no")])
 def test_a_stop_that_came_after_the_listing_is_not_ended_with_the_listed_one(
     project: Project, end: Callable[[spool.Delivery], object]

@@ -8,10 +8,10 @@ BEGIN
     SELECT RAISE(ABORT, 'append-only: this event id is taken')
     WHERE EXISTS (SELECT 1 FROM event WHERE playbook_id = NEW.playbook_id AND event_id = NEW.event_id);
     SELECT RAISE(ABORT, 'append-only: this target is taken')
-    WHERE NEW.type IN ('evidence.retracted', 'event.redacted')
+    WHERE NEW.type IN ({once})
         AND EXISTS (
             SELECT 1 FROM event
             WHERE playbook_id = NEW.playbook_id AND type = NEW.type AND target_id = NEW.target_id
-                AND type IN ('evidence.retracted', 'event.redacted')
+                AND type IN ({once})
         );
 END

@@ -20,12 +20,12 @@ from fractions import Fraction
 from typing import Literal
 
 from reflector.playbook.names import is_name
+from reflector.playbook.verdicts import VERDICTS
 from reflector.reflection.judging import Judgement, Spent, Verdict, merged
 
-TAGS = ("helpful", "harmful", "neutral")
 #: The category in the matrix for a bullet that only the other side judged.
 NONE = "none"
-CATEGORIES = (*TAGS, NONE)
+CATEGORIES = (*VERDICTS, NONE)
 
 Side = Literal["a", "b"]
 
@@ -209,7 +209,7 @@ def said_by(rulings: Iterable[Ruling], side: Side) -> dict[tuple[str, str], list
 
 
 def scores(labels: Labels, said: Mapping[tuple[str, str], Sequence[Verdict]]) -> list[Score]:
-    """One score a tag, in the order of TAGS.
+    """One score a tag, in the order of VERDICTS.
 
     `said` has a judge's verdicts by (session id, name), one for each window of the session that has any; they are
     merged as the citations of one window are. What has no label is left out: its right tag is unknown.
@@ -222,7 +222,7 @@ def scores(labels: Labels, said: Mapping[tuple[str, str], Sequence[Verdict]]) ->
             given=sum(1 for given in called.values() if given == tag),
             right=sum(1 for key, label in labels.items() if label == tag == called.get(key)),
         )
-        for tag in TAGS
+        for tag in VERDICTS
     ]
 
 
@@ -238,6 +238,6 @@ def read_label(value: object) -> tuple[tuple[str, str], str]:
         raise BadLabel(f"session is {session_id!r:.80}; it is the whole id of a session")
     if not isinstance(name, str) or not is_name(name):
         raise BadLabel(f"name is {name!r:.80}; it is a bullet's name, such as pat-001")
-    if tag not in TAGS:
-        raise BadLabel(f"tag is {tag!r:.80}; it is one of {', '.join(TAGS)}")
+    if tag not in VERDICTS:
+        raise BadLabel(f"tag is {tag!r:.80}; it is one of {', '.join(VERDICTS)}")
     return (session_id, name), str(tag)

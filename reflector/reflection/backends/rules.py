@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
+from reflector.playbook.verdicts import VERDICTS
 from reflector.reflection.protocol import Answer, Request
 from reflector.reflection.rules.table import VERSION
 from reflector.text.secrets import redact
@@ -83,9 +85,7 @@ def _printable(text: str) -> str:
 def _analysis(verdicts: dict[str, Judgement]) -> str:
     if not verdicts:
         return "Nothing to judge: the window cites no bullet of the playbook."
-    counts = {
-        tag: sum(1 for verdict in verdicts.values() if verdict.tag == tag) for tag in ("helpful", "harmful", "neutral")
-    }
-    told = ", ".join(f"{count} {tag}" for tag, count in counts.items() if count)
+    counts = Counter(verdict.tag for verdict in verdicts.values())
+    each = ", ".join(f"{counts[tag]} {tag}" for tag in VERDICTS if counts[tag])
     noun = "bullet" if len(verdicts) == 1 else "bullets"
-    return f"{len(verdicts)} cited {noun} judged by what followed: {told}."
+    return f"{len(verdicts)} cited {noun} judged by what followed: {each}."

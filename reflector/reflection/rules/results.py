@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reflector.reflection.protocol import Verdict
+from reflector.playbook.verdicts import Verdict
 from reflector.reflection.rules.episode import Episode, Seen
 from reflector.reflection.rules.steps import CHECKS, files_in
 from reflector.reflection.rules.topics import content_words

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from reflector.playbook.verdicts import decisive
 from reflector.reflection.rules.episode import Episode, Seen
 from reflector.reflection.rules.results import Judgement as Judgement
 from reflector.reflection.rules.results import failed, interrupted, is_deed, judge_results, left
@@ -212,15 +213,10 @@ def _last(seen: Sequence[Seen], wanted: Callable[[Seen], bool]) -> Seen | None:
 
 
 def merge(judgements: Sequence[Judgement]) -> Judgement:
-    """One verdict for several citations of a bullet in one window.
-
-    Neutral ones say nothing. If the others agree, the first of them stands for all; if they
-    contradict each other, the whole is neutral.
-    """
-    decided = [judgement for judgement in judgements if judgement.tag != "neutral"]
+    """One verdict for several citations of a bullet in one window, by the rule of `decisive`."""
+    decided = decisive(judgements, lambda judgement: judgement.tag)
     if not decided:
         return next((j for j in judgements if j.quote), judgements[0] if judgements else _NO_EVIDENCE)
-    tags = {judgement.tag for judgement in decided}
-    if len(tags) == 1:
+    if len(decided) == 1:
         return decided[0]
     return Judgement("neutral", "helpful at one citation and harmful at another", decided[-1].quote, decided[-1].rule)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from reflector.reflection.rules.user_reaction import read_stance
@@ -91,7 +89,6 @@ def test_hurried_remarks_are_read_as_a_person_would(text: str, bearing: str) -> 
 
 @pytest.mark.parametrize("piece", [" ", "[", "(", "<a ", "a.", "/a", "' \"", "\n", "ok, ", "and now ", "cat <<A\n"])
 def test_a_huge_monotonous_text_costs_no_more_than_a_long_one(piece: str) -> None:
+    # A reading that is quadratic takes minutes, which the suite's time limit for each test ends.
     huge = piece * (1_000_000 // len(piece))
-    begun = time.process_time()
     judge(CITED, runs(huge, huge), says(huge), edits(old=huge, new="b"), person(huge), calls("Bash", command=huge))
-    assert time.process_time() - begun < 60  # ends a hang: what is quadratic takes minutes

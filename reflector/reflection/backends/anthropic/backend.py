@@ -21,6 +21,7 @@ from reflector.reflection.prompting import Prompt, PromptTooLong, compose
 from reflector.reflection.prompts import TemplateError, find_template, read_template
 from reflector.reflection.protocol import Answer, BackendError, Request
 from reflector.reflection.reduction import NoSuchPart
+from reflector.reflection.token_estimate import estimate_tokens
 from reflector.text.secrets import quote
 from reflector.transcripts.source import UnknownTranscript
 
@@ -96,7 +97,8 @@ class AnthropicBackend:
                     raise
                 refused = error
             else:
-                usage += reply.usage
+                # An API that says nothing of tokens must not go past the budgets: the most that they can be counts.
+                usage += reply.usage if reply.usage.total else Usage(prompt.tokens, estimate_tokens(reply.text))
                 given = _answer(prompt, reply, usage, request, self._share(request)[1])
                 if reply.stop_reason != "model_context_window_exceeded":
                     return given

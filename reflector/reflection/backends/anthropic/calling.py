@@ -27,6 +27,7 @@ from urllib.parse import urljoin, urlsplit
 import anthropic
 import tenacity
 
+from reflector.playbook.verdicts import VERDICTS
 from reflector.reflection.backends.anthropic.prices import Usage
 from reflector.reflection.backends.anthropic.schemas import remember_no_schema, takes_schema
 from reflector.reflection.backends.anthropic.settings import BASE_DELAY, MAX_RETRIES, MAX_TOKENS, ModelSettings
@@ -66,7 +67,7 @@ SCHEMA: dict[str, object] = {
                 "properties": {
                     "name": {"type": "string"},
                     "rationale": {"type": "string"},
-                    "tag": {"type": "string", "enum": ["helpful", "harmful", "neutral"]},
+                    "tag": {"type": "string", "enum": list(VERDICTS)},
                 },
                 "required": ["name", "rationale", "tag"],
                 "additionalProperties": False,

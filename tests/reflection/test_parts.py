@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.reflection.answers import MAX_ANALYSIS, Parsed, ParsedTag, parse_answer
-from reflector.reflection.combine_verdicts import merge_parts
+from reflector.reflection.answers import MAX_ANALYSIS, Parsed, ParsedTag, merge_parts, parse_answer
 
 
 def part(*tags: tuple[str, str], analysis: str = "", problems: tuple[str, ...] = ()) -> Parsed:

@@ -1,0 +1,190 @@
+"""The ACE reflector's API, for code that has a playbook dict and no ledger: requirements A.3 and A.5.
+
+Invariant: counters only grow, by one for each usable tag; a tag that cannot be counted changes nothing and is logged
+on the logger `reflector` (with no logging set up, on stderr). `run_reflector` never raises and never waits for ever:
+on any error its result is the empty one. Prompt, call and parser are those of the ledger's runner. Where
+`.claude/diagnostic_mode` exists, each error is written to a file.
+
+The dict has the form of playbook.json: `{"sections": {title: [{"name", "text", "helpful", "harmful"}]}}`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import reprlib
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.names import is_name, section_slug
+from reflector.playbook.sections import sections_text
+from reflector.reflection.prompts import fill, load_template
+from reflector.text.secrets import redact
+from reflector.transcripts.message import Message, Origin, Role
+
+_log = logging.getLogger("reflector")
+# Requirement A-23 has it on stderr: a host that only wants errors of everybody has to say so of this logger too.
+if _log.level == logging.NOTSET:
+    _log.setLevel(logging.WARNING)
+
+_REQUEST_TOKENS = 100_000
+#: Who says what a role says. Whatever is neither a person's nor the model's was put there by a program.
+_SPEAKERS: Mapping[str, tuple[Role, Origin]] = {"assistant": ("assistant", "model"), "user": ("user", "human")}
+_NOBODY_KNOWN: tuple[Role, Origin] = ("user", "injected")
+
+
+def format_playbook(playbook: dict[str, Any], template: str | None = None) -> str:
+    """The playbook as the agent reads it: the template with sections and bullets in place of `{key_points}`.
+
+    Sections stand in canonical order under `## TITLE`, a blank line between them; empty ones are left out, and
+    entries under unknown titles stand under OTHERS. Without any bullet the result is "", so that nobody is
+    asked to cite what is not there. `template` is that of `load_template("playbook.txt")` unless given.
+    """
+    sections = sections_text(bullets_of(playbook))
+    if not sections:
+        return ""
+    return fill(load_template("playbook.txt") if template is None else template, {"key_points": sections})
+
+
+def bullets_of(playbook: dict[str, Any]) -> Iterator[Bullet]:
+    """Everything in the playbook that has the form of a bullet; what it lacks is empty or 0."""
+    for title, entry in _entries(playbook):
+        name, text = str(entry.get("name", "")), str(entry.get("text", ""))
+        yield Bullet(name, section_slug(title), text, entry.get("helpful", 0), entry.get("harmful", 0))
+
+
+def apply_bullet_tags(playbook: dict[str, Any], bullet_tags: list[dict[str, Any]]) -> dict[str, Any]:
+    """Count the tags in the playbook itself and return it: helpful and harmful add one, neutral nothing.
+
+    Each tag counts, also the second of the same bullet, and also when the same list is applied again: one
+    call is the evaluation of one session. Of two entries with one name the last in the dict is counted.
+    """
+    entries = {entry["name"]: entry for _, entry in _entries(playbook) if isinstance(entry.get("name"), str)}
+    tags: Any = bullet_tags  # from a model, so whatever the signature says, it may be anything
+    if not isinstance(tags, list):
+        _log.warning("bullet_tags is no list but %s; nothing was counted", reprlib.repr(tags))
+        return playbook
+    for index, given in enumerate(tags):
+        if not isinstance(given, dict):
+            _log.warning("tag %d is no object but %s; it was not counted", index, reprlib.repr(given))
+            continue
+        name, tag = given.get("name"), given.get("tag")
+        entry = entries.get(name) if isinstance(name, str) else None
+        if entry is None:
+            _log.warning("tag %d: no bullet is named %s; it was not counted", index, reprlib.repr(name))
+        elif tag in ("helpful", "harmful"):
+            count = entry.get(tag, 0)
+            if type(count) is int:
+                entry[tag] = count + 1
+            else:
+                _log.warning("%s: %s is no number but %s; the tag was not counted", name, tag, reprlib.repr(count))
+        elif tag != "neutral":
+            _log.warning(
+                "tag %d: %s is called %s, not helpful, harmful or neutral; it was not counted",
+                index,
+                reprlib.repr(name),
+                reprlib.repr(tag),
+            )
+    return playbook
+
+
+def _entries(playbook: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Title and entry of everything in the playbook that has the form of a bullet."""
+    sections = playbook.get("sections") if isinstance(playbook, dict) else None
+    for title, entries in sections.items() if isinstance(sections, dict) else ():
+        for entry in entries if isinstance(entries, list) else ():
+            if isinstance(entry, dict):
+                yield str(title), entry
+
+
+async def run_reflector(
+    messages: list[dict[str, Any]], playbook: dict[str, Any], cited_ids: list[str]
+) -> dict[str, Any]:
+    """A model's view of one session: `{"analysis": str, "bullet_tags": [{"name", "tag", "rationale"}]}`.
+
+    messages   the classic list of `{"role", "content"}`
+    playbook   the form of playbook.json
+    cited_ids  names the agent cited: these are judged; [] has the whole playbook looked through
+
+    Tags are as the model gave them, for unknown names as well. Without a key, without an answer and on any
+    error both are empty. Model, key and address come from the environment (see `ModelSettings`).
+    """
+    try:
+        answer = await _ask(messages, playbook, cited_ids)
+        return _result(answer)
+    except Exception as error:  # noqa: BLE001  requirement A-18: a session's end never fails for its reflection
+        _log.warning("no reflection: %s", redact(str(error)))
+        save_diagnostic(f"{type(error).__name__}: {error}", "reflector_error")
+        return {"analysis": "", "bullet_tags": []}
+
+
+async def _ask(messages: list[dict[str, Any]], playbook: dict[str, Any], cited_ids: list[str]) -> str:
+    from reflector.reflection.backends.anthropic.calling import ask
+    from reflector.reflection.backends.anthropic.settings import model_settings
+    from reflector.reflection.prompting import compose
+    from reflector.reflection.prompts import find_template
+
+    settings = model_settings()
+    if settings.key is None:
+        return ""
+    prompt = compose(
+        find_template("reflector.txt", _project()),
+        sections_text(bullets_of(playbook)),
+        [name for name in cited_ids if isinstance(name, str)],
+        lambda: _messages(messages),
+        _REQUEST_TOKENS,
+        most_parts=1,
+    )
+    reply = await ask(settings, prompt.blocks)
+    save_diagnostic(f"PROMPT\n{prompt.text}\n\nANSWER\n{reply.text}", "reflector")
+    return reply.text
+
+
+def _messages(messages: list[dict[str, Any]]) -> Iterator[Message]:
+    for number, message in enumerate(messages):
+        content = message.get("content") if isinstance(message, dict) else None
+        if isinstance(content, str):
+            role, origin = _SPEAKERS.get(str(message.get("role")), _NOBODY_KNOWN)
+            yield Message(number, str(number), role, origin, "", "", content)
+
+
+def _result(answer: str) -> dict[str, Any]:
+    """The answer's two keys, each entry as it stands where the object is sound, else what could be read of it."""
+    from reflector.reflection.answers import find_answer, parse_answer
+
+    found = find_answer(answer)
+    analysis, tags = found.answer.get("analysis", ""), found.answer.get("bullet_tags", [])
+    if found.strategy != "repaired" and isinstance(analysis, str) and isinstance(tags, list):
+        return {"analysis": analysis, "bullet_tags": [tag for tag in tags if isinstance(tag, dict)]}
+    parsed = parse_answer(answer)
+    tags = [
+        {"name": tag.name, "tag": tag.tag, "rationale": tag.rationale}
+        for tag in parsed.tags
+        if tag.malformed is None and is_name(tag.name)
+    ]
+    return {"analysis": parsed.analysis, "bullet_tags": tags}
+
+
+def save_diagnostic(content: str, name: str) -> Path | None:
+    """Write a diagnostic file where the project's diagnostic mode is on: `.claude/diagnostic/<time>_<name>.txt`.
+
+    Secrets are taken out. Returns the file, None where the mode is off or nothing could be written.
+    """
+    try:
+        folder = _project() / ".claude"
+        if not (folder / "diagnostic_mode").exists():
+            return None
+        target = folder / "diagnostic"
+        target.mkdir(exist_ok=True, mode=0o700)
+        path = target / f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S.%fZ')}_{name}.txt"
+        path.write_text(redact(content), "utf-8", errors="replace")
+    except OSError:
+        return None
+    return path
+
+
+def _project() -> Path:
+    return Path(os.environ.get("CLAUDE_PROJECT_DIR") or Path.cwd())
