@@ -93,7 +93,7 @@ def triggers(dialect: str) -> dict[str, str]:
 
 
 def _with_types(sql: str) -> str:
-    """Return a trigger's SQL with the types that may be erased, wholly or in part, and those that take a target once."""
+    """Return a trigger's SQL with the types that may be erased, wholly or in part, or take a target once."""
     prose = {name: one.all_prose for name, one in sorted(EVENT_TYPES.items()) if one.holds_prose}
     places = {
         "{whole}": [name for name, all_prose in prose.items() if all_prose],
