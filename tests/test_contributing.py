@@ -127,8 +127,11 @@ def _follow(copy: Path, patches: list[str], walk: str) -> subprocess.CompletedPr
     for patch in patches:
         # A blank line of a patch has lost the space that says that it is context.
         text = "\n".join(line or " " for line in patch.rstrip("\n").split("\n")) + "\n"
-        subprocess.run(
-            ["git", "apply", "--recount", "--unidiff-zero", "-C1", "-"], cwd=copy, input=text, text=True, check=True
+        command = ["git", "apply", "--recount", "--unidiff-zero", "-C1", "-"]
+        applied = subprocess.run(command, cwd=copy, input=text, text=True, capture_output=True)
+        assert applied.returncode == 0, (
+            f"CONTRIBUTING.md, {walk}: the code around this patch is another now; write its lines anew\n"
+            f"{applied.stderr}\n{text}"
         )
     made = ROOT / "tests" / "ledger" / "made_by_older_versions" / "retracted-and-recounted.db.gz"
     code = dedent(_USES[walk]).format(made=str(made))
