@@ -215,7 +215,7 @@ def _unknown(sql: Statements, known: Collection[str], upto: int) -> list[tuple[s
     """(name, tags, first, last) of the names that no bullet has: over the index alone, in its order."""
     query = (
         "SELECT name, count(*), min(position), max(position) FROM tag WHERE playbook_id = ? AND position <= ?"
-        " GROUP BY name"
+        " GROUP BY name ORDER BY name"
     )
     return [tuple(row) for row in sql.run(query, upto).fetchall() if row[0] not in known]
 

@@ -140,7 +140,7 @@ def drain(place: Place, wait: bool, retry_failed: bool, background: bool) -> Non
 
     done = run(place.project(), wait=wait, retry="all" if retry_failed else "due" if background else "left")
     if done is None:
-        note("Another drain is at work; it takes in what lies in the spool.")
+        note("Another drain is running; it processes the spool.")
         return
     _print(done)
     if done.failed or any(item.outcome == "failed" for item in done.reflected):

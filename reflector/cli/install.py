@@ -86,11 +86,9 @@ def install(place: Place, user: bool, project: bool, local: bool, git: bool, dry
     if change.backup:
         click.echo(safe(f"As it was: {change.backup}"))
     where = "all your projects" if scope == "user" else str(root)
-    click.echo(safe(f"Sessions in {where} count from now on, also those that are open."))
+    click.echo(safe(f"Sessions in {where} now count, open ones included."))
     click.echo("Each gets the playbook when it starts; an open one after /clear or a restart.")
-    click.echo(
-        'Next: reflector add pat "What every session should know". Out again: reflector uninstall' + _flag(scope)
-    )
+    click.echo('Next: reflector add pat "What every session should know". To undo: reflector uninstall' + _flag(scope))
 
 
 @click.command()
@@ -163,7 +161,7 @@ def _share(place: Place, *, dry_run: bool, out: bool = False) -> None:
         )
         if not setup.attributes.is_none:
             click.echo("Next: git add .claude/.gitattributes .claude/playbook.json && git commit")
-        click.echo("In each other clone, once: reflector install --git. Out again: reflector uninstall --git")
+        click.echo("In each other clone, once: reflector install --git. To undo: reflector uninstall --git")
 
 
 def _flag(scope: Scope) -> str:

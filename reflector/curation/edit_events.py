@@ -37,6 +37,15 @@ def take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: i
     texts = {edit.name: edit.text for edit in edits if isinstance(edit, Revised) and edit.name in erased}
     back = brought_back(ledger, base.position, texts) if texts else set()
     rows = {row.name: row for row in ledger.rows()}
+    gone = {name: row for name, row in rows.items() if row.status != "live" and name not in back}
+    sections = {bullet.name: bullet.section for bullet in loaded.bullets}
+    # A bullet that was reworded where it still stood comes back: nobody would be told the words of a removed one.
+    edits = [
+        Added(sections[edit.name], edit.text, edit.name, gone[edit.name].helpful, gone[edit.name].harmful)
+        if isinstance(edit, Revised) and edit.name in gone
+        else edit
+        for edit in edits
+    ]
     # Whoever read the same edit before, and did not write the file, has added these.
     added = {(row.section, row.text) for row in rows.values() if row.position > base.position and row.status == "live"}
     names = list(rows)

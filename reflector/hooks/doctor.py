@@ -86,7 +86,7 @@ def _files(project: Project) -> Iterator[Check]:
     state = project.state_dir
     yield from _place(project)
     if not state.exists():
-        yield Check("state", "ok", f"{state} is not there yet; it is made with the ledger")
+        yield Check("state", "ok", f"{state} does not exist yet; it is created with the ledger")
         return
     open_ = [path for path in (state, project.ledger_file, project.spool_dir) if _is_open(path)]
     if open_:

@@ -232,8 +232,8 @@ def _question(query: str, dialect: str) -> str:
 
 def _refused(why: str) -> NotAQuestion:
     return NotAQuestion(
-        f"the query was refused: {why}. SQL only asks here; what is to change has commands of its own, "
-        "such as `reflector add`, `retract`, `redact` and `policy`"
+        f"the query was refused: {why}. `reflector sql` changes nothing; "
+        "to change the ledger, use `reflector add`, `retract`, `redact` or `policy`"
     )
 
 

@@ -182,6 +182,27 @@ def test_a_name_that_a_removed_bullet_had_is_not_taken_over(agent: Agent) -> Non
     assert "pat-001" not in texts(agent)
 
 
+@pytest.mark.parametrize("command", ["drain", "list"])
+def test_a_bullet_that_is_reworded_where_it_was_not_removed_yet_comes_back_with_its_counts(
+    agent: Agent, command: str
+) -> None:
+    agent.call("ingest", helped(agent, "pat-001"))
+    whole = document(agent)
+    edited = document(agent)
+    del edited["sections"][PAT][0]
+    save(agent, edited)
+    agent.call("drain")
+    # Another branch was checked out, or somebody had the file open in an editor since before.
+    whole["sections"][PAT][0]["text"] = "Write the failing test before the fix."
+    save(agent, whole)
+    for _ in range(2):
+        agent.call(command)
+    agent.call("drain")
+    assert texts(agent)["pat-003"] == "Write the failing test before the fix."
+    assert agent.counters() == {"pat-003": (1, 0), "pat-002": (3, 1), "mis-001": (0, 0)}
+    assert [type_ for type_, _ in by_human(agent)] == ["bullet.removed", "bullet.added"]
+
+
 def test_a_file_whose_name_means_another_bullet_is_reported_and_not_told(agent: Agent) -> None:
     agent.call("ingest", helped(agent, "pat-001"))
     other = Agent(agent.project.parent / "other", agent.home)
