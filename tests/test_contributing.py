@@ -16,6 +16,19 @@ from reflector.ledger.migration import HEAD_REVISION
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 
+#: A project with one bullet, and its command line.
+_SHOP = """
+    import os, subprocess, sys
+
+    def ask(*words):
+        return subprocess.run(
+            [sys.executable, "-m", "reflector", "--project", "shop", *words], capture_output=True, text=True, check=True
+        ).stdout
+
+    os.makedirs("shop/.claude")
+    ask("add", "pat", "Short.")
+"""
+
 _PINNED = """
     import gzip, pathlib
     from reflector.events.event import NewEvent
@@ -45,15 +58,8 @@ _PINNED = """
 """
 
 _KEYWORDS = """
-    import json, os, pathlib, subprocess, sys
+    import json, pathlib
 
-    def ask(*words):
-        return subprocess.run(
-            [sys.executable, "-m", "reflector", "--project", "shop", *words], capture_output=True, text=True, check=True
-        ).stdout
-
-    os.makedirs("shop/.claude")
-    ask("add", "pat", "Short.")
     blocks = {{"assistant": [{{"type": "text", "text": "As [pat-001] says."}}], "user": "Thanks!"}}
     lines = [
         {{"type": type_, "uuid": type_, "sessionId": "s", "message": {{"role": type_, "content": content}}}}
@@ -67,15 +73,8 @@ _KEYWORDS = """
 """
 
 _LONGEST = """
-    import json, os, subprocess, sys
+    import json
 
-    def ask(*words):
-        return subprocess.run(
-            [sys.executable, "-m", "reflector", "--project", "shop", *words], capture_output=True, text=True, check=True
-        ).stdout
-
-    os.makedirs("shop/.claude")
-    ask("add", "pat", "Short.")
     ask("add", "pat", "This one is longer.")
     assert json.loads(ask("longest", "--json"))[0] == {{"name": "pat-002", "characters": 19}}
     assert "19" in ask("longest")
@@ -100,8 +99,8 @@ _QUILL = """
 
 _USES = {
     "Add an event type": _PINNED,
-    "Add a backend": _KEYWORDS,
-    "Add a question": _LONGEST,
+    "Add a backend": _SHOP + _KEYWORDS,
+    "Add a question": _SHOP + _LONGEST,
     "Add a transcript reader": _QUILL,
 }
 
