@@ -294,7 +294,7 @@ def _check(key: str, value: Any, where: str) -> None:
     if key == "backend" and value not in BACKENDS:
         near = _nearest(value, BACKENDS)
         hint = f"did you mean {near[0]!r}?" if near else f"the backends are {', '.join(BACKENDS)}"
-        raise ConfigError(f"{where} is {value!r}, which is no backend; {hint}")
+        raise ConfigError(f"{where} is {value!r}, which is not a backend; {hint}")
     if key == "proposals" and value not in PROPOSALS:
         raise ConfigError(f"{where} is {value!r}; proposals is one of {', '.join(PROPOSALS)}")
     if key == "worktrees" and value not in WORKTREES:

@@ -11,8 +11,23 @@ from textwrap import dedent
 
 import pytest
 
+from reflector.ledger.migration import HEAD_REVISION
+
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+
+#: A project with one bullet, and its command line.
+_SHOP = """
+    import os, subprocess, sys
+
+    def ask(*words):
+        return subprocess.run(
+            [sys.executable, "-m", "reflector", "--project", "shop", *words], capture_output=True, text=True, check=True
+        ).stdout
+
+    os.makedirs("shop/.claude")
+    ask("add", "pat", "Short.")
+"""
 
 _PINNED = """
     import gzip, pathlib
@@ -43,29 +58,29 @@ _PINNED = """
 """
 
 _KEYWORDS = """
-    from reflector.config import Config
-    from reflector.reflection.backends import backend_of
-    from reflector.reflection.protocol import Request
+    import json, pathlib
 
-    backend = backend_of(Config(backend="keywords"))
-    answer = backend.answer(Request("s", (), ("pat-001",), lambda: ()))
-    assert '"tag": "neutral"' in answer.text, answer.text
+    blocks = {{"assistant": [{{"type": "text", "text": "As [pat-001] says."}}], "user": "Thanks!"}}
+    lines = [
+        {{"type": type_, "uuid": type_, "sessionId": "s", "message": {{"role": type_, "content": content}}}}
+        for type_, content in blocks.items()
+    ]
+    pathlib.Path("s.jsonl").write_text("".join(json.dumps(line) + "\\n" for line in lines))
+    ask("ingest", "--backend", "keywords", "s.jsonl")
+    (bullet,) = json.loads(ask("list", "--json"))
+    assert bullet["helpful"] == 1, ask("log")
+    assert "thanks" in ask("blame", "pat-001")
 """
 
 _LONGEST = """
-    import json, os, subprocess, sys
+    import json
 
-    def ask(*words):
-        return subprocess.run(
-            [sys.executable, "-m", "reflector", "--project", "shop", *words], capture_output=True, text=True, check=True
-        ).stdout
-
-    os.makedirs("shop/.claude")
-    ask("add", "pat", "Short.")
     ask("add", "pat", "This one is longer.")
     assert json.loads(ask("longest", "--json"))[0] == {{"name": "pat-002", "characters": 19}}
     assert "19" in ask("longest")
     assert "longest" in ask("--help")
+    assert "reflector longest --as-of 10" in ask("longest", "--help")
+    assert len(json.loads(ask("longest", "--as-of", "1", "--json"))) == 1
 """
 
 _QUILL = """
@@ -84,15 +99,18 @@ _QUILL = """
 
 _USES = {
     "Add an event type": _PINNED,
-    "Add a backend": _KEYWORDS,
-    "Add a question": _LONGEST,
+    "Add a backend": _SHOP + _KEYWORDS,
+    "Add a question": _SHOP + _LONGEST,
     "Add a transcript reader": _QUILL,
 }
 
 
 def _patches(walk: str) -> list[str]:
-    """The patches of a walk, in order."""
+    """The patches of a walk, in order; its revision follows the newest one that there is."""
     section = re.split(r"^## ", PAGE.split(f"\n## {walk}\n")[1], flags=re.MULTILINE)[0]
+    head = int(HEAD_REVISION)
+    for written, meant in (("0005", f"{head + 1:04}"), ("0004", HEAD_REVISION), ("since=5", f"since={head + 1}")):
+        section = section.replace(written, meant)
     return [dedent(block) for block in re.findall(r"^ *```diff\n(.*?)^ *```$", section, re.DOTALL | re.MULTILINE)]
 
 
@@ -108,8 +126,11 @@ def _follow(copy: Path, patches: list[str], walk: str) -> subprocess.CompletedPr
     for patch in patches:
         # A blank line of a patch has lost the space that says that it is context.
         text = "\n".join(line or " " for line in patch.rstrip("\n").split("\n")) + "\n"
-        subprocess.run(
-            ["git", "apply", "--recount", "--unidiff-zero", "-C1", "-"], cwd=copy, input=text, text=True, check=True
+        command = ["git", "apply", "--recount", "--unidiff-zero", "-C1", "-"]
+        applied = subprocess.run(command, cwd=copy, input=text, text=True, capture_output=True)
+        assert applied.returncode == 0, (
+            f"CONTRIBUTING.md, {walk}: the code around this patch is another now; write its lines anew\n"
+            f"{applied.stderr}\n{text}"
         )
     made = ROOT / "tests" / "ledger" / "made_by_older_versions" / "retracted-and-recounted.db.gz"
     code = dedent(_USES[walk]).format(made=str(made))

@@ -23,7 +23,10 @@ def test_the_page_of_commands_is_made_from_the_table_of_the_help() -> None:
             typed = "<br>".join(f"`{f'reflector {name} {example}'.rstrip()}`" for example in command.examples)
             rows.append(f"| `{name}` | {command.text} | {typed} |")
         wanted = "\n".join([f"## {title}", "", "| command | what it does | example |", "|---|---|---|", *rows, ""])
-        assert wanted in page.replace("\\|", "|") + "\n", wanted
+        lacking = [row for row in rows if row not in page.replace("\\|", "|")]
+        assert wanted in page.replace("\\|", "|") + "\n", "docs/commands.md lacks or misplaces\n" + "\n".join(
+            lacking or [wanted]
+        )
 
 
 def test_every_page_of_the_documents_is_in_the_readmes_index() -> None:

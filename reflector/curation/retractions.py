@@ -98,7 +98,7 @@ def _line(ledger: Ledger, target: Event) -> list[Event]:
 
 def _check(ledger: Ledger, target: Event) -> None:
     if way := EVENT_TYPES[target.type].no_retraction:
-        raise RetractionRefused(f"{_told(target)} is no evidence that counts; {way}")
+        raise RetractionRefused(f"{_told(target)} is not evidence that counts; {way}")
     below: Event | None = target
     while below is not None and below.type == ev.EVIDENCE_RETRACTED:
         below = ledger.event(below.target_id or "")

@@ -49,7 +49,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back. `text` is the raw answer: JSON with `analysis` and `bullet_tags` when all is well.
+    """What came back.
+
+    `text` is the raw answer, when all is well the JSON
+    `{"analysis": str, "bullet_tags": [{"name": str, "tag": "helpful" | "harmful" | "neutral", "rationale": str}]}`.
 
     prompt_sha256 / template_sha256 identify what was asked; None where there was no prompt.
     meta holds what is not deterministic: tokens, latency, cost, request ids.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -267,4 +268,11 @@ def _sha(text: str) -> str:
 
 
 def _iso(stamp: str | None) -> str | None:
-    return stamp if stamp and len(stamp) <= 40 and stamp.isascii() and stamp.isprintable() else None
+    """Return a time that is ISO 8601, None for any other text: an event keeps it for ever."""
+    if not stamp or not stamp.isascii() or not stamp.isprintable() or len(stamp) > 40 or stamp[4:5] != "-":
+        return None
+    try:
+        datetime.fromisoformat(stamp)
+    except ValueError:
+        return None
+    return stamp

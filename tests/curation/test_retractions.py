@@ -107,7 +107,7 @@ def test_what_is_not_out_has_nothing_to_undo(told: Ledger) -> None:
 def test_what_is_no_evidence_is_refused_with_another_way(told: Ledger, type_: str) -> None:
     told.append([about(ev.REFLECTION_FAILED, OTHER, stage="x", message="y"), adopted("as_applied"), imported()])
     target = next(told.events(types=[type_]))
-    with pytest.raises(RetractionRefused, match=f"the {type_} at position {target.position} is no evidence.*; ."):
+    with pytest.raises(RetractionRefused, match=f"the {type_} at position {target.position} is not evidence.*; ."):
         retract(told, [target], "x")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -208,3 +209,12 @@ def test_the_same_sessions_give_the_same_events(tmp_path: Path) -> None:
             ids.append([(event.event_id, event.data_hash, event.occurred_at) for event in ledger.events()])
     assert ids[0] == ids[1]
     assert ids[0][0][2] == "2026-11-01T00:03:00.000Z"
+
+
+@pytest.mark.parametrize("said", ["1790000002000", "1790010112000", "yesterday", "2026-11-01", "2026-11-01T00:03:00Z"])
+def test_an_event_happened_at_an_iso_time_or_when_it_was_recorded(ledger: Ledger, tmp_path: Path, said: str) -> None:
+    path = Session().cites("pat-001").write(tmp_path / "t.jsonl")
+    path.write_text(re.sub(r'"timestamp": ?"[^"]*"', f'"timestamp": "{said}"', path.read_text("utf-8")), "utf-8")
+    taken(ledger, path)
+    (event,) = ledger.events()
+    assert event.occurred_at == (said if said.startswith("2026") else event.recorded_at)

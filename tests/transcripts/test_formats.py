@@ -19,13 +19,14 @@ from reflector.transcripts.formats import agent_of, read_messages, scan
 from reflector.transcripts.load import load_transcript
 from reflector.transcripts.message import Message
 from reflector.transcripts.others import FORMATS
-from reflector.transcripts.reading import DOCUMENT_LIMIT
+from reflector.transcripts.reading import DOCUMENT_LIMIT, Format
 from reflector.transcripts.records import LINE_LIMIT
 from reflector.transcripts.source import UnknownTranscript, is_claude_code
 from tests.conftest import examples
 from tests.transcripts.agents import EVERY, SESSION, Session
 from tests.transcripts.records import assistant, line, user, write
 
+PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
 every_agent = pytest.mark.parametrize("begin", EVERY.values(), ids=EVERY.keys())
 
 
@@ -138,6 +139,15 @@ def test_each_record_belongs_to_one_agent(begin: Callable[..., Session]) -> None
         assert not is_claude_code(record)
         assert {format.agent for format in FORMATS if format.recognises(record)} <= {session.agent}
     assert any(format.recognises(record) for record in records for format in FORMATS)
+
+
+@pytest.mark.parametrize("format", FORMATS, ids=[format.agent for format in FORMATS])
+def test_each_format_has_a_session_here_and_a_row_on_the_page(format: Format) -> None:
+    assert format.agent in {begin().agent for begin in EVERY.values()}, (
+        "add a session of it to tests/transcripts/agents.py"
+    )
+    row = f"| `{format.agent}` |"
+    assert row in PAGE.read_text("utf-8"), f"the first table of docs/agents.md lacks a row with {row}"
 
 
 def test_claude_codes_records_belong_to_no_other_agent() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reflector.config import Config, ConfigError
+from reflector.config import BACKENDS, Config, ConfigError
 from reflector.reflection.protocol import Backend
 
 
@@ -32,4 +32,4 @@ def backend_of(config: Config, project: Path | None = None, *, template: Path | 
         from reflector.reflection.backends.anthropic.settings import model_settings
 
         return AnthropicBackend(model_settings(config), project, template, config.request_tokens)
-    raise ConfigError(f"{config.backend!r} is no backend")
+    raise ConfigError(f"{config.backend!r} is not a backend; the backends are {', '.join(BACKENDS)}")
