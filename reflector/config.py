@@ -89,7 +89,7 @@ class Config:
     layers: Mapping[str, Layer] = field(default_factory=dict, repr=False, compare=False)
 
     def layer(self, key: str) -> Layer:
-        """Where a setting's value comes from."""
+        """Return where a setting's value comes from."""
         return self.layers.get(key, "default")
 
     def lists(self, project: Path) -> bool:
@@ -109,7 +109,7 @@ SETTINGS = {entry.name: entry for entry in fields(Config) if entry.name != "laye
 def load_config(
     project: Path, *, environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
 ) -> Config:
-    """The settings in force for a project. Raises ConfigError."""
+    """Return the settings in force for a project. Raises ConfigError."""
     environ = os.environ if environ is None else environ
     users, projects = Path(user_config(environ)), project / ".claude" / "reflector.toml"
     config = _over(Config(), _read(users), "user", partial(_in_file, users))
@@ -141,7 +141,7 @@ def load_config(
 
 
 def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
-    """The settings with a project's own, which say nothing that is the user's to say."""
+    """Return the settings with a project's own, which say nothing that is the user's to say."""
     for key in BUDGETS:
         most, asked = getattr(users, key), getattr(projects, key)
         if most and not 0 < asked <= most:
@@ -157,7 +157,7 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
 
 
 def _fenced(config: Config, project: Path, path: Path, home: Path) -> Config:
-    """The settings where a repository's own file says nothing of what is outside it. Raises ConfigError."""
+    """Return the settings where a repository's own file says nothing of what is outside it. Raises ConfigError."""
     if not config.lists(project):
         _check_unlisted(config, project, path, home)
     if config.fixtures and config.layer("fixtures") == "project" and _below(project, config.fixtures) is None:
@@ -186,7 +186,7 @@ def _is_server(url: str) -> bool:
 
 
 def _own_ledger(url: str, project: Path, path: Path) -> str:
-    """The URL of a ledger that a project's own file names, its path made absolute."""
+    """Return the URL of a ledger that a project's own file names, its path made absolute."""
     from urllib.parse import quote, unquote  # 3 ms, and most projects name no ledger
 
     scheme, colon, file = url.partition(":///")
@@ -219,7 +219,7 @@ def _in_file(path: Path, key: str) -> str:
 
 
 def _from_text(key: str, text: str) -> Any:
-    """A variable's text as the type that the setting has; as it is where it does not fit, to be refused."""
+    """Return a variable's text as the type that the setting has; as it is where it does not fit, to be refused."""
     default = SETTINGS[key].default if key in SETTINGS else ""
     if isinstance(default, bool):
         return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
@@ -267,7 +267,7 @@ def _over(config: Config, values: Mapping[str, Any], layer: Layer, where: Callab
 
 
 def _nearest(word: str, known: Iterable[str]) -> list[str]:
-    """The known word that is most like this one, if any is."""
+    """Return the known word that is most like this one, if any is."""
     from difflib import get_close_matches
 
     return get_close_matches(word, list(known), n=1)

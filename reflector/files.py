@@ -33,7 +33,7 @@ def open_ours(path: Path) -> BinaryIO:
 
 
 def read_bounded(path: Path, limit: int) -> bytes:
-    """A regular file's bytes. Raises OSError, for one of more than `limit` bytes as well."""
+    """Return a regular file's bytes. Raises OSError, for one of more than `limit` bytes as well."""
     return _bounded(open_regular(path), path, limit)
 
 
@@ -62,7 +62,7 @@ def replace_file(path: Path, content: bytes, mode: int | None = None) -> None:
 
 
 def folder_of(path: Path) -> Folder:
-    """The folder of a file, open: reached through no link below a `.claude`. Raises OSError."""
+    """Return the folder of a file, open: reached through no link below a `.claude`. Raises OSError."""
     return Folder(os.path.abspath(path.parent))  # noqa: PTH100 - resolve() would follow the links
 
 

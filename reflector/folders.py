@@ -85,14 +85,14 @@ class Folder:
             system.close(self.fd)
 
     def open(self, name: str, flags: int = system.O_RDONLY, mode: int = 0o600) -> int:
-        """A descriptor of a file in it, which is neither followed as a link nor waited for as a pipe."""
+        """Return a descriptor of a file in it, which is neither followed as a link nor waited for as a pipe."""
         try:
             return system.open(self.at + name, flags | NO_FOLLOW | NO_WAIT | BINARY, mode, dir_fd=self.fd)
         except OSError as error:
             raise told(error, f"{self.path}/{name}") from None
 
     def stat(self, name: str) -> "os.stat_result":
-        """The state of what has this name here, be it a link."""
+        """Return the state of what has this name here, be it a link."""
         return system.stat(self.at + name, dir_fd=self.fd, follow_symlinks=False)
 
     def replace(self, old: str, new: str) -> None:
@@ -115,7 +115,7 @@ class Folder:
 
 
 def told(error: OSError, path: str) -> OSError:
-    """An error with the whole path, and in words where a link or a file has the place of what is ours."""
+    """Return an error with the whole path, and in words where a link or a file has the place of what is ours."""
     # ENOTDIR, and ELOOP on Linux and macOS
     return OSError(error.errno, NOT_OURS if error.errno in (20, 40, 62) else error.strerror, path)
 
@@ -193,12 +193,12 @@ def replace_file(folder: Folder, temporary: str, name: str, data: bytes, mode: i
 
 
 def state_folder(project: str) -> str:
-    """Where a project's state is: `<project>/.claude/reflector`. Touches nothing."""
+    """Return where a project's state is: `<project>/.claude/reflector`. Touches nothing."""
     return f"{project.rstrip('/')}/.claude/reflector"
 
 
 def open_state(project: str) -> str:
-    """The project's state folder, made where it is missing. Raises OSError where it cannot be ours."""
+    """Return the project's state folder, made where it is missing. Raises OSError where it cannot be ours."""
     if not project:
         raise FileNotFoundError(2, "the hook ran in a folder that is gone, and nobody named the project")
     state = state_folder(project)

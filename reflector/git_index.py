@@ -41,7 +41,7 @@ def tracked_below(folder: Path) -> str | None:
 
 
 def git_folder(root: Path) -> Path | None:
-    """Where the repository of a working tree is: `.git`, or where a file of this name says."""
+    """Return where the repository of a working tree is: `.git`, or where a file of this name says."""
     git = root / ".git"
     if git.is_dir():
         return git
@@ -96,7 +96,7 @@ def _is_sha256(git: Path) -> bool:
 
 
 def _entries(index: mmap.mmap | bytes, hash_bytes: int) -> Iterator[bytes]:
-    """The path of each entry; b"" for one that a split index replaces."""
+    """Yield the path of each entry; b"" for one that a split index replaces."""
     version, count = int.from_bytes(index[4:8]), int.from_bytes(index[8:12])
     at, path = _HEADER, b""
     for _ in range(count):
@@ -119,7 +119,7 @@ def _entries(index: mmap.mmap | bytes, hash_bytes: int) -> Iterator[bytes]:
 
 
 def _number(index: mmap.mmap | bytes, at: int) -> tuple[int, int]:
-    """A number of variable length, as in a pack's offset deltas, and where it ends."""
+    """Return a number of variable length, as in a pack's offset deltas, and where it ends."""
     byte = index[at]
     value = byte & 127
     while byte & 128 and at + 1 < len(index):
@@ -130,7 +130,7 @@ def _number(index: mmap.mmap | bytes, at: int) -> tuple[int, int]:
 
 
 def _shared(index: mmap.mmap, git: Path, hash_bytes: int) -> list[bytes]:
-    """The paths of the index that a split index shares and has not deleted; none for one that is not split."""
+    """Return the paths of the index that a split index shares and has not deleted; none for one that is not split."""
     at = index.find(b"link", _HEADER)
     while at >= 0:
         size = int.from_bytes(index[at + 4 : at + 8])
@@ -146,7 +146,7 @@ def _shared(index: mmap.mmap, git: Path, hash_bytes: int) -> list[bytes]:
 
 
 def _bits(bitmap: bytes) -> set[int]:
-    """The set bits of an EWAH bitmap: runs of equal words, and words as they are."""
+    """Return the set bits of an EWAH bitmap: runs of equal words, and words as they are."""
     found: set[int] = set()
     words = int.from_bytes(bitmap[4:8])
     at, bit = 8, 0

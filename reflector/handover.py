@@ -42,7 +42,7 @@ class _Decoding:
 
 
 def decode(raw: bytes) -> tuple[dict[str, object], str]:
-    """The payload and its text. Raises Broken unless it is one JSON object that names its event, ImportError or
+    """Return the payload and its text. Raises Broken unless it is one JSON object that names its event, ImportError or
     OSError where the interpreter cannot load what reads JSON."""
     try:
         # UTF-8 is built in; any other codec is a file that may not be readable.
@@ -74,7 +74,7 @@ def decode(raw: bytes) -> tuple[dict[str, object], str]:
 
 
 def file_name(identity: str) -> str:
-    """A file name for whatever a client calls a session: itself where that is plain, else a digest of it."""
+    """Return a file name for whatever a client calls a session: itself where that is plain, else a digest of it."""
     if 0 < len(identity) <= 100 and PLAIN.issuperset(identity):
         return identity + ".json"
     from hashlib import sha256
@@ -83,7 +83,7 @@ def file_name(identity: str) -> str:
 
 
 def words(payload: dict[str, object], key: str) -> str:
-    """A value of the payload where it is text, else ""."""
+    """Return a value of the payload where it is text, else ""."""
     value = payload.get(key)
     return value if isinstance(value, str) else ""
 
@@ -100,13 +100,13 @@ def record(project: str, payload: dict[str, object], text: str) -> bytes:
 
 
 def enclosed(project: str, transcript_bytes: str, payload: bytes) -> bytes:
-    """A record around a payload."""
+    """Return a record around a payload."""
     head = f'{{"v":1,"received_at_ns":{time_ns()},"project":{quoted(project) if project else "null"},'
     return f'{head}"transcript_bytes":{transcript_bytes},"payload":'.encode() + payload + b"}\n"
 
 
 def quoted(text: str) -> str:
-    """A JSON string in ASCII, made without a module: what is in memory by now is not lost for want of one."""
+    """Return a JSON string in ASCII, made without a module: what is in memory by now is not lost for want of one."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     units = []
@@ -128,7 +128,7 @@ def keep(state: str, payload: dict[str, object] | None, data: bytes) -> str:
 
 
 def injection_stamp(project: str, playbook: object = None) -> bytes:
-    """What a rendered text was made from: form, and the state of both playbooks and of the user's templates.
+    """Return what a rendered text was made from: form, and the state of both playbooks and of the user's templates.
 
     playbook  the stat result of the playbook.json that was read; looked up where it is not given
     Raises OSError where there is no playbook.json.
@@ -145,7 +145,7 @@ def injection_stamp(project: str, playbook: object = None) -> bytes:
 
 
 def state_of(found: object) -> str:
-    """What changes with a file, from its stat result: more than a repository or an archive could foresee."""
+    """Return what changes with a file, from its stat result: more than a repository or an archive could foresee."""
     one = found
     return f"{one.st_dev} {one.st_ino} {one.st_mtime_ns} {one.st_ctime_ns} {one.st_size}"  # type: ignore[attr-defined]
 

@@ -82,7 +82,7 @@ def worktree_notes(environ: "Mapping[str, str] | None" = None) -> str:
 
 
 def _base_folder(variable: str, below_home: str, environ: "Mapping[str, str] | None") -> str:
-    """A folder of the XDG specification: relative paths are to be ignored."""
+    """Return a folder of the XDG specification: relative paths are to be ignored."""
     base = environment(variable, environ)
     return base if base[:1] == "/" or base[1:2] == ":" else home_folder(environ) + below_home
 
@@ -188,7 +188,7 @@ def _in_main_checkout(folder: str) -> str:
 
 
 def _upward(folder: str, home: str) -> list[str]:
-    """The folder and those above it, to below the home folder."""
+    """Return the folder and those above it, to below the home folder."""
     found = [folder]
     while folder not in ("/", "", home):
         folder = folder.rpartition("/")[0] or "/"
@@ -201,7 +201,7 @@ def _upward(folder: str, home: str) -> list[str]:
 
 
 def _noted(folder: str, root: str, notes: str) -> tuple[str, str] | None:
-    """The worktree that is gone in which a folder lay, and its main checkout, by the newest note.
+    """Return the worktree that is gone in which a folder lay, and its main checkout, by the newest note.
 
     `root` is the folder's repository: one in the place of the worktree, or in it, is another one.
     """
@@ -213,7 +213,7 @@ def _noted(folder: str, root: str, notes: str) -> tuple[str, str] | None:
 
 
 def _is_isolated(root: str, main: str, users_config: str) -> bool:
-    """Whether a setting gives worktrees a ledger of their own; the nearest one says."""
+    """Return whether a setting gives worktrees a ledger of their own; the nearest one says."""
     said: object = environment("REFLECTOR_WORKTREES")
     for path in (root + "/.claude/reflector.toml", main + "/.claude/reflector.toml", users_config):
         said = said or _setting(path)
@@ -234,7 +234,7 @@ def _setting(path: str) -> object:
 
 
 def _kind(path: str) -> int:
-    """The type bits of what is at a path, 0 for nothing."""
+    """Return the type bits of what is at a path, 0 for nothing."""
     try:
         return int(system.lstat(path).st_mode) & 0o170000
     except (OSError, ValueError):
@@ -264,13 +264,13 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def _line(path: str) -> str:
-    """The text of a small file that holds one path, "" for anything else."""
+    """Return the text of a small file that holds one path, "" for anything else."""
     text = _read(path, _MAX_POINTER)
     return text.decode("utf-8", "surrogateescape").strip() if b"\0" not in text else ""
 
 
 def _read(path: str, limit: int) -> bytes:
-    """A regular file's bytes, b"" where there is none or where it is longer."""
+    """Return a regular file's bytes, b"" where there is none or where it is longer."""
     if _kind(path) != _FILE:
         return b""
     try:

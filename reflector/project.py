@@ -40,7 +40,7 @@ class Project:
 
     @classmethod
     def at(cls, root: Path, *, flags: Mapping[str, Any] | None = None) -> Project:
-        """The project in a folder. Raises ConfigError."""
+        """Return the project in a folder. Raises ConfigError."""
         config = load_config(root, flags=flags)
         if _is_users(root):
             reset = [key for key, layers in _NOT_SHARED.items() if config.layer(key) not in layers]
@@ -50,7 +50,7 @@ class Project:
 
     @classmethod
     def of_user(cls, *, flags: Mapping[str, Any] | None = None) -> Project:
-        """The user's own playbook, which applies in every project. Raises ConfigError."""
+        """Return the user's own playbook, which applies in every project. Raises ConfigError."""
         return cls.at(Path(locate.user_folder()).absolute(), flags=flags)
 
     @property
@@ -116,7 +116,7 @@ class Project:
             raise LedgerForeign(came)
 
     def came_with(self) -> str:
-        """What of our state is not this person's but came with the repository, in words; "" where nothing did.
+        """Return what of our state is not this person's but came with the repository, in words; "" where nothing did.
 
         The state folder is ignored by git, so what git tracks there somebody else put in.
         """

@@ -219,7 +219,7 @@ _NOBODY = _Judged({})
 
 
 def _judged(ledger: Ledger, tags: Iterable[Event]) -> dict[str, _Judged]:
-    """What is known of the tags' reflections, by their id."""
+    """Return what is known of the tags' reflections, by their id."""
     ids = {identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "") for tag in tags}
     completions = ledger.having(ids)
     windows = {event.target_id for event in completions if event.target_id}
@@ -239,7 +239,7 @@ _Asked = tuple[int, str, str | None, str | None]
 
 
 def _answers(ledger: Ledger, windows: set[str]) -> dict[str, tuple[int | None, str | None, list[_Asked]]]:
-    """(position, transcript's path, answers as position, actor, prompt, template) by the window's event id.
+    """Return (position, transcript's path, answers as position, actor, prompt, template) by the window's event id.
 
     Without the answers themselves, which are most of the bytes.
     """

@@ -149,7 +149,7 @@ def crossings(ledger: Ledger, name: str, condition: Condition, upto: int) -> lis
 
 
 def _trajectory(ledger: Ledger, name: str, upto: int) -> Iterator[tuple[Event, tuple[int, int]]]:
-    """A bullet's counters after each event that may move them: no event of other bullets is read."""
+    """Yield a bullet's counters after each event that may move them: no event of other bullets is read."""
     tags = ledger.at([position for position, _ in ledger.tags_of(name) if position <= upto])
     completions = ledger.having({identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "") for tag in tags})
     rare = ledger.events(types=RARE_TYPES, upto=upto)

@@ -120,7 +120,7 @@ def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
 
 
 def orphans(ledger: Ledger, past: Past | None = None) -> Orphans:
-    """What leads nowhere, as of now or of a moment. Raises LedgerError."""
+    """Return what leads nowhere, as of now or of a moment. Raises LedgerError."""
     then = past or Past(ledger, ledger.head().position)
     names: dict[tuple[str, str], UnknownName] = {}
     seen: set[tuple[str, str, str]] = set()
@@ -145,7 +145,7 @@ def orphans(ledger: Ledger, past: Past | None = None) -> Orphans:
 
 
 def _windows(ledger: Ledger, upto: int) -> Iterator[_Window]:
-    """Every window with what it cites, oldest first; what a redaction kept of one included."""
+    """Yield every window with what it cites, oldest first; what a redaction kept of one included."""
     erased: list[int] = []
     with ledger.asking() as sql:
         fields = ", ".join(sql.text_at("data", kind) for kind in _KINDS)
@@ -165,7 +165,7 @@ def _windows(ledger: Ledger, upto: int) -> Iterator[_Window]:
 
 
 def _offered(once: Sequence[int], more: Sequence[Sequence[int]], span: tuple[int, int]) -> int:
-    """How many sessions have a window between two positions; `once` are those that have only one."""
+    """Return how many sessions have a window between two positions; `once` are those that have only one."""
     first, last = span
     alone = bisect_left(once, last) - bisect_right(once, first)
     return alone + sum(_within(positions, span) for positions in more)
@@ -177,7 +177,7 @@ def _within(positions: Sequence[int], span: tuple[int, int]) -> bool:
 
 
 def _removed(ledger: Ledger, upto: int) -> dict[str, int]:
-    """When each bullet that was removed went."""
+    """Return when each bullet that was removed went."""
     found: dict[str, int] = {}
     for event in ledger.events(types=[ev.BULLET_REMOVED], upto=upto):
         found.setdefault(str((event.data or {}).get("name")), event.position)
@@ -185,7 +185,7 @@ def _removed(ledger: Ledger, upto: int) -> dict[str, int]:
 
 
 def _judged(ledger: Ledger, upto: int) -> dict[str, set[str]]:
-    """The sessions in which each bullet was given a tag, whatever became of it."""
+    """Return the sessions in which each bullet was given a tag, whatever became of it."""
     query = "SELECT name, session_id FROM tag WHERE playbook_id = ? AND position <= ? AND session_id IS NOT NULL"
     found: dict[str, set[str]] = {}
     with ledger.asking() as sql:
@@ -212,7 +212,7 @@ def _strays(ledger: Ledger, then: Past) -> Iterator[StrayTags]:
 
 
 def _unknown(sql: Statements, known: Collection[str], upto: int) -> list[tuple[str, int, int, int]]:
-    """(name, tags, first, last) of the names that no bullet has: over the index alone, in its order."""
+    """Return (name, tags, first, last) of the names that no bullet has: over the index alone, in its order."""
     query = (
         "SELECT name, count(*), min(position), max(position) FROM tag WHERE playbook_id = ? AND position <= ?"
         " GROUP BY name ORDER BY name"

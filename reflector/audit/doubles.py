@@ -83,7 +83,7 @@ _Twins = dict[str, set[str]]
 
 
 def double_counts(ledger: Ledger, name: str | None = None, past: Past | None = None) -> DoubleCounts:
-    """The doubles of a bullet, or of all, as of now or of a moment. Raises LedgerError.
+    """Return the doubles of a bullet, or of all, as of now or of a moment. Raises LedgerError.
 
     Of one bullet, the tags of others are not read.
     """
@@ -106,7 +106,7 @@ def double_counts(ledger: Ledger, name: str | None = None, past: Past | None = N
 
 
 def _standing(ledger: Ledger, then: Past, name: str | None) -> Iterator[tuple[str, _Tag]]:
-    """The tags that count under `as_applied`, with their bullet, in order."""
+    """Yield the tags that count under `as_applied`, with their bullet, in order."""
     covered = then.covered()
     after = {entry.name: entry.recounted_at for entry in then.entries.values()}
     query = (
@@ -201,7 +201,7 @@ def _completions(ledger: Ledger, upto: int) -> list[_Completion]:
 
 
 def _completions_of(ledger: Ledger, then: Past, name: str) -> list[_Completion]:
-    """The completions of the reflections that gave a bullet a tag: what is double has two of these."""
+    """Return the completions of the reflections that gave a bullet a tag: what is double has two of these."""
     reflections = {tag[3] for _, tag in _standing(ledger, then, name) if tag[3] is not None}
     found = ledger.having({identity(ev.REFLECTION_COMPLETED, reflection) for reflection in reflections})
     return [(e.reflection_id, e.target_id, e.session_id) for e in found if e.reflection_id and e.target_id]

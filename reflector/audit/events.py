@@ -41,12 +41,12 @@ class Filter:
     upto: int | None = None
 
     def between(self, after: int, upto: int) -> Filter:
-        """The same, of these positions."""
+        """Return the same, of these positions."""
         return replace(self, after=after, upto=upto)
 
 
 def select(ledger: Ledger, chosen: Filter, newest: int | None = None) -> list[Event]:
-    """The events of a filter in order: all, or the newest so many. Raises LedgerError."""
+    """Return the events of a filter in order: all, or the newest so many. Raises LedgerError."""
     positions = _about(ledger, chosen.bullet) if chosen.bullet is not None else None
     with ledger.asking() as sql:
         found = _positions(sql, chosen, positions, newest)

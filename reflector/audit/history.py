@@ -23,7 +23,7 @@ class UnknownSession(LookupError):
 
 
 def session_named(ledger: Ledger, session_id: str) -> str:
-    """A session's whole id, from it or from the unique beginning of it. Raises UnknownSession."""
+    """Return a session's whole id, from it or from the unique beginning of it. Raises UnknownSession."""
     candidates = _sessions_like(ledger, session_id)
     if session_id in candidates:
         return session_id
@@ -33,7 +33,7 @@ def session_named(ledger: Ledger, session_id: str) -> str:
 
 
 def _sessions_like(ledger: Ledger, beginning: str) -> list[str]:
-    """The first sessions, by id, whose id begins so; itself first, if it is one."""
+    """Return the first sessions, by id, whose id begins so; itself first, if it is one."""
     if not beginning or "\0" in beginning or not beginning.isprintable():
         return []
     query = "SELECT DISTINCT session_id FROM event WHERE playbook_id = ? AND "
@@ -60,7 +60,7 @@ def summary(event: Event) -> str:
 
 
 def as_json(event: Event) -> dict[str, Any]:
-    """An event as a JSON object: every column by its name, the packed record keys left out of `data`."""
+    """Return an event as a JSON object: every column by its name, the packed record keys left out of `data`."""
     whole = whole_event(event)
     if whole["data"] is not None and isinstance(whole["data"].get("window"), dict):
         window = {key: value for key, value in whole["data"]["window"].items() if key != "keys"}
@@ -79,7 +79,7 @@ _FOUND_OTHERWISE = (ev.BULLET_ADDED, ev.BULLET_TAGGED)
 
 
 def about(ledger: Ledger, row: BulletRow, upto: int | None = None) -> list[Event]:
-    """Every event that says something of one bullet: how it came, changed and went, and its tags."""
+    """Return every event that says something of one bullet: how it came, changed and went, and its tags."""
     changes = [name for name in NAMING_TYPES if "name" in EVENT_TYPES[name].fields and name not in _FOUND_OTHERWISE]
     tags = (position for position, _ in ledger.tags_of(row.name))
     positions = {row.position, *(position for position in tags if upto is None or position <= upto)}

@@ -30,7 +30,7 @@ class UnknownMoment(Mistake):
 
 
 def position_of(ledger: Ledger, moment: str) -> int:
-    """The position of the last event that a moment includes; 0 before the first. Raises UnknownMoment.
+    """Return the position of the last event that a moment includes; 0 before the first. Raises UnknownMoment.
 
     A position; a time in ISO 8601, local where it says no zone; a session's id, or the beginning of one, which is
     its last event so far.
@@ -44,7 +44,7 @@ def position_of(ledger: Ledger, moment: str) -> int:
 
 
 def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
-    """The positions of `A..B`; A left out is the beginning, B left out is now. Raises UnknownMoment."""
+    """Return the positions of `A..B`; A left out is the beginning, B left out is now. Raises UnknownMoment."""
     begin, dots, end = span.partition("..")
     if not dots:
         raise UnknownMoment(f"{span!r} is not A..B; {_WAYS}, and A..B is two of them, such as 2026-11-01..2026-11-21")
@@ -63,7 +63,7 @@ def _written(time: datetime) -> str:
 
 
 def position_before(ledger: Ledger, moment: str) -> int:
-    """The position of the last event in front of a moment: a day, a session or a position begins behind it.
+    """Return the position of the last event in front of a moment: a day, a session or a position begins behind it.
 
     Raises UnknownMoment.
     """
@@ -81,7 +81,7 @@ def position_before(ledger: Ledger, moment: str) -> int:
 
 
 def _parsed(text: str) -> tuple[datetime, datetime]:
-    """When a time begins, and when the one after it does, in UTC."""
+    """Return when a time begins, and when the one after it does, in UTC."""
     found = _TIME.fullmatch(text.strip())
     try:
         if found is None:

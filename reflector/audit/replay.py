@@ -66,7 +66,7 @@ def replay(
 
 
 def judges(ledger: Ledger, upto: int) -> list[str]:
-    """Who judged a window up to a position, by name."""
+    """Return who judged a window up to a position, by name."""
     # The literal condition is that of an index which leaves tags out.
     among = f"playbook_id = ? AND type = ? AND type <> '{BULLET_TAGGED}' AND position <= ?"
     query = f"SELECT DISTINCT actor FROM event WHERE {among}"  # noqa: S608

@@ -97,7 +97,7 @@ class SessionStory:
 
 
 def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> SessionStory:
-    """All that is known of a session, by its id or the unique beginning of one; as of now or of a moment.
+    """Return all that is known of a session, by its id or the unique beginning of one; as of now or of a moment.
 
     Raises UnknownSession, LedgerError.
     """
@@ -158,7 +158,7 @@ def _tagged(event: Event, data: Mapping[str, Any], standing: Mapping[int, Standi
 
 
 def _standing(ledger: Ledger, past: Past | None, events: Iterable[Event]) -> dict[int, Standing]:
-    """What became of each tag that was given to be counted, by position."""
+    """Return what became of each tag that was given to be counted, by position."""
     policy = past.counting if past is not None else ledger.counting()
     counting = _counting(ledger, past, [event for event in events if event.type == ev.BULLET_TAGGED])
     found: dict[int, Standing] = {}
@@ -178,7 +178,7 @@ def _standing(ledger: Ledger, past: Past | None, events: Iterable[Event]) -> dic
 
 
 def _counting(ledger: Ledger, past: Past | None, tags: list[Event]) -> set[int]:
-    """The positions of those of the tags that nothing took out of the count."""
+    """Return the positions of those of the tags that nothing took out of the count."""
     if past is None:
         with ledger.asking() as sql:
             among, values = sql.among("position", [tag.position for tag in tags])

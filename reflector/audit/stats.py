@@ -116,7 +116,7 @@ def _judged(ledger: Ledger, upto: int) -> Iterator[tuple[str, tuple[str, str, st
 
 
 def _tags(ledger: Ledger, upto: int) -> Iterator[tuple[str | None, int, int]]:
-    """(reflection's id, tag, how many) of all tags; a reflection may come twice."""
+    """Yield (reflection's id, tag, how many) of all tags; a reflection may come twice."""
     query = "SELECT reflection_id, tag FROM tag WHERE playbook_id = ? AND position <= ?"
     with ledger.asking() as sql:
         rows = sql.run(query, upto)

@@ -35,7 +35,7 @@ class Target:
 
 
 def target_named(ledger: Ledger, text: str) -> Target:
-    """The session, reflection or event of an id, of the unique beginning of one, or of a position.
+    """Return the session, reflection or event of an id, of the unique beginning of one, or of a position.
 
     A reflection is the event that completed it. Raises UnknownTarget, LedgerError.
     """

@@ -47,7 +47,7 @@ def _failure(window: WindowRow, trouble: Trouble, project: Project) -> dict[str,
 
 
 def _command(window: WindowRow, trouble: Trouble, project: Project) -> str | None:
-    """What to type for one failed window; None where nothing can be done by its session's id."""
+    """Return what to type for one failed window; None where nothing can be done by its session's id."""
     from reflector.reflection.failures import REDACTED
 
     reflector = "reflector --user" if project.is_users else "reflector"
@@ -73,7 +73,7 @@ def month_of(ledger: Ledger | None, project: Project) -> dict[str, Any] | None:
 
 
 def month_words(month: dict[str, Any] | None) -> str:
-    """The month in a line."""
+    """Return the month in a line."""
     if month is None:
         return "this month: unknown, the record of it cannot be read"
     limit = f"{month['limit']:,}" if month["limit"] else "any number of"

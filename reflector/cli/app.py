@@ -101,7 +101,7 @@ class Place:
         self.user = user
 
     def project(self, **flags: Any) -> Project:
-        """The project, with a command's flags over its settings. Raises ConfigError."""
+        """Return the project, with a command's flags over its settings. Raises ConfigError."""
         from reflector.project import Project, find_project
 
         if self.user:  # its folder is made when something is kept in it
@@ -190,7 +190,7 @@ class _ReaderGone(Exception):
 
 
 def known_code(error: Exception) -> int | None:
-    """The exit code of an error that a person can mend; None for a bug."""
+    """Return the exit code of an error that a person can mend; None for a bug."""
     from reflector.config import ConfigError
     from reflector.curation.adoption import PlaybookRefused
     from reflector.curation.bullets import BulletRefused
@@ -214,7 +214,7 @@ def words_of(error: Exception) -> str:
 
 
 def _shown(text: str) -> str:
-    """An error for a terminal. Its arguments may be a key that was given in the place of a file's name."""
+    """Return an error for a terminal. Its arguments may be a key that was given in the place of a file's name."""
     from reflector.cli.output import safe
     from reflector.text.secrets import redact
 

@@ -22,7 +22,7 @@ def spark(values: Sequence[float | None]) -> str:
 
 
 def bar(value: float, most: float, width: int = _WIDTH) -> str:
-    """A bar of at most so many characters, in eighths of one."""
+    """Return a bar of at most so many characters, in eighths of one."""
     if value <= 0 or most <= 0:
         return ""
     eighths = max(1, round(value / most * width * 8))

@@ -176,7 +176,7 @@ def _confirm_cost(place: Place, trial: Trial, *, yes: bool) -> None:
 
 
 def _labels(path: Path) -> Labels:
-    """The labels of a file of JSON lines; a usage error that names the line."""
+    """Return the labels of a file of JSON lines; a usage error that names the line."""
     import json
 
     from reflector.audit.comparison.agreement import BadLabel, read_label

@@ -41,7 +41,7 @@ _MODELS = 3
 
 
 def document(trial: Trial, rulings: Sequence[Ruling], known: Labels | None) -> dict[str, Any]:
-    """The comparison for machines, as docs/json.md says."""
+    """Return the comparison for machines, as docs/json.md says."""
     pairs = [pair for ruling in rulings for pair in ruling.pairs]
     labelled = _scores(rulings, known) if known is not None else None
     return {

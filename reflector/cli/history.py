@@ -108,7 +108,7 @@ def _pool(plan: Plan, jobs: int | None) -> Iterator[WorkerPool | None]:
 def _plan(
     place: Place, found: Sequence[Found], backend: str | None, *, everything: bool
 ) -> list[tuple[Project, Sequence[Found]]]:
-    """The projects with their transcripts, oldest first."""
+    """Return the projects with their transcripts, oldest first."""
     from reflector.locate import is_project
     from reflector.project import Project, project_of
 
@@ -156,7 +156,7 @@ def _gone_worktrees(roots: Collection[Path]) -> dict[Path, Path]:
 
 
 def _within(cwd: Path, gone: Mapping[Path, Path]) -> Path | None:
-    """The project of a folder of a worktree that is gone: that of the same folder of the main checkout."""
+    """Return the project of a folder of a worktree that is gone: that of the same folder of the main checkout."""
     from reflector.project import project_of
 
     found = (checkout / cwd.relative_to(path) for path, checkout in gone.items() if cwd.is_relative_to(path))

@@ -111,7 +111,7 @@ def _outcome(outcome: str, detail: str) -> str:
 
 
 def _hook_json(path: Path, size: int) -> bytes | None:
-    """The bytes of a file that holds one hook payload; None for a transcript."""
+    """Return the bytes of a file that holds one hook payload; None for a transcript."""
     import json
 
     if not 0 < size <= _HOOK_JSON:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _scopes(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of both commands."""
+    """Return the options of both commands."""
     for option in (
         click.option("--dry-run", is_flag=True, help="Show the change to the file, and change nothing."),
         click.option(
@@ -40,7 +40,7 @@ def _scope(user: bool, project: bool, local: bool) -> Scope:
 
 
 def _project(place: Place) -> Path:
-    """The project's folder; its configuration, which may be wrong, decides nothing here."""
+    """Return the project's folder; its configuration, which may be wrong, decides nothing here."""
     from reflector.project import find_project
 
     root = (place.root or find_project()).absolute()

@@ -47,7 +47,7 @@ def keygen(file: Path, name: str) -> None:
 
 
 def private_key(file: Path) -> PrivateKey:
-    """The key that a file keeps for its owner only."""
+    """Return the key that a file keeps for its owner only."""
     from reflector.files import open_regular
     from reflector.proof.signed_note import KeyRefused, PrivateKey
 
@@ -86,7 +86,7 @@ def published_in(given: str, keys: tuple[str, ...], project: Project) -> Publish
 
 
 def _public_key(given: str) -> PublicKey:
-    """A public key, or that in the file of a name."""
+    """Return a public key, or that in the file of a name."""
     from reflector.files import read_bounded
     from reflector.proof.signed_note import KeyRefused, PublicKey
 

@@ -18,7 +18,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def as_of(command: _Command) -> _Command:
-    """The option `--as-of`; the command gets it as `moment`, None for now."""
+    """Return the option `--as-of`; the command gets it as `moment`, None for now."""
     return click.option(
         "--as-of", "moment", metavar="MOMENT", help="The state at a position, a time, or the end of a session."
     )(command)

@@ -141,7 +141,7 @@ def _fit(widths: list[int], room: int, fixed: set[int]) -> None:
 
 
 def _width(text: str) -> int:
-    """How many columns of a terminal a text takes: Chinese letters two, combining marks none."""
+    """Return how many columns of a terminal a text takes: Chinese letters two, combining marks none."""
     if text.isascii():
         return len(text)
     return sum(
@@ -187,7 +187,7 @@ _WAYS_OUT = {
 
 
 def os_error_words(error: OSError, name: object = None) -> str:
-    """An error of the system: the file (`name`, else the error's own), what is wrong, the way out."""
+    """Return an error of the system: the file (`name`, else the error's own), what is wrong, the way out."""
     where = name or error.filename
     what = error.strerror or str(error)
     told = f"{where}: {what}" if where is not None else what
@@ -200,7 +200,7 @@ def short_time(stamp: str) -> str:
 
 
 def short_id(value: str | None) -> str:
-    """The beginning of a session's or event's id, enough to name it."""
+    """Return the beginning of a session's or event's id, enough to name it."""
     return (value or "")[:8]
 
 
@@ -215,17 +215,17 @@ def percent(rate: float | None) -> str:
 
 
 def rounded(rate: float | None, digits: int = 6) -> float | None:
-    """A rate as JSON has it."""
+    """Return a rate as JSON has it."""
     return None if rate is None else round(rate, digits)
 
 
 def counters(helpful: int, harmful: int) -> dict[str, int]:
-    """A bullet's counters as JSON has them."""
+    """Return a bullet's counters as JSON has them."""
     return {"helpful": helpful, "harmful": harmful}
 
 
 def progress(length: int, label: str, *, hidden: bool = False) -> Any:
-    """A progress bar on stderr, where that is a terminal: a pipe gets the answer alone."""
+    """Return a progress bar on stderr, where that is a terminal: a pipe gets the answer alone."""
     return click.progressbar(
         length=length, label=label, show_pos=True, file=sys.stderr, hidden=hidden or not sys.stderr.isatty()
     )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def bullet_fields(row: BulletRow) -> dict[str, Any]:
-    """A bullet as `list --json` has it."""
+    """Return a bullet as `list --json` has it."""
     return {
         "name": row.name,
         "section": SECTIONS[row.section],
@@ -99,7 +99,7 @@ def show(place: Place, name: str, moment: str | None, as_json: bool) -> None:
 
 
 def find_bullet(ledger: Ledger, name: str, past: Past | None = None) -> BulletRow:
-    """The bullet of a name, now or then, or a usage error that suggests the nearest one."""
+    """Return the bullet of a name, now or then, or a usage error that suggests the nearest one."""
     row = (past or ledger).row(name)
     if row is not None:
         return row

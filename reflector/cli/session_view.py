@@ -13,7 +13,7 @@ from reflector.reflection.judging import Spent
 
 
 def document(story: SessionStory) -> dict[str, Any]:
-    """The session as docs/json.md says."""
+    """Return the session as docs/json.md says."""
     return {
         "session_id": story.session_id,
         "windows": [_window(window) for window in story.windows],
@@ -112,6 +112,6 @@ def _show_window(window: Window) -> None:
 
 
 def cost(spent: Spent) -> str:
-    """What answers cost, as far as their models have a known price."""
+    """Return what answers cost, as far as their models have a known price."""
     unknown = f", {spent.unpriced} without a known price" if spent.unpriced else ""
     return f"{spent.cost:.4f} USD{unknown}"

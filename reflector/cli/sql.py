@@ -61,7 +61,7 @@ def sql(place: Place, query: str | None, as_csv: bool, as_json: bool, views: boo
 
 
 def _from_stdin() -> str | None:
-    """The query on stdin; None on a terminal, and where stdin is empty."""
+    """Return the query on stdin; None on a terminal, and where stdin is empty."""
     if sys.stdin is None or sys.stdin.isatty():
         return None
     text = sys.stdin.read(_MOST_BYTES + 1)
@@ -104,7 +104,7 @@ def _table(answer: Answer) -> None:
 
 
 def _json(answer: Answer) -> Iterator[str]:
-    """A list with one object a row, line by line, in the form of every other document."""
+    """Yield a list with one object a row, line by line, in the form of every other document."""
     names = _unique(answer.columns)
     last: str | None = None
     for row in _rows(answer):
@@ -116,7 +116,7 @@ def _json(answer: Answer) -> Iterator[str]:
 
 
 def _unique(columns: Sequence[str]) -> list[str]:
-    """The names of columns, each once: two of one name would be one key."""
+    """Return the names of columns, each once: two of one name would be one key."""
     names: list[str] = []
     for name in columns:
         unique = name
@@ -129,7 +129,7 @@ def _unique(columns: Sequence[str]) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: bytes as hexadecimal digits, a whole number whatever its type, no infinity."""
+    """Return a value as JSON has it: bytes as hexadecimal digits, a whole number whatever its type, no infinity."""
     if isinstance(value, Decimal):
         value = int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
     if isinstance(value, float) and not math.isfinite(value):

@@ -68,7 +68,7 @@ def _state(row: BulletRow | None) -> dict[str, Any] | None:
 
 
 def _kind(one: Changed) -> str:
-    """The most that happened to a bullet."""
+    """Return the most that happened to a bullet."""
     before, after = one.before, one.after
     live = [row is not None and row.status == "live" for row in (before, after)]
     if live[0] != live[1]:

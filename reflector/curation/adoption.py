@@ -72,7 +72,7 @@ def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes,
 
 
 def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Problem, ...]:
-    """The names of a file that mean another bullet in the ledger."""
+    """Return the names of a file that mean another bullet in the ledger."""
     known = {row.name: row for row in rows}
     return tuple(
         _name_taken(b, known[b.name].status) for b in loaded.bullets if b.name in known and is_taken(known[b.name], b)

@@ -68,7 +68,7 @@ def secret_fault(text: str) -> str | None:
 
 
 def add_event(bullet: Bullet, *, origin: str, actor: str, proposal: str | None = None) -> NewEvent:
-    """The event that adds a bullet; its identity is the name, which is given out once."""
+    """Return the event that adds a bullet; its identity is the name, which is given out once."""
     return NewEvent(
         ev.BULLET_ADDED,
         identity(ev.BULLET_ADDED, bullet.name),
@@ -86,10 +86,10 @@ def add_event(bullet: Bullet, *, origin: str, actor: str, proposal: str | None =
 
 
 def new_name(section: str, ever_used: Iterable[str], first: int = 0) -> str:
-    """The next name of a section: one above the highest that was ever given out, and not below `first`."""
+    """Return the next name of a section: one above the highest that was ever given out, and not below `first`."""
     return next_name(section, ever_used, first)
 
 
 def is_taken(row: BulletRow, bullet: Bullet | Added) -> bool:
-    """True when the ledger's name means another bullet than this one."""
+    """Return whether the ledger's name means another bullet than this one."""
     return row.status != "live" or (row.section, row.text) != (bullet.section, bullet.text)

@@ -91,7 +91,7 @@ def is_older(row: BulletRow, edit: Added) -> bool:
 
 
 def is_so(row: BulletRow, edit: Edit) -> bool:
-    """True where the ledger says already what an edit of this bullet asks for."""
+    """Return whether the ledger says already what an edit of this bullet asks for."""
     if isinstance(edit, Revised):
         return row.text == edit.text
     if isinstance(edit, Moved):
@@ -102,7 +102,7 @@ def is_so(row: BulletRow, edit: Edit) -> bool:
 
 
 def edit_event(edit: Edit, actor: str, digest: str, *place: int) -> NewEvent:
-    """The event of an edit of a bullet; its identity is the edited file and the edit's place in it."""
+    """Return the event of an edit of a bullet; its identity is the edited file and the edit's place in it."""
     type_: str
     data: dict[str, object]
     if isinstance(edit, Revised):
@@ -141,6 +141,6 @@ def _by_words(bullets: Iterable[Bullet]) -> dict[tuple[str, str], list[str]]:
 
 
 def _next(said: dict[tuple[str, str], list[str]], bullet: Bullet) -> str:
-    """The name of the next one that says the same, else the bullet's own."""
+    """Return the name of the next one that says the same, else the bullet's own."""
     names = said.get((bullet.section, bullet.text))
     return names.pop(0) if names else bullet.name

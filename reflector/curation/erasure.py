@@ -60,7 +60,7 @@ class Erasure:
 
 
 def planned(event: Event, bullets: Collection[str] = ()) -> Erasure:
-    """What erasing an event's prose would take; `bullets` names those of an import. Raises ErasureRefused.
+    """Return what erasing an event's prose would take; `bullets` names those of an import. Raises ErasureRefused.
 
     It takes no text where all of it was erased before.
     """
@@ -143,7 +143,7 @@ def forget(files: Iterable[Path]) -> list[Path]:
 
 
 def brought_back(ledger: Ledger, upto: int, texts: Mapping[str, str]) -> set[str]:
-    """The bullets (text by name) that would be given the very text again that was erased up to a position.
+    """Return the bullets (text by name) that would be given the very text again that was erased up to a position.
 
     Nobody keeps that text: put in its place, it gives the hash of the event that it was erased from.
     """
@@ -181,7 +181,7 @@ def _is_erased(ledger: Ledger, event: Event) -> bool:
 
 
 def _own(event: Event) -> Mapping[str, Any]:
-    """An event's data; of a redaction only its reason: what else it holds is another event's."""
+    """Return an event's data; of a redaction only its reason: what else it holds is another event's."""
     data = event.data or {}
     return {"reason": data.get("reason", "")} if event.type == ev.EVENT_REDACTED else data
 

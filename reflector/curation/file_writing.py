@@ -21,7 +21,7 @@ _EDITED = "edited.json"
 
 
 def read(path: Path) -> bytes | None:
-    """A playbook file's bytes; None where there is none. Raises OSError."""
+    """Return a playbook file's bytes; None where there is none. Raises OSError."""
     try:
         return read_ours(path, MAX_BYTES)
     except FileNotFoundError:
@@ -29,12 +29,12 @@ def read(path: Path) -> bytes | None:
 
 
 def digest(content: bytes | str) -> str:
-    """What a content is known by."""
+    """Return what a content is known by."""
     return sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
 def keep(project: Project, raw: bytes, kind: str = ADOPTED) -> Path:
-    """A copy of a file's bytes in the state folder, named by their digest. Raises OSError, LedgerUnavailable."""
+    """Return a copy of a file's bytes in the state folder, named by their digest. Raises OSError, LedgerUnavailable."""
     path = private_folder(project.make_state_dir() / "kept") / f"{kind}-{digest(raw)[:12]}.json"
     replace_file(path, raw, 0o600)
     return path
@@ -46,7 +46,7 @@ def keep_edited(project: Project, raw: bytes) -> None:
 
 
 def edited(project: Project) -> bytes | None:
-    """The edited file that was kept last; None where none was. Raises OSError."""
+    """Return the edited file that was kept last; None where none was. Raises OSError."""
     return read(project.state_dir / "kept" / _EDITED)
 
 

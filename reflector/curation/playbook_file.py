@@ -171,7 +171,7 @@ def known(ledger: Ledger, project: Project) -> Known:
 
 
 def of_another(path: Path, kept: Path) -> str:
-    """What a person is told of a file that another ledger had written."""
+    """Return what a person is told of a file that another ledger had written."""
     return (
         f"{path} was written by another ledger, or by this one before an older copy of it came back. Nothing of it was "
         f"counted; it is kept as {kept}. Put the newest backup in place with `reflector restore`, or count the "
@@ -186,7 +186,7 @@ def render(ledger: Ledger, project: Project) -> bytes:
 
 
 def dumped(project: Project, bullets: Sequence[Bullet], updated_at: str | None) -> bytes:
-    """A playbook's bullets in the form that the project's playbook.json has."""
+    """Return a playbook's bullets in the form that the project's playbook.json has."""
     return dump_shared(bullets) if is_shared(project.root) else dump(bullets, updated_at)
 
 
@@ -245,7 +245,7 @@ def _give_up(ledger: Ledger, project: Project, raw: bytes) -> Path:
 
 
 def untaken(ledger: Ledger, project: Project) -> tuple[Problem, ...]:
-    """What keeps the entries of playbook.json from being taken in. Raises LedgerError."""
+    """Return what keeps the entries of playbook.json from being taken in. Raises LedgerError."""
     try:
         found = look(ledger, project)
     except PlaybookRefused as error:
@@ -323,13 +323,13 @@ def _saw(ledger: Ledger, project: Project, position: int, content: bytes) -> Non
 
 
 def _edited(ledger: Ledger, project: Project) -> bytes | None:
-    """The edited file that a question took in, if nothing was written since."""
+    """Return the edited file that a question took in, if nothing was written since."""
     copy, last = edited(project), ledger.checkpoint(checkpoint_of(project))
     return copy if copy is not None and last is not None and last[1] == digest(copy) else None
 
 
 def _was_left(project: Project, copy: bytes) -> bool:
-    """True where git has an edited file in its store and another version checked out: that one came from git."""
+    """Return whether git has an edited file in its store and another version checked out: that one came from git."""
     version = version_in_git(project.root)
     return version is not None and version.content != copy and has_blob(project.root, copy)
 

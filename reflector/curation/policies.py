@@ -13,7 +13,7 @@ from reflector.playbook.counting import Counting
 
 
 def adoptions(ledger: Ledger, upto: int | None = None) -> list[Event]:
-    """Every adoption of a policy, oldest first."""
+    """Return every adoption of a policy, oldest first."""
     return list(ledger.events(types=[ev.POLICY_ADOPTED], upto=upto))
 
 

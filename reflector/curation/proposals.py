@@ -73,12 +73,12 @@ def propose(ledger: Ledger, section: str, text: str, reason: str, *, actor: str 
 
 
 def proposals(ledger: Ledger) -> list[Proposal]:
-    """Every proposal, oldest first; those whose text was redacted are left out."""
+    """Return every proposal, oldest first; those whose text was redacted are left out."""
     return [_read(ledger, event) for event in ledger.events(types=[ev.BULLET_PROPOSED]) if event.data is not None]
 
 
 def find(ledger: Ledger, beginning: str) -> Proposal:
-    """The proposal of an id, or of the beginning of one. Raises ProposalRefused."""
+    """Return the proposal of an id, or of the beginning of one. Raises ProposalRefused."""
     found = [one for one in proposals(ledger) if beginning and one.id.startswith(beginning)]
     if len(found) != 1:
         which = "no proposal's id begins" if not found else f"{len(found)} proposals' ids begin"

@@ -58,7 +58,7 @@ def undo(ledger: Ledger, targets: Sequence[Event], why: str, *, actor: str = "hu
 
 
 def moved(before: Sequence[BulletRow], after: Sequence[BulletRow]) -> list[tuple[BulletRow, BulletRow]]:
-    """The bullets whose counters differ, as they were and as they are."""
+    """Return the bullets whose counters differ, as they were and as they are."""
     then = {row.name: row for row in before}
     pairs = [(then[row.name], row) for row in after if row.name in then]
     return [(old, new) for old, new in pairs if (old.helpful, old.harmful) != (new.helpful, new.harmful)]
@@ -84,7 +84,7 @@ def _append(ledger: Ledger, lines: Sequence[tuple[Event, list[Event]]], why: str
 
 
 def _line(ledger: Ledger, target: Event) -> list[Event]:
-    """The retraction of an event, the retraction of that one, and so on. Raises RetractionRefused."""
+    """Return the retraction of an event, the retraction of that one, and so on. Raises RetractionRefused."""
     _check(ledger, target)
     line: list[Event] = []
     end = target

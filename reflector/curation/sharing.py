@@ -38,12 +38,12 @@ class Version:
 
 
 def attributes_file(root: Path) -> Path:
-    """Where a project says that its playbook.json is shared."""
+    """Return where a project says that its playbook.json is shared."""
     return root / ".claude" / ".gitattributes"
 
 
 def is_shared(root: Path) -> bool:
-    """True where a project's playbook.json is shared through git."""
+    """Return whether a project's playbook.json is shared through git."""
     try:
         raw = read_bounded(attributes_file(root), _MOST_ATTRIBUTES)
     except OSError:
@@ -62,7 +62,7 @@ def version_in_git(root: Path) -> Version | None:
 
 
 def has_blob(root: Path, content: bytes) -> bool:
-    """True where git has this very content in its store: it was committed, added or stashed."""
+    """Return whether git has this very content in its store: it was committed, added or stashed."""
     blob = ask_git(root, "hash-object", "--stdin", given=content)
     return blob is not None and ask_git(root, "cat-file", "-e", blob.decode("ascii").strip()) is not None
 
@@ -117,7 +117,7 @@ def _added(bullet: Bullet) -> NewEvent:
 
 
 def _left(edit: Edit, to: str, digest: str, position: int, index: int) -> list[NewEvent]:
-    """The events of a name whose advice is called `to` now: it is another one's, or nobody's."""
+    """Return the events of a name whose advice is called `to` now: it is another one's, or nobody's."""
     if isinstance(edit, Removed):
         data = {"name": edit.name, "reason": "merged", "into": to}
         return [NewEvent(ev.BULLET_REMOVED, identity(ev.BULLET_REMOVED, digest, position, index), data, actor=ACTOR)]
@@ -129,12 +129,12 @@ def _left(edit: Edit, to: str, digest: str, position: int, index: int) -> list[N
 
 
 def branch_had(root: Path, bullet: Bullet) -> bool:
-    """True where a version in the history of the present branch says of a bullet what the ledger says now."""
+    """Return whether a version in the history of the present branch says of a bullet what the ledger says now."""
     return bool(_changes(root, bullet, "-1", "--format=%H"))
 
 
 def _branch_removed(root: Path, bullet: Bullet) -> bool:
-    """True where the history of the present branch removed a bullet that its version has: it was put back."""
+    """Return whether the history of the present branch removed a bullet that its version has: it was put back."""
     name, *_ = entry_text(bullet).encode().splitlines()
     lines = (_changes(root, bullet, "--format=", "-p", "--no-color") or b"").splitlines()
     return any(line.startswith(b"-") and line[1:].strip() == name for line in lines)

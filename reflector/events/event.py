@@ -35,7 +35,7 @@ LEDGER_MERGED: Final = "ledger.merged"
 
 
 def identity(type_: str, *parts: str | int) -> str:
-    """An event id: the first 32 hex digits of SHA-256 over the type and the parts of the input's identity."""
+    """Return an event id: the first 32 hex digits of SHA-256 over the type and the parts of the input's identity."""
     text = "\n".join([type_, *(str(part).replace("\\", "\\\\").replace("\n", "\\n") for part in parts)])
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 

@@ -21,7 +21,7 @@ def pack_keys(keys: Iterable[int]) -> str:
 
 
 def unpack_keys(text: str) -> array[int]:
-    """The keys of `pack_keys`. Raises ValueError for a text that it did not make."""
+    """Return the keys of `pack_keys`. Raises ValueError for a text that it did not make."""
     packed = array("q")
     packed.frombytes(b64decode(text, validate=True))
     if sys.byteorder == "little":

@@ -188,7 +188,7 @@ def _end(staged: Path, playbook: str) -> Anchor:
 
 
 def _is_ledger(path: Path) -> bool:
-    """Whether a file can be read as a ledger from end to end."""
+    """Return whether a file can be read as a ledger from end to end."""
     if not path.exists() or not path.stat().st_size:
         return False
     try:

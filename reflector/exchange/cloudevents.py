@@ -63,7 +63,7 @@ class Line(NamedTuple):
 
 
 def header_line(header: Header) -> str:
-    """The first line of a file, without a newline."""
+    """Return the first line of a file, without a newline."""
     data = {
         "format": FORMAT,
         "version": VERSION,
@@ -85,7 +85,7 @@ def header_line(header: Header) -> str:
 
 
 def event_line(stored: Stored, origin: str) -> str:
-    """An event's line, without a newline."""
+    """Return an event's line, without a newline."""
     attributes: dict[str, object] = {
         "specversion": "1.0",
         "id": stored.event_id,
@@ -116,7 +116,7 @@ def event_line(stored: Stored, origin: str) -> str:
 
 
 def _subject(stored: Stored) -> str | None:
-    """The bullet that an event is about: consumers filter by it without reading `data`."""
+    """Return the bullet that an event is about: consumers filter by it without reading `data`."""
     if stored.data is None or not stored.type.startswith("bullet."):
         return None
     name = json.loads(stored.data).get("name")
@@ -124,7 +124,7 @@ def _subject(stored: Stored) -> str | None:
 
 
 def header_of(text: str | bytes) -> Header:
-    """The header of a file's first line. Raises NotALine."""
+    """Return the header of a file's first line. Raises NotALine."""
     value = _object(text)
     data = value.get("data")
     if value.get("type") != EXPORTED or not isinstance(data, dict) or data.get("format") != FORMAT:
@@ -138,7 +138,7 @@ def header_of(text: str | bytes) -> Header:
 
 
 def line_of(text: str | bytes, origin: str) -> Line:
-    """What an event's line says. `origin` is its header's. Raises NotALine."""
+    """Return what an event's line says. `origin` is its header's. Raises NotALine."""
     value = _object(text)
     if value.get("source") != _SOURCE + origin:
         raise NotALine(f"source is {_shown(value.get('source'))}, the header's ledger is {_SOURCE + origin}")

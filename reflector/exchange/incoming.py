@@ -35,7 +35,7 @@ class Item(NamedTuple):
 
 
 def incoming(one: Checked, found: Survey, ids: Mapping[str, str]) -> Item:
-    """A line under the names that its bullets have here; `ids` are those of events that a name identifies."""
+    """Return a line under the names that its bullets have here; `ids` are those of events that a name identifies."""
     stored = one.stored
     facts = found.kept.get(stored.event_id) if one.facts is None else one.facts
     data, data_hash = stored.data, stored.data_hash
@@ -61,7 +61,7 @@ def _renamed(stored: Stored, facts: Mapping[str, Any], found: Survey) -> Mapping
 
 
 def meta_here(item: Item, found: Survey, event_id: str, target_id: str | None) -> dict[str, Any]:
-    """An event's meta, and where it comes from: all that its leaf there needs and that is not the same here."""
+    """Return an event's meta, and where it comes from: all that its leaf there needs and that is not the same here."""
     stored, meta = item.one.stored, plain(item.one.event.meta)
     came: dict[str, Any] = {
         "origin": found.header.origin,
@@ -94,7 +94,7 @@ def beside_id(item: Item) -> str:
 
 
 def brings_back(sql: Statements, target_id: str, found: Survey) -> bool:
-    """Whether what the file's redactions leave of an event holds a text that was erased here.
+    """Return whether what the file's redactions leave of an event holds a text that was erased here.
 
     Such a redaction is not appended, nor the one of it in a later merge.
     """

@@ -266,7 +266,7 @@ class _Merging:
         return tuple(names)
 
     def end(self) -> Head:
-        """The head as it is now."""
+        """Return the head as it is now."""
         return Head(self.head.playbook, self.head.origin, self.position, self.chain, self.recorded_at)
 
     def _look_up(self, items: list[Item]) -> None:
@@ -280,7 +280,7 @@ class _Merging:
         self.there = {row[0]: (row[1], row[2]) for row in self.sql.run(query, values).fetchall()}
 
     def _new_id(self, item: Item, differing: list[str]) -> str | None:
-        """The id under which an event is appended; None for one that is not."""
+        """Return the id under which an event is appended; None for one that is not."""
         stored, meta = item.one.stored, item.one.event.meta
         rule = EVENT_TYPES[stored.type].merge
         if rule is Merge.LOCAL or RESTATED in meta:
@@ -309,7 +309,7 @@ class _Merging:
         return None if beside in self.there else beside
 
     def _here(self, item: Item) -> tuple[int, str, str, str]:
-        """What the record of a merge says of an event that was not appended."""
+        """Return what the record of a merge says of an event that was not appended."""
         stored = item.one.stored
         meta, late = item.one.event.meta, self.found.late.get(stored.position, stored.recorded_at)
         moment = first_moment(meta, (late, self.found.header.origin, stored.position))

@@ -33,7 +33,7 @@ _RESTATED = f"SELECT position FROM event WHERE playbook_id = ? AND meta LIKE '%%
 
 
 def agreed(sql: Statements, origin: str) -> Playbook:
-    """The playbook of all events of this ledger, in the order in which they were first recorded anywhere."""
+    """Return the playbook of all events of this ledger, in the order in which they were first recorded anywhere."""
     came, elsewhere = _moments(sql)
     restated = {row[0] for row in sql.run(_RESTATED).fetchall()}
     clock = Clock()
@@ -150,7 +150,7 @@ def judged_twice(sql: Statements) -> list[NewEvent]:
 
 
 def restated_bullets(sql: Statements, book: Playbook, chain: str) -> list[NewEvent]:
-    """The events after which policy, texts, sections and removals are the book's. `chain` is the head's."""
+    """Return the events after which policy, texts, sections and removals are the book's. `chain` is the head's."""
     events: list[NewEvent] = []
     if Projector(sql).counting() != book.adopted:
         data = {"policy": identity("policy", "counting", book.adopted), "counting": book.adopted, "reason": "merged"}
@@ -168,7 +168,7 @@ def restated_bullets(sql: Statements, book: Playbook, chain: str) -> list[NewEve
 
 
 def restated_counters(sql: Statements, book: Playbook, chain: str) -> list[NewEvent]:
-    """The events after which the counters are the book's, its policy in force."""
+    """Return the events after which the counters are the book's, its policy in force."""
     events = []
     for name, *_, helpful, harmful in sql.run(_ROWS).fetchall():
         up, down = book.counters(name)

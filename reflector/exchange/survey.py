@@ -46,7 +46,7 @@ class Bullets:
             self.texts[data["name"]].add(data.get("text", REDACTED))
 
     def names_of(self, other: Bullets) -> dict[str, str]:
-        """The bullets of another history that are here: the name there, and the name here. One to one."""
+        """Return the bullets of another history that are here: the name there, and the name here. One to one."""
         of_birth = {birth: name for name, births in self.births.items() for birth in births}
         names: dict[str, str] = {}
         for name, births in other.births.items():
@@ -60,7 +60,7 @@ class Bullets:
         return names
 
     def _says(self, name: str, other: Bullets) -> bool:
-        """Whether the bullets of this name ever said the same in both histories."""
+        """Return whether the bullets of this name ever said the same in both histories."""
         return bool((self.texts.get(name, set()) & other.texts[name]) - {REDACTED})
 
 
@@ -97,7 +97,7 @@ class Survey:
 
 
 def bullets_of(ledger: Reader) -> Bullets:
-    """The bullets of this ledger."""
+    """Return the bullets of this ledger."""
     found = Bullets()
     for event in ledger.events(types=(ev.PLAYBOOK_IMPORTED, ev.BULLET_ADDED, ev.BULLET_REVISED)):
         found.take(event.type, event.event_id, event.data_hash, event.meta, event.data or {})
@@ -194,7 +194,7 @@ def match(here: Bullets, found: Survey) -> list[Collision]:
 
 
 def free_names(colliding: Iterable[str], here: Bullets, found: Survey, first: int) -> dict[str, str]:
-    """The next free name of each of these, one that neither ledger has ever mentioned."""
+    """Return the next free name of each of these, one that neither ledger has ever mentioned."""
     taken = {*here.texts, *found.bullets.texts, *found.names.values()}
     names: dict[str, str] = {}
     for name in colliding:

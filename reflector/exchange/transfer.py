@@ -64,7 +64,7 @@ class Checked(NamedTuple):
 
 
 def exported(ledger: Reader, upto: int | None = None) -> Iterator[str]:
-    """The lines of a ledger, up to a position or its head: one state of it, whatever is appended meanwhile."""
+    """Yield the lines of a ledger, up to a position or its head: one state of it, whatever is appended meanwhile."""
     with translated(shown(ledger.engine.url)), ledger.asking() as sql:
         name, origin, head = sql.run("SELECT name, origin, position FROM playbook WHERE id = ?").fetchone()
         end = head if upto is None else min(upto, head)
@@ -78,7 +78,7 @@ def exported(ledger: Reader, upto: int | None = None) -> Iterator[str]:
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a file. Raises WrongLine for one that is longer than any event."""
+    """Yield the lines of a file. Raises WrongLine for one that is longer than any event."""
     number = 1
     while line := file.readline(_LONGEST + 1):
         if len(line) > _LONGEST:
@@ -135,7 +135,7 @@ def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]]) -> Iterato
 
 
 def _sealed(number: int, line: Line) -> Checked:
-    """A line with its texts in canonical form, from which its hashes are computed."""
+    """Return a line with its texts in canonical form, from which its hashes are computed."""
     event = line.event
     if line.erased:
         check_fields(event)

@@ -43,7 +43,7 @@ _OTHER_LEDGER = "name a ledger on a local disk (sqlite:////path/to/ledger.db) or
 
 
 def examine(project: Project, environ: Mapping[str, str] | None = None) -> Iterator[Check]:
-    """Every check of a project, from the interpreter to the hooks."""
+    """Yield every check of a project, from the interpreter to the hooks."""
     environ = os.environ if environ is None else environ
     parts: tuple[Callable[[], Iterator[Check]], ...] = (
         _software,
@@ -109,7 +109,7 @@ def _files(project: Project) -> Iterator[Check]:
 
 
 def _place(project: Project) -> Iterator[Check]:
-    """Which project it is, and what else lies in its repository that would keep sessions from it."""
+    """Yield which project it is, and what else lies in its repository that would keep sessions from it."""
     root = project.root.resolve().as_posix()
     linked = locate.worktrees(root)
     text = str(project.root)
@@ -138,7 +138,7 @@ def _has_ledger(root: str) -> bool:
 
 
 def _playbook(project: Project) -> Iterator[Check]:
-    """What keeps playbook.json from being taken in, and copies of it that another ledger had written."""
+    """Yield what keeps playbook.json from being taken in, and copies of it that another ledger had written."""
     raw = read(project.playbook_json)
     for problem in load(raw).problems[:5] if raw is not None else ():
         yield _refused(project, problem)
@@ -153,7 +153,7 @@ def _refused(project: Project, problem: Problem) -> Check:
 
 
 def _git(project: Project) -> Iterator[Check]:
-    """Whether playbook.json can be shared through git without conflicts over counts."""
+    """Yield whether playbook.json can be shared through git without conflicts over counts."""
     if is_shared(project.root):
         if driver_of(project.root) is None:
             text = "playbook.json is shared, but this clone merges it line by line"

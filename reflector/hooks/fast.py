@@ -67,7 +67,7 @@ SUBAGENT = b'{"hookSpecificOutput":{"hookEventName":"SubagentStart","additionalC
 
 
 def project_of(payload: dict[str, object]) -> str:
-    """The project of the session's folder, absolute; "" for none.
+    """Return the project of the session's folder, absolute; "" for none.
 
     $REFLECTOR_PROJECT names it. Else it is found from the session's folder, as the command line finds it.
     """
@@ -80,7 +80,7 @@ def project_of(payload: dict[str, object]) -> str:
 
 
 def start_of(payload: dict[str, object]) -> str:
-    """The session's folder: $CLAUDE_PROJECT_DIR, where it was started, else the payload's cwd, else our own."""
+    """Return the session's folder: $CLAUDE_PROJECT_DIR, where it was started, else the payload's cwd, else our own."""
     start = environment("CLAUDE_PROJECT_DIR")
     cwd = payload.get("cwd")
     if not start and isinstance(cwd, str) and "\0" not in cwd:
@@ -131,7 +131,7 @@ def physical(folder: str) -> str:
 
 
 def keeper_of(project: str) -> str:
-    """Who keeps what a session in `project` says: the project, else the user's own playbook.
+    """Return who keeps what a session in `project` says: the project, else the user's own playbook.
 
     "" where neither has a playbook: the agent was told nothing, so it can cite nothing, and no ledger is made for it.
     What a project that is gone had, nobody can tell.
@@ -147,12 +147,12 @@ def keeper_of(project: str) -> str:
 
 
 def user_home() -> str:
-    """The user's home folder, without symlinks."""
+    """Return the user's home folder, without symlinks."""
     return physical(home_folder() or "/")
 
 
 def injection(project: str) -> tuple[bytes, bytes]:
-    """What a start prints, as the JSON object for a subagent and as text; two times b"" for nothing."""
+    """Return what a start prints, as the JSON object for a subagent and as text; two times b"" for nothing."""
     try:
         stamp = injection_stamp(project)
     except (OSError, ValueError):  # a project without a playbook is told the user's own
@@ -179,7 +179,7 @@ def injection(project: str) -> tuple[bytes, bytes]:
 
 
 def has_work(state: str) -> bool:
-    """Whether a delivery lies in the spool or waits there."""
+    """Return whether a delivery lies in the spool or waits there."""
     for folder in (state + "/spool", state + "/spool/waiting"):
         try:
             names = system.listdir(folder)

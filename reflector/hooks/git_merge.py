@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _bullets(path: Path) -> tuple[Bullet, ...] | None:
-    """A version's bullets, none of a file that was not there; None where it cannot be read."""
+    """Return a version's bullets, none of a file that was not there; None where it cannot be read."""
     raw = read_bounded(path, MAX_BYTES)
     loaded = load(raw)
     return loaded.bullets if not loaded.problems else None if raw.strip() else ()

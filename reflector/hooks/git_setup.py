@@ -38,13 +38,13 @@ class Setup:
 
 
 def merge_driver(python: str = sys.executable) -> str:
-    """The command that git runs to merge two versions of playbook.json."""
+    """Return the command that git runs to merge two versions of playbook.json."""
     command = shlex.join([Path(python).as_posix(), "-I", "-m", "reflector.hooks.git_merge"])
     return f"{command.replace('%', '%%')} %O %A %B"
 
 
 def driver_of(root: Path) -> str | None:
-    """The merge driver that a clone has; None where it has none."""
+    """Return the merge driver that a clone has; None where it has none."""
     found = ask_git(root, "config", "--local", "--get", f"{_SECTION}.driver")
     return found.decode("utf-8", "replace").rstrip("\n") if found is not None else None
 

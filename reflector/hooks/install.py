@@ -56,7 +56,7 @@ SCRIPT = str(Path(fast.__file__).with_name("__main__.py"))
 
 
 def hook_command(python: str = sys.executable, script: str = SCRIPT) -> str:
-    """The command that the agent runs: its shell's words for the fastest start of the hook.
+    """Return the command that the agent runs: its shell's words for the fastest start of the hook.
 
     Slashes also on Windows: the agent runs it by Git's bash, which takes a backslash for an escape. Raises
     ValueError where there is no path, or none that a settings file can hold.
@@ -74,7 +74,7 @@ def hook_command(python: str = sys.executable, script: str = SCRIPT) -> str:
 
 
 def is_own(command: str) -> bool:
-    """Whether a command is the hook and nothing else, of this or another environment, in any form of ours."""
+    """Return whether a command is the hook and nothing else, of this or another environment, in any form of ours."""
     # A backslash is an escape to one system's people and a separator to the other's.
     return any(_is_the_hook(text) for text in dict.fromkeys((command, command.replace("\\", "/"))))
 
@@ -100,7 +100,7 @@ def _is_the_hook(command: str) -> bool:
 
 
 def handlers(text: str) -> list[Handler]:
-    """Every hook that calls us, in the order of the file. Raises MalformedJson."""
+    """Return every hook that calls us, in the order of the file. Raises MalformedJson."""
     found = []
     for path in _all(text) if text.strip(_BLANKS) else ():
         handler, matcher = path[-1].value, path[3].value.get("matcher")
@@ -113,7 +113,7 @@ def handlers(text: str) -> list[Handler]:
 
 
 def install(text: str, command: str) -> str:
-    """The text with our hook at each of `EVENTS`; an older one of ours is replaced where it stands.
+    """Return the text with our hook at each of `EVENTS`; an older one of ours is replaced where it stands.
 
     Raises MalformedJson where the text is no JSON, or something else stands where hooks should. A blank text
     becomes a document.
@@ -136,7 +136,7 @@ def install(text: str, command: str) -> str:
 
 
 def uninstall(text: str) -> str:
-    """The text without our hooks, and without the lists that held nothing else. Raises MalformedJson."""
+    """Return the text without our hooks, and without the lists that held nothing else. Raises MalformedJson."""
     while text.strip(_BLANKS) and (path := next(_own(text), None)):
         text = _dropped(text, path)
     return text
@@ -151,7 +151,7 @@ def differs_by_us(text: str, before: str) -> bool:
 
 
 def is_empty(text: str) -> bool:
-    """Whether a text says nothing. Raises MalformedJson."""
+    """Return whether a text says nothing. Raises MalformedJson."""
     return not text.strip(_BLANKS) or root(text).value == {}
 
 
@@ -172,7 +172,7 @@ def _is_current(handler: dict[str, Any], command: str) -> bool:
 
 
 def _command(handler: Any) -> str:
-    """A handler's command with its arguments; "" where it has none."""
+    """Return a handler's command with its arguments; "" where it has none."""
     if not isinstance(handler, dict) or not isinstance(handler.get("command"), str):
         return ""
     command: str = handler["command"]
@@ -192,7 +192,7 @@ _Path = list[Node]
 
 
 def _all(text: str) -> Iterator[_Path]:
-    """Every handler of every event, in the order of the file; what has another shape is passed over."""
+    """Yield every handler of every event, in the order of the file; what has another shape is passed over."""
     document = root(text)
     hooks = member(text, document, "hooks")
     if hooks is None or not isinstance(hooks.value, dict):
@@ -211,7 +211,7 @@ def _own(text: str, event: str | None = None) -> Iterator[_Path]:
 
 
 def _dropped(text: str, path: _Path) -> str:
-    """The text without the last of a path, and without what holds nothing else."""
+    """Return the text without the last of a path, and without what holds nothing else."""
     at = len(path) - 1
     while at > 1 and _holds_one(path[at - 1].value):
         at -= 1

@@ -42,7 +42,7 @@ class Node:
 
 
 def root(text: str) -> Node:
-    """The document's value. Raises MalformedJson for anything that JSON.parse would refuse."""
+    """Return the document's value. Raises MalformedJson for anything that JSON.parse would refuse."""
     try:
         value = json.loads(text, parse_constant=_refuse)
     except _NotANumber:
@@ -73,7 +73,7 @@ def _skip(text: str, position: int) -> int:
 
 
 def children(text: str, container: Node) -> list[Node]:
-    """The members of an object or the items of an array, in the order of the text; none of any other value."""
+    """Return the members of an object or the items of an array, in the order of the text; none of any other value."""
     found: list[Node] = []
     if not isinstance(container.value, dict | list):
         return found
@@ -92,7 +92,7 @@ def children(text: str, container: Node) -> list[Node]:
 
 
 def member(text: str, container: Node, key: str) -> Node | None:
-    """A member of an object, or None. Raises MalformedJson where the key stands twice: readers would differ."""
+    """Return a member of an object, or None. Raises MalformedJson where the key stands twice: readers would differ."""
     found = [child for child in children(text, container) if child.key == key]
     if len(found) > 1:
         raise MalformedJson(text, found[1].begin, f"{json.dumps(key)} stands here a second time; make it one")
@@ -100,7 +100,7 @@ def member(text: str, container: Node, key: str) -> Node | None:
 
 
 def without(text: str, container: Node, child: Node) -> str:
-    """The text without a child of a container."""
+    """Return the text without a child of a container."""
     siblings = children(text, container)
     at = siblings.index(child)
     if len(siblings) == 1:
@@ -113,7 +113,7 @@ def without(text: str, container: Node, child: Node) -> str:
 
 
 def replaced(text: str, child: Node, value: Any) -> str:
-    """The text with another value in a child's place."""
+    """Return the text with another value in a child's place."""
     style = _Style.of(text)
     if "\n" not in text[child.start : child.end] and isinstance(child.value, dict | list):
         style = style.inline()
@@ -121,7 +121,7 @@ def replaced(text: str, child: Node, value: Any) -> str:
 
 
 def appended(text: str, container: Node, value: Any, key: str = "") -> str:
-    """The text with a value at the end of an array, or of an object under a key that is not in it."""
+    """Return the text with a value at the end of an array, or of an object under a key that is not in it."""
     style = _Style.of(text)
     name = json.dumps(key, ensure_ascii=False) + style.colon if key else ""
     siblings = children(text, container)
@@ -142,7 +142,7 @@ def appended(text: str, container: Node, value: Any, key: str = "") -> str:
 
 
 def _indentation(text: str, position: int) -> str:
-    """The blanks that the line of a position begins with."""
+    """Return the blanks that the line of a position begins with."""
     match = re.compile(r"[ \t]*").match(text, text.rfind("\n", 0, position) + 1)
     assert match is not None  # it matches nothing, too
     return match[0]
@@ -180,7 +180,7 @@ class _Style:
         return _Style("", "", self.space)
 
     def write(self, value: Any, indentation: str) -> str:
-        """A value that begins on a line with this indentation."""
+        """Return a value that begins on a line with this indentation."""
         if not self.newline:
             return json.dumps(value, ensure_ascii=False, separators=("," + self.space, self.colon))
         written = json.dumps(value, ensure_ascii=False, indent=self.unit, separators=(",", self.colon))

@@ -38,7 +38,7 @@ class Check:
 
 
 def checks_of_hooks(project: Project, environ: Mapping[str, str]) -> Iterator[Check]:
-    """The hooks in the agent's settings, and what keeps them from being called."""
+    """Yield the hooks in the agent's settings, and what keeps them from being called."""
     found: list[tuple[Path, Handler]] = []
     for scope in SCOPES:
         path = settings_path(scope, project.root, environ)
@@ -71,7 +71,7 @@ def checks_of_hooks(project: Project, environ: Mapping[str, str]) -> Iterator[Ch
 
 
 def _missing_program(command: str) -> str | None:
-    """The absolute path in a command that is not there any more."""
+    """Return the absolute path in a command that is not there any more."""
     try:
         words = shlex.split(command)
     except ValueError:

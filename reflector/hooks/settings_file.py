@@ -60,14 +60,14 @@ def config_dir(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def settings_path(scope: Scope, project: Path, environ: Mapping[str, str] | None = None) -> Path:
-    """The settings file for all of a person's projects, for everyone in a project, or for one person in it."""
+    """Return the settings file for all of a person's projects, for everyone in a project, or for one person in it."""
     if scope == "user":
         return config_dir(environ) / "settings.json"
     return project / ".claude" / ("settings.json" if scope == "project" else "settings.local.json")
 
 
 def backup_path(path: Path) -> Path:
-    """Where a settings file lies as it was before our first hook."""
+    """Return where a settings file lies as it was before our first hook."""
     return path.with_name(path.name + ".reflector-backup")
 
 

@@ -51,7 +51,7 @@ class Past:
         self._left_out: Mapping[str, Collection[int]] = {}
 
     def excluding(self, tags: Mapping[str, Collection[int]]) -> Past:
-        """The same playbook as if these tags, positions by the bullet's name, had never been given."""
+        """Return the same playbook as if these tags, positions by the bullet's name, had never been given."""
         other = Past(self.ledger, self.position)
         other._left_out = tags
         return other
@@ -79,7 +79,7 @@ class Past:
         return max(times, default=None)
 
     def rows(self) -> list[BulletRow]:
-        """Every bullet with its counters, in order of creation, tombstones included."""
+        """Return every bullet with its counters, in order of creation, tombstones included."""
         with self.ledger.asking() as sql:
             totals = self._totals(sql, self.entries, self.counting)
         return [_row(entry, *totals[entry.name]) for entry in self.entries.values()]
@@ -90,16 +90,16 @@ class Past:
         return _row(entry, *self.counters([name])[name]) if entry is not None else None
 
     def bullets(self) -> tuple[Bullet, ...]:
-        """The live bullets with their counters, in order of creation."""
+        """Return the live bullets with their counters, in order of creation."""
         return tuple(row.bullet for row in self.rows() if row.status == "live")
 
     def counters(self, names: Iterable[str], counting: Counting | None = None) -> dict[str, tuple[int, int]]:
-        """(helpful, harmful) of these bullets, under the policy that was in force or another one."""
+        """Return (helpful, harmful) of these bullets, under the policy that was in force or another one."""
         with self.ledger.asking() as sql:
             return self._totals(sql, names, counting or self.counting)
 
     def tags_of(self, name: str) -> list[tuple[int, bool]]:
-        """(position, whether it counted then) of every tag that a bullet had been given, in order."""
+        """Return (position, whether it counted then) of every tag that a bullet had been given, in order."""
         entry = self.entries.get(name)
         after = entry.recounted_at if entry is not None else 0
         query = "SELECT position, tag FROM tag WHERE playbook_id = ? AND name = ? AND position <= ? ORDER BY position"
@@ -116,7 +116,7 @@ class Past:
             return {position: retraction for position, (retraction, _) in self._covered_in(sql).items()}
 
     def _covered_in(self, sql: Statements) -> dict[int, tuple[str, str]]:
-        """(id of the retraction, bullet's name) by the position of each tag that is covered."""
+        """Return (id of the retraction, bullet's name) by the position of each tag that is covered."""
         if self._covered is None:
             by = self._book.retractions()
             gone = {target: _in_force(by, target) for target in by if not self._book.active(target)}
@@ -160,7 +160,7 @@ class Past:
         return entry.baseline[0] + found.get(1, 0), entry.baseline[1] + found.get(-1, 0)
 
     def _is_settled(self, sql: Statements) -> bool:
-        """True when the tags that count today counted then, as far as they were there, and counting on from today
+        """Return whether the tags that count today counted then, as far as they were there, and counting on from today
         backwards is the shorter way."""
         if self.counting != "as_applied" or self._left_out:
             return False

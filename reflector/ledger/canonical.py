@@ -41,13 +41,13 @@ def canonical(value: Mapping[str, Any]) -> str:
 
 
 def plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The object as it reads back from its canonical text. Raises `NotCanonical`."""
+    """Return the object as it reads back from its canonical text. Raises `NotCanonical`."""
     result: Mapping[str, Any] = _plain(value, "", 0)
     return result
 
 
 def sealed(value: Mapping[str, Any]) -> tuple[str, str]:
-    """The canonical text of a `plain` object and its `digest`. Raises `NotCanonical` for a lone surrogate."""
+    """Return the canonical text of a `plain` object and its `digest`. Raises `NotCanonical` for a lone surrogate."""
     text = _encode(value)
     try:
         return text, sha256(text.encode()).hexdigest()
@@ -56,7 +56,7 @@ def sealed(value: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _plain(value: Any, path: str, depth: int) -> Any:
-    """The value with floats written as strings; the very same object where nothing had to change."""
+    """Return the value with floats written as strings; the very same object where nothing had to change."""
     kind = type(value)
     if kind is str or value is None or kind is bool:
         return value
@@ -94,7 +94,7 @@ def digest(text: str) -> str:
 
 
 def genesis(playbook: str, origin: str) -> str:
-    """The chain before the first event. `origin` is random, so two ledgers never share a history by chance."""
+    """Return the chain before the first event. `origin` is random, so two ledgers never share a history by chance."""
     return PREFIX + sha256(b"\x00" + f"{playbook}\n{origin}".encode()).hexdigest()
 
 
@@ -108,7 +108,7 @@ def next_chain(previous: str, header: tuple[str | int | None, ...], data_hash: s
 
 
 def leaf(header: tuple[str | int | None, ...], data_hash: str, meta_hash: str) -> bytes:
-    """What the chain takes of one event, wherever it stands; see `next_chain`."""
+    """Return what the chain takes of one event, wherever it stands; see `next_chain`."""
     position, event_id, type_, version, occurred_at, recorded_at, actor, session_id, reflection_id, target_id = header
     return sha256(
         f"\x01{position}\n{event_id}\n{type_}\n{version}\n{occurred_at}\n{recorded_at}\n{actor}\n{session_id or ''}\n"
@@ -117,5 +117,5 @@ def leaf(header: tuple[str | int | None, ...], data_hash: str, meta_hash: str) -
 
 
 def link(previous: str, leaf: bytes) -> str:
-    """The chain after an event of this leaf."""
+    """Return the chain after an event of this leaf."""
     return PREFIX + sha256(b"\x03" + bytes.fromhex(previous[4:]) + leaf).hexdigest()

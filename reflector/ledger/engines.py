@@ -41,12 +41,12 @@ _CHECKPOINT_PAGES = 2000
 
 
 def sqlite_url(path: Path) -> str:
-    """The URL of a SQLite ledger in a file."""
+    """Return the URL of a SQLite ledger in a file."""
     return sa.URL.create("sqlite", database=str(path)).render_as_string(hide_password=False)
 
 
 def open_engine(url: str) -> sa.Engine:
-    """An engine for a ledger's URL. Raises LedgerUnavailable for an URL that no installed driver takes."""
+    """Return an engine for a ledger's URL. Raises LedgerUnavailable for an URL that no installed driver takes."""
     try:
         parsed = sa.make_url(url)
         if parsed.drivername == "sqlite":
@@ -67,7 +67,7 @@ def open_engine(url: str) -> sa.Engine:
 
 
 def shown(url: sa.URL) -> str:
-    """A database as messages name it: a SQLite file by its path, any other URL without its passwords."""
+    """Return a database as messages name it: a SQLite file by its path, any other URL without its passwords."""
     if url.get_backend_name() == "sqlite":
         return url.database or ":memory:"
     return url.difference_update_query(["password", "sslpassword"]).render_as_string(hide_password=True)
@@ -206,7 +206,7 @@ def sweep(engine: sa.Engine) -> None:
 
 
 def staging_file(url: sa.URL) -> Path | None:
-    """The file beside a SQLite ledger's in which a rebuild stages its rows; None for any other ledger."""
+    """Return the file beside a SQLite ledger's in which a rebuild stages its rows; None for any other ledger."""
     return Path(f"{url.database}.rebuild") if is_file(url) else None
 
 
@@ -236,7 +236,7 @@ def file_lock(url: sa.URL) -> Iterator[None]:
 
 
 def open_lock(url: sa.URL) -> int | None:
-    """The file whose lock is the queue in front of BEGIN IMMEDIATE: the kernel wakes waiters in turn, SQLite's
+    """Return the file whose lock is the queue in front of BEGIN IMMEDIATE: the kernel wakes waiters in turn, SQLite's
     busy handler polls. None where there is no such file or no such lock."""
     if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
         return None
@@ -297,7 +297,7 @@ def queue_for(handle: int, url: sa.URL) -> None:
 
 
 def _way_out(error: OSError) -> str:
-    """What a person can do where a lock's file cannot be opened or locked."""
+    """Return what a person can do where a lock's file cannot be opened or locked."""
     if error.errno in NO_LOCKS:
         return (
             "no file can be locked on that file system: name a ledger on a local disk "

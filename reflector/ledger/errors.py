@@ -107,7 +107,7 @@ def _is_driver_error(error: BaseException) -> bool:
 
 
 def _driver(error: BaseException) -> str:
-    """The package that an error's class comes from."""
+    """Return the package that an error's class comes from."""
     packages = [cls.__module__.split(".")[0] for cls in type(error).__mro__]
     return next((name for name in packages if name in {"sqlite3", "pysqlite3", "psycopg"}), packages[0])
 
@@ -135,7 +135,7 @@ def _refused(text: str, where: str) -> LedgerError:
 
 
 def _of_file(_: BaseException, text: str, where: str) -> LedgerError:
-    """An error of SQLite, whose words are the same everywhere."""
+    """Return an error of SQLite, whose words are the same everywhere."""
     lower = text.lower()
     if "this target is taken" in lower or "event_target_once" in lower:
         return _retracted()
@@ -189,7 +189,7 @@ _BY_SQLSTATE: dict[str, tuple[type[LedgerError], str, str]] = {
 
 
 def _of_server(error: BaseException, text: str, where: str) -> LedgerError:
-    """An error of PostgreSQL, known by its code; one without a code was met on the way to the server."""
+    """Return an error of PostgreSQL, known by its code; one without a code was met on the way to the server."""
     code: str | None = getattr(error, "sqlstate", None)
     if code is None or code.startswith("08"):
         return LedgerUnavailable(

@@ -87,7 +87,7 @@ def upgrade(connection: sa.Connection, to: str = "head") -> None:
 
 
 def triggers(dialect: str) -> dict[str, str]:
-    """The SQL of each trigger that an engine must have, by trigger name, in order of creation."""
+    """Return the SQL of each trigger that an engine must have, by trigger name, in order of creation."""
     files = sorted((resource_dir("migrations") / "triggers" / dialect).glob("*.sql"))
     return {path.stem: _with_types(path.read_text(encoding="utf-8")) for path in files}
 

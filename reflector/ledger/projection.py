@@ -88,7 +88,7 @@ class Projector:
             self.sql.execute(sql, updated_at, self.sql.id, TABLES)
 
     def counting(self) -> Counting:
-        """The counting policy in force."""
+        """Return the counting policy in force."""
         if self._policy is None:
             query = "SELECT policy_id FROM projection WHERE playbook_id = ? AND name = ?"
             row = self.sql.run(query, TABLES).fetchone()
@@ -116,7 +116,7 @@ class Projector:
         return True
 
     def _is_covered(self, event: Projected) -> bool:
-        """True when a retraction that came first covers this tag's reflection or its window."""
+        """Return whether a retraction that came first covers this tag's reflection or its window."""
         if event.reflection_id not in self._covers:
             self._covers[event.reflection_id] = self._covered_from(event.reflection_id)
         start = self._covers[event.reflection_id]
@@ -150,14 +150,14 @@ class Projector:
         )
 
     def _covered_from(self, reflection_id: str | None) -> int | None:
-        """The position of this reflection's completion, if an active retraction covers it or its window."""
+        """Return the position of this reflection's completion, if an active retraction covers it or its window."""
         completed = self._completed(reflection_id)
         if completed is None or not self._covered([event_id for event_id in completed[1:] if event_id]):
             return None
         return completed[0]
 
     def _completed(self, reflection_id: str | None) -> tuple[int, str, str | None] | None:
-        """(position, event id, window's event id) of a reflection's completion."""
+        """Return (position, event id, window's event id) of a reflection's completion."""
         row = self.sql.run(
             "SELECT position, event_id, target_id FROM event WHERE playbook_id = ? AND event_id = ?",
             ev.identity(ev.REFLECTION_COMPLETED, reflection_id or ""),
@@ -227,7 +227,7 @@ class Projector:
                 self._recount([name])
 
     def _entries(self, names: Collection[str]) -> dict[str, Entry]:
-        """The bullets of these names, in order of creation."""
+        """Return the bullets of these names, in order of creation."""
         among, values = self.sql.among("name", sorted(names))
         columns = ", ".join(_ENTRY_COLUMNS)
         query = f"SELECT {columns} FROM bullet WHERE playbook_id = ? AND {among} ORDER BY ordinal"  # noqa: S608
@@ -337,5 +337,5 @@ class Projector:
 
 
 def storable(name: object) -> str:
-    """The name of a tag that never counts, as every engine can store it."""
+    """Return the name of a tag that never counts, as every engine can store it."""
     return name.replace("\0", "") if isinstance(name, str) else ""

@@ -56,7 +56,7 @@ class Reader:
         self.name = name
 
     def head(self) -> Head:
-        """The playbook's head."""
+        """Return the playbook's head."""
         table = tables.playbook
         with self._reading() as connection:
             row = connection.execute(sa.select(table).where(table.c.id == self.playbook_id)).one()
@@ -81,7 +81,7 @@ class Reader:
             after = page[-1].position
 
     def history(self, upto: int = MAX_INT) -> Iterator[Projected]:
-        """What a fold reads of every event up to a position, in order and page by page.
+        """Yield what a fold reads of every event up to a position, in order and page by page.
 
         Read by the driver and without the prose, which is half the time of a fold over `events`.
         """
@@ -105,24 +105,24 @@ class Reader:
             return self._read(connection, f"{among} ORDER BY position", values)
 
     def targeting(self, event_id: str) -> list[Event]:
-        """The events whose target is this one, in order."""
+        """Return the events whose target is this one, in order."""
         with self._reading() as connection:
             return self._read(connection, "target_id = ? ORDER BY position", event_id)
 
     def tags_of(self, name: str) -> list[tuple[int, bool]]:
-        """(position, whether it counts now) of every tag a bullet was given, in order."""
+        """Return (position, whether it counts now) of every tag a bullet was given, in order."""
         with self._reading() as connection:
             rows = self._statements(connection).run(_TAGS, name).fetchall()
         return [(position, bool(active)) for position, active in rows]
 
     def at(self, positions: Collection[int]) -> list[Event]:
-        """The events at these positions, in order."""
+        """Return the events at these positions, in order."""
         with self._reading() as connection:
             among, values = self._statements(connection).among("position", positions)
             return self._read(connection, f"{among} ORDER BY position", values)
 
     def position_at(self, time: str) -> int:
-        """The last position recorded at or before a time (ISO 8601 in UTC, as the ledger writes it); 0 for none.
+        """Return the last position recorded at or before a time (ISO 8601 in UTC, as the ledger writes it); 0 for none.
 
         Times grow with positions, so this halves its way there: about 20 look-ups by key in a million events.
         """
@@ -141,7 +141,7 @@ class Reader:
         return low
 
     def rows(self) -> list[BulletRow]:
-        """Every bullet in order of creation, tombstones included."""
+        """Return every bullet in order of creation, tombstones included."""
         with self._reading() as connection:
             rows = self._statements(connection).run(f"{_BULLETS} ORDER BY ordinal").fetchall()
         return [BulletRow(*row) for row in rows]
@@ -153,7 +153,7 @@ class Reader:
         return BulletRow(*found) if found else None
 
     def bullets(self) -> tuple[Bullet, ...]:
-        """The live bullets with their counters, in order of creation."""
+        """Return the live bullets with their counters, in order of creation."""
         return tuple(row.bullet for row in self.rows() if row.status == "live")
 
     def open_windows(self) -> list[WindowRow]:
@@ -161,7 +161,7 @@ class Reader:
         return self._windows(_IS_OPEN)
 
     def windows(self, session_id: str | None = None) -> list[WindowRow]:
-        """Every window, or those of one session, oldest first."""
+        """Return every window, or those of one session, oldest first."""
         column = tables.session_window.c.session_id
         return self._windows(sa.true() if session_id is None else column == session_id)
 
@@ -184,7 +184,7 @@ class Reader:
             return {row[0] for row in sql.run(f'SELECT "key" FROM record WHERE playbook_id = ? AND {among}', values)}  # noqa: S608
 
     def updated_at(self) -> str | None:
-        """When a bullet or a count last changed: `recorded_at` of that event; None for an empty playbook."""
+        """Return when a bullet or a count last changed: `recorded_at` of that event; None for an empty playbook."""
         table = tables.projection
         query = sa.select(table.c.updated_at).where(table.c.playbook_id == self.playbook_id, table.c.name == TABLES)
         with self._reading() as connection:
@@ -192,12 +192,12 @@ class Reader:
         return value
 
     def counting(self) -> Counting:
-        """The counting policy in force."""
+        """Return the counting policy in force."""
         with self._reading() as connection:
             return Projector(self._statements(connection)).counting()
 
     def checkpoint(self, name: str) -> tuple[int, str] | None:
-        """(position, state hash) of a named projection, such as `playbook.json`; None before the first."""
+        """Return (position, state hash) of a named projection, such as `playbook.json`; None before the first."""
         table = tables.projection
         query = sa.select(table.c.position, table.c.state_hash).where(
             table.c.playbook_id == self.playbook_id, table.c.name == name
@@ -258,7 +258,7 @@ class Reader:
 
 
 def events_where(sql: Statements, where: str, *values: object) -> list[Event]:
-    """The events of a condition; a redacted one with the facts that its redaction kept."""
+    """Return the events of a condition; a redacted one with the facts that its redaction kept."""
     rows = sql.run(f"SELECT {_EVENTS} FROM event WHERE playbook_id = ? AND {where}", *values).fetchall()  # noqa: S608
     erased = [row[1] for row in rows if row[10] is None]
     kept = kept_of(sql, erased) if erased else {}
@@ -277,7 +277,7 @@ def line_of(sql: Statements, event_id: str) -> list[Event]:
 
 
 def history_page(sql: Statements, after: int, upto: int, reads: Callable[[str], bool]) -> list[Projected]:
-    """The next events behind a position, at most `_PAGE` and none behind `upto`, with the data of the types that
+    """Return the next events behind a position, at most `_PAGE` and none behind `upto`, with the data of the types that
     `reads` names."""
     rows = sql.run(_HISTORY, after, upto).fetchall()
     erased = [row[1] for row in rows if row[7] is None]
@@ -286,7 +286,7 @@ def history_page(sql: Statements, after: int, upto: int, reads: Callable[[str], 
 
 
 def kept_of(sql: Statements, erased: Collection[str]) -> dict[str, Mapping[str, Any] | None]:
-    """What the redactions of these events left of their data, by the redacted event's id."""
+    """Return what the redactions of these events left of their data, by the redacted event's id."""
     by_target: dict[str, tuple[str, Mapping[str, Any] | None]] = {}
     wanted = erased
     while wanted:

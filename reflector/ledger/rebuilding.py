@@ -121,7 +121,7 @@ def _stage(cursor: Any, ledger: str | None) -> None:
 
 
 def _definitions(cursor: Any, database: str) -> list[str]:
-    """A database's definitions of the tables that are staged, and of their indexes."""
+    """Return a database's definitions of the tables that are staged, and of their indexes."""
     rows = cursor.execute(
         f"SELECT sql FROM {database}.sqlite_master WHERE tbl_name IN (SELECT value FROM json_each(?))"  # noqa: S608
         " AND sql <> '' AND type IN ('table', 'index') ORDER BY type DESC, name",
@@ -238,7 +238,7 @@ class _Staging:
                 sql.run(f"DELETE FROM {table.name} WHERE playbook_id = ?")  # noqa: S608
 
     def _staged(self) -> tuple[int, int, str] | None:
-        """The staged rows' (code version, position, history), held against another rebuild till the commit."""
+        """Return the staged rows' (code version, position, history), held against another rebuild till the commit."""
         sql = self.sql
         if sql.postgres:
             sql.execute(f"LOCK TABLE {_SCHEMA}.projection IN SHARE ROW EXCLUSIVE MODE")
@@ -262,7 +262,7 @@ class _Staging:
         self.sql.execute(update, position, self._history(position), self.sql.id, TABLES)
 
     def _history(self, position: int) -> str:
-        """What names the history up to a position, and what of it was readable."""
+        """Return what names the history up to a position, and what of it was readable."""
         counted = "SELECT count(*) FROM event WHERE playbook_id = ? AND type = ? AND type <> 'bullet.tagged'"
         redactions = self.sql.run(counted, EVENT_REDACTED).fetchone()[0]
         row = self.sql.run("SELECT chain FROM event WHERE playbook_id = ? AND position = ?", position).fetchone()

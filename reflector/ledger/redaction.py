@@ -29,7 +29,7 @@ def everything(_: Mapping[str, Any], __: str) -> bool:
 
 
 def texts_of(type_: str, data: Mapping[str, Any], takes: Takes = everything) -> tuple[str, ...]:
-    """The texts of an event's data that a redaction would erase, each once."""
+    """Return the texts of an event's data that a redaction would erase, each once."""
     found: dict[str, None] = {}
 
     def note(holder: Mapping[str, Any], text: str) -> bool:
@@ -99,7 +99,7 @@ def redaction_of(line: Sequence[Event], event_id: str, reason: str, takes: Takes
 
 
 def what_is_left(target_id: str, by_target: Mapping[str, tuple[str, Mapping[str, Any] | None]]) -> Any:
-    """The data that stands for an erased event's, None where nothing does.
+    """Return the data that stands for an erased event's, None where nothing does.
 
     `by_target` has the id and the data (None once it was erased) of each event.redacted, by the id of its target.
     """

@@ -61,7 +61,7 @@ class WindowRow:
 
 
 def event_of(row: Sequence[Any], kept: Mapping[str, Any] | None = None) -> Event:
-    """An event from the columns of its fields, in their order; `kept` stands for data that was redacted.
+    """Return an event from the columns of its fields, in their order; `kept` stands for data that was redacted.
 
     Raises LedgerCorrupt for data that is not JSON.
     """
@@ -129,7 +129,7 @@ def redaction_data(text: str | None) -> Mapping[str, Any] | None:
 
 
 def projected_of(row: Sequence[Any], kept: Mapping[str, Any], reads: Callable[[str], bool]) -> Projected:
-    """A row of `PROJECTED`; `kept` has what redactions left, by target. Raises LedgerCorrupt.
+    """Return a row of `PROJECTED`; `kept` has what redactions left, by target. Raises LedgerCorrupt.
 
     Data is parsed of the types that `reads` names, of the others it is None: prose is most of a ledger's bytes.
     """

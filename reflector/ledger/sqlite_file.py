@@ -52,7 +52,7 @@ def is_file(url: sa.URL) -> bool:
 
 
 def had_ledger(path: Path) -> bool:
-    """True where a SQLite ledger was used in this file, whether or not it is still there."""
+    """Return whether a SQLite ledger was used in this file, whether or not it is still there."""
     return os.path.lexists(f"{path}.lock")
 
 
@@ -84,7 +84,7 @@ def claim_file(path: Path) -> None:
 
 
 def open_file(path: Path, prepare: Callable[[Any], None], **options: Any) -> Any:
-    """A driver's connection to a database file, which is made where it is missing, and `prepare` run on it.
+    """Return a driver's connection to a database file, which is made where it is missing, and `prepare` run on it.
 
     `prepare` reads from it, so that SQLite opens all that it needs. Raises LedgerUnavailable, OSError, and the driver's
     errors.
@@ -116,7 +116,7 @@ def open_file(path: Path, prepare: Callable[[Any], None], **options: Any) -> Any
 
 
 def _made(folder: Folder, path: Path) -> _Identity:
-    """Which file stands in the folder, a new one where there was none. Raises LedgerUnavailable."""
+    """Return which file stands in the folder, a new one where there was none. Raises LedgerUnavailable."""
     if _stat(folder, path.name) is None:
         with suppress(FileExistsError):
             # Not opened where it is there: closing it would let go of the locks that this process holds on it.
@@ -139,7 +139,7 @@ def _stat(folder: Folder, name: str) -> os.stat_result | None:
 
 
 def _open_files() -> Iterator[tuple[int, _Identity]]:
-    """The regular files that this process has open, by their descriptors; none where the system does not tell."""
+    """Yield the regular files that this process has open, by their descriptors; none where the system does not tell."""
     try:
         numbers = [int(name) for name in os.listdir("/dev/fd")]  # noqa: PTH208
     except OSError:
@@ -152,7 +152,7 @@ def _open_files() -> Iterator[tuple[int, _Identity]]:
 
 
 def _strays(folder: Folder, path: Path, opened: set[tuple[int, _Identity]]) -> list[Path]:
-    """Where SQLite put files beside the database that are not in its folder; Linux tells by which path."""
+    """Return where SQLite put files beside the database that are not in its folder; Linux tells by which path."""
     strays = []
     for number, identity in opened:
         try:

@@ -55,7 +55,7 @@ class Statements:
         return cursor
 
     def among(self, column: str, values: Collection[object]) -> tuple[str, object]:
-        """The condition that a column holds one of the values, however many, and what to bind to its one `?`."""
+        """Return the condition that a column holds one of the values, however many, and what to bind to its one `?`."""
         if self.postgres:
             return f"{column} = ANY(?)", list(values)
         return f"{column} IN (SELECT value FROM json_each(?))", json.dumps(list(values))  # noqa: S608  the code's own name

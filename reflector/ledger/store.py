@@ -68,7 +68,7 @@ def later_than(recorded_at: str) -> str:
 
 
 def just_after(time: str) -> str:
-    """A microsecond later."""
+    """Return a microsecond later."""
     return (datetime.fromisoformat(time) + timedelta(microseconds=1)).strftime(_TIME)
 
 
@@ -270,7 +270,7 @@ def _claim(engine: sa.Engine) -> None:
 
 
 def _playbook(engine: sa.Engine, name: str) -> tuple[int, int | None]:
-    """(id, code version of its tables) of a playbook, which is created where it is missing."""
+    """Return (id, code version of its tables) of a playbook, which is created where it is missing."""
     with engine.connect() as connection:
         found = _find_playbook(connection, name)
     if found is not None:

@@ -94,7 +94,7 @@ def refuse_taken_names(connection: sa.Connection) -> None:
 
 
 def wrong_views(connection: sa.Connection) -> Iterator[tuple[str, str]]:
-    """(name, what is wrong with it) of each view that is missing or another than this code's.
+    """Yield (name, what is wrong with it) of each view that is missing or another than this code's.
 
     PostgreSQL keeps no text of a view: this code's is made as a temporary one, in a savepoint that is rolled back, and
     the server's own description of the two is compared. Where it refuses that (a standby, a role that may only read),

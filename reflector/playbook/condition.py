@@ -46,7 +46,7 @@ class Condition:
     _test: Test
 
     def holds(self, helpful: int, harmful: int) -> bool:
-        """Whether it holds for these counters."""
+        """Return whether it holds for these counters."""
         return self._test(helpful, harmful)
 
 

@@ -20,7 +20,7 @@ def is_counting(value: object) -> TypeGuard[Counting]:
 
 
 def member(counting: Counting, event_id: str, reflection_id: str | None, session_id: str | None) -> str:
-    """What a tag counts as: itself, its reflection or its session. Missing ids fall back to the tag itself."""
+    """Return what a tag counts as: itself, its reflection or its session. Missing ids fall back to the tag itself."""
     if counting == "once_per_reflection":
         return reflection_id or event_id
     if counting == "once_per_session":

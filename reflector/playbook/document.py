@@ -59,7 +59,7 @@ class Loaded:
 
 
 def dump(bullets: Iterable[Bullet], last_updated: str | None) -> bytes:
-    """The file's bytes for live bullets. Raises KeyError for a bullet whose section is none of the five."""
+    """Return the file's bytes for live bullets. Raises KeyError for a bullet whose section is none of the five."""
     entries = [
         (b.section, {"name": b.name, "text": b.text, "helpful": b.helpful, "harmful": b.harmful}) for b in bullets
     ]
@@ -67,7 +67,7 @@ def dump(bullets: Iterable[Bullet], last_updated: str | None) -> bytes:
 
 
 def dump_shared(bullets: Iterable[Bullet]) -> bytes:
-    """The bytes of a file that several ledgers share: what their bullets say, without anything that each counts.
+    """Return the bytes of a file that several ledgers share: what their bullets say, without anything that each counts.
 
     Bullets stand in the order of their names, so the same advice gives the same bytes whoever learned what first.
     """
@@ -76,7 +76,7 @@ def dump_shared(bullets: Iterable[Bullet]) -> bytes:
 
 
 def entry_text(bullet: Bullet) -> str:
-    """How a bullet begins in every file that was dumped: its name and its text."""
+    """Return how a bullet begins in every file that was dumped: its name and its text."""
     whole = dump_shared([bullet]).decode()
     start = whole.index('"name": ')
     return whole[start : whole.index("\n      }", start)]

@@ -34,7 +34,7 @@ def is_name(value: object) -> bool:
 
 
 def section_slug(title: str) -> str:
-    """The slug of a section's title or slug, case-insensitively; unknown titles are OTHERS (A-33)."""
+    """Return the slug of a section's title or slug, case-insensitively; unknown titles are OTHERS (A-33)."""
     wanted = title.strip()
     if wanted.lower() in SECTIONS:
         return wanted.lower()
@@ -47,7 +47,7 @@ def next_name(slug: str, ever_used: Iterable[str], first: int = 0) -> str:
 
 
 def unused_names(slug: str, ever_used: Iterable[str], first: int = 0) -> Iterator[str]:
-    """The names of section `slug` that were never given out, from the next one up, without end.
+    """Yield the names of section `slug` that were never given out, from the next one up, without end.
 
     A number too long to be counted up to is passed over, or a bullet of such a name would be the section's last.
     """

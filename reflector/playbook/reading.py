@@ -110,7 +110,7 @@ class Reading:
         return _IMPORT if self.foreign else REBUILD
 
     def parse(self, raw: bytes | str) -> dict[str, Any] | None:
-        """The file's JSON object, or None with a problem that says where reading stopped."""
+        """Return the file's JSON object, or None with a problem that says where reading stopped."""
         if len(raw) > MAX_BYTES:
             self.problem("the file", "is too large", f"{len(raw):,} bytes", f"a playbook has at most {MAX_BYTES:,}")
             return None
@@ -275,7 +275,7 @@ class Reading:
         return 0
 
     def bullets(self) -> list[Bullet]:
-        """The entries under names that no other entry has; the first of two keeps the name."""
+        """Return the entries under names that no other entry has; the first of two keeps the name."""
         owners: dict[str, _Entry] = {}
         for entry in self.entries:
             if entry.name is not None and (owner := owners.setdefault(entry.name, entry)) is not entry:

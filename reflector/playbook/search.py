@@ -15,7 +15,7 @@ _WORD = re.compile(r"\w+")
 
 
 def search(bullets: Iterable[Bullet], query: str) -> list[Bullet]:
-    """The bullets that hold a word of the query, or a word that begins with one; all of them for no words."""
+    """Return the bullets that hold a word of the query, or a word that begins with one; all of them for no words."""
     words = set(_WORD.findall(query.casefold()))
     ranked: list[tuple[int, tuple[float, int, str], Bullet]] = []
     for bullet in bullets:

@@ -39,18 +39,18 @@ class Published:
 
 
 def head_line(position: int, chain: str) -> str:
-    """A head as it is published, without a newline."""
+    """Return a head as it is published, without a newline."""
     return f"{position}:{chain}"
 
 
 def checkpoint(position: int, chain: str, keys: Sequence[PrivateKey]) -> str:
-    """A head as a signed note (C2SP tlog-checkpoint): origin, size, hash. The origin is the first key's name."""
+    """Return a head as a signed note (C2SP tlog-checkpoint): origin, size, hash. The origin is the first key's name."""
     root = b64encode(bytes.fromhex(chain.removeprefix(PREFIX))).decode()
     return sign(f"{keys[0].public_key.name}\n{position}\n{root}\n{_EXTENSION}\n", keys)
 
 
 def head_at(ledger: Reader, position: int) -> Head:
-    """The head as it was after the event at a position; 0 is the genesis. Raises NoAnchor for one to come."""
+    """Return the head as it was after the event at a position; 0 is the genesis. Raises NoAnchor for one to come."""
     head = ledger.head()
     if position == 0:
         return Head(head.playbook, head.origin, 0, genesis(head.playbook, head.origin), head.recorded_at)
@@ -61,7 +61,7 @@ def head_at(ledger: Reader, position: int) -> Head:
 
 
 def is_head(text: str) -> bool:
-    """Whether a text is one head, and not a file's name."""
+    """Return whether a text is one head, and not a file's name."""
     return _HEAD.fullmatch(text.strip()) is not None
 
 

@@ -50,7 +50,7 @@ class Walk:
         self.wrong: Finding | None = None
 
     def findings(self) -> Iterator[Finding]:
-        """Every finding of the events, of the head, of the anchors and of the tags' rows."""
+        """Yield every finding of the events, of the head, of the anchors and of the tags' rows."""
         table = tables.playbook
         head = self.connection.execute(sa.select(table).where(table.c.id == self.id)).one_or_none()
         if head is None:
@@ -121,7 +121,7 @@ class Walk:
             cursor.close()
 
     def unreadable_from(self) -> int | None:
-        """The position of the first event that SQLite cannot give; None where that cannot be told.
+        """Return the position of the first event that SQLite cannot give; None where that cannot be told.
 
         A batch is given whole or not at all, and a driver reads one row ahead, so this asks for them one by one.
         """
@@ -177,7 +177,7 @@ class Walk:
         return Finding("assertion", position, what, f"look at `reflector blame {name}`")
 
     def _kept(self) -> dict[str, dict[str, Any] | None]:
-        """What is left of each event that an event.redacted erased, by its id."""
+        """Return what is left of each event that an event.redacted erased, by its id."""
         table = tables.event
         # The literal lets the planner take the index of the rare types; without it every event is read once more.
         query = sa.select(table.c.target_id, table.c.event_id, table.c.data).where(
@@ -202,7 +202,7 @@ _AGAIN = "find out who put it back; restore a backup from after the redaction"
 
 @lru_cache(maxsize=8192)
 def _judged(text: str) -> tuple[str, int, str]:
-    """(name, 1, -1 or 0, tag) of a tag's data. A tag says little, so a history says the same again and again."""
+    """Return (name, 1, -1 or 0, tag) of a tag's data. A tag says little, so a history says the same again and again."""
     data = json.loads(text)
     judged = verdict(data)
     return (*judged, data["tag"]) if judged is not None else (storable(data.get("name")), 0, "")

@@ -20,7 +20,7 @@ class NotPublished(ValueError):
 
 
 def published(project: Path, spec: str, limit: int) -> bytes:
-    """The content of `REV:PATH` in git's own syntax, or of a ref's file at one of `USUAL_PATHS`.
+    """Return the content of `REV:PATH` in git's own syntax, or of a ref's file at one of `USUAL_PATHS`.
 
     `limit` is in bytes. Raises NotPublished.
     """
@@ -51,7 +51,7 @@ def published(project: Path, spec: str, limit: int) -> bytes:
 
 
 def _object(project: Path, spec: str) -> str | None:
-    """The hash of what a spec names, None where it names nothing."""
+    """Return the hash of what a spec names, None where it names nothing."""
     answer = _ask(project, "rev-parse", "--verify", "--quiet", "--end-of-options", spec)
     return answer.strip().decode("ascii", "replace") if answer else None
 
@@ -73,7 +73,7 @@ def _blob(project: Path, found: str, limit: int) -> bytes:
 
 
 def _ask(project: Path, *arguments: str) -> bytes | None:
-    """What git answers, None where it refuses. Raises NotPublished where it cannot be asked."""
+    """Return what git answers, None where it refuses. Raises NotPublished where it cannot be asked."""
     try:
         return ask_git(project, *arguments)
     except GitUnavailable as error:

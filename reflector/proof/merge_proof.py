@@ -63,7 +63,7 @@ class Clock:
         self._known = self._last = ""
 
     def own(self, recorded_at: str) -> str:
-        """When the ledger's next event counts as recorded, which is its own."""
+        """Return when the ledger's next event counts as recorded, which is its own."""
         if recorded_at < self._last:
             self._known = max(self._known, self._last)
         if recorded_at <= self._known:
@@ -77,7 +77,7 @@ class Clock:
 
 
 def has_merged(sql: Statements) -> bool:
-    """Whether anything was ever merged into this playbook."""
+    """Return whether anything was ever merged into this playbook."""
     query = f"SELECT 1 FROM event WHERE playbook_id = ? AND type = ? AND {_NOT_A_TAG} LIMIT 1"  # noqa: S608
     return sql.run(query, ev.LEDGER_MERGED).fetchone() is not None
 
@@ -91,7 +91,7 @@ def records(sql: Statements) -> Iterator[Mapping[str, Any]]:
 
 
 def of_merges(sql: Statements) -> Iterator[Stored]:
-    """Every event that came from another ledger, and every record of a merge, in order."""
+    """Yield every event that came from another ledger, and every record of a merge, in order."""
     position = 0
     while rows := sql.run(_OF_A_MERGE, position).fetchall():
         for row in rows:
@@ -100,7 +100,7 @@ def of_merges(sql: Statements) -> Iterator[Stored]:
 
 
 def faults(sql: Statements) -> Iterator[tuple[int, str]]:
-    """(position, what is wrong) of every merge whose other ledger cannot be proved from this one."""
+    """Yield (position, what is wrong) of every merge whose other ledger cannot be proved from this one."""
     if not has_merged(sql):
         return
     name, origin = sql.run("SELECT name, origin FROM playbook WHERE id = ?").fetchone()
@@ -155,7 +155,7 @@ def _stands(sql: Statements, position: int, chain: str) -> bool:
 
 
 def _leaf_there(stored: Stored, came: Mapping[str, Any]) -> bytes:
-    """The leaf that an event had in the ledger from which it came."""
+    """Return the leaf that an event had in the ledger from which it came."""
     meta = {key: value for key, value in json.loads(stored.meta).items() if key != MERGED}
     if came.get(MERGED) is not None:
         meta[MERGED] = came[MERGED]

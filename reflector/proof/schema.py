@@ -82,7 +82,7 @@ def _standing_triggers(connection: sa.Connection) -> dict[str, tuple[str, str | 
 
 
 def _wanted(text: str, dialect: str) -> tuple[str, str | None]:
-    """What the catalogue shows for a trigger's SQL; it may use a function that another one defines."""
+    """Return what the catalogue shows for a trigger's SQL; it may use a function that another one defines."""
     statement = text[text.index("CREATE TRIGGER") :]
     if dialect == "sqlite":
         return _squeezed(statement), None
@@ -102,7 +102,7 @@ _OBJECTS = (
 
 @cache
 def _made(revision: str) -> dict[str, tuple[str, str, str]]:
-    """(type, table, statement) of every table and index of a new SQLite ledger at a revision, by name."""
+    """Return (type, table, statement) of every table and index of a new SQLite ledger at a revision, by name."""
     # The real migrations, for a later one may create a table again, in other words.
     engine = open_engine("sqlite://")
     with engine.begin() as connection:

@@ -62,7 +62,7 @@ class PublicKey:
 
     @classmethod
     def parse(cls, text: str) -> PublicKey:
-        """The key of `NAME+HASH+KEY`. Raises KeyRefused."""
+        """Return the key of `NAME+HASH+KEY`. Raises KeyRefused."""
         name, key_id, public = _fields(text.strip(), "NAME+HASH+KEY, as `reflector keygen` prints it")
         if (int.from_bytes(public, "little") & ~(1 << 255)) % _P in _WEAK:
             raise KeyRefused(f"the key {name!r} is one for which anybody can sign; ask its owner for the right one")
@@ -80,7 +80,7 @@ class PublicKey:
         return f"{self.name}+{self.key_id.hex()}+{b64encode(_ED25519 + self.public).decode()}"
 
     def signed(self, text: str, signature: bytes) -> bool:
-        """Whether this key made these 64 bytes for a text. Raises SigningUnavailable."""
+        """Return whether this key made these 64 bytes for a text. Raises SigningUnavailable."""
         try:
             from cryptography.exceptions import InvalidSignature
             from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -102,12 +102,12 @@ class PrivateKey:
 
     @classmethod
     def generate(cls, name: str) -> PrivateKey:
-        """A new key. Raises KeyRefused for a name that no key may have, SigningUnavailable."""
+        """Return a new key. Raises KeyRefused for a name that no key may have, SigningUnavailable."""
         return cls(name, secrets.token_bytes(32))
 
     @classmethod
     def parse(cls, text: str) -> PrivateKey:
-        """The key of `PRIVATE+KEY+NAME+HASH+SEED`. Raises KeyRefused, SigningUnavailable."""
+        """Return the key of `PRIVATE+KEY+NAME+HASH+SEED`. Raises KeyRefused, SigningUnavailable."""
         what = "a private key, as `reflector keygen` writes it"
         if not text.startswith(_PRIVATE):
             raise KeyRefused(f"it is not {what}")
@@ -118,12 +118,12 @@ class PrivateKey:
         return found
 
     def encoded(self) -> str:
-        """The key itself, for its file."""
+        """Return the key itself, for its file."""
         key_id = self.public_key.key_id.hex()
         return f"{_PRIVATE}{self.public_key.name}+{key_id}+{b64encode(_ED25519 + self._seed).decode()}"
 
     def signature(self, text: str) -> str:
-        """The line that signs a text."""
+        """Return the line that signs a text."""
         signed = self.public_key.key_id + _ed25519(self._seed).sign(text.encode())
         return f"{_DASH}{self.public_key.name} {b64encode(signed).decode()}\n"
 
@@ -144,7 +144,7 @@ def sign(text: str, keys: Sequence[PrivateKey]) -> str:
 
 
 def open_note(note: bytes, keys: Sequence[PublicKey]) -> Opened:
-    """A note's text, if at least one of the keys signed it and none of their signatures is false.
+    """Return a note's text, if at least one of the keys signed it and none of their signatures is false.
 
     Raises NoteRefused, SigningUnavailable.
     """
@@ -166,12 +166,12 @@ def open_note(note: bytes, keys: Sequence[PublicKey]) -> Opened:
 
 
 def is_note(content: bytes) -> bool:
-    """Whether a file means to be a signed note: it has a line that begins as a signature does."""
+    """Return whether a file means to be a signed note: it has a line that begins as a signature does."""
     return content.startswith(_DASH.encode()) or b"\n" + _DASH.encode() in content
 
 
 def checked_name(name: str) -> str:
-    """A name that a key may have. Raises KeyRefused."""
+    """Return a name that a key may have. Raises KeyRefused."""
     if not _may_be_name(name) or not name.isprintable() or len(name) > 200:
         raise KeyRefused(
             f"{name[:100]!r} cannot name a key: it has no space, no plus sign and at most 200 characters; "
@@ -185,7 +185,7 @@ def _may_be_name(name: str) -> bool:
 
 
 def _split(note: bytes) -> tuple[str, list[tuple[str, bytes, bytes]]]:
-    """The text of a note, and (name, key id, signature) of each signature."""
+    """Return the text of a note, and (name, key id, signature) of each signature."""
     if len(note) > MOST_BYTES:
         raise NoteRefused(f"it has more than {MOST_BYTES:,} bytes, which no note has")
     try:
@@ -221,7 +221,7 @@ def _signature(line: str) -> tuple[str, bytes, bytes]:
 
 
 def _fields(text: str, what: str) -> tuple[str, str, bytes]:
-    """(name, hash, 32 bytes) of a key's text, whose base64 may hold further plus signs."""
+    """Return (name, hash, 32 bytes) of a key's text, whose base64 may hold further plus signs."""
     name, _, rest = text.partition("+")
     key_id, _, encoded = rest.partition("+")
     try:

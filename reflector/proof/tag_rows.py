@@ -46,7 +46,7 @@ class TagRows:
                 self.active[row[1]] = [position]
 
     def findings(self) -> Iterator[Finding]:
-        """What was found, when all events were read."""
+        """Yield what was found, when all events were read."""
         while self._row is not None:
             self._surplus(self._row)
         for position, what in self._found:

@@ -84,7 +84,7 @@ def verify_opening(open_ledger: Callable[[], Ledger], *anchors: Anchor) -> Verif
 def _readable(
     connection: sa.Connection, findings: Iterator[Finding], what: str, walk: Walk | None = None
 ) -> Iterator[Finding]:
-    """The findings, and one more where what they are looked for in cannot be read to its end."""
+    """Yield the findings, and one more where what they are looked for in cannot be read to its end."""
     # A statement that fails ends PostgreSQL's transaction, but not what was before a savepoint.
     savepoint = connection.begin_nested() if connection.dialect.name == "postgresql" else None
     try:
@@ -104,7 +104,7 @@ def _readable(
 
 
 def unreadable(error: Exception) -> bool:
-    """Whether an error says that a database holds what no ledger does, and not that it cannot be reached."""
+    """Return whether an error says that a database holds what no ledger does, and not that it cannot be reached."""
     if isinstance(error, TypeError | ValueError | LookupError | AttributeError | RecursionError | OverflowError):
         return True
     # The drivers' errors have no class in common, and "no such column" of a changed table is an error of the statement.
@@ -128,7 +128,7 @@ def _drift(connection: sa.Connection, walk: Walk) -> Iterator[Finding]:
 
 
 def _damage(engine: sa.Engine) -> list[Finding]:
-    """What SQLite finds in its own file; a database in memory is this process's own."""
+    """Return what SQLite finds in its own file; a database in memory is this process's own."""
     if engine.dialect.name != "sqlite" or engine.url.database in {None, "", ":memory:"}:
         return []
     found = []
@@ -149,7 +149,7 @@ def _damage(engine: sa.Engine) -> list[Finding]:
 
 
 def wrong_triggers(ledger: Ledger) -> list[str]:
-    """The names of triggers that are missing, disabled or changed: a look at the schema, no event is read."""
+    """Return the names of triggers that are missing, disabled or changed: a look at the schema, no event is read."""
     with translated(shown(ledger.engine.url)), ledger.engine.connect() as connection:
         return [name for name, _ in _wrong_triggers(connection)]
 

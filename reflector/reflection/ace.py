@@ -37,7 +37,7 @@ _NOBODY_KNOWN: tuple[Role, Origin] = ("user", "injected")
 
 
 def format_playbook(playbook: dict[str, Any], template: str | None = None) -> str:
-    """The playbook as the agent reads it: the template with sections and bullets in place of `{key_points}`.
+    """Return the playbook as the agent reads it: the template with sections and bullets in place of `{key_points}`.
 
     Sections stand in canonical order under `## TITLE`, a blank line between them; empty ones are left out, and
     entries under unknown titles stand under OTHERS. Without any bullet the result is "", so that nobody is
@@ -103,7 +103,7 @@ def _entries(playbook: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 async def run_reflector(
     messages: list[dict[str, Any]], playbook: dict[str, Any], cited_ids: list[str]
 ) -> dict[str, Any]:
-    """A model's view of one session: `{"analysis": str, "bullet_tags": [{"name", "tag", "rationale"}]}`.
+    """Return a model's view of one session: `{"analysis": str, "bullet_tags": [{"name", "tag", "rationale"}]}`.
 
     messages   the classic list of `{"role", "content"}`
     playbook   the form of playbook.json

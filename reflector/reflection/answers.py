@@ -96,7 +96,7 @@ def parse_answer(text: str) -> Parsed:
 
 
 def find_answer(text: str) -> Found:
-    """The answer's object in a model's text. Never raises."""
+    """Return the answer's object in a model's text. Never raises."""
     # A model's thoughts before its answer may hold drafts of the answer.
     _, thought, answer = text.rpartition("</think>")
     if thought and (found := _find(answer)).strategy != "none":
@@ -181,7 +181,7 @@ _DAMAGE: tuple[Strategy, ...] = ("whole", "fence", "bare_fence", "braces", "repa
 
 
 def read_answers(texts: Sequence[str]) -> Parsed:
-    """The answers to a window's parts, read as one answer."""
+    """Return the answers to a window's parts, read as one answer."""
     return merge_parts([parse_answer(text) for text in texts])
 
 

@@ -35,7 +35,7 @@ class Month:
 
 
 def this_month(ledger: Ledger, config: Config, spending: Spending) -> Month:
-    """What was taken since the calendar month (UTC) began. Raises LedgerError and OSError."""
+    """Return what was taken since the calendar month (UTC) began. Raises LedgerError and OSError."""
     own = spent_this_month(ledger)
     return Month(spending.total(ledger.head().origin, own), own, config.monthly_tokens)
 
@@ -52,7 +52,7 @@ def spent_on_session(ledger: Ledger, session_id: str | None) -> int:
 
 
 def tokens_of(meta: Mapping[str, Any]) -> int:
-    """Every token that an answer took, as its event's meta tells."""
+    """Return every token that an answer took, as its event's meta tells."""
     return sum(value for value in map(meta.get, _COUNTS) if isinstance(value, int) and value > 0)
 
 
@@ -71,7 +71,7 @@ def lack(kind: str, limit: int, spent: int) -> str | None:
 
 
 def waiting_for_budget(ledger: Ledger) -> list[WindowRow]:
-    """The windows that were skipped because of a budget, oldest first."""
+    """Return the windows that were skipped because of a budget, oldest first."""
     with ledger.asking() as sql:
         reason = sql.text_at("data", "reason")
         query = (

@@ -39,7 +39,7 @@ class Extraction:
 
 
 def extract_json(text: str) -> Extraction:
-    """The first sound object, of the strategy none where there is none. Never raises."""
+    """Return the first sound object, of the strategy none where there is none. Never raises."""
     return next(objects_in(text), Extraction(None, "none"))
 
 
@@ -49,7 +49,7 @@ def extract_json_object(text: str) -> dict[str, Any] | None:
 
 
 def objects_in(text: str) -> Iterator[Extraction]:
-    """The sound objects of `text`: the whole of it, else ```json fences, bare fences, objects between braces."""
+    """Yield the sound objects of `text`: the whole of it, else ```json fences, bare fences, objects between braces."""
     if (value := _whole_object(text)) is not None:
         yield Extraction(value, "whole")
         return
@@ -63,7 +63,7 @@ def objects_in(text: str) -> Iterator[Extraction]:
 
 
 def saved_from(text: str) -> dict[str, Any]:
-    """What a cut or damaged answer still holds whole: its analysis and the entries of its bullet_tags."""
+    """Return what a cut or damaged answer still holds whole: its analysis and the entries of its bullet_tags."""
     saved: dict[str, Any] = {}
     if key := _ANALYSIS.search(text):
         with suppress(ValueError):

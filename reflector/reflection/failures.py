@@ -57,7 +57,7 @@ class Trouble:
 
 
 def trouble_of(story: Iterable[Event]) -> Trouble | None:
-    """The trouble with a window from the events about it, in order; None where none is a failure."""
+    """Return the trouble with a window from the events about it, in order; None where none is a failure."""
     attempts = outages = 0
     last: Event | None = None
     for event in story:

@@ -58,7 +58,7 @@ class Gate:
     def check(
         self, ledger: Ledger, recorded: Event, *, cited: bool, live: bool, is_model: bool, forced: bool = False
     ) -> Opened | str:
-        """Whether a window is reflected on; where it is not, the reason.
+        """Return whether a window is reflected on; where it is not, the reason.
 
         A person who asks for one window by hand (`forced`) needs nobody's consent and spends what it takes.
         """
@@ -145,7 +145,7 @@ class Gate:
 
 
 def ace_settings(environ: Mapping[str, str] | None = None) -> Mapping[str, Any]:
-    """The client's user settings as an object; empty where there are none or they cannot be read."""
+    """Return the client's user settings as an object; empty where there are none or they cannot be read."""
     try:
         settings = json.loads(read_bounded(Path(agent_folder(environ)).expanduser() / "settings.json", _MOST_BYTES))
     except (OSError, ValueError, RuntimeError):  # the last for a home that there is not, and for nesting

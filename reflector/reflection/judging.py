@@ -119,7 +119,7 @@ class Judge:
         return self.backend is not None and self.backend.is_model
 
     def recorded(self, case: Case) -> list[Event]:
-        """The answers of the ledger that stand for a call, each part's; empty where there are none."""
+        """Return the answers of the ledger that stand for a call, each part's; empty where there are none."""
         if self.backend is None:
             return last_answers(case.story, self._is_wanted)
         # Who costs nothing is asked: a recorded answer of the rules may be one of older rules.
@@ -199,7 +199,7 @@ class Judge:
 
 
 def case_of(ledger: Ledger, window: WindowRow) -> Case | None:
-    """A window as it was when it was recorded; None where its event was redacted. Raises LedgerError."""
+    """Return a window as it was when it was recorded; None where its event was redacted. Raises LedgerError."""
     recorded = ledger.event(window.event_id)
     if recorded is None or recorded.data is None:
         return None
@@ -208,7 +208,7 @@ def case_of(ledger: Ledger, window: WindowRow) -> Case | None:
 
 
 def last_answers(story: Sequence[Event], is_wanted: Callable[[Event], bool]) -> list[Event]:
-    """The answers of the last wanted iteration that has all its parts, none of them redacted."""
+    """Return the answers of the last wanted iteration that has all its parts, none of them redacted."""
     answers = [
         event for event in story if event.type == ev.REFLECTION_ANSWERED and event.data is not None and is_wanted(event)
     ]
@@ -252,7 +252,7 @@ class _Nobody:
 
 
 def _words(error: Exception) -> str:
-    """Where it went wrong and how."""
+    """Return where it went wrong and how."""
     if isinstance(error, BackendError):
         stage, said = error.stage, str(error)
     elif isinstance(error, OSError | UnknownTranscript):
@@ -287,7 +287,7 @@ def _is_for_all(error: BackendError) -> bool:
 
 
 def spent_on(meta: Mapping[str, Any], model: str, *, asked: bool) -> Spent:
-    """What an answer took, as its meta tells."""
+    """Return what an answer took, as its meta tells."""
 
     def count(name: str) -> int:
         value = meta.get(name)

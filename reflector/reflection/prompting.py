@@ -78,7 +78,7 @@ def compose(
     most_parts: int = 4,
     room: int | None = None,
 ) -> Prompt:
-    """The prompt for one part of a window, within `limit` estimated tokens.
+    """Return the prompt for one part of a window, within `limit` estimated tokens.
 
     `playbook` is the bullets as text. `room` is that of the first part's prompt: the parts of a window are the same
     ones only if each is cut for as much room, however the playbook grew meanwhile. Raises PromptTooLong, and

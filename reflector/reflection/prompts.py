@@ -50,22 +50,22 @@ class Template:
         return sha256(self.text.encode()).hexdigest()
 
     def fill(self, values: Mapping[str, str]) -> str:
-        """The text with each placeholder's value in its place."""
+        """Return the text with each placeholder's value in its place."""
         return fill(self.text, values)
 
     def split(self, values: Mapping[str, str], at: str) -> tuple[str, str]:
-        """The filled text in two: up to the value of `at`, and from it on."""
+        """Return the filled text in two: up to the value of `at`, and from it on."""
         before, after = self.text.split(f"{{{at}}}")
         return fill(before, values), fill(f"{{{at}}}{after}", values)
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """A checked template's text with each placeholder's value in its place."""
+    """Return a checked template's text with each placeholder's value in its place."""
     return _PART.sub(lambda match: match[0][0] if match[1] is None else values[match[1]], text)
 
 
 def load_template(name: str, project: Path | None = None) -> str:
-    """The text of a prompt template, `playbook.txt` or `reflector.txt`: the project's own, the user's, or ours.
+    """Return the text of a prompt template, `playbook.txt` or `reflector.txt`: the project's own, the user's, or ours.
 
     Literal braces in it are doubled. Raises TemplateError.
     """
@@ -73,7 +73,7 @@ def load_template(name: str, project: Path | None = None) -> str:
 
 
 def find_template(name: str, project: Path | None = None) -> Template:
-    """The template in force, checked. Raises TemplateError."""
+    """Return the template in force, checked. Raises TemplateError."""
     if name not in PLACEHOLDERS:
         raise TemplateError(f"{name!r} is no prompt template; there are {', '.join(PLACEHOLDERS)}")
     own = project / ".claude" / "reflector" / "prompts" / name if project is not None else None
@@ -99,7 +99,7 @@ def _refuse_foreign(path: Path) -> None:
 
 
 def read_template(name: str, path: Path, *, opener: Callable[[Path], BinaryIO] = open_regular) -> Template:
-    """The template `name` from a file of one's own, checked. Raises TemplateError."""
+    """Return the template `name` from a file of one's own, checked. Raises TemplateError."""
     try:
         with opener(path) as file:
             raw = file.read(MAX_TEMPLATE + 1)
@@ -118,7 +118,7 @@ def read_template(name: str, path: Path, *, opener: Callable[[Path], BinaryIO] =
 
 
 def user_prompts(environ: Mapping[str, str] | None = None) -> Path:
-    """The folder where a user keeps templates for all projects."""
+    """Return the folder where a user keeps templates for all projects."""
     return Path(user_settings(environ), "prompts")
 
 

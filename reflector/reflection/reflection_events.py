@@ -25,12 +25,12 @@ MAX_ANSWER = 4_000_000
 
 
 def reflection_id_of(window_id: str, backend: str) -> str:
-    """The id of a backend's reflection on a window: the same for every attempt."""
+    """Return the id of a backend's reflection on a window: the same for every attempt."""
     return identity("reflection", window_id, backend)
 
 
 def answered(recorded: Event, backend: str, request: Request, answer: Answer, iteration: int, part: int) -> NewEvent:
-    """A raw answer, secrets taken out; `iteration` counts the times the whole window was asked about, from 1."""
+    """Return a raw answer, secrets taken out; `iteration` counts the times the whole window was asked about, from 1."""
     reflection_id = reflection_id_of(recorded.event_id, backend)
     place = (iteration,) if part == 1 else (iteration, part)
     data: dict[str, Any] = {
@@ -91,7 +91,7 @@ def completed(
 
 
 def skipped(window: WindowRow, recorded: Event, backend: str, reason: str) -> NewEvent:
-    """A gate that was closed."""
+    """Return a gate that was closed."""
     place = (window.attempts,) if window.attempts else ()
     return NewEvent(
         ev.REFLECTION_SKIPPED,
@@ -151,7 +151,7 @@ def _tag(tag: ParsedTag, status: Mapping[str, str], reflection_id: str, recorded
 
 
 def _disposition(tag: ParsedTag, status: Mapping[str, str]) -> str:
-    """What becomes of a tag: only `counted` counts, the rest is kept as a fact."""
+    """Return what becomes of a tag: only `counted` counts, the rest is kept as a fact."""
     if tag.malformed is not None or tag.name is None:
         return "malformed"
     if tag.tag not in VERDICTS:

@@ -89,7 +89,7 @@ def _reparse(
 
 
 def _standing(ledger: Ledger, story: Sequence[Event]) -> Event | None:
-    """The reflection that was read last and that nobody retracted."""
+    """Return the reflection that was read last and that nobody retracted."""
     read = [event for event in story if event.type == ev.REFLECTION_COMPLETED]
     for event in reversed(read):
         if not any(other.type == ev.EVIDENCE_RETRACTED for other in ledger.targeting(event.event_id)):
@@ -98,7 +98,7 @@ def _standing(ledger: Ledger, story: Sequence[Event]) -> Event | None:
 
 
 def _tags_of(ledger: Ledger, completed: Event) -> tuple[tuple[str, str], ...]:
-    """(name, tag) of the tags that were read with a reflection."""
+    """Return (name, tag) of the tags that were read with a reflection."""
     found: list[tuple[str, str]] = []
     stream = ledger.events(after=completed.position, types=(ev.BULLET_TAGGED,), session_id=completed.session_id)
     for event in stream:

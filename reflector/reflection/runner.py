@@ -74,14 +74,14 @@ class Runner:
         ]
 
     def is_due(self, window: WindowRow, retry: Retry = "due") -> bool:
-        """Whether an open window would be tried now."""
+        """Return whether an open window would be tried now."""
         trouble = None if retry == "all" else self.trouble(window)
         if trouble is None:
             return True
         return trouble.attempts < self.max_attempts and _pause_is_over(trouble, retry)
 
     def trouble(self, window: WindowRow) -> Trouble | None:
-        """What the failures of a window say about its next try; None for one that did not fail last."""
+        """Return what the failures of a window say about its next try; None for one that did not fail last."""
         return trouble_of(self.ledger.targeting(window.event_id)) if window.state == "failed" else None
 
     def api_rests(self, windows: Sequence[WindowRow], retry: Retry = "due") -> bool:
@@ -90,7 +90,7 @@ class Runner:
         return any(trouble and trouble.outages and not _pause_is_over(trouble, retry) for trouble in troubles)
 
     def reopened(self) -> list[WindowRow]:
-        """The windows that waited for a budget which allows them now, oldest first."""
+        """Return the windows that waited for a budget which allows them now, oldest first."""
         waiting = waiting_for_budget(self.ledger)
         if not waiting or not self.backend.is_model:
             return waiting
@@ -145,7 +145,7 @@ class Runner:
     def _ask(
         self, window: WindowRow, recorded: Event, iteration: int, answers: Sequence[Event], *, forced: bool
     ) -> Event | Reflected:
-        """The answer that follows those that are there, appended."""
+        """Return the answer that follows those that are there, appended."""
         request = self.request(recorded)
         gate = self.gate.check(
             self.ledger,
@@ -274,7 +274,7 @@ def _pause_is_over(trouble: Trouble, retry: Retry) -> bool:
 
 
 def _parts(answers: Sequence[Event]) -> int | None:
-    """How many answers a window needs, as the first of them tells; None before there is one."""
+    """Return how many answers a window needs, as the first of them tells; None before there is one."""
     return int((answers[0].data or {}).get("parts", 1)) if answers else None
 
 

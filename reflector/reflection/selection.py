@@ -37,7 +37,7 @@ class Survey:
     task: int | None = None
 
     def all_with(self, mark: int) -> list[int]:
-        """The turns that carry one of these marks, in order."""
+        """Return the turns that carry one of these marks, in order."""
         return [turn for turn, marks in enumerate(self.marks) if marks & mark]
 
 
@@ -191,7 +191,7 @@ def _starts(survey: Survey, turns: Sequence[int], lead: int | None, room: int) -
 
 
 def _room(survey: Survey, limit: int) -> int:
-    """What a part has beside the task, the notes around it and what was left out after its last turn."""
+    """Return what a part has beside the task, the notes around it and what was left out after its last turn."""
     return limit - 2 * (ELSEWHERE + GAP) - (0 if survey.task is None else survey.sizes[survey.task])
 
 

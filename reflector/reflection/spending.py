@@ -78,7 +78,7 @@ class Spending:
         return missing
 
     def _ledgers(self) -> dict[str, tuple[int, int]]:
-        """(taken, reserved) by ledger; what is no line is passed over."""
+        """Return (taken, reserved) by ledger; what is no line is passed over."""
         if self.path is None:
             return {}
         try:

@@ -37,7 +37,7 @@ class Overturned:
     verdict: str
 
     def retraction(self, reflection_id: str) -> NewEvent:
-        """The event that takes the tag out of the count."""
+        """Return the event that takes the tag out of the count."""
         tag = self.given.tag
         return NewEvent(
             ev.EVIDENCE_RETRACTED,
@@ -53,7 +53,7 @@ class Overturned:
 def settled(
     ledger: Ledger, recorded: Event, backend: str, tags: Sequence[ParsedTag], live: Collection[str]
 ) -> tuple[list[ParsedTag], list[Overturned]]:
-    """(the tags that the session has not said before, what they overturn) of a backend's reading of a window."""
+    """Return (the tags that the session has not said before, what they overturn) of a backend's reading of a window."""
     if not rereads(backend):
         return list(tags), []
     given = [one for one in verdicts(ledger, recorded) if one.tag.actor == backend]
@@ -85,7 +85,7 @@ def settled(
 
 
 def _is_so(ledger: Ledger, given: Given) -> bool | None:
-    """Whether the session says a verdict by now; None where a person decided on it."""
+    """Return whether the session says a verdict by now; None where a person decided on it."""
     lines = [retractions(ledger, event.event_id) for event in (given.tag, given.completed)]
     if any(event.actor not in (given.tag.actor, "reparse") for line in lines for event in line):
         return None

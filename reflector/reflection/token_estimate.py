@@ -39,7 +39,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def units(text: str) -> int:
-    """The same before rounding, in twentieths of a token."""
+    """Return the same before rounding, in twentieths of a token."""
     data = text.encode("utf-8", "surrogatepass")
     runs = data.translate(_RUNS)
     total = 13 * (runs.count(b" x") + runs.startswith(b"x"))

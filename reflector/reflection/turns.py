@@ -40,7 +40,7 @@ class Strength(NamedTuple):
     items: int | None = None
 
     def harder(self) -> Strength | None:
-        """The next one, None behind the last: `SMALL`, then the half of it, again and again."""
+        """Return the next one, None behind the last: `SMALL`, then the half of it, again and again."""
         if self.text is None:
             return SMALL
         return Strength(*(most // 2 for most in self if most is not None)) if self.text >= _LEAST_TEXT else None
@@ -84,12 +84,12 @@ def size_of(data: dict[str, Any]) -> int:
 
 
 def gap(turns: int) -> dict[str, Any]:
-    """The turn that stands for those left out."""
+    """Return the turn that stands for those left out."""
     return {"note": f"… {turns} {_turns(turns)} left out …"}
 
 
 def elsewhere(turns: int, where: str) -> dict[str, Any]:
-    """The turn that stands for those of other parts, `where` is before or after."""
+    """Return the turn that stands for those of other parts, `where` is before or after."""
     return {"note": f"… {turns} {_turns(turns)} {where} this, judged in other parts …"}
 
 
@@ -111,19 +111,19 @@ def volume(message: Message) -> Volume:
 
 
 def cites(message: Message, cited: Collection[str]) -> list[str]:
-    """The names of `cited` that a message cites."""
+    """Return the names of `cited` that a message cites."""
     return [name for name in citations_of(message) if name in cited] if cited else []
 
 
 def speaks(message: Message, cited: Collection[str]) -> bool:
-    """True where there is more than thinking, or thinking that cites: a turn that stays when thinking goes."""
+    """Return whether there is more than thinking, or thinking that cites: a turn that stays when thinking goes."""
     if message.text or message.calls or message.results:
         return True
     return bool(message.thinking) and bool(cites(message, cited))
 
 
 def turn_of(message: Message, cited: Collection[str], strength: Strength) -> Turn:
-    """The message as a turn, cut by a strength."""
+    """Return the message as a turn, cut by a strength."""
     content, words = _excerpt(message.text, cited, strength.text)
     data: dict[str, Any] = {"role": message.role, "content": content}
     thinking = 0
@@ -158,7 +158,7 @@ def turn_of(message: Message, cited: Collection[str], strength: Strength) -> Tur
 
 
 def fitted(message: Message, cited: Collection[str], strength: Strength, cap: int | None) -> tuple[Turn, int]:
-    """The message cut by the first strength from this one on that needs no more than `cap` units, and its size.
+    """Return the message cut by the first strength from this one on that needs no more than `cap` units, and its size.
 
     The last strength takes fewer than 500 tokens for any message.
     """
@@ -187,7 +187,7 @@ def _around(text: str, cited: Collection[str], limit: int) -> tuple[str, int]:
 
 
 def _spans(text: str, cited: Collection[str], room: int) -> list[tuple[int, int]]:
-    """Where the citations stand, the first of each name first, with more behind each than before it."""
+    """Return where the citations stand, the first of each name first, with more behind each than before it."""
     first: dict[str, tuple[int, int]] = {}
     for match in CITATION.finditer(text):
         if match[1] in cited and match.end() - match.start() <= _LONGEST_NAME:
@@ -204,7 +204,7 @@ def _spans(text: str, cited: Collection[str], room: int) -> list[tuple[int, int]
 
 
 def _joined(text: str, spans: Iterable[tuple[int, int]]) -> tuple[str, int]:
-    """The pieces of a text in order, with a mark for what is missing between, before and after them."""
+    """Return the pieces of a text in order, with a mark for what is missing between, before and after them."""
     pieces: list[str] = []
     done = shown = 0
     for start, end in [*sorted(spans), (len(text), len(text))]:
@@ -219,7 +219,7 @@ def _joined(text: str, spans: Iterable[tuple[int, int]]) -> tuple[str, int]:
 
 
 def _cut_value(value: Any, limit: int | None) -> tuple[Any, int]:
-    """A tool's input with its strings cut, and how many characters of them are left."""
+    """Return a tool's input with its strings cut, and how many characters of them are left."""
     if isinstance(value, str):
         if limit is None or len(value) <= limit:
             return clean(value), len(value)

@@ -31,7 +31,7 @@ _STORY = (ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
 
 
 def rereads(backend: str) -> bool:
-    """Whether a backend, by its name, judges the session as far as it went: the rules, which cost nothing."""
+    """Return whether a backend, by its name, judges the session as far as it went: the rules, which cost nothing."""
     return backend == "rules"
 
 
@@ -75,7 +75,7 @@ class Reading:
         return [name for name in (self.recorded.data or {})["carried"] if name in again]
 
     def messages(self, live: Collection[str]) -> Iterator[Message]:
-        """The messages, oldest first, from the file that the window was recorded from.
+        """Yield the messages, oldest first, from the file that the window was recorded from.
 
         Of the `live` names, those that are not judged again stand without brackets in the earlier records.
         Raises OSError and UnknownTranscript.
@@ -97,7 +97,7 @@ class Reading:
 
 
 def reading(ledger: Ledger, recorded: Event, backend: str, *, then: bool = False) -> Reading:
-    """What a backend reads for a recorded window.
+    """Return what a backend reads for a recorded window.
 
     `then` asks for what it would have read when only the windows before this one had been judged.
     """
@@ -126,7 +126,7 @@ def _leave_decided(names: dict[str, frozenset[str]], decided: Sequence[Given]) -
 
 
 def earlier_windows(ledger: Ledger, recorded: Event) -> list[Event]:
-    """The windows that a recorded one goes on from, oldest first, without those that were retracted."""
+    """Return the windows that a recorded one goes on from, oldest first, without those that were retracted."""
     after = _after(recorded)
     if after is None or (recorded.data or {})["window"]["mode"] != "new":
         return []
@@ -135,7 +135,7 @@ def earlier_windows(ledger: Ledger, recorded: Event) -> list[Event]:
 
 
 def later_windows(ledger: Ledger, recorded: Event) -> list[Event]:
-    """The windows that go on from a recorded one, oldest first."""
+    """Return the windows that go on from a recorded one, oldest first."""
     windows = _windows(ledger, recorded.session_id or "")
     later = [event for event in windows.values() if event.position > recorded.position]
     return [event for event in later if recorded in earlier_windows(ledger, event)]
@@ -152,12 +152,12 @@ def windows_within(ledger: Ledger, session_id: str, agent_id: str | None, keys: 
 
 
 def keys_of(recorded: Event) -> Sequence[int]:
-    """The keys of the records that a window took in."""
+    """Return the keys of the records that a window took in."""
     return unpack_keys((recorded.data or {}).get("window", {}).get("keys") or "")
 
 
 def verdicts(ledger: Ledger, recorded: Event) -> list[Given]:
-    """What was said of the names that the session of a window (or the subagent of it) cites, oldest first."""
+    """Return what was said of the names that the session of a window (or the subagent of it) cites, oldest first."""
     agent_id = (recorded.data or {})["agent_id"]
     windows: set[str] = set()
     completed: dict[str, Event] = {}
@@ -177,7 +177,7 @@ def verdicts(ledger: Ledger, recorded: Event) -> list[Given]:
 
 
 def retractions(ledger: Ledger, event_id: str) -> list[Event]:
-    """The retraction of an event, the retraction of that one, and so on."""
+    """Return the retraction of an event, the retraction of that one, and so on."""
     line: list[Event] = []
     while found := [event for event in ledger.targeting(event_id) if event.type == ev.EVIDENCE_RETRACTED]:
         line.append(found[0])
@@ -186,7 +186,7 @@ def retractions(ledger: Ledger, event_id: str) -> list[Event]:
 
 
 def is_retracted(ledger: Ledger, event_id: str) -> bool:
-    """Whether an event is out of the count by a retraction of its own."""
+    """Return whether an event is out of the count by a retraction of its own."""
     return len(retractions(ledger, event_id)) % 2 == 1
 
 
@@ -196,7 +196,7 @@ def _windows(ledger: Ledger, session_id: str) -> dict[str, Event]:
 
 
 def _line(windows: Mapping[str, Event], last: str | None) -> list[Event]:
-    """A window and those that it goes on from, oldest first."""
+    """Return a window and those that it goes on from, oldest first."""
     left = dict(windows)  # a merged file may come from anybody, and go round in circles
     found: list[Event] = []
     while last is not None and (event := left.pop(last, None)) is not None:
@@ -211,7 +211,7 @@ def _after(recorded: Event) -> str | None:
 
 
 def _without_brackets(message: Message, live: Collection[str], judged: Collection[str]) -> Message:
-    """The message with the brackets taken off the citations of names that are live and not judged in it."""
+    """Return the message with the brackets taken off the citations of names that are live and not judged in it."""
 
     def kept(match: re.Match[str]) -> str:
         return match[0] if match[1] in judged or match[1] not in live else match[1]

@@ -89,7 +89,7 @@ class Backfill:
         return done
 
     def _take_one(self, pipeline: Pipeline, backend: PrefetchedBackend, one: Found) -> bool:
-        """Whether there was something new in a file."""
+        """Return whether there was something new in a file."""
         ahead = self._looked_at(one.path)
         taken = pipeline.take(Source(one.path, "ingest", limit=one.bytes), found=ahead.scan if ahead else None)
         if ahead is not None and taken.records == len(ahead.scan.keys) and not taken.carried:
@@ -118,7 +118,7 @@ class Backfill:
         self._jobs.extend((one, None if one.key in seen else bullets) for one in files)
 
     def _looked_at(self, path: Path) -> Prefetched | None:
-        """What was found ahead in the file whose turn it is; None where nobody did, or could."""
+        """Return what was found ahead in the file whose turn it is; None where nobody did, or could."""
         if self._pool is None:
             return None
         while self._jobs and len(self._ahead) < _AHEAD * self._pool.size:
@@ -133,7 +133,7 @@ class Backfill:
 
 
 def news(project: Project, files: Sequence[Found], pool: WorkerPool | None = None) -> Iterator[tuple[Found, int]]:
-    """The files that hold a record which no window of the project has, with about how many bytes are new.
+    """Yield the files that hold a record which no window of the project has, with about how many bytes are new.
 
     Takes nothing in and makes no ledger. Raises LedgerError; a file that cannot be read is left out.
     """

@@ -15,7 +15,7 @@ from reflector.locate import environment, user_state
 
 
 def stand_ins() -> list[Path]:
-    """The state folders that stand in, those that are there. Touches nothing."""
+    """Return the state folders that stand in, those that are there. Touches nothing."""
     kept = [user_state()] if user_state() else []
     if _is_ours(_temporary()):
         kept.append(_temporary())
@@ -41,7 +41,7 @@ def keep_elsewhere(payload: dict[str, object] | None, data: bytes) -> str:
 
 
 def open_own() -> str:
-    """The user's own state folder, made where it is missing. Raises OSError where it cannot be."""
+    """Return the user's own state folder, made where it is missing. Raises OSError where it cannot be."""
     state = user_state()
     if not state:
         raise FileNotFoundError(2, "neither XDG_STATE_HOME nor HOME names a folder")

@@ -55,7 +55,7 @@ class Injection:
 
 
 def template(project: Path) -> str:
-    """The text of the playbook's template in force.
+    """Return the text of the playbook's template in force.
 
     Raises ValueError where the template cannot be used, or would be taken for JSON.
     """
@@ -167,7 +167,7 @@ class _Told:
 
 
 def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] | None = None) -> _Told:
-    """What a project's playbook.json, which is called `shown`, has to tell. Raises OSError."""
+    """Return what a project's playbook.json, which is called `shown`, has to tell. Raises OSError."""
     with open_ours(folder / ".claude" / "playbook.json") as file:
         state = os.fstat(file.fileno())
         loaded = load(file.read(MAX_BYTES + 1), first=first)
@@ -199,7 +199,7 @@ def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] 
 
 
 def _of_ledger(folder: Path) -> Known | None:
-    """What a project's ledger knows; None where there is none that can be opened."""
+    """Return what a project's ledger knows; None where there is none that can be opened."""
     if sys.flags.no_site:  # the hook, which starts without SQLAlchemy and the like
         import site
 

@@ -94,7 +94,7 @@ class Taken:
 
 
 def source_of(delivery: Delivery) -> Source | None:
-    """What a delivery asks to take in; None when it has no transcript or nothing ended.
+    """Return what a delivery asks to take in; None when it has no transcript or nothing ended.
 
     What was said after a compaction is a later window's. After an end there is no later one, and the client writes
     its transcript behind the hook's back, so it is read to where it ends by now. So it is after a stop, which is
@@ -237,7 +237,7 @@ def _split(names: Sequence[str], rows: dict[str, BulletRow]) -> dict[str, list[s
 
 
 def _unread(tally: Tally) -> dict[str, Any]:
-    """What the reader did not understand, only where there was something: a drift of the format shows here."""
+    """Return what the reader did not understand, only where there was something: a drift of the format shows here."""
     counted: dict[str, Any] = {
         name: value
         for name in ("duplicates", "glued", "malformed", "oversized", "unfinished_bytes")
@@ -250,7 +250,7 @@ def _unread(tally: Tally) -> dict[str, Any]:
 
 
 def safe_id(value: str | None) -> str | None:
-    """An id from outside, fit for the ledger: as it is when it is short and plain, else a digest of it."""
+    """Return an id from outside, fit for the ledger: as it is when it is short and plain, else a digest of it."""
     if not value:
         return None
     if len(value) <= _MAX_ID and value.isprintable() and value == _text(value):

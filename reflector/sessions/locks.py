@@ -68,5 +68,5 @@ def _open(folder: str, name: str) -> int:
 
 
 def _stand_in(state_dir: Path, name: str) -> str:
-    """The name of the file that is locked in the place of one that cannot be."""
+    """Return the name of the file that is locked in the place of one that cannot be."""
     return f"{sha256(os.fsencode(state_dir.resolve())).hexdigest()[:24]}.{name}"

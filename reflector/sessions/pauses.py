@@ -23,7 +23,7 @@ def is_over(attempts: int, failed_at_ns: int) -> bool:
 
 
 def heard_at_ns(file: Path, received_at_ns: int) -> int:
-    """When what a file holds was received, nanoseconds since the epoch.
+    """Return when what a file holds was received, nanoseconds since the epoch.
 
     What claims a time to come counts from when it is first looked at, which the time of its file keeps.
     """

@@ -182,7 +182,7 @@ def drain(
 
 
 def runner_of(project: Project, ledger: Ledger) -> Runner:
-    """The runner that a project's settings ask for. Raises ConfigError."""
+    """Return the runner that a project's settings ask for. Raises ConfigError."""
     return Runner(
         ledger,
         backend_of(project.config, project.root),
@@ -296,7 +296,7 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery, done: Drained) -> Non
 
 
 def _says_nothing(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> bool:
-    """True where there never was anything to take in, so that nothing is lost.
+    """Return whether there never was anything to take in, so that nothing is lost.
 
     An empty transcript says nothing. A missing one may have been lost or moved, so its delivery is kept with the
     error. But two never exist: that of a client's own summariser run, and that of a session which was opened and
@@ -326,7 +326,7 @@ def _claim_idle(pipeline: Pipeline) -> None:
 
 
 def is_untouched(project: Project) -> bool:
-    """True where there is neither ledger, playbook nor delivery: a question there has nothing to read."""
+    """Return whether there is neither ledger, playbook nor delivery: a question there has nothing to read."""
     return not project.has_ledger() and not project.playbook_json.exists() and not spool.pending_for(project.root)
 
 

@@ -89,7 +89,7 @@ class PrefetchedBackend:
         return self._backend.is_model
 
     def answer(self, request: Request, part: int = 1) -> Answer:
-        """The answer that is ready where it is one to this request, else the backend's."""
+        """Return the answer that is ready where it is one to this request, else the backend's."""
         ready, self.ready = self.ready, None
         if ready is not None and part == 1 and self._asks_for(request, ready):
             self.used += 1

@@ -97,7 +97,7 @@ class Counts:
 
 
 def pending_for(project: Path) -> list[Delivery]:
-    """A project's deliveries to take in, oldest first: its own, and those kept with the user meanwhile.
+    """Return a project's deliveries to take in, oldest first: its own, and those kept with the user meanwhile.
 
     As `pending` does, it moves records that cannot be read; call it under `drain.lock`.
     """
@@ -105,7 +105,7 @@ def pending_for(project: Path) -> list[Delivery]:
 
 
 def waiting_for(project: Path) -> list[Delivery]:
-    """The newest Stop of each of a project's sessions that have not ended, wherever it is kept, oldest first."""
+    """Return the newest Stop of each of a project's sessions that have not ended, wherever it is kept, oldest first."""
     return _of(project, waiting)
 
 
@@ -117,7 +117,7 @@ def _of(project: Path, read: Callable[[Path], list[Delivery]]) -> list[Delivery]
 
 
 def pending(spool_dir: Path) -> list[Delivery]:
-    """The deliveries to take in, oldest first.
+    """Return the deliveries to take in, oldest first.
 
     A record that cannot be read is moved to `broken/`, so call this under `drain.lock`.
     """
@@ -125,12 +125,12 @@ def pending(spool_dir: Path) -> list[Delivery]:
 
 
 def waiting(spool_dir: Path) -> list[Delivery]:
-    """The newest Stop of each session that has not ended, oldest first. `claim` one to take it in."""
+    """Return the newest Stop of each session that has not ended, oldest first. `claim` one to take it in."""
     return sorted(_read_all(spool_dir / "waiting"), key=lambda delivery: delivery.received_at_ns)
 
 
 def failed(spool_dir: Path) -> list[Failure]:
-    """The deliveries that could not be taken in, oldest first."""
+    """Return the deliveries that could not be taken in, oldest first."""
     return [_failure(path) for path in _records(spool_dir / "failed")]
 
 
@@ -140,7 +140,7 @@ def broken(spool_dir: Path) -> list[Path]:
 
 
 def counts(spool_dir: Path) -> Counts:
-    """How much lies where. Reads no file and moves none."""
+    """Return how much lies where. Reads no file and moves none."""
     names = [path.name for path in _records(spool_dir)]
     return Counts(
         pending=len(names),
@@ -204,7 +204,7 @@ def settle(delivery: Delivery) -> None:
 
 
 def has_stop(delivery: Delivery) -> bool:
-    """Whether a turn of a pending delivery's session ended, of which no window was taken in yet."""
+    """Return whether a turn of a pending delivery's session ended, of which no window was taken in yet."""
     return (delivery.path.parent / "waiting" / file_name(delivery.session_id or "")).exists()
 
 
@@ -232,7 +232,7 @@ def _set_aside(path: Path, spool_dir: Path, error: BaseException | str) -> Path:
 
 
 def _pulled(delivery: Delivery) -> Delivery | None:
-    """The delivery among the pending ones; None where a newer Stop took its place, which is pending now."""
+    """Return the delivery among the pending ones; None where a newer Stop took its place, which is pending now."""
     if delivery.path.parent.name != "waiting":
         return delivery
     claimed = claim(delivery)
@@ -310,7 +310,7 @@ def drop_words(path: Path) -> None:
 
 
 def _records(folder: Path) -> list[Path]:
-    """The visible files of one part of a spool, by name; none where it is missing or no folder of ours."""
+    """Return the visible files of one part of a spool, by name; none where it is missing or no folder of ours."""
     if folder.is_symlink():
         return []
     try:
@@ -374,7 +374,7 @@ def _read(path: Path) -> Delivery:
 
 
 def _path(payload: Mapping[str, Any], key: str) -> str | None:
-    """A path that a system call would at least take."""
+    """Return a path that a system call would at least take."""
     value = payload.get(key)
     return value if isinstance(value, str) and value and "\0" not in value else None
 

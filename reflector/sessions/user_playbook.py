@@ -97,7 +97,7 @@ class Users:
             raise UsersPlaybookError(f"the user's playbook took nothing in: {error}") from error
 
     def _may_have_come_along(self, transcript: Path) -> bool:
-        """Whether a transcript lies in the project, and the person's agent keeps its own elsewhere.
+        """Return whether a transcript lies in the project, and the person's agent keeps its own elsewhere.
 
         An archive can bring both a transcript and the delivery that names it.
         """
@@ -153,7 +153,7 @@ class Beside:
 
 
 def told_beside(project: Project) -> Beside | None:
-    """What of the user's playbook is told beside a project's; None where it is empty or the project itself."""
+    """Return what of the user's playbook is told beside a project's; None where it is empty or the project itself."""
     if project.is_users:
         return None
     names: list[set[str]] = []

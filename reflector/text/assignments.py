@@ -129,7 +129,7 @@ def redact_assignments(text: str) -> str:
 
 
 def _prefix(match: re.Match[str], text: str) -> str:
-    """What of the name stands before the word that gives it away."""
+    """Return what of the name stands before the word that gives it away."""
     before = _NAME_START.search(text[max(0, match.start() - 40) : match.start()])
     return before[0] if before else ""
 

@@ -51,7 +51,7 @@ def clean(text: str) -> str:
 
 
 def whole_end(text: str, at: int, start: int = 0) -> int:
-    """Where a piece from `start` ends that would be cut at `at`, so that it does not end in half a secret.
+    """Return where a piece from `start` ends that would be cut at `at`, so that it does not end in half a secret.
 
     The line that the cut divides goes. Of a line that begins far away, what follows its last quote or space goes.
     """
@@ -67,7 +67,7 @@ def whole_end(text: str, at: int, start: int = 0) -> int:
 
 
 def whole_start(text: str, at: int) -> int:
-    """Where the piece begins that would be cut off at `at`, so that it holds no value that has lost its name.
+    """Return where the piece begins that would be cut off at `at`, so that it holds no value that has lost its name.
 
     A value may stand on the line below its name, so the line that the cut divides goes, and the one below it. Of longer
     lines goes as much as a name and a phrase take, and the run of characters that it ends in.
@@ -90,7 +90,7 @@ def head_and_tail(text: str, limit: int) -> str:
 
 
 def excerpt(text: str, limit: int) -> str:
-    """The same as `head_and_tail`, as far as its two pieces are whole."""
+    """Return the same as `head_and_tail`, as far as its two pieces are whole."""
     if len(text) <= limit:
         return text if text.isascii() else clean(text)
     tail = limit // 3
@@ -102,7 +102,7 @@ def _without_middle(text: str, first: int, last: int) -> str:
 
 
 def result_text(text: str) -> str:
-    """A tool's answer: whole when short, else head, the lines that look like errors, and tail.
+    """Return a tool's answer: whole when short, else head, the lines that look like errors, and tail.
 
     The end of a test run says how it went and its errors stand in the middle, so a plain cut at
     either side would turn failures into silence.
@@ -114,14 +114,14 @@ def result_text(text: str) -> str:
 
 
 def shortened_output(text: str, limit: int) -> tuple[str, int]:
-    """A tool's answer cut to about `limit` characters as `result_text` cuts it, and how many were left out."""
+    """Return a tool's answer cut to about `limit` characters as `result_text` cuts it, and how many were left out."""
     if len(text) <= limit:
         return clean(text), 0
     return _with_errors(text, limit // 4, len(text) - limit // 4, limit)
 
 
 def _with_errors(text: str, first: int, last: int, limit: int) -> tuple[str, int]:
-    """The text up to `first` and from `last` on, and what looks like errors between; how much is left out."""
+    """Return the text up to `first` and from `last` on, and what looks like errors between; how much is left out."""
     longest = min(_ERROR_LINE, limit // 4)
     lines: list[str] = []
     room = limit - 2 * (limit // 4)
@@ -165,7 +165,7 @@ def _error_lines(text: str, first: int, last: int) -> list[tuple[int, int]]:
 
 
 def arguments(given: dict[Any, Any]) -> dict[str, Any]:
-    """A tool call's arguments: strings, lists, nesting and the sum of all text bounded.
+    """Return a tool call's arguments: strings, lists, nesting and the sum of all text bounded.
 
     Numbers that are not finite become None; nothing that is left needs more than JSON to write.
     """
@@ -173,7 +173,7 @@ def arguments(given: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _is_small(given: dict[Any, Any]) -> bool:
-    """True where nothing needs a cut, as in most calls: few short plain strings."""
+    """Return whether nothing needs a cut, as in most calls: few short plain strings."""
     room = ARGUMENTS_TEXT
     for key, value in given.items():
         if type(key) is not str or len(key) > 128 or not key.isascii():

@@ -38,7 +38,7 @@ def redact(text: str) -> str:
 
 
 def found(text: str) -> list[str]:
-    """The kinds of secrets that a text holds, in order; empty where it holds none."""
+    """Return the kinds of secrets that a text holds, in order; empty where it holds none."""
     text = visible(text)
     redacted = redact(text)
     return list(dict.fromkeys(_MARKER.findall(redacted))) if redacted != text else []
@@ -57,7 +57,7 @@ def clean(text: str, limit: int) -> str:
 
 
 def quote(text: str, limit: int) -> str:
-    """What may be kept or shown of a foreign text: no secrets, one line, at most `limit` characters.
+    """Return what may be kept or shown of a foreign text: no secrets, one line, at most `limit` characters.
 
     Invisible characters go first: a zero-width space inside a key would hide it from `redact`, and `clean`
     would then restore it. Of a text much longer than the limit, only the beginning is looked at.

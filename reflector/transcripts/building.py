@@ -92,7 +92,7 @@ class Place(NamedTuple):
 
 
 def digest(*parts: str) -> str:
-    """An id for a record that has none of its own: `sha256:<hex>` of what tells it apart."""
+    """Return an id for a record that has none of its own: `sha256:<hex>` of what tells it apart."""
     return "sha256:" + sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -117,7 +117,7 @@ def by_model(
     calls: tuple[ToolCall, ...] = (),
     synthetic: bool = False,
 ) -> Message:
-    """The model's words and calls; `synthetic` where the client wrote them."""
+    """Return the model's words and calls; `synthetic` where the client wrote them."""
     return Message(
         key=record_key(uuid),
         uuid=uuid,
@@ -133,7 +133,7 @@ def by_model(
 
 
 def by_tools(uuid: str, place: Place, results: tuple[ToolResult, ...], refused: str | None = None) -> Message:
-    """What tools answered. `refused` is the reason that a person gave for refusing the call, "" for none."""
+    """Return what tools answered. `refused` is the reason that a person gave for refusing the call, "" for none."""
     origin: Origin = "tool" if refused is None else "refusal"
     return by_user(uuid, place, origin, refused or "", results)
 
@@ -155,7 +155,7 @@ def by_user(uuid: str, place: Place, origin: Origin, text: str, results: tuple[T
 
 
 def call(call_id: Any, name: Any, given: Any) -> ToolCall:
-    """A tool call in the names of Claude Code, as far as it has one; `given` is the tool's own arguments."""
+    """Return a tool call in the names of Claude Code, as far as it has one; `given` is the tool's own arguments."""
     name = short(name)
     known = _TOOLS.get(name.lower())
     arguments: Mapping[Any, Any] = given if isinstance(given, dict) else {}
@@ -189,7 +189,7 @@ def _command_line(words: list[Any]) -> str:
 
 
 def result(call_id: Any, text: str, *, is_error: bool = False, exit_code: int | None = None) -> ToolResult:
-    """A tool's answer. An exit code other than 0 makes it an error and is put in front of its text."""
+    """Return a tool's answer. An exit code other than 0 makes it an error and is put in front of its text."""
     if exit_code:
         is_error = True
         text = f"Exit code {exit_code}\n{text}"
@@ -225,19 +225,19 @@ def kind(record: dict[str, Any], key: str = "type") -> str:
 
 
 def code(value: Any) -> int | None:
-    """An exit code as a record has it, None for what cannot be one."""
+    """Return an exit code as a record has it, None for what cannot be one."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < 32 else None
 
 
 def short(value: Any) -> str:
-    """An id, a name or a time: text of at most about 128 characters, "" for anything else."""
+    """Return an id, a name or a time: text of at most about 128 characters, "" for anything else."""
     if not isinstance(value, str):
         return ""
     return value if len(value) <= 128 and value.isascii() else bounds.head_and_tail(value, 128)
 
 
 def path(value: Any) -> str:
-    """A path or a version as a record has it, bounded."""
+    """Return a path or a version as a record has it, bounded."""
     return bounds.head_and_tail(value, 4096) if isinstance(value, str) else ""
 
 

@@ -94,7 +94,7 @@ class Reader:
         return root
 
     def _attachment(self, record: dict[str, Any], text: str, offset: int) -> list[Message]:
-        """A prompt typed while the model worked is recorded as an attachment only."""
+        """Return a prompt typed while the model worked is recorded as an attachment only."""
         attachment = record.get("attachment")
         if not isinstance(attachment, dict) or attachment.get("type") != "queued_command":
             return []
@@ -109,7 +109,7 @@ class Reader:
         return [_spoken(self._envelope(record, text, offset), texts, typed=typed)]
 
     def _queue_operation(self, record: dict[str, Any], text: str, offset: int) -> list[Message]:
-        """Every `enqueue` is closed by `dequeue` (a user record follows), `remove` or `popAll`.
+        """Return every `enqueue` is closed by `dequeue` (a user record follows), `remove` or `popAll`.
 
         `popAll` hands the prompts back to the editor. `remove` means that the model saw the prompt
         at once: newer releases say so with a queued_command attachment before or after it, older
@@ -231,7 +231,7 @@ def _user(envelope: _Envelope) -> Message:
 
 
 def _spoken(envelope: _Envelope, texts: list[str], *, typed: bool) -> Message:
-    """A record of words. `typed` False means that the record itself says no person typed them."""
+    """Return a record of words. `typed` False means that the record itself says no person typed them."""
     if envelope.record.get("isCompactSummary") is True:
         return _utterance(envelope, "summary", "\n".join(texts))
     if not typed and not any(origins.is_interrupt(text) for text in texts):
@@ -248,7 +248,7 @@ def _texts(content: Any) -> list[str]:
 
 
 def _answer(answer: str, detail: Any) -> str:
-    """A tool's answer with what only `toolUseResult` knows: stderr, an exit code, an interruption."""
+    """Return a tool's answer with what only `toolUseResult` knows: stderr, an exit code, an interruption."""
     if not isinstance(detail, dict):
         return bounds.result_text(answer)
     if "file" in detail or "filePath" in detail:

@@ -204,7 +204,7 @@ def _unpacked(record: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _typed(item: dict[str, Any]) -> str:
-    """What a person typed in a message of the role user; "" where the client wrote all of it."""
+    """Return what a person typed in a message of the role user; "" where the client wrote all of it."""
     content = item.get("content")
     parts = content if isinstance(content, list) else [content]
     passed = item.get("internal_chat_message_metadata_passthrough")

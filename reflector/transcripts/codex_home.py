@@ -13,7 +13,7 @@ _THREAD_ID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def rollout_of(thread_id: str | None) -> Path | None:
-    """The newest rollout of a thread under `$CODEX_HOME` or `~/.codex`; None for a session that left no file."""
+    """Return the newest rollout of a thread under `$CODEX_HOME` or `~/.codex`; None for a session that left no file."""
     if not thread_id or _THREAD_ID.fullmatch(thread_id) is None:
         return None
     try:

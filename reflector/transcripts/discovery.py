@@ -39,7 +39,7 @@ class Found:
 
 
 def find_transcripts(folder: Path) -> Iterator[Found]:
-    """The transcripts below a folder, subagents' as well, in no order. What cannot be read is passed over."""
+    """Yield the transcripts below a folder, subagents' as well, in no order. What cannot be read is passed over."""
     for path in sorted(folder.rglob("*.jsonl")):
         if path.name in _OTHERS or not path.is_file():
             continue
@@ -50,7 +50,7 @@ def find_transcripts(folder: Path) -> Iterator[Found]:
 
 
 def look_at(path: Path) -> Found:
-    """What the head of one file tells. Raises OSError."""
+    """Return what the head of one file tells. Raises OSError."""
     cwd = started_at = uuid = ""
     tally = Tally()
     with path.open("rb", buffering=256 * 1024) as file:

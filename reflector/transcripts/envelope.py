@@ -67,7 +67,7 @@ _TRAILING_TYPE = re.compile(rb',"type":"([\w-]++)"[^{}\[\]]*+\}\Z')
 
 
 def is_metadata(line: bytes) -> bool:
-    """True when the bytes alone prove that a line is one record without a message."""
+    """Return whether the bytes alone prove that a line is one record without a message."""
     # Most lines are messages: a look at their head is cheaper than a match that fails.
     if line.find(b'"message":', 0, 400) >= 0:
         return False

@@ -138,7 +138,7 @@ def _result(call: dict[str, Any], uuid: str, place: Place) -> Message:
 
 
 def _unfenced(text: str) -> str:
-    """The bare answer: its first and last lines say how a run began and ended."""
+    """Return the bare answer: its first and last lines say how a run began and ended."""
     if not (text.startswith(_FENCE) and text.rstrip().endswith(_FENCE_END)):
         return text
     return text.rstrip()[len(_FENCE) : -len(_FENCE_END)].replace(_ESCAPED_END, _FENCE_END.strip())

@@ -80,7 +80,7 @@ def said_by(texts: list[str]) -> tuple[Origin, str]:
 
 
 def typed(text: str) -> str:
-    """The part of one text that a person typed; "" where the client wrote all of it."""
+    """Return the part of one text that a person typed; "" where the client wrote all of it."""
     rest = without_spans(text, _SPAN).strip()
     return "" if _INJECTED.match(rest) else rest
 
@@ -104,12 +104,12 @@ def without_spans(text: str, opening: re.Pattern[str]) -> str:
 
 
 def is_refusal(result: str) -> bool:
-    """True when a tool result says that a person refused the call or interrupted it."""
+    """Return whether a tool result says that a person refused the call or interrupted it."""
     return _REFUSED.match(result) is not None
 
 
 def refusal_reason(result: str) -> str:
-    """What the person gave as reason in a refused tool result; "" where they gave none."""
+    """Return what the person gave as reason in a refused tool result; "" where they gave none."""
     match = _REASON.search(result)
     if match is None:
         return ""

@@ -17,12 +17,12 @@ NAMES = ", ".join(format.name for format in FORMATS)
 
 
 def format_of(record: dict[str, Any]) -> Format | None:
-    """The format that a record is of, None for none of them."""
+    """Return the format that a record is of, None for none of them."""
     return next((format for format in FORMATS if format.recognises(record)), None)
 
 
 def reader_of(record: dict[str, Any]) -> RecordReader | None:
-    """The reader of the file that a record stands in; a record with all messages in it makes it a document."""
+    """Return the reader of the file that a record stands in; a record with all messages in it makes it a document."""
     format = format_of(record)
     return format and RecordReader(format, is_document=isinstance(record.get("messages"), list))
 

@@ -48,7 +48,7 @@ class Conversation(ABC):
 
     @abstractmethod
     def messages(self, record: dict[str, Any], text: str, offset: int, tally: Tally) -> Iterable[Message]:
-        """The messages of one record, its JSON text being `text`; types without meaning here go to `tally`."""
+        """Return the messages of one record, its JSON text being `text`; types without meaning here go to `tally`."""
 
 
 class Format(NamedTuple):

@@ -40,13 +40,13 @@ _PATIENT_DECODER = json.JSONDecoder(
 
 
 def record_key(uuid: str) -> int:
-    """The 64-bit identity of a record: the first 8 bytes of SHA-256(uuid), signed, big-endian."""
+    """Return the 64-bit identity of a record: the first 8 bytes of SHA-256(uuid), signed, big-endian."""
     key: int = _KEY(sha256(uuid.encode("utf-8", "surrogatepass")).digest())[0]
     return key
 
 
 def record_uuid(record: dict[str, Any], text: str) -> str:
-    """The record's own `uuid`, or `sha256:<hex>` of its JSON text where it has none."""
+    """Return the record's own `uuid`, or `sha256:<hex>` of its JSON text where it has none."""
     uuid = record.get("uuid")
     if isinstance(uuid, str) and uuid:
         return uuid
@@ -54,7 +54,7 @@ def record_uuid(record: dict[str, Any], text: str) -> str:
 
 
 def read_lines(file: BinaryIO, limit: int | None, tally: Tally) -> Iterator[tuple[int, bytes]]:
-    """(byte offset, line) of every complete, non-blank line among the first `limit` bytes of `file`.
+    """Yield (byte offset, line) of every complete, non-blank line among the first `limit` bytes of `file`.
 
     The line's end is stripped. A last line without one is given when it is complete JSON, else its
     length goes to `tally.unfinished_bytes`. A file that grows meanwhile is read to where it ends at
@@ -100,13 +100,13 @@ def _pass_over(file: BinaryIO, budget: int | None) -> tuple[int, bool]:
 
 
 def is_complete(line: bytes) -> bool:
-    """True when `line` holds JSON values from its first byte to its last."""
+    """Return whether `line` holds JSON values from its first byte to its last."""
     probe = Tally()
     return bool(parse_line(line, probe)) and probe.malformed == 0
 
 
 def parse_line(line: bytes, tally: Tally) -> list[tuple[dict[str, Any], str]]:
-    """Every JSON object on one line, with its own text; usually one, two where records were glued.
+    """Return every JSON object on one line, with its own text; usually one, two where records were glued.
 
     What is not a JSON object counts as malformed, once per line at most for each stretch.
     """
@@ -122,7 +122,7 @@ def parse_line(line: bytes, tally: Tally) -> list[tuple[dict[str, Any], str]]:
 
 
 def _parse_stretches(text: str, tally: Tally) -> list[tuple[dict[str, Any], str]]:
-    """The long way, for what is not exactly one object."""
+    """Return the long way, for what is not exactly one object."""
     text = text.removeprefix("\ufeff")
     found: list[tuple[dict[str, Any], str]] = []
     position = _skip(text, 0)

@@ -134,7 +134,7 @@ class _Pass:
         self._passed_over = 0
 
     def keep(self, rest: bytes) -> bytes:
-        """The begun line to carry to the next block; of one above the limit only its length is kept."""
+        """Return the begun line to carry to the next block; of one above the limit only its length is kept."""
         if self._passed_over or len(rest) > LINE_LIMIT:
             self._passed_over += len(rest)
             return b""
@@ -259,7 +259,7 @@ class _Pass:
         )
 
     def _other(self, line: bytes, offset: int) -> bool:
-        """A line whose bytes prove nothing: metadata, glued, odd or damaged. True when it held a message."""
+        """Return a line whose bytes prove nothing: metadata, glued, odd or damaged. True when it held a message."""
         if len(line) > LINE_LIMIT:
             self.tally.lines += 1
             self.tally.oversized += 1
@@ -294,7 +294,7 @@ class _Pass:
             self._cited.append((key, names))
 
     def _add(self, uuid: bytes) -> bytes:
-        """The key of a parsed record seen for the first time; b"" for one seen before."""
+        """Return the key of a parsed record seen for the first time; b"" for one seen before."""
         self._parsed += 1
         key = sha256(uuid).digest()[:8]
         if key in self._seen:

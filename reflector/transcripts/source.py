@@ -41,12 +41,12 @@ def open_file(path: str | PathLike[str]) -> FileIO:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """A hook may hand over any path, and opening a pipe would wait for its other end."""
+    """Return a hook may hand over any path, and opening a pipe would wait for its other end."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def is_claude_code(record: dict[str, Any]) -> bool:
-    """Whether a record can be of Claude Code and of no other agent that is read."""
+    """Return whether a record can be of Claude Code and of no other agent that is read."""
     kind = record.get("type")
     if kind in ("user", "assistant"):
         return isinstance(record.get("message"), dict) or ("uuid" in record and "sessionId" in record)

@@ -157,7 +157,7 @@ class BadLabel(ValueError):
 
 
 def pairs_of(session_id: str, window_id: str, a: Mapping[str, Verdict], b: Mapping[str, Verdict]) -> list[Pair]:
-    """The pairs of one window, by name."""
+    """Return the pairs of one window, by name."""
     silent = Verdict(NONE)
     found = []
     for name in sorted(a.keys() | b.keys()):
@@ -167,7 +167,7 @@ def pairs_of(session_id: str, window_id: str, a: Mapping[str, Verdict], b: Mappi
 
 
 def agreement_of(pairs: Iterable[Pair]) -> Agreement:
-    """The matrix of some pairs."""
+    """Return the matrix of some pairs."""
     matrix = {of_a: dict.fromkeys(CATEGORIES, 0) for of_a in CATEGORIES}
     for pair in pairs:
         matrix[pair.a][pair.b] += 1
@@ -175,12 +175,12 @@ def agreement_of(pairs: Iterable[Pair]) -> Agreement:
 
 
 def judged_by_both(pairs: Iterable[Pair]) -> list[Pair]:
-    """The pairs without a silence."""
+    """Return the pairs without a silence."""
     return [pair for pair in pairs if NONE not in (pair.a, pair.b)]
 
 
 def tally_of(rulings: Iterable[Ruling], side: Side) -> Tally:
-    """What one side did."""
+    """Return what one side did."""
     judged = strays = 0
     spent = Spent()
     models: dict[str, None] = {}

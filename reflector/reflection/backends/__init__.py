@@ -9,7 +9,7 @@ from reflector.reflection.protocol import Backend
 
 
 def backend_of(config: Config, project: Path | None = None, *, template: Path | None = None) -> Backend:
-    """The backend that a configuration names.
+    """Return the backend that a configuration names.
 
     `template` is a file to ask a model with instead of the template in force. Raises ConfigError.
     """

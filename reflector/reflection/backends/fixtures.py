@@ -48,7 +48,7 @@ class FixturesBackend:
     is_model: bool = False
 
     def answer(self, request: Request, part: int = 1) -> Answer:
-        """The recorded answer. Raises BackendError where the file is unreadable or has none."""
+        """Return the recorded answer. Raises BackendError where the file is unreadable or has none."""
         wanted = request_sha256(request, part)
         found = _read(self.path).get(wanted)
         if found is None:
@@ -81,7 +81,7 @@ class Recording:
         return self.backend.is_model
 
     def answer(self, request: Request, part: int = 1) -> Answer:
-        """The backend's answer, recorded without secrets. Raises BackendError and OSError."""
+        """Return the backend's answer, recorded without secrets. Raises BackendError and OSError."""
         answer = self.backend.answer(request, part)
         line: dict[str, Any] = {"prompt_hash": request_sha256(request, part), "completion": redact(answer.text)}
         if answer.parts > 1:

@@ -61,7 +61,7 @@ class RulesBackend:
 
 
 def rationale(judgement: Judgement) -> str:
-    """The verdict in one line of at most 300 characters: the reason, the rule, the evidence as quoted."""
+    """Return the verdict in one line of at most 300 characters: the reason, the rule, the evidence as quoted."""
     head = judgement.reason
     if judgement.rule:
         head = f"{head} ({judgement.rule})"

@@ -95,7 +95,7 @@ class Chain:
 
 
 def plain_command(command: str) -> str:
-    """A command without what its output is piped into, so that a retry without `| tail` is the same."""
+    """Return a command without what its output is piped into, so that a retry without `| tail` is the same."""
     return command.split("|")[0].replace("2>&1", " ").strip()
 
 

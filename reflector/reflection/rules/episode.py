@@ -218,11 +218,11 @@ class Episode:
         return _LOOKING.search(self.bullet.text) is not None
 
     def overlap(self, words: frozenset[str]) -> int:
-        """How many content words a text shares with the advice, the words beside it and its files."""
+        """Return how many content words a text shares with the advice, the words beside it and its files."""
         return len(words & self.words) + self._files_in(words)
 
     def overlap_with_advice(self, words: frozenset[str]) -> int:
-        """How many content words a text shares with the advice itself and the files of its step."""
+        """Return how many content words a text shares with the advice itself and the files of its step."""
         return len(words & self.bullet_words) + self._files_in(words)
 
     def _files_in(self, words: frozenset[str]) -> int:
@@ -231,7 +231,7 @@ class Episode:
 
 @lru_cache(maxsize=512)
 def aim_of(advice: str) -> Aim:
-    """What a piece of advice asks for: the first verb outside its occasion."""
+    """Return what a piece of advice asks for: the first verb outside its occasion."""
     core = _OCCASION.sub(" ", advice)
     if _TIDYING.match(core):
         return "tidy"
@@ -245,7 +245,7 @@ def aim_of(advice: str) -> Aim:
 
 
 def opened(name: str, bullet: Bullet, *, turn: int, at: int, text: str) -> Episode:
-    """A new episode for a citation of `bullet` in an assistant's `text`."""
+    """Return a new episode for a citation of `bullet` in an assistant's `text`."""
     cited = re.sub(r"\[(?:[a-z]+-\d+|kpt_\d+)\]", " ", text[:2000])
     bullet_words = content_words(bullet.text)
     episode = Episode(name, bullet, turn, at, cited[:400], bullet_words | content_words(cited), bullet_words)
@@ -261,7 +261,7 @@ _ABOUT_CHECKS = re.compile(r"\b(?:tests?|ci|build|lint\w*|pipeline|type ?check|c
 
 
 def bears(episode: Episode, stance: Stance, turn: int) -> Bearing:
-    """Whether a person's message is about the cited step: running the tests is not refuted by a wrong colour.
+    """Return whether a person's message is about the cited step: running the tests is not refuted by a wrong colour.
 
     The first message after the topic's last turn may speak of "it"; a later one must name the advice.
     """
@@ -313,7 +313,7 @@ _YOURS = re.compile(
 
 
 def names_as_the_agents(episode: Episode, stance: Stance) -> bool:
-    """Whether a person objects to what they call the agent's: "since your cache", "you added an index"."""
+    """Return whether a person objects to what they call the agent's: "since your cache", "you added an index"."""
     if not stance.objects or episode.nature not in ("change", "act"):
         return False
     theirs = content_words(" ".join(match.group(1) for match in _YOURS.finditer(stance.quote)))
@@ -321,6 +321,6 @@ def names_as_the_agents(episode: Episode, stance: Stance) -> bool:
 
 
 def failed_after_shipping(episode: Episode, stance: Stance, turn: int) -> bool:
-    """Whether a person reports red checks soon after having had the step's change committed or pushed."""
+    """Return whether a person reports red checks soon after having had the step's change committed or pushed."""
     named = stance.bearing == "symptom" and _ABOUT_CHECKS.search(stance.quote) is not None
     return named and episode.shipped and episode.nature == "change" and turn - episode.topic_turn <= 2

@@ -81,7 +81,7 @@ class EvidenceReader:
                 self._settle(episode)
 
     def _chain(self, name: str) -> Chain:
-        """The chain of this name. A window may hold thousands of sidechains: the oldest are settled."""
+        """Return the chain of this name. A window may hold thousands of sidechains: the oldest are settled."""
         chain = self._chains.get(name)
         if chain is None:
             chain = self._chains[name] = Chain()
@@ -348,7 +348,7 @@ def _part_for(episode: Episode, said: Stance) -> Stance:
 
 
 def _ends_topic(episode: Episode, stance: Stance, bearing: Bearing) -> bool:
-    """Whether the conversation has left the topic with this message."""
+    """Return whether the conversation has left the topic with this message."""
     if stance.bearing == "other" or stance.rule == "ship-it":
         episode.shipped = stance.rule == "ship-it"
         return True
@@ -361,7 +361,7 @@ def _ends_topic(episode: Episode, stance: Stance, bearing: Bearing) -> bool:
 
 
 def _edit_of(call: ToolCall, *, inverse: bool = False) -> int:
-    """A number for "this text became that text in this file"; 0 for calls that are no edit."""
+    """Return a number for "this text became that text in this file"; 0 for calls that are no edit."""
     old, new = call.input.get("old_string"), call.input.get("new_string")
     if not isinstance(old, str) or not isinstance(new, str) or not old or not new:
         return 0
@@ -371,7 +371,7 @@ def _edit_of(call: ToolCall, *, inverse: bool = False) -> int:
 
 
 def _rewrites(call: ToolCall, texts: Iterable[str]) -> bool:
-    """Whether an edit replaces text that the cited step had written."""
+    """Return whether an edit replaces text that the cited step had written."""
     old = call.input.get("old_string")
     return (
         isinstance(old, str)

@@ -40,12 +40,12 @@ _VARIABLE = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{7,}\b|\d+(?:\.\d+)*|/?(?:[\w.@~-
 
 
 def signature(line: str) -> str:
-    """An error line without numbers, hashes and folders: equal for the same error in two runs."""
+    """Return an error line without numbers, hashes and folders: equal for the same error in two runs."""
     return " ".join(_VARIABLE.sub("#", line[:400].lower()).split())[:120]
 
 
 def read_result(step: Step, result: ToolResult) -> Outcome:
-    """How this call ended.
+    """Return how this call ended.
 
     For `poll` calls the step given is the one of the background task that is asked about, if known.
     """
@@ -71,7 +71,7 @@ def read_result(step: Step, result: ToolResult) -> Outcome:
 
 
 def _quiet(step: Step, text: str) -> Outcome:
-    """An unflagged answer without any word of failure."""
+    """Return an unflagged answer without any word of failure."""
     if "running in background" in text[:400] or "<status>running" in text[:200]:
         return _SILENT
     if step.kind in ("lint", "types") and _FINDING.search(text):
@@ -130,7 +130,7 @@ def _first_error(text: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """The last line with words in it: what a run ends with says how it went."""
+    """Return the last line with words in it: what a run ends with says how it went."""
     for line in reversed(text.strip().splitlines()[-12:]):
         if re.search(r"\w{2}", line):
             return " ".join(line.split())[:240]

@@ -126,7 +126,7 @@ These explain the message or the result before them; only finds and reverts are 
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return _TEXT.format(
         version=VERSION,
         events="".join(f"| `{rule}` | {looks_for} |\n" for rule, looks_for in BY_EVENT.items()),

@@ -27,7 +27,7 @@ class Judgement:
 
 
 def judge_results(episode: Episode, seen: Sequence[Seen]) -> Judgement | None:
-    """What checks and commands say about the step, None where none of them can speak about it."""
+    """Return what checks and commands say about the step, None where none of them can speak about it."""
     nature = episode.nature
     if nature in ("tidy", "talk"):
         return None
@@ -127,7 +127,7 @@ def _untied(episode: Episode, told: Sequence[Seen], passes: Sequence[Seen], *, g
 
 
 def _same_command_failed(told: Sequence[Seen], success: Seen) -> bool:
-    """Whether this very command had failed with a plain error since the citation."""
+    """Return whether this very command had failed with a plain error since the citation."""
     return any(
         s.finding.sign < 0 and s.finding.strength >= 2 and _holds(success.finding.command, s.finding.command)
         for s in told
@@ -139,7 +139,7 @@ _DETAIL = re.compile(r"\binstead\b|^I(?:'ll| will)? (?:drop|remov|tak|delet)\w*"
 
 
 def left(seen: Sequence[Seen]) -> Seen | None:
-    """The words with which the agent went another way after the step had failed, None where it stayed.
+    """Return the words with which the agent went another way after the step had failed, None where it stayed.
 
     Those that name nothing of the advice drop a detail, and the step goes on: what comes later decides.
     """
@@ -168,7 +168,7 @@ def _follows(seen: Sequence[Seen], before: Seen, rule: str) -> bool:
 
 
 def is_deed(episode: Episode) -> bool:
-    """Whether the step was to change or do something: of these a failure says that it was wrong."""
+    """Return whether the step was to change or do something: of these a failure says that it was wrong."""
     return episode.nature in ("change", "act") or (episode.nature == "check" and not episode.aims_at_check)
 
 
@@ -177,7 +177,7 @@ def failed(reason: str, seen: Seen) -> Judgement:
 
 
 def _speaks(episode: Episode, seen: Seen) -> bool:
-    """Whether a result can speak about the step: its own, or a check that comes after it."""
+    """Return whether a result can speak about the step: its own, or a check that comes after it."""
     finding = seen.finding
     if finding.sign < 0 and finding.strength < 2:
         return False
@@ -204,7 +204,7 @@ def _is_unusable(seen: Seen) -> bool:
 
 
 def _recovered(episode: Episode, told: Sequence[Seen], failure: Seen) -> bool:
-    """A later success of the same family: the command was mistyped, the advice was not wrong.
+    """Return a later success of the same family: the command was mistyped, the advice was not wrong.
 
     Unless the advice names the very word that had to go.
     """
@@ -222,7 +222,7 @@ def _recovered(episode: Episode, told: Sequence[Seen], failure: Seen) -> bool:
 
 
 def _standing(told: Sequence[Seen]) -> tuple[list[Seen], list[Seen]]:
-    """The last word of each family of commands: failures that stand, and passes that stand."""
+    """Return the last word of each family of commands: failures that stand, and passes that stand."""
     last: dict[str, Seen] = {}
     for s in told:
         if s.finding.sign < 0 and s.finding.excused:
@@ -237,7 +237,7 @@ def _standing(told: Sequence[Seen]) -> tuple[list[Seen], list[Seen]]:
 
 
 def _holds(command: str, failed_one: str) -> bool:
-    """Whether a longer command runs the failed one again, as after `server & sleep 2; curl …`."""
+    """Return whether a longer command runs the failed one again, as after `server & sleep 2; curl …`."""
     plain = failed_one.split("|")[0].strip()
     return len(plain) >= 8 and plain in command
 
@@ -251,7 +251,7 @@ def _expected(episode: Episode, told: Sequence[Seen]) -> Judgement | None:
 
 
 def _repeated(episode: Episode, told: Sequence[Seen]) -> Seen | None:
-    """The last failure, when its error was there before or came twice."""
+    """Return the last failure, when its error was there before or came twice."""
     failures = [s for s in told if s.finding.sign < 0 and s.finding.signature and not s.finding.excused]
     if not failures:
         return None

@@ -181,7 +181,7 @@ _TOOLS: dict[str, Kind] = {
 
 
 def read_call(call: ToolCall) -> Step:
-    """What one call does."""
+    """Return what one call does."""
     given = call.input
     described = str(given.get("description") or "")
     if call.name in ("Bash", "PowerShell", "Shell"):
@@ -251,7 +251,7 @@ def _kind_of(command: str) -> tuple[Kind, str]:
 
 
 def _unwrapped(segment: str) -> str:
-    """A segment without `cd x`, `VAR=1`, `npx`, `timeout 60` and their like, up to eight of them."""
+    """Return a segment without `cd x`, `VAR=1`, `npx`, `timeout 60` and their like, up to eight of them."""
     rest = segment.strip().lstrip("({ ")
     for _ in range(8):
         match = _WRAPPER.match(rest)

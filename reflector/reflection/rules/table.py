@@ -66,14 +66,14 @@ def person_row(
     counter: str,
     place: Place = "anywhere",
 ) -> Rule:
-    """A row about what a person writes."""
+    """Return a row about what a person writes."""
     return Rule(id, "person", signal, strength, looks_for, pattern, example, counter, place)
 
 
 def result_row(
     id: str, signal: Signal, strength: Strength, looks_for: str, pattern: str, example: str, counter: str
 ) -> Rule:
-    """A row about what a tool prints."""
+    """Return a row about what a tool prints."""
     return Rule(id, "result", signal, strength, looks_for, pattern, example, counter)
 
 
@@ -87,7 +87,7 @@ def _compiled(pattern: str, flags: int) -> re.Pattern[str]:
 
 
 def found(rule: Rule, text: str) -> re.Match[str] | None:
-    """Where the rule's wording stands in one text; `start` and `clause` rules must match at its start.
+    """Return where the rule's wording stands in one text; `start` and `clause` rules must match at its start.
 
     Case counts in what tools print (`FAIL` is a verdict, `fail` a word) and nowhere else.
     """
@@ -96,7 +96,7 @@ def found(rule: Rule, text: str) -> re.Match[str] | None:
 
 
 def markdown(rules: Iterable[Rule]) -> str:
-    """The table as the documentation shows it: one line per rule, without the expressions."""
+    """Return the table as the documentation shows it: one line per rule, without the expressions."""
     lines = ["| rule | signal | strength | looks for | for example |", "|---|---|---|---|---|"]
     for rule in rules:
         example = " ".join(rule.example.split()).replace("|", "\\|")

@@ -142,7 +142,7 @@ _READ = 16 * 1024
 
 
 def read_stance(text: str, *, refused: bool = False, answers: bool = False) -> Stance:
-    """What this message says about the work before it.
+    """Return what this message says about the work before it.
 
     refused   the message is the reason given with a refused tool call
     answers   the agent had asked a question, so a plain yes or no is its answer
@@ -183,7 +183,7 @@ def _spelled(prose: str) -> str:
 
 
 def _as_written(quote: str, written: str, prose: str) -> str:
-    """The quote in the person's own spelling."""
+    """Return the quote in the person's own spelling."""
     if prose == written or not quote:
         return quote
     plain = " ".join(written.split())
@@ -192,7 +192,7 @@ def _as_written(quote: str, written: str, prose: str) -> str:
 
 
 def _added(plain: str, at: int) -> int:
-    """How many apostrophes `_spelled` put in front of position `at`."""
+    """Return how many apostrophes `_spelled` put in front of position `at`."""
     added = 0
     for match in _HURRIED.finditer(plain):
         if match.start() + added >= at:
@@ -202,7 +202,7 @@ def _added(plain: str, at: int) -> int:
 
 
 def read_reaction(text: str) -> Literal["concedes", "glad", ""]:
-    """How the agent's first words after a message take it: as a correction, as thanks, or neither."""
+    """Return how the agent's first words after a message take it: as a correction, as thanks, or neither."""
     head = " ".join(text[:400].split())
     for rule in AGENT_RULES:
         if rule.id in ("concedes", "reads-person-as-unhappy", "glad"):
@@ -217,7 +217,7 @@ def read_reaction(text: str) -> Literal["concedes", "glad", ""]:
 
 
 def _prose(text: str) -> tuple[str, bool]:
-    """What the person wrote themselves, and whether what they pasted holds an error."""
+    """Return what the person wrote themselves, and whether what they pasted holds an error."""
     bare = _FENCE.sub("\n", _TAG.sub(" ", text))
     kept: list[str] = []
     dropped: list[str] = _FENCE.findall(text)[:4]
@@ -278,7 +278,7 @@ def _hits(prose: str, *, brief: bool, answers: bool) -> Iterator[tuple[int, Rule
 
 
 def _doubted(rule: Rule, head: str, at: int) -> bool:
-    """Whether the approval at this place is only asked about: "is this really a good idea?"."""
+    """Return whether the approval at this place is only asked about: "is this really a good idea?"."""
     if rule.signal != "approves":
         return False
     start = max(head.rfind(mark, 0, at) for mark in ".!?\n") + 1
@@ -287,7 +287,7 @@ def _doubted(rule: Rule, head: str, at: int) -> bool:
 
 
 def _asked(rule: Rule, clause: str) -> bool:
-    """Whether a symptom is only asked about: "how many tests are failing now?"."""
+    """Return whether a symptom is only asked about: "how many tests are failing now?"."""
     return rule.signal == "symptom" and rule.id != "still" and _ASKING.match(clause) is not None
 
 
@@ -349,7 +349,7 @@ def _weighed(prose: str, hits: list[tuple[int, Rule]]) -> Stance:
 
 
 def _more(praise: str) -> int:
-    """Where more is said behind the praise that is not the next task; 0 where nothing is."""
+    """Return where more is said behind the praise that is not the next task; 0 where nothing is."""
     end = re.search(r"[.!?;,\n](?=\s|$)", praise)
     rest = praise[end.end() :] if end else ""
     return (
@@ -364,7 +364,7 @@ def _mixed(prose: str, rule: str, cut: int) -> Stance:
 
 
 def _best(hits: list[tuple[int, Rule]], signals: tuple[str, ...]) -> tuple[int, Rule] | None:
-    """The strongest hit, the earliest of equals."""
+    """Return the strongest hit, the earliest of equals."""
     wanted = [hit for hit in hits if hit[1].signal in signals]
     return min(wanted, key=lambda hit: (-hit[1].strength, hit[0]), default=None)
 

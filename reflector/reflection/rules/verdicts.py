@@ -24,7 +24,7 @@ _NO_EVIDENCE = Judgement("neutral", "no evidence")
 
 
 def judge(episode: Episode) -> Judgement:
-    """The verdict on one citation."""
+    """Return the verdict on one citation."""
     if episode.declined:
         return Judgement("neutral", "the agent named the advice to decline it")
     seen = list(episode.seen)
@@ -73,7 +73,7 @@ def judge(episode: Episode) -> Judgement:
 
 
 def _persons(episode: Episode, seen: Sequence[Seen]) -> Judgement | None:
-    """What people said about the step, None where they said nothing that bears on it."""
+    """Return what people said about the step, None where they said nothing that bears on it."""
     heard = [
         s
         for s in seen
@@ -161,7 +161,7 @@ def _supported(episode: Episode, stance: Stance) -> bool:
 
 
 def _with_results(episode: Episode, persons: Judgement, results: Judgement | None) -> Judgement:
-    """A person's word against what the checks say: agreement can be overtaken by failure."""
+    """Return a person's word against what the checks say: agreement can be overtaken by failure."""
     if persons.tag == "harmful" and results is not None and results.tag == "helpful":
         said = [s for s in episode.seen if s.finding.rule == persons.rule and s.finding.quote == persons.quote]
         if all(s.bearing == "maybe" for s in said):

@@ -46,7 +46,7 @@ class AnthropicBackend:
     is_model: bool = True
 
     def prompt(self, request: Request, part: int = 1, most: int | None = None) -> Prompt:
-        """What would be sent for one part of the window, in at most so many tokens where the API takes no more.
+        """Return what would be sent for one part of the window, in at most so many tokens where the API takes no more.
 
         Raises BackendError where template or limit forbid it.
         """

@@ -165,7 +165,7 @@ async def ask(
 async def _conversation(
     settings: ModelSettings, blocks: Sequence[Mapping[str, Any]], pacing: Pacing, tries: Tries
 ) -> Reply:
-    """The request, without the schema where the API does not take it, continued where the API pauses."""
+    """Return the request, without the schema where the API does not take it, continued where the API pauses."""
     credential: dict[str, Any] = {"auth_token" if settings.bearer else "api_key": settings.key}
     messages: list[dict[str, Any]] = [{"role": "user", "content": list(blocks)}]
     structured = schema = _STRUCTURED.match(settings.model) is not None and takes_schema(settings)
@@ -223,7 +223,7 @@ async def _read(response: Any) -> None:
 
 
 def _content(message: Any, tries: Tries) -> list[Any]:
-    """The content blocks. Raises CallFailed for what is no message."""
+    """Return the content blocks. Raises CallFailed for what is no message."""
     if not isinstance(message, anthropic.types.Message) or not isinstance(message.content, list):
         raise CallFailed(
             f"the API's answer is no message: {reprlib.repr(message)}", stage="answer", attempts=tries.made
@@ -265,7 +265,7 @@ async def _request(
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the same request might be answered later."""
+    """Return whether the same request might be answered later."""
     if isinstance(error.__cause__, _TooMuch):
         return False
     if isinstance(error, anthropic.APITimeoutError | anthropic.APIConnectionError | anthropic.RateLimitError):
@@ -301,7 +301,7 @@ def _rest_in(headers: Mapping[str, str]) -> float:
 
 
 def _usage(message: anthropic.types.Message) -> Usage:
-    """The tokens of a message; whatever is no sensible whole number counts as none."""
+    """Return the tokens of a message; whatever is no sensible whole number counts as none."""
 
     def count(name: str) -> int:
         value = getattr(message.usage, name, None)
@@ -316,7 +316,7 @@ def _usage(message: anthropic.types.Message) -> Usage:
 
 
 def _failure(error: Exception, attempts: int, settings: ModelSettings) -> CallFailed:
-    """An error of the SDK in words: what happened, and where it is worth saying, the way out.
+    """Return an error of the SDK in words: what happened, and where it is worth saying, the way out.
 
     Some gateways repeat the key that they refuse; it is taken out.
     """
@@ -349,7 +349,7 @@ def _failure(error: Exception, attempts: int, settings: ModelSettings) -> CallFa
 
 
 def _redirected(error: anthropic.APIStatusError) -> str:
-    """Who would be asked instead, by scheme and host alone: the rest of an address may hold secrets."""
+    """Return who would be asked instead, by scheme and host alone: the rest of an address may hold secrets."""
     asked = str(error.request.url)
     try:
         other = urlsplit(urljoin(asked, error.response.headers.get("location", "")))

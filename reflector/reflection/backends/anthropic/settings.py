@@ -44,7 +44,7 @@ class ModelSettings:
 
 
 def model_settings(config: Config | None = None, environ: Mapping[str, str] | None = None) -> ModelSettings:
-    """The settings in force; `config` has what files, REFLECTOR_* variables and flags say."""
+    """Return the settings in force; `config` has what files, REFLECTOR_* variables and flags say."""
     environ = os.environ if environ is None else environ
     config = Config() if config is None else config
     nearer = config.model if config.is_near("model") else ""
@@ -60,5 +60,5 @@ def model_settings(config: Config | None = None, environ: Mapping[str, str] | No
 
 
 def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, str]:
-    """The first of these variables that is set: (name, value), else ("", "")."""
+    """Return the first of these variables that is set: (name, value), else ("", "")."""
     return next(((name, environ[name].strip()) for name in names if environ.get(name, "").strip()), ("", ""))
