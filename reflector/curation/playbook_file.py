@@ -240,7 +240,8 @@ def mend(ledger: Ledger, project: Project) -> Path | None:
 
 
 def _give_up(ledger: Ledger, project: Project, raw: bytes) -> Path:
-    ledger.set_checkpoint(checkpoint_of(project), ledger.head().position, digest(raw))
+    # As if written before all events: a shared file that was written since the last advice would be left as it is.
+    ledger.set_checkpoint(checkpoint_of(project), 0, digest(raw))
     return keep(project, raw)
 
 

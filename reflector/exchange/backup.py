@@ -101,8 +101,8 @@ def restore(
     """Put a verified copy of a backup in the place of a ledger, which is kept beside it.
 
     `written` is (name, digest) of a projection's present file, such as playbook.json: the restored ledger then knows it
-    as its own, so the file is written again and not read as an edit. The project's locks must be held. Raises Unsound,
-    WouldLose unless `force`, LedgerUnavailable, LedgerError; the ledger is as it was then.
+    as its own, from before every event, so the file is written again and not read as an edit. The project's locks must
+    be held. Raises Unsound, WouldLose unless `force`, LedgerUnavailable, LedgerError; the ledger is as it was then.
     """
     if not backup_file.is_file():
         raise LedgerUnavailable(f"{backup_file} is not a file; name a backup that `reflector backup` made")
@@ -113,7 +113,7 @@ def restore(
         end = _end(staged, playbook)
         if written is not None:
             with Ledger.open_file(staged, playbook) as ledger:
-                ledger.set_checkpoint(written[0], end.position, written[1])
+                ledger.set_checkpoint(written[0], 0, written[1])
         _settle(staged)
         with file_lock(sa.make_url(sqlite_url(present))):
             readable = _is_ledger(present)

@@ -391,3 +391,38 @@ def test_outside_a_repository_nothing_is_shared(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path)
     assert "git init" in agent.call("install", "--git", code=1).err
     assert not (agent.claude / ".gitattributes").exists()
+
+
+def test_a_restored_ledger_writes_the_file_that_is_shared_and_takes_newer_advice_from_git_again(
+    first: Clone, tmp_path: Path
+) -> None:
+    first.call("backup", tmp_path / "b.db")
+    first.call("add", "pat", "Ask first.")
+    first.publish("Added a bullet")
+    newer = first.playbook.read_bytes()
+    first.call("restore", "--force", tmp_path / "b.db")
+    assert "Ask first." not in first.playbook.read_text()
+    first.git("checkout", "-q", ".claude/playbook.json")
+    first.cites("pat-002", "s-1")
+    assert first.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-002": ("Ask first.", 1, 0)}
+    assert first.playbook.read_bytes() == newer
+
+
+def test_a_preserved_ledger_writes_the_file_that_is_shared(first: Clone, tmp_path: Path) -> None:
+    (tmp_path / "ledger.ndjson").write_text(first.call("export", "--format", "ndjson").out)
+    first.call("add", "pat", "Ask first.")
+    first.publish("Added a bullet")
+    first.git("push", "-q", "origin", "HEAD:main")
+    other = cloned(tmp_path, "other")
+    other.call("import", "--preserve", tmp_path / "ledger.ndjson")
+    assert list(other.counts()) == ["pat-001"]
+    assert "Ask first." not in other.playbook.read_text()
+    other.git("checkout", "-q", ".claude/playbook.json")
+    assert list(other.counts()) == ["pat-001", "pat-002"]
+
+
+def test_a_rebuild_writes_a_shared_file_that_cannot_be_read(first: Clone) -> None:
+    whole = first.playbook.read_bytes()
+    first.playbook.write_text("<<<<<<< ours\n" + first.playbook.read_text())
+    first.call("rebuild")
+    assert first.playbook.read_bytes() == whole
