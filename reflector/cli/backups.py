@@ -45,6 +45,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
     import sqlalchemy as sa
 
     from reflector.curation.playbook_file import checkpoint_of, set_aside
+    from reflector.curation.sharing import is_shared
     from reflector.exchange.backup import ledger_file
     from reflector.exchange.backup import restore as put
     from reflector.ledger.engines import sqlite_url
@@ -65,9 +66,15 @@ def restore(place: Place, file: Path, force: bool) -> None:
     click.echo(head_line(restored.position, restored.chain))
     if restored.kept is not None:
         note(f"The ledger that stood there is kept as {restored.kept}")
+    # A session counts for the advice that is there when it is recorded; a kept file without git has its counts with it.
+    again = "To record the sessions since that backup again, run `reflector import-history`"
     if aside is not None:
         note(f"playbook.json was written again; the old file is kept as {aside[0]}")
-    note("To record the sessions since that backup again, run `reflector import-history`.")
+        if is_shared(project.root):
+            again += ", after `git checkout .claude/playbook.json`, which brings back the advice that git has"
+        else:
+            again += f"; after that, `reflector import {aside[0]}` adds the advice that only that file has"
+    note(f"{again}.")
 
 
 def _take_in(place: Place, project: Project) -> None:

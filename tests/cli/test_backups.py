@@ -35,6 +35,20 @@ def test_a_restored_playbook_is_that_of_the_backup_and_what_came_since_is_taken_
     kept.call("rebuild", "--check")
 
 
+def test_advice_from_after_the_backup_comes_back_with_its_counts_as_restore_says(agent: Agent, tmp_path: Path) -> None:
+    agent.call("add", "pat", "Read the log.")
+    agent.call("backup", tmp_path / "b.db")
+    name = agent.call("add", "pat", "Ask first.").out[1:8]
+    agent.call("ingest", Session("s-1").cites(name).write(tmp_path / "1.jsonl"))
+    assert agent.counters()[name] == (1, 0)
+    told = agent.call("restore", "--force", tmp_path / "b.db").err
+    sessions, advice = told.index("`reflector import-history`"), told.index("`reflector import /")
+    assert sessions < advice
+    agent.call("ingest", tmp_path / "1.jsonl")
+    agent.call("import", told[advice:].split("`")[1].removeprefix("reflector import "))
+    assert agent.counters()[name] == (1, 0)
+
+
 def test_an_edit_by_hand_is_kept_where_the_ledger_is_broken(kept: Agent, tmp_path: Path) -> None:
     edited = kept.playbook.read_text().replace("Keep functions small.", "Keep functions tiny.")
     kept.playbook.write_text(edited)

@@ -400,7 +400,7 @@ def test_a_restored_ledger_writes_the_file_that_is_shared_and_takes_newer_advice
     first.call("add", "pat", "Ask first.")
     first.publish("Added a bullet")
     newer = first.playbook.read_bytes()
-    first.call("restore", "--force", tmp_path / "b.db")
+    assert "after `git checkout .claude/playbook.json`" in first.call("restore", "--force", tmp_path / "b.db").err
     assert "Ask first." not in first.playbook.read_text()
     first.git("checkout", "-q", ".claude/playbook.json")
     first.cites("pat-002", "s-1")
