@@ -15,7 +15,7 @@ from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded
-from reflector.playbook.reading import Problem
+from reflector.playbook.reading import CORRECT, REBUILD, Problem
 from reflector.project import Project
 
 
@@ -25,7 +25,8 @@ class PlaybookRefused(Exception):
     def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
         self.path = path
         self.problems = tuple(problems)
-        lines = [f"  {problem}" for problem in self.problems[:20]]
+        # No ledger can write this file anew: it holds none of these bullets yet.
+        lines = [f"  {problem}".replace(REBUILD, CORRECT) for problem in self.problems[:20]]
         more = len(self.problems) - len(lines)
         if more > 0:
             lines.append(f"  … and {more} more")

@@ -20,7 +20,8 @@ from .names import SECTIONS, SLUG_OF_TITLE, is_below, is_name, section_slug, unu
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 
-REBUILD = "correct it there, or write the file anew from the ledger with `reflector rebuild`"
+CORRECT = "correct it there"
+REBUILD = f"{CORRECT}, or write the file anew from the ledger with `reflector rebuild`"
 _IMPORT = "correct it there and import the file again"
 SHAPES = "advice is read from `sections`, `key_points`, `bullets` or `skills`; bring it into one of these"
 #: One word that ends in a number, such as `shell_usage-00012`, or a UUID: it names advice and gives none.

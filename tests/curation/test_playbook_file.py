@@ -381,3 +381,12 @@ def test_the_file_keeps_its_permissions_and_what_is_kept_aside_is_private(agent:
     assert agent.playbook.stat().st_mode & 0o777 == 0o640
     assert all(path.stat().st_mode & 0o077 == 0 for path in (agent.state / "kept").iterdir())
     assert agent.state.stat().st_mode & 0o077 == 0
+
+
+def test_a_file_that_a_new_ledger_cannot_adopt_is_not_said_to_be_written_anew_from_it(tmp_path: Path) -> None:
+    agent = Agent.in_folder(tmp_path)
+    agent.playbook.write_text('[{"name": "pat-001", "text": "Run the tests."}]')
+    for command in ("rebuild", "list"):
+        ran = agent.call(command, code=1)
+        assert "correct it there" in ran.err
+        assert "reflector rebuild" not in ran.err
