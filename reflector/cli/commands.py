@@ -130,7 +130,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         ),
         "head": Command(
             "ledger",
-            "Print the head of the ledger, to publish where nobody can change it.",
+            "Print the head of the ledger, ready to publish.",
             ">> heads.txt",
             "--sign team.key",
         ),

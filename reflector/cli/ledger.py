@@ -173,7 +173,7 @@ def verify(
 @moments.as_of
 @click.pass_obj
 def head(place: Place, moment: str | None, key_files: tuple[Path, ...], as_json: bool) -> None:
-    """Print the head of the ledger, to publish where nobody can change it.
+    """Print the head of the ledger, ready to publish.
 
     POSITION:CHAIN covers every event up to that position: `reflector verify --anchor` proves later that all of them are
     still there.

@@ -21,7 +21,7 @@ def _where(holds: Callable[[EventType], bool]) -> tuple[str, ...]:
 
 
 #: Types besides tags and completions that the playbook follows from: few events of a history.
-RARE_TYPES: Final = _where(lambda one: one.effect.folds and one.name not in ("bullet.tagged", "reflection.completed"))
+RARE_TYPES: Final = _where(lambda one: one.effect.changes)
 #: After one of these a tag that counted may no longer count, or one that did not may count again.
 UNSETTLING_TYPES: Final = _where(lambda one: one.effect.unsettles)
 #: Types whose target is taken at most once: the partial UNIQUE index of the event table.

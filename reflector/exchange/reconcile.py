@@ -2,9 +2,11 @@
 
 Invariant: after a merge the bullets and counters are those of one ledger to which every event had been appended when it
 was first recorded, and behind all that its own ledger knew then: the later text counts, a count set by hand takes out
-what was counted before it on either machine, and a bullet that both have has the baseline that was recorded first. A
-ledger only ever grows at its end, so where its own order gives anything else, events that say what comes of it are
-appended. They are no evidence: the next merge, here or elsewhere, ignores them and counts again.
+what was counted before it on either machine, and a bullet that both have has the baseline that was recorded first. What
+a ledger counted for a bullet before git renamed it there follows the bullet, not the name.
+
+A ledger only grows at its end, so where its own order gives anything else, events that say what comes of it are
+appended. They are not evidence: the next merge, here or elsewhere, ignores them and counts again.
 
 Of one window that several judges judged, one reflection counts. Which one depends on nothing but the reflections, so
 every machine retracts the same ones, and a retraction of them is an event like those by people.
@@ -65,15 +67,14 @@ def _under_later_names(events: list[Projected], first: Mapping[int, tuple[str, i
         if into := _renamed_into(event):
             origin, position = first[event.position]
             left.setdefault((origin, (event.data or {})["name"]), []).append((position, into))
+    if not left:
+        yield from events
+        return
     texts: dict[tuple[str, str], str] = {}
     for event in events:
         origin, position = first[event.position]
         data = event.data or {}
-        names = {
-            name: min(later)[1]
-            for name in (names_in(event.type, data) if left else ())
-            if (later := [one for one in left.get((origin, name), ()) if one[0] > position])
-        }
+        names = {name: _later_name(left, origin, name, position) for name in names_in(event.type, data)}
         for bullet in new_bullets(event.type, data):
             texts[origin, bullet["name"]] = bullet["text"]
         if _renamed_into(event):
@@ -83,7 +84,15 @@ def _under_later_names(events: list[Projected], first: Mapping[int, tuple[str, i
             if event.type == ev.BULLET_REMOVED:
                 yield event
         else:
-            yield event._replace(data=renamed(event.type, data, names)) if names else event
+            there = renamed(event.type, data, names)
+            yield event if there == data else event._replace(data=there)
+
+
+def _later_name(left: Mapping[tuple[str, str], list[tuple[int, str]]], origin: str, name: str, position: int) -> str:
+    """Return the last name of the bullet that a name meant in a ledger at a position."""
+    while later := [one for one in left.get((origin, name), ()) if one[0] > position]:
+        position, name = min(later)
+    return name
 
 
 def _renamed_into(event: Projected) -> str | None:

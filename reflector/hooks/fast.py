@@ -218,7 +218,7 @@ def note_fired(project: str, event: object) -> None:
         try:
             with Folder(folder) as fired:
                 system.utime(fired.at + event, dir_fd=fired.fd, follow_symlinks=False)
-        except (FileNotFoundError, NotImplementedError):
+        except (FileNotFoundError, NotImplementedError):  # no such file yet, or a system without folders held open
             with Folder(private_folder(folder)) as fired:
                 system.close(fired.open(event, system.O_WRONLY | system.O_CREAT | system.O_TRUNC))
     except OSError:

@@ -691,3 +691,24 @@ def test_three_machines_that_merge_in_any_order_agree_in_the_end(three_databases
                 sound(ledger)
 
     law()
+
+
+def test_what_was_counted_before_git_renamed_a_bullet_twice_follows_the_bullet() -> None:
+    with Ledger.open("sqlite://") as ours, Ledger.open("sqlite://") as theirs:
+        first, second = window(1, "s1", keys=[1]), window(2, "s2", keys=[2])
+        for ledger, text, seen, tag in ((ours, "Ours", first, "helpful"), (theirs, "Theirs", second, "harmful")):
+            ledger.append([added("oth-001", text)])
+            ledger.append([seen, *reflected(f"r {text}", seen, ("oth-001", tag))])
+        for name, new, text in (("oth-001", "oth-002", "Theirs"), ("oth-002", "oth-003", "Another")):
+            ours.append([added(new, "Ours", helpful=1)])
+            ours.append([changed(ev.BULLET_RECOUNTED, name, new, helpful=0, harmful=0, into=new)])
+            ours.append([changed(ev.BULLET_REVISED, name, new, text=text)])
+        for here, there in ((ours, theirs), (theirs, ours)):
+            lines = list(exported(there))
+            merge(here, lambda lines=lines: lines)
+            assert {row.name: (row.text, row.helpful, row.harmful) for row in here.rows()} == {
+                "oth-001": ("Theirs", 0, 1),
+                "oth-002": ("Another", 0, 0),
+                "oth-003": ("Ours", 1, 0),
+            }
+            assert list(verify(here)) == []
