@@ -25,6 +25,8 @@ _BUFFER = 1024 * 1024
 #: Of a long output the answer holds the first 2 kB only; its end, where the verdict stands, is in the details.
 _CUT_OUTPUT = "<persisted-output>"
 _CALL_TYPES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
+#: Why the API ended an answer early.
+_CUT_OFF = ("max_tokens", "model_context_window_exceeded")
 
 
 def messages(file: FileIO, limit: int | None, tally: Tally) -> Iterator[Message]:
@@ -192,6 +194,7 @@ def _assistant(envelope: _Envelope) -> Message:
         thinking="\n".join(thinking),
         calls=tuple(calls),
         synthetic=synthetic,
+        truncated=isinstance(body, dict) and body.get("stop_reason") in _CUT_OFF,
     )
 
 
