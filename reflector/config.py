@@ -23,13 +23,15 @@ _MOST_BYTES = 1 << 20
 BACKENDS = {"rules": False, "anthropic": True, "fixtures": False}
 PROPOSALS = ("ask", "accept")
 WORKTREES = ("main", "own")
+#: Which of the windows that could be reflected on are: all that cite, or those that a policy of `quality` opens for.
+GATES = ("cited", "turn", "step")
 
 #: Where a setting can stand, from far to near: what is nearer wins.
 Layer = Literal["default", "user", "project", "environment", "flag"]
 
 #: What only the user may set, never a project's own file: whoever wrote that file would decide who gets the
 #: transcripts, at whose expense.
-USERS_OWN = ("api_key", "base_url", "projects")
+USERS_OWN = ("api_key", "base_url", "gate", "projects")
 
 #: What a project's own file may lower and not raise, for the same reason; of the first two, 0 is no limit.
 BUDGETS = ("session_tokens", "monthly_tokens", "request_tokens", "max_attempts", "deadline_seconds")
@@ -60,6 +62,8 @@ class Config:
                           person; 0 for no limit
     deadline_seconds      longest wait for an answer, retries included
     uncited               whether a model also judges windows that cite nothing
+    gate                  `cited` reflects on each window that cites; `turn` and `step` on those of them for whose quality
+                          that policy opens
     proposals             what becomes of a bullet that the agent proposes: `ask` waits for a person, `accept` adds it
     projects              folders (patterns such as `~/work/*`) where a model may be asked automatically, also when
                           only the project's own file asks for it, and where that file may name a ledger on a server;
@@ -82,6 +86,7 @@ class Config:
     monthly_tokens: int = 5_000_000
     deadline_seconds: int = 110
     uncited: bool = True
+    gate: str = "cited"
     proposals: str = "ask"
     projects: tuple[str, ...] = ()
     fixtures: str = ""
@@ -297,6 +302,8 @@ def _check(key: str, value: Any, where: str) -> None:
         raise ConfigError(f"{where} is {value!r}, which is not a backend; {hint}")
     if key == "proposals" and value not in PROPOSALS:
         raise ConfigError(f"{where} is {value!r}; proposals is one of {', '.join(PROPOSALS)}")
+    if key == "gate" and value not in GATES:
+        raise ConfigError(f"{where} is {value!r}; gate is one of {', '.join(GATES)}")
     if key == "worktrees" and value not in WORKTREES:
         raise ConfigError(f"{where} is {value!r}; worktrees is one of {', '.join(WORKTREES)}")
     if key in _LEAST and value < _LEAST[key]:

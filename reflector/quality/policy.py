@@ -117,7 +117,8 @@ class GatePolicy:
         for trigger in self.triggers:
             if reason := self._reason(trigger, signs):
                 return Decision(trigger, reason)
-        return Decision(None, "no trigger" if self.triggers else "reflection is off")
+        what = "confidence" if signs.signals is None else "quality score"
+        return Decision(None, f"no trigger, {what} {signs.confidence:.2f}" if self.triggers else "reflection is off")
 
     def _reason(self, trigger: ReflectionTrigger, signs: Signs) -> str:
         """Return why a trigger fires, "" where it does not."""

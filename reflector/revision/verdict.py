@@ -1,7 +1,7 @@
 """The verdict on a step, read from what a model answered (requirements E-06 and E-07).
 
-Invariant: a verdict is a pure function of the answer and the threshold. An answer that says nothing clear has no verdict:
-neither a score nor a retry follows from it. At most `MOST` characters are read, in linear time.
+Invariant: a verdict is a pure function of the answer and the threshold. An answer that says nothing clear has no
+verdict: neither a score nor a retry follows from it. At most `MOST` characters are read, in linear time.
 """
 
 from __future__ import annotations

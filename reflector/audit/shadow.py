@@ -1,0 +1,78 @@
+"""What another gate policy would have reflected on in the recorded sessions, and what that would cost.
+
+Invariant: nothing is appended and nobody is asked. A decision depends on the policy and on what the transcript's own
+records say; a window whose transcript is gone has none. The cost is that of asking a model about the window with
+today's playbook: what the ledger recorded where the model has answered, an estimate elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from reflector.ledger.store import Ledger, WindowRow
+from reflector.quality.policy import Decision, GatePolicy
+from reflector.quality.window import WindowQuality, window_quality
+from reflector.reflection.gate import signs_of
+from reflector.reflection.judging import Judge, Judgement, case_of
+from reflector.reflection.window import own_messages
+from reflector.transcripts.source import UnknownTranscript
+
+
+@dataclass(frozen=True, slots=True)
+class Shadowed:
+    """A recorded window under another policy.
+
+    quality   None where the transcript cannot be read; `lack` says why
+    decision  None for the same reason
+    tokens    what a model would be sent about it; None where it would not be asked, or cannot be
+    """
+
+    window: WindowRow
+    quality: WindowQuality | None
+    decision: Decision | None
+    tokens: int | None = None
+    lack: str = ""
+
+    @property
+    def reflects_now(self) -> bool:
+        """Whether somebody reflected on the window, or will."""
+        return self.window.state != "skipped"
+
+    @property
+    def reflects_then(self) -> bool:
+        """Whether the other policy would have."""
+        return self.decision is not None and self.decision.reflects
+
+
+def quality_of(ledger: Ledger, window_id: str) -> WindowQuality | str:
+    """Return the quality of a recorded window; why it is not known where it is not. Raises LedgerError."""
+    recorded = ledger.event(window_id)
+    if recorded is None or recorded.data is None:
+        return "the session's event was redacted"
+    try:
+        return window_quality(own_messages(recorded))
+    except (OSError, UnknownTranscript) as error:
+        return f"the transcript cannot be read: {error}"
+
+
+def shadow(ledger: Ledger, policy: GatePolicy, judge: Judge) -> Iterator[Shadowed]:
+    """Yield each recorded window under a policy, oldest first, with what asking `judge` costs. Raises LedgerError."""
+    for window in ledger.windows():
+        quality = quality_of(ledger, window.event_id)
+        recorded = ledger.event(window.event_id)
+        if isinstance(quality, str) or recorded is None:
+            yield Shadowed(window, None, None, lack=str(quality))
+            continue
+        decision = policy.decide(signs_of(recorded, quality))
+        yield Shadowed(window, quality, decision, _tokens(ledger, window, judge) if decision.reflects else None)
+
+
+def _tokens(ledger: Ledger, window: WindowRow, judge: Judge) -> int | None:
+    case = case_of(ledger, window)
+    if case is None:
+        return None
+    planned = judge.plan(case)
+    if isinstance(planned, Judgement):
+        return planned.spent.tokens or None
+    return sum(planned)
