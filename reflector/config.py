@@ -62,8 +62,8 @@ class Config:
                           person; 0 for no limit
     deadline_seconds      longest wait for an answer, retries included
     uncited               whether a model also judges windows that cite nothing
-    gate                  `cited` reflects on each window that cites; `turn` and `step` on those of them for whose quality
-                          that policy opens
+    gate                  `cited` reflects on each window that cites; `turn` and `step` on those of them for whose
+                          quality that policy opens
     proposals             what becomes of a bullet that the agent proposes: `ask` waits for a person, `accept` adds it
     projects              folders (patterns such as `~/work/*`) where a model may be asked automatically, also when
                           only the project's own file asks for it, and where that file may name a ledger on a server;

@@ -7,11 +7,13 @@ today's playbook: what the ledger recorded where the model has answered, an esti
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from reflector.events import event as ev
 from reflector.ledger.store import Ledger, WindowRow
-from reflector.quality.policy import Decision, GatePolicy
+from reflector.quality.policy import Decision, GatePolicy, Signs
 from reflector.quality.window import WindowQuality, window_quality
 from reflector.reflection.gate import signs_of
 from reflector.reflection.judging import Judge, Judgement, case_of
@@ -50,6 +52,8 @@ def quality_of(ledger: Ledger, window_id: str) -> WindowQuality | str:
     recorded = ledger.event(window_id)
     if recorded is None or recorded.data is None:
         return "the session's event was redacted"
+    if recorded.type != ev.SESSION_RECORDED:
+        return "the window has no transcript"
     try:
         return window_quality(own_messages(recorded))
     except (OSError, UnknownTranscript) as error:
@@ -66,6 +70,35 @@ def shadow(ledger: Ledger, policy: GatePolicy, judge: Judge) -> Iterator[Shadowe
             continue
         decision = policy.decide(signs_of(recorded, quality))
         yield Shadowed(window, quality, decision, _tokens(ledger, window, judge) if decision.reflects else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Recorded decisions about an embedder's turns and steps: how many reflect, then and under the other policy."""
+
+    decided: int
+    reflected: int
+    would: int
+
+
+def shadow_decisions(ledger: Ledger, policy: GatePolicy) -> Decisions:
+    """Return what a policy would have decided where a gate was asked about a turn or a step. Raises LedgerError.
+
+    How often a step was reflected on is counted as the policy itself would have reflected.
+    """
+    started: Counter[tuple[object, ...]] = Counter()
+    decided = reflected = 0
+    for event in ledger.events(types=[ev.GATE_DECIDED]):
+        data = event.data or {}
+        try:
+            signs = Signs.read(data["signals"])
+        except (KeyError, TypeError, ValueError):
+            continue  # redacted, or of a program that looks at something else
+        decided += 1
+        reflected += data["reflects"] is True
+        step = (event.session_id, data.get("task"), data.get("turn"), data.get("step"))
+        started[step] += policy.decide(signs, started[step]).reflects
+    return Decisions(decided, reflected, started.total())
 
 
 def _tokens(ledger: Ledger, window: WindowRow, judge: Judge) -> int | None:

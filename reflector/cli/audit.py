@@ -81,15 +81,17 @@ def session(place: Place, session_id: str, moment: str | None, as_json: bool) ->
     ID is a session's id or its beginning, as `reflector log` shows it.
     """
     from reflector.audit.sessions import session_story
+    from reflector.audit.shadow import quality_of
     from reflector.cli import session_view
 
     with place.reading() as ledger:
         past = moments.past(ledger, moment)
         story = session_story(ledger, session_named(ledger, session_id), past)
+        qualities = {window.event_id: quality_of(ledger, window.event_id) for window in story.windows}
     if as_json:
-        print_json(session_view.document(story))
+        print_json(session_view.document(story, qualities))
     else:
-        session_view.show(story)
+        session_view.show(story, qualities)
 
 
 def session_named(ledger: Ledger, session_id: str) -> str:

@@ -101,6 +101,13 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "--counting once_per_session",
             "--prune 'harmful > helpful'",
         ),
+        "gate": Command(
+            "gate",
+            "Show the gate policies, or what one of them would have reflected on.",
+            "",
+            "--shadow turn",
+            "--shadow step --threshold 0.7",
+        ),
         "sql": Command(
             "sql", "Query the ledger with SQL, read-only.", "'SELECT name, helpful FROM bullets'", "--views"
         ),

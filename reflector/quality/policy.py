@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 from reflector.quality.signals import QualitySignals, rounded
 
@@ -52,6 +52,18 @@ class Signs:
             if not math.isfinite(getattr(self, name)):
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be a number from 0 to 1")
 
+    @property
+    def facts(self) -> dict[str, float | int | bool]:
+        """The figures as a decision's event keeps them, for another policy to look at."""
+        return {name: getattr(self, name) for name in _FACTS}
+
+    @classmethod
+    def read(cls, facts: Mapping[str, Any]) -> Signs:
+        """Return the signs that an event kept. Raises ValueError and TypeError for what are none."""
+        figures = {name: float(facts[name]) for name in _FACTS[:3]}
+        steps = {name: int(facts[name]) for name in _FACTS[3:5]}
+        return cls(**figures, **steps, is_final_step=facts["is_final_step"] is True)  # type: ignore[arg-type]
+
     @classmethod
     def of(cls, signals: QualitySignals, tool_failures: int = 0, step_number: int = 0, is_final: bool = False) -> Signs:
         """Return the signs of an answer whose signals are known: its score is the confidence."""
@@ -62,6 +74,9 @@ class Signs:
             is_final_step=is_final,
             signals=signals,
         )
+
+
+_FACTS: Final = ("confidence", "risk_level", "goal_drift", "tool_failures", "step_number", "is_final_step")
 
 
 @dataclass(frozen=True, slots=True)

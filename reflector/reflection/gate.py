@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from reflector.config import Config
+from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.files import read_bounded
 from reflector.ledger.store import Ledger
@@ -84,7 +85,7 @@ class Gate:
 
     def _policy(self, recorded: Event) -> str | None:
         """Why the policy that the user chose lets the window pass, else None."""
-        if self.config.gate == "cited":
+        if self.config.gate == "cited" or recorded.type != ev.SESSION_RECORDED:
             return None
         try:
             quality = window_quality(own_messages(recorded))
