@@ -14,11 +14,9 @@ from dataclasses import dataclass
 from reflector.events import event as ev
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.quality.policy import Decision, GatePolicy, Signs
-from reflector.quality.window import WindowQuality, window_quality
-from reflector.reflection.gate import signs_of
+from reflector.quality.window import WindowQuality
+from reflector.reflection.gate import quality_of, signs_of
 from reflector.reflection.judging import Judge, Judgement, case_of
-from reflector.reflection.window import own_messages
-from reflector.transcripts.source import UnknownTranscript
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +45,12 @@ class Shadowed:
         return self.decision is not None and self.decision.reflects
 
 
-def quality_of(ledger: Ledger, window_id: str) -> WindowQuality | str:
-    """Return the quality of a recorded window; why it is not known where it is not. Raises LedgerError."""
-    recorded = ledger.event(window_id)
-    if recorded is None or recorded.data is None:
-        return "the session's event was redacted"
-    if recorded.type != ev.SESSION_RECORDED:
-        return "the window has no transcript"
-    try:
-        return window_quality(own_messages(recorded))
-    except (OSError, UnknownTranscript) as error:
-        return f"the transcript cannot be read: {error}"
-
-
 def shadow(ledger: Ledger, policy: GatePolicy, judge: Judge) -> Iterator[Shadowed]:
     """Yield each recorded window under a policy, oldest first, with what asking `judge` costs. Raises LedgerError."""
     for window in ledger.windows():
-        quality = quality_of(ledger, window.event_id)
         recorded = ledger.event(window.event_id)
-        if isinstance(quality, str) or recorded is None:
+        quality = quality_of(recorded)
+        if recorded is None or isinstance(quality, str):
             yield Shadowed(window, None, None, lack=str(quality))
             continue
         decision = policy.decide(signs_of(recorded, quality))

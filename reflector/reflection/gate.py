@@ -85,12 +85,9 @@ class Gate:
 
     def _policy(self, recorded: Event) -> str | None:
         """Why the policy that the user chose lets the window pass, else None."""
-        if self.config.gate == "cited" or recorded.type != ev.SESSION_RECORDED:
-            return None
-        try:
-            quality = window_quality(own_messages(recorded))
-        except (OSError, UnknownTranscript):
-            return None  # the backend says what is wrong with the transcript
+        quality = None if self.config.gate == "cited" else quality_of(recorded)
+        if not isinstance(quality, WindowQuality):
+            return None  # of a transcript that cannot be read the backend says what is wrong with it
         decision = PRESETS[self.config.gate].decide(signs_of(recorded, quality))
         return None if decision.reflects else f"the gate {self.config.gate}: {decision.reason}"
 
@@ -160,6 +157,18 @@ class Gate:
             return this_month(ledger, self.config, self.spending)
         except OSError as error:
             return _UNTOLD.format(self.spending.path, error.strerror)
+
+
+def quality_of(recorded: Event | None) -> WindowQuality | str:
+    """Return the quality of a recorded window; why it is not known where it is not."""
+    if recorded is None or recorded.data is None:
+        return "the session's event was redacted"
+    if recorded.type != ev.SESSION_RECORDED:
+        return "the window has no transcript"
+    try:
+        return window_quality(own_messages(recorded))
+    except (OSError, UnknownTranscript) as error:
+        return f"the transcript cannot be read: {error}"
 
 
 def signs_of(recorded: Event, quality: WindowQuality) -> Signs:
