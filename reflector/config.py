@@ -111,16 +111,29 @@ class Config:
 SETTINGS = {entry.name: entry for entry in fields(Config) if entry.name != "layers"}
 
 
+def project_config(project: Path) -> Path:
+    """Return the path of a project's own settings."""
+    return project / ".claude" / "reflector.toml"
+
+
 def load_config(
-    project: Path, *, environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
+    project: Path,
+    *,
+    environ: Mapping[str, str] | None = None,
+    flags: Mapping[str, Any] | None = None,
+    instead: Mapping[Path, str] | None = None,
 ) -> Config:
-    """Return the settings in force for a project. Raises ConfigError."""
+    """Return the settings in force for a project. Raises ConfigError.
+
+    `instead` has the text that a file is to be read as having, by the file's path: what is about to be written.
+    """
     environ = os.environ if environ is None else environ
-    users, projects = Path(user_config(environ)), project / ".claude" / "reflector.toml"
-    config = _over(Config(), _read(users), "user", partial(_in_file, users))
-    if config.api_key:
+    users, projects = Path(user_config(environ)), project_config(project)
+    texts = instead or {}
+    config = _over(Config(), _read(users, texts.get(users)), "user", partial(_in_file, users))
+    if config.api_key and users not in texts:
         _check_private(users)
-    own = _read(projects, read_ours)
+    own = _read(projects, texts.get(projects), read_ours)
     for key in USERS_OWN:
         if key in own:
             raise ConfigError(f"{projects}: {key} may stand in the user's own file only; move it to {users}")
@@ -137,9 +150,9 @@ def load_config(
     }
     config = _over(
         config,
-        {key: _from_text(key, value) for key, value in variables.items()},
+        {key: from_text(key, value) for key, value in variables.items()},
         "environment",
-        lambda key: f"environment variable REFLECTOR_{key.upper()}",
+        lambda key: f"environment variable {variable(key)}",
     )
     given = {key: value for key, value in (flags or {}).items() if value is not None}
     return _over(config, given, "flag", lambda key: f"--{key.replace('_', '-')}")
@@ -223,8 +236,13 @@ def _in_file(path: Path, key: str) -> str:
     return f"{path}: {key}"
 
 
-def _from_text(key: str, text: str) -> Any:
-    """Return a variable's text as the type that the setting has; as it is where it does not fit, to be refused."""
+def variable(key: str) -> str:
+    """Return the name of a setting's environment variable."""
+    return f"REFLECTOR_{key.upper()}"
+
+
+def from_text(key: str, text: str) -> Any:
+    """Return a text as the type that the setting has; as it is where it does not fit, to be refused."""
     default = SETTINGS[key].default if key in SETTINGS else ""
     if isinstance(default, bool):
         return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
@@ -238,9 +256,9 @@ def _check_private(path: Path) -> None:
         raise ConfigError(f"{path} holds api_key and others may read it; run: chmod 600 {path}")
 
 
-def _read(path: Path, read: Callable[[Path, int], bytes] = read_bounded) -> dict[str, Any]:
+def _read(path: Path, instead: str | None, read: Callable[[Path, int], bytes] = read_bounded) -> dict[str, Any]:
     try:
-        text = read(path, _MOST_BYTES).decode()
+        text = read(path, _MOST_BYTES).decode() if instead is None else instead
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:

@@ -27,6 +27,13 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "uninstall": Command("install", "Remove reflector's hooks from Claude Code's settings.", ""),
         "status": Command("status", "Show what is recorded, what waits and what failed.", ""),
         "doctor": Command("doctor", "Check everything between the agent and the playbook.", ""),
+        "config": Command(
+            "config",
+            "Show or change the settings, and where each comes from.",
+            "",
+            "set idle_minutes 30",
+            "set --global backend anthropic",
+        ),
         "completion": Command("completion", "Print the shell's completion script.", "bash"),
     },
     "Sessions": {
