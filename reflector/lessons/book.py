@@ -31,6 +31,7 @@ from reflector.lessons.outcomes import (
     tally,
 )
 from reflector.mistakes import Mistake
+from reflector.proof.merge_proof import Moment, first_moment
 
 #: What the book is made of.
 BOOK_TYPES: Final = (
@@ -219,7 +220,7 @@ class Follower:
 def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) -> LessonBook:
     """Return the book that events make, in whatever order they stand; other types are passed over."""
     policy = policy or LessonPolicy()
-    taken = sorted(events, key=lambda event: (event.occurred_at, event.position))
+    taken = sorted(events, key=lambda event: (event.occurred_at, _arrived(event)))
     covers = Playbook()
     by_type: dict[str, list[Event]] = defaultdict(list)
     for event in taken:
@@ -250,12 +251,18 @@ def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) ->
     return LessonBook(policy, {one.id: one for one in sorted(made, key=lambda one: one.position)})
 
 
+def _arrived(event: Event) -> Moment:
+    """Return when an event was first recorded, in whichever ledger."""
+    return first_moment(event.meta, (event.recorded_at, "", event.position))
+
+
 @dataclass(slots=True)
 class _Draft:
     """A lesson while its events are folded."""
 
     event: Event
     outcomes: list[Outcome] = field(default_factory=list)
+    arrived: dict[str, Moment] = field(default_factory=dict)
     worth: list[float] = field(default_factory=list)
     improvement: float | None = None
     times_applied: int = 0
@@ -290,19 +297,26 @@ class _Draft:
         source, why = str(data.get("source")), str(data.get("why") or "")
         about = (event.event_id, event.position, kind, event.occurred_at, source, why, event.session_id)
         self.outcomes.append(Outcome(*about))
+        self.arrived[event.event_id] = _arrived(event)
         if POLARITY[kind]:
             self.worth.append(ema(self.effectiveness, float(POLARITY[kind] > 0), policy.alpha))
 
     def lesson(self, bullet: str | None) -> Lesson:
         signals: Sequence[Outcome] = self.outcomes
         if self.kind == "reflection":
-            signals = merge_outcome_signals((), sorted(self.outcomes, key=lambda one: one.position))
+            signals = merge_outcome_signals((), sorted(self.outcomes, key=lambda one: self.arrived[one.event_id]))
         confidence = promotion_confidence(self.improvement, signals)
         successes, failures = tally(signals)
         event = self.event
         return Lesson(
-            *(event.event_id, event.position, event.occurred_at),
-            *(event.session_id, event.reflection_id, event.target_id, event.actor, event.data or {}),
+            id=event.event_id,
+            position=event.position,
+            created_at=event.occurred_at,
+            session_id=event.session_id,
+            reflection_id=event.reflection_id,
+            target_id=event.target_id,
+            actor=event.actor,
+            data=event.data or {},
             outcomes=tuple(self.outcomes),
             signals=tuple(signals),
             worth=tuple(self.worth),
