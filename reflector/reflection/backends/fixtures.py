@@ -50,7 +50,7 @@ class FixturesBackend:
     def answer(self, request: Request, part: int = 1) -> Answer:
         """Return the recorded answer. Raises BackendError where the file is unreadable or has none."""
         wanted = request_sha256(request, part)
-        found = _read(self.path).get(wanted)
+        found = read_fixtures(self.path).get(wanted)
         if found is None:
             raise BackendError(
                 f"{self.path} has no answer for this request ({wanted[:12]}…); record one with --record",
@@ -94,7 +94,7 @@ class Recording:
         return replace(answer, text=line["completion"])
 
 
-def _read(path: Path) -> dict[str, dict[str, Any]]:
+def read_fixtures(path: Path) -> dict[str, dict[str, Any]]:
     try:
         text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
