@@ -27,6 +27,7 @@ _LAYERS = {
     "proof": {"playbook", "events", "ledger"},
     "exchange": {"playbook", "events", "ledger", "proof"},
     "reflection": {"text", "playbook", "transcripts", "events", "ledger"},
+    "gating": {"text", "playbook", "transcripts", "events", "ledger", "reflection", "lessons"},
     "curation": {"text", "playbook", "events", "ledger"},
     "lessons": {"text", "playbook", "events", "ledger"},
     "sessions": {"text", "playbook", "transcripts", "events", "ledger", "reflection", "curation"},

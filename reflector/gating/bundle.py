@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import json
 import logging
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from reflector.gating.config import GatedConfig
+from reflector.gating.config import GatedConfig, flag
 from reflector.text.secrets import redact
 
 NO_TIME = "0000-00-00T00:00:00Z"
 _log = logging.getLogger("reflector")
-_WORDS = {
-    **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
-    **dict.fromkeys(("false", "f", "no", "n", "0"), False),
-}
+_TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +83,10 @@ def should_run(config: GatedConfig, plan: Any, state: Any = None, dry_run: bool 
 
 def plan_flag(value: object) -> bool:
     """Return a planner's flag: a boolean, 0 or 1, or a word for it; None is False. Raises ValueError."""
-    word = str(value).strip().lower() if isinstance(value, bool | int | str) else ""
-    if value is not None and word not in _WORDS:
-        raise ValueError(f"plan.reflection must be boolean, not {str(value)[:40]!r}")
-    return _WORDS.get(word, False)
+    try:
+        return value is not None and flag(value, _TRUE, _FALSE)
+    except ValueError:
+        raise ValueError(f"plan.reflection must be boolean, not {reprlib.repr(value)}") from None
 
 
 def canonical_prompt(bundle: ReflectionBundle, config: GatedConfig) -> str:

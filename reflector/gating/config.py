@@ -8,17 +8,14 @@ others, keys that are not ours pass, unless they are nearly one of ours.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from reflector.config import ConfigError
 
 BACKENDS = ("rulebased", "llm")
-_WORDS = {
-    **dict.fromkeys(("1", "true", "yes", "on"), True),
-    **dict.fromkeys(("0", "false", "no", "off"), False),
-}
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +85,8 @@ def _read(mapping: Mapping[str, Any], section: str, faults: list[str]) -> dict[s
         if key in readers:
             try:
                 found[key] = readers[key](value)
-            except ValueError as fault:
-                faults.append(f"{section}.{key} is {reprlib.repr(value)}; it {fault}")
+            except ValueError as error:
+                faults.append(f"{section}.{key} is {reprlib.repr(value)}; it {error}")
         elif fault := _unknown(str(key), section):
             faults.append(f"{section}.{reprlib.repr(str(key))[1:-1]}: {fault}")
     return found
@@ -121,11 +118,12 @@ def _distance(one: str, other: str) -> int:
     return row[-1]
 
 
-def _flag(value: Any) -> bool:
+def flag(value: Any, true: Collection[str] = _TRUE, false: Collection[str] = _FALSE) -> bool:
+    """Return a boolean, 0, 1 or one of these words as a boolean. Raises ValueError."""
     word = str(value).strip().lower() if isinstance(value, bool | int | str) else ""
-    if word not in _WORDS:
+    if word not in true and word not in false:
         raise ValueError("takes true or false")
-    return _WORDS[word]
+    return word in true
 
 
 def _from(least: int) -> Callable[[Any], int]:
@@ -157,16 +155,16 @@ def _path(value: Any) -> str | None:
 
 
 _SECTIONS: dict[str, dict[str, Callable[[Any], Any]]] = {
-    "t3": {"allow_reflection": _flag},
+    "t3": {"allow_reflection": flag},
     "t3.reflection": {
         "backend": _backend,
         "summary_tokens": _from(0),
-        "embed": _flag,
-        "log": _flag,
+        "embed": flag,
+        "log": flag,
         "topk_snippets": _from(0),
     },
     "t3.llm": {},
-    "t3.llm.fixtures": {"enabled": _flag, "path": _path},
+    "t3.llm.fixtures": {"enabled": flag, "path": _path},
     "scheduler": {},
     "scheduler.budgets": {"time_ms_reflection": _from(1), "ops_reflection": _from(0)},
 }

@@ -67,15 +67,20 @@ class ReflectionLog:
         self.path = Path(path)
         self.lost = 0
         self._lock = threading.Lock()
-        self._held: list[Mapping[str, Any]] | None = None
+        self._held: list[tuple[str, int, str]] | None = None
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Write a record now, or at the end of `in_order`. Never raises."""
         with self._lock:
+            try:
+                line = str(record["agent"]), int(record["turn"]), canonical_line(record)
+            except (KeyError, TypeError, ValueError):
+                self.lost += 1
+                return
             if self._held is None:
-                self._write(record)
+                self._write(line[-1])
             else:
-                self._held.append(record)
+                self._held.append(line)
 
     @contextmanager
     def in_order(self) -> Iterator[None]:
@@ -87,21 +92,16 @@ class ReflectionLog:
         finally:
             with self._lock:
                 held, self._held = self._held, None
-                for record in sorted(held or (), key=_order):
-                    self._write(record)
+                for *_, line in sorted(held or ()):
+                    self._write(line)
 
-    def _write(self, record: Mapping[str, Any]) -> None:
+    def _write(self, line: str) -> None:
         try:
-            line = canonical_line(record).encode() + b"\n"
-            # Of a pipe that nobody reads, opening would wait for ever.
+            # Opening a pipe that nobody reads would wait for ever.
             fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_WAIT, 0o600)
             try:
-                self.lost += os.write(fd, line) != len(line)
+                self.lost += os.write(fd, f"{line}\n".encode()) <= len(line)
             finally:
                 os.close(fd)
-        except Exception:  # noqa: BLE001 - whatever a path, a disk or a record holds, the turn goes on
+        except (OSError, ValueError):  # a full disk, a folder that is not there, a NUL in the path
             self.lost += 1
-
-
-def _order(record: Mapping[str, Any]) -> tuple[int, str, int, str]:
-    return STAGE_ORDINAL, str(record["agent"]), int(record["turn"]), canonical_line(record)

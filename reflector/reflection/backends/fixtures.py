@@ -16,8 +16,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from reflector.files import read_bounded
 from reflector.reflection.protocol import Answer, Backend, BackendError, Request
 from reflector.text.secrets import redact
+
+_MOST_BYTES = 256 << 20
 
 
 def request_sha256(request: Request, part: int = 1) -> str:
@@ -95,9 +98,10 @@ class Recording:
 
 
 def read_fixtures(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the entries of a file of fixtures by their prompt_hash. Raises BackendError."""
     try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_bounded(path, _MOST_BYTES).decode("utf-8-sig").replace("\r", "\n")
+    except (OSError, ValueError) as error:
         raise BackendError(f"the fixtures {path} cannot be read ({error})", stage="fixtures") from error
     found: dict[str, dict[str, Any]] = {}
     # Only line breaks end a line: `splitlines` would also end it at U+2028, which JSON may hold as it is.
