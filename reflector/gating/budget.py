@@ -28,7 +28,8 @@ def within(milliseconds: int, work: Callable[[], _T]) -> Future[_T]:
     """Return the work's result or its error. Raises OutOfTime, and RuntimeError where no thread is to be had."""
     seconds = min(milliseconds, _LONGEST) / 1000
     end = time.monotonic() + seconds
-    if not _free.acquire(timeout=seconds):
+    free = _free
+    if not free.acquire(timeout=seconds):
         raise OutOfTime
     done: Future[_T] = Future()
 
@@ -38,12 +39,12 @@ def within(milliseconds: int, work: Callable[[], _T]) -> Future[_T]:
         except BaseException as error:  # noqa: BLE001 - handed to the caller, who waits for it
             done.set_exception(error)
         finally:
-            _free.release()
+            free.release()
 
     try:
         threading.Thread(target=copy_context().run, args=(run,), name="reflection", daemon=True).start()
     except RuntimeError:
-        _free.release()
+        free.release()
         raise
     if not wait([done], max(end - time.monotonic(), 0)).done:
         raise OutOfTime

@@ -160,8 +160,7 @@ KEYS = st.sampled_from([*asdict(GatedConfig()), "t3", "reflection", "llm", "sche
 def test_any_mapping_is_settings_or_one_value_error(mapping: dict[str, Any]) -> None:
     try:
         config = load_config(mapping)
-    except ValueError as error:
-        assert str(error)
+    except ValueError:
         return
     assert min(config.summary_tokens, config.topk_snippets, config.ops_reflection, config.time_ms_reflection - 1) >= 0
     assert config.backend in ("rulebased", "llm")

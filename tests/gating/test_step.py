@@ -157,7 +157,7 @@ def test_no_entry_is_made_where_none_may_be_written() -> None:
 def test_an_entry_has_no_vector_where_none_is_wanted_or_none_can_be_made() -> None:
     assert "vec_full" not in reflect(turn(), replace(OPEN, embed=False)).memory_entries[0]
     surrogate = replace(LLM, topk_snippets=0)
-    result = reflect(turn("x", []), surrogate, adapter=lambda prompt: "cut \ud83d emoji")
+    result = reflect(turn("x", []), surrogate, adapter=lambda _: "cut \ud83d emoji")
     assert result.reason is None
     assert "vec_full" not in result.memory_entries[0]
 
@@ -375,14 +375,14 @@ class Model:
 
 
 def test_an_adapter_or_a_function_answers_in_place_of_the_file() -> None:
-    for adapter in (Model(lambda prompt: "  a   summary "), lambda prompt: "a summary"):
+    for adapter in (Model(lambda _: "  a   summary "), lambda _: "a summary"):
         result = reflect(turn(), LLM, adapter=adapter)
         assert (result.summary, result.metrics["backend"]) == ("a summary", "llm")
         assert "fixture_key" not in result.metrics
 
 
 def raising(error: BaseException) -> Callable[[str], str]:
-    def answer(prompt: str) -> str:
+    def answer(_: str) -> str:
         raise error
 
     return answer
@@ -396,9 +396,9 @@ def raising(error: BaseException) -> Callable[[str], str]:
         (raising(SystemExit(3)), "SystemExit"),
         (raising(KeyboardInterrupt()), "KeyboardInterrupt"),
         (raising(RecursionError()), "RecursionError"),
-        (Model(lambda prompt: None), "TypeError"),
-        (lambda prompt: 7, "TypeError"),
-        (lambda prompt: " \n ", "FixtureMissingError"),
+        (Model(lambda _: None), "TypeError"),
+        (lambda _: 7, "TypeError"),
+        (lambda _: " \n ", "FixtureMissingError"),
     ],
 )
 def test_whatever_an_adapter_does_is_a_reason(
@@ -425,7 +425,7 @@ def test_whatever_an_adapter_does_is_a_reason(
     ],
 )
 def test_a_turn_that_nobody_can_read_is_a_reason(bad: dict[str, Any], tmp_path: Path) -> None:
-    for config, adapter in ((OPEN, None), (LLM, lambda prompt: "said")):
+    for config, adapter in ((OPEN, None), (LLM, lambda _: "said")):
         log = ReflectionLog(tmp_path / "log")
         result = after_turn(replace(turn(), **bad), config, adapter=adapter, log=log)
         assert result is not None
@@ -440,7 +440,7 @@ def test_a_backend_that_hangs_is_cut_at_the_budget(tmp_path: Path) -> None:
     """It hangs until the result is there: nobody waited for it to end."""
     end, log = threading.Event(), ReflectionLog(tmp_path / "log")
 
-    def hangs(prompt: str) -> str:
+    def hangs(_: str) -> str:
         end.wait()
         return "too late"
 
@@ -460,7 +460,7 @@ def test_backends_that_hang_for_ever_do_not_take_ever_more_threads(monkeypatch: 
     end = threading.Event()
     config = replace(LLM, time_ms_reflection=10)
 
-    def hangs(prompt: str) -> str:
+    def hangs(_: str) -> str:
         end.wait()
         return "late"
 
@@ -468,7 +468,7 @@ def test_backends_that_hang_for_ever_do_not_take_ever_more_threads(monkeypatch: 
     assert {reflect(turn(), config, adapter=hangs).reason for _ in range(6)} == {"reflection_timeout"}
     assert threading.active_count() <= before + 2
     end.set()
-    assert reflect(turn(), replace(config, time_ms_reflection=60_000), adapter=lambda prompt: "on").summary == "on"
+    assert reflect(turn(), replace(config, time_ms_reflection=60_000), adapter=lambda _: "on").summary == "on"
 
 
 @pytest.mark.parametrize(("seconds", "reason", "kept"), [(6.0, None, 1), (6.001, "reflection_timeout", 0)])
@@ -487,7 +487,7 @@ def test_a_budget_of_centuries_is_no_error() -> None:
 
 
 def test_no_thread_to_be_had_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: threading.Thread) -> None:
+    def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
