@@ -19,7 +19,9 @@ def bench_reflection(config: str | None, repeats: int, raw_time: bool) -> None:
 
     Prints one JSON object, the same on every machine.
     """
-    from reflector.gated import GatedConfig, canonical_line, measure, read_config
+    from reflector.gating.config import GatedConfig
+    from reflector.gating.log import canonical_line
+    from reflector.gating.measure import measure, read_config
 
     settings = GatedConfig(allow_reflection=True) if config is None else read_config(config)
     click.echo(canonical_line(measure(settings, repeats=repeats, raw_time=raw_time)))

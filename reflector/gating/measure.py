@@ -18,6 +18,7 @@ from reflector.gating.bundle import ReflectionBundle
 from reflector.gating.config import GatedConfig, load_config
 from reflector.gating.log import shown_ms
 from reflector.gating.step import reflect
+from reflector.resources import install_command
 
 #: Settings that ship with the package, by the name that `-c` takes.
 EXAMPLES = {path.stem: path for path in sorted((Path(__file__).parent / "examples").glob("*.[ty]*ml"))}
@@ -97,7 +98,7 @@ def _yaml(text: str) -> Any:
         import yaml
     except ImportError as error:
         raise ConfigError(
-            f"YAML needs PyYAML ({error}); run: pip install 'reflector[yaml]', or write the file as TOML or JSON"
+            f"YAML needs PyYAML ({error}); run: {install_command('yaml')}; or write the file as TOML or JSON"
         ) from error
     try:
         return yaml.safe_load(text)
