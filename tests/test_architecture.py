@@ -29,6 +29,7 @@ _LAYERS = {
     "quality": {"text", "transcripts"},
     "reflection": {"text", "playbook", "transcripts", "events", "ledger", "quality"},
     "revision": {"text", "playbook", "events", "ledger", "quality", "reflection", "lessons"},
+    "gating": {"text", "playbook", "transcripts", "events", "ledger", "quality", "reflection", "lessons"},
     "curation": {"text", "playbook", "events", "ledger"},
     "lessons": {"text", "playbook", "events", "ledger"},
     "sessions": {"text", "playbook", "transcripts", "events", "ledger", "reflection", "curation"},
