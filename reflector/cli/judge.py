@@ -95,7 +95,7 @@ def _document(one: Citation) -> dict[str, Any]:
         "name": one.name,
         "verdict": one.given.verdict if one.given else None,
         "by": one.given.tag.actor if one.given else None,
-        "reason": one.reason,
+        "reason": one.given.reason if one.given else "",
     }
 
 
@@ -103,7 +103,7 @@ def _walk(place: Place, found: list[Citation], rows: dict[str, BulletRow], why: 
     judged = 0
     for number, one in enumerate(found, 1):
         click.secho(f"\n{number} of {len(found)}  {safe(rows[one.name].bullet.line)}", bold=True)
-        said = f"{one.given.tag.actor}: {one.given.verdict}, {one.reason or 'no reason'}" if one.given else "not judged"
+        said = f"{one.given.tag.actor}: {one.given.verdict}, {one.given.reason}" if one.given else "not judged"
         click.echo(f"session {short_id(one.window.session_id)}  {short_time(one.window.recorded_at)}  {safe(said)}")
         _show(one, _MESSAGES)
         while (chosen := _asked()) == "more":

@@ -36,23 +36,13 @@ class VerdictRefused(LedgerError):
 class Citation:
     """A bullet that a session cites, and what was said of it.
 
-    window   the last window of the session that cites the bullet
-    given    the last verdict on it that counts or is neutral; None where nobody judged it
-    reasons  the rationale of `given`
+    window  the last window of the session that cites the bullet
+    given   the last verdict on it that counts or is neutral; None where nobody judged it
     """
 
     window: Event
     name: str
     given: Given | None
-
-    @property
-    def reason(self) -> str:
-        """The rationale of the verdict that was given, "" where there is none."""
-        if self.given is None or not self.given.completed.data or not self.given.tag.data:
-            return ""
-        index = self.given.tag.data.get("index")
-        said = self.given.completed.data.get("rationales", ())
-        return next((str(one.get("rationale", "")) for one in said if one.get("index") == index), "")
 
 
 def citations(

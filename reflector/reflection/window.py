@@ -57,6 +57,13 @@ class Given:
         """Whether the verdict is helpful or harmful."""
         return self.verdict != "neutral"
 
+    @property
+    def reason(self) -> str:
+        """The rationale of the verdict, "" where there is none or it was redacted."""
+        index = (self.tag.data or {}).get("index")
+        said = (self.completed.data or {}).get("rationales", ())
+        return next((str(one.get("rationale", "")) for one in said if one.get("index") == index), "")
+
     def is_settled_for(self, backend: str) -> bool:
         """Whether a backend leaves the citation alone: a person judged it, or another backend decided it."""
         return self.tag.actor == HUMAN or (self.tag.actor != backend and self.is_decided)

@@ -42,6 +42,9 @@ def test_a_persons_verdict_counts_instead_of_another(agent: Agent, tmp_path: Pat
     agent.call("judge", "s-1", "mis-001", "harmful")
     assert counters(agent, "mis-001") == (0, 1)
     assert "a person judged it: harmful" in agent.call("blame", "mis-001").out
+    (agreement,) = json.loads(agent.call("stats", "--json").out)["agreement"]
+    assert (agreement["judge"], agreement["judged"], agreement["agreed"]) == ("rules", 1, 0)
+    assert agreement["rule"] in agent.call("stats").out
     assert "All counting policies agree" in agent.call("double-counts").out
 
 
