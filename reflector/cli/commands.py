@@ -70,6 +70,12 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "--a rules --b recorded",
             "--a rules --b anthropic 5f2a91c0",
         ),
+        "bench-reflection": Command(
+            "gating",
+            "Measure the gated reflection step on a fixed turn; writes nothing.",
+            "",
+            "-c fixtures -n 5 --raw-time",
+        ),
     },
     "Playbook": {
         "list": Command("playbook", "List the playbook's bullets with their counters.", "", "--as-of 2026-11-01"),
