@@ -17,6 +17,7 @@ from reflector.revision.reflections import (
     ReflectionConfig,
     parse_reflection_response,
     past_reflections,
+    reflections_of,
 )
 from reflector.revision.turn import MIN_REFLECTION_RETRY_DELTA, Answer, RevisedTurn, revise_turn
 
@@ -41,6 +42,7 @@ __all__ = [
     "past_reflections",
     "quality_signals_for_response",
     "reflection_promotion_confidence",
+    "reflections_of",
     "revise_turn",
     "score_reflection_improvement",
 ]

@@ -18,11 +18,13 @@ from uuid import uuid4
 
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
+from reflector.events.state import REDACTED
 from reflector.ledger.errors import Conflict
 from reflector.lessons.book import Follower, Lesson, LessonBook, LessonPolicy
+from reflector.lessons.journal import Journal, Memory, append_next
 from reflector.lessons.outcomes import score_improvement
 from reflector.quality.policy import PRESETS, Decision, ReflectionTrigger, Signs
-from reflector.revision.journal import Journal, Memory, append_next
+from reflector.quality.signals import rounded
 from reflector.revision.prompting import ToolResult, build_improvement_prompt, build_step_prompt
 from reflector.revision.turn import MIN_REFLECTION_RETRY_DELTA, kept
 from reflector.revision.verdict import ReflectionResult, read_verdict
@@ -175,7 +177,7 @@ class ReflectionEngine:
         for number in count():
             lesson_id = identity(ev.LESSON_RECORDED, *about, number)
             known = book.lessons.get(lesson_id)
-            if known is None or known.is_tellable:
+            if known is None or _is_kept(known):
                 break
         self.journal.append([NewEvent(ev.LESSON_RECORDED, lesson_id, data, _ACTOR)])
         return _told(self.book().lessons[lesson_id])
@@ -190,7 +192,7 @@ class ReflectionEngine:
         """
         wanted, of_context = quote(task_type, _LONGEST), context_hash(context)
         book = self.book()
-        found = [one for one in book if one.kind == "mistake" and one.task == wanted and one.is_tellable]
+        found = [one for one in book if one.task == wanted and _is_kept(one)]
         found.sort(
             key=lambda one: (one.data.get("context_hash") != of_context, -one.effectiveness, one.created_at, one.id)
         )
@@ -223,7 +225,7 @@ class ReflectionEngine:
         steps = {event.event_id for event in begun}
         revisions = self.journal.events(types=[ev.REVISION_ATTEMPTED])
         improved = sum((e.data or {}).get("improved") is True for e in revisions if e.target_id in steps)
-        bank = [one for one in self.book() if one.kind == "mistake" and one.banked and one.state != "retracted"]
+        bank = [one for one in self.book() if _is_kept(one)]
         mean = sum(one.effectiveness for one in bank) / len(bank) if bank else 0.0
         return {
             "total_reflections": len(begun),
@@ -320,6 +322,12 @@ def context_hash(context: str) -> str:
 
 def _reflects(event: Event) -> bool:
     return (event.data or {}).get("reflects") is True
+
+
+def _is_kept(lesson: Lesson) -> bool:
+    """Return whether the bank has a lesson. One that fails often sinks in it, and is the first to go."""
+    there = lesson.banked and lesson.state != "retracted" and lesson.text != REDACTED
+    return there and lesson.kind == "mistake"
 
 
 def _told(lesson: Lesson) -> ReflectionLesson:

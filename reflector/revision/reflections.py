@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Self
 
+from reflector.lessons.book import LessonBook
 from reflector.lessons.outcomes import (
     OUTCOME_KINDS,
     OutcomeSignal,
@@ -122,6 +123,26 @@ def parse_reflection_response(response: str, session_id: str) -> AgentReflection
         tags=list(found.tags),
         session_id=session_id,
     )
+
+
+def reflections_of(book: LessonBook) -> list[AgentReflection]:
+    """Return the reflections that an agent may be told, the most trusted first."""
+    return [
+        AgentReflection(
+            one.id,
+            str(one.data.get("attempt", "")),
+            str(one.data.get("issue", "")),
+            one.text,
+            improvement_score=one.improvement,
+            tags=list(one.tags),
+            outcome_signals=[OutcomeSignal(said.kind, said.observed_at, said.why) for said in one.signals],
+            session_id=one.session_id or "",
+            task_id=one.task or None,
+            timestamp=one.created_at,
+        )
+        for one in book.best()
+        if one.kind == "reflection"
+    ]
 
 
 def past_reflections(reflections: Iterable[AgentReflection], most: int) -> str:

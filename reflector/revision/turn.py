@@ -16,11 +16,11 @@ from typing import Any, Final, Literal
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.lessons import MAX_LESSON
+from reflector.lessons.journal import Journal, Memory
 from reflector.lessons.outcomes import score_improvement
 from reflector.quality.policy import Decision, Signs
 from reflector.quality.signals import QualitySignals, quality_signals_for_response
 from reflector.quality.words import default_words
-from reflector.revision.journal import Journal, Memory
 from reflector.revision.prompting import Revision, build_reflection_prompt, build_revision_prompt
 from reflector.revision.reflections import AgentReflection, ReflectionConfig, parse_reflection_response
 from reflector.text.secrets import quote, redact, visible
