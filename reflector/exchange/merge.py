@@ -30,7 +30,7 @@ from reflector.ledger.admission import prepare
 from reflector.ledger.canonical import genesis, leaf, next_chain, sealed
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.projection import Projector
-from reflector.ledger.rebuilding import rebuild_within
+from reflector.ledger.rebuilding import rebuild
 from reflector.ledger.rows import Head, Projected, Stored
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger, later_than
@@ -182,7 +182,7 @@ def _grown(sql: Statements, rest: Iterator[Checked]) -> Stored:
     for target in erased:
         sql.run(_ERASE, target)
     sql.execute(_MOVE, last.position, last.chain, last.recorded_at, sql.id)
-    rebuild_within(sql)
+    rebuild(sql)
     return last
 
 
@@ -249,7 +249,7 @@ class _Merging:
         """Append what came of windows and bullets that both judged or changed, and move the head; the names of these
         bullets."""
         if self.erases:
-            rebuild_within(self.sql)
+            rebuild(self.sql)
         for event in judged_twice(self.sql):
             self.set_aside += 1
             self._own(event)

@@ -23,7 +23,7 @@ from reflector.ledger.engines import shown, write_transaction
 from reflector.ledger.errors import LedgerError, translated
 from reflector.ledger.migration import triggers
 from reflector.ledger.reader import Reader
-from reflector.ledger.rebuilding import rebuild_within
+from reflector.ledger.rebuilding import rebuild
 from reflector.ledger.rows import Head, Stored
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
@@ -178,7 +178,7 @@ def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None
             )
         last = write(sql, events, progress)
         _become(connection, sql, header, last)
-        rebuild_within(sql)
+        rebuild(sql)
     return ledger.head()
 
 

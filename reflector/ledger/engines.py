@@ -197,28 +197,11 @@ def sweep(engine: sa.Engine) -> None:
             busy = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         finally:
             connection.close()
-        forget_staged(engine.url)
     if busy:
         raise LedgerLocked(
             f"another process reads {engine.url.database} and keeps its old content there: what was erased is out of "
             "the ledger, but not yet out of its file. End that process, then run the same command again"
         )
-
-
-def staging_file(url: sa.URL) -> Path | None:
-    """Return the file beside a SQLite ledger's in which a rebuild stages its rows; None for any other ledger."""
-    return Path(f"{url.database}.rebuild") if is_file(url) else None
-
-
-def forget_staged(url: sa.URL) -> None:
-    """Remove what a rebuild staged beside a SQLite ledger, whose lock must be held."""
-    path = staging_file(url)
-    # The write-ahead log first: with a new file beside it, it would be taken for that one's.
-    if path is None:
-        return
-    for suffix in ("-wal", "-shm", ""):
-        with suppress(OSError), folder_of(path) as folder:  # Windows keeps a file that another rebuild has open
-            folder.remove(f"{path.name}{suffix}")
 
 
 @contextmanager
