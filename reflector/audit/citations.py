@@ -88,7 +88,7 @@ class Orphans:
 
 def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
     """Each bullet's way from offered to judged, in order of creation, tombstones included. Raises LedgerError."""
-    then = past or Past(ledger, ledger.head().position)
+    then = past or Past(ledger)
     sessions: dict[str, list[int]] = {}
     citing: dict[str, set[str]] = {}
     for position, session, names in _windows(ledger, then.position):
@@ -121,7 +121,7 @@ def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
 
 def orphans(ledger: Ledger, past: Past | None = None) -> Orphans:
     """Return what leads nowhere, as of now or of a moment. Raises LedgerError."""
-    then = past or Past(ledger, ledger.head().position)
+    then = past or Past(ledger)
     names: dict[tuple[str, str], UnknownName] = {}
     seen: set[tuple[str, str, str]] = set()
     cited: set[str] = set()

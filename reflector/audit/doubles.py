@@ -64,7 +64,7 @@ class DoubleCounts:
 
 def double_counts(ledger: Ledger, name: str | None = None, past: Past | None = None) -> DoubleCounts:
     """Return the doubles of a bullet, or of all, as of now or of a moment. Raises LedgerError."""
-    then = past or Past(ledger, ledger.head().position)
+    then = past or Past(ledger)
     names = [name] if name is not None else list(then.entries)
     standing = _standing(then) if past is not None else None
     with ledger.asking() as sql:

@@ -61,7 +61,7 @@ class Stats:
 
 def stats(ledger: Ledger, past: Past | None = None) -> Stats:
     """The figures as of now or of a moment; retracted tags are in them, as what a judge said. Raises LedgerError."""
-    upto = past.position if past is not None else ledger.head().position
+    upto = (past or ledger.head()).position
     groups: dict[str, dict[str, Group]] = {kind: {} for kind in KINDS}
     whole = Group("")
     of_reflection: dict[str, tuple[Group, ...]] = {}

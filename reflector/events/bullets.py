@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events import fields as f
-from reflector.events.effects import BringsBullets, ChangesBullet, ChangesNothing, GivesTag, SetsBaseline
+from reflector.events.effects import BringsBullets, ChangesBullet, ChangesNothing, GivesTag
 from reflector.events.kinds import EventType, Field, Merge, Target
 from reflector.events.state import REDACTED, Data, FoldedEvent
 from reflector.playbook.names import section_slug
@@ -150,7 +150,7 @@ TYPES: Final = (
         since=1,
         # `into`: git gave the name to other advice, and this bullet has what was counted before.
         fields={**_NAMED, **_BASELINE, "into": f.NAME_OR_NULL},
-        effect=SetsBaseline(_recounted),
+        effect=ChangesBullet(_recounted),
         summary=_counters,
         merge=Merge.BESIDE,
         no_retraction=_EDIT,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass, field, fields
-from typing import Any
+from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events.effects import AdoptsPolicy, ChangesNothing, Effect, MovesWindow, OpensWindow, Retracts
@@ -27,7 +27,12 @@ from reflector.playbook.counting import DEFAULT, Counting, is_counting
 #: Raised when `project` writes other rows for the same events; a ledger with an older one is rebuilt.
 CODE_VERSION = 1
 TABLES = "tables"
-
+#: How many tags count, in SQL. Under the last two policies a tag without the id is a member by itself.
+MEMBERS: Final[dict[Counting, str]] = {
+    "as_applied": "count(*)",
+    "once_per_reflection": "count(DISTINCT reflection_id) + count(*) - count(reflection_id)",
+    "once_per_session": "count(DISTINCT session_id) + count(*) - count(session_id)",
+}
 
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
 _TAG_COLUMNS = ("position", "name", "tag", "active", "session_id", "reflection_id")
@@ -177,12 +182,7 @@ class Projector:
         chosen = sorted(names) if names is not None else None
         if chosen is not None and not chosen:
             return
-        # Under the last two a tag without the id is a member by itself.
-        members = {
-            "as_applied": "count(*)",
-            "once_per_reflection": "count(DISTINCT reflection_id) + count(*) - count(reflection_id)",
-            "once_per_session": "count(DISTINCT session_id) + count(*) - count(session_id)",
-        }[self.counting()]
+        members = MEMBERS[self.counting()]
         only = "" if chosen is None else f" AND name IN ({', '.join('?' * len(chosen))})"
         # Grouped in the order of the index tag_count, so that it streams; inactive rows fall out here.
         query = f"SELECT name, active, tag, {members} FROM tag WHERE playbook_id = ?{only} GROUP BY name, active, tag"  # noqa: S608

@@ -1,7 +1,7 @@
 """playbook.json in and out.
 
 Invariant: `load(dump(bullets, …)).bullets == bullets`, and nothing that `load` could not read passes in
-silence: each such thing is a `Problem` that names the entry, the value and the way out. A file that gave
+silence: each such thing is a finding that names the entry, the value and the way out. A file that gave
 problems is never a reason to write another in its place.
 
 The form (version "1.0") is a documented contract, shared with the tool that first wrote such files:
@@ -25,10 +25,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from reflector.mistakes import Finding
+
 from .bullet import Bullet
 from .names import SECTIONS, by_number
 from .reading import MAX_BYTES as MAX_BYTES
-from .reading import REBUILD, SHAPES, SHOWN, Problem, Reading
+from .reading import REBUILD, SHAPES, SHOWN, Reading
 
 VERSION: Final = "1.0"
 
@@ -52,7 +54,7 @@ class Loaded:
     format: Format
     bullets: tuple[Bullet, ...] = ()
     last_updated: str | None = None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     named_here: frozenset[str] = frozenset()
     uncounted: frozenset[str] = frozenset()

@@ -1,6 +1,6 @@
 """What stands in a playbook file, entry by entry.
 
-Invariant: nothing is passed over in silence. What cannot be read is a `Problem` that names the entry, the value and the
+Invariant: nothing is passed over in silence. What cannot be read is a finding that names the entry, the value and the
 way out; what is understood and will be written differently is a note.
 """
 
@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from reflector.mistakes import Finding
 
 from .admissible import MAX_COUNT, text_fault
 from .bullet import Bullet
@@ -32,20 +34,6 @@ SHOWN = reprlib.Repr()
 SHOWN.maxstring = SHOWN.maxother = SHOWN.maxlong = 60
 SHOWN.maxdict = SHOWN.maxlist = 3
 SHOWN.maxlevel = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing that could not be read: where it stands, what is wrong, its value, and the way out."""
-
-    where: str
-    what: str
-    value: str
-    way_out: str
-
-    def __str__(self) -> str:
-        shown = f" ({self.value})" if self.value else ""
-        return f"{self.where}: {self.what}{shown}; {self.way_out}"
 
 
 class _Duplicates(dict[str, Any]):
@@ -95,7 +83,7 @@ class Reading:
     taken: set[str]
     first: int = 0
     foreign: bool = False
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     entries: list[_Entry] = field(default_factory=list)
     named_here: set[str] = field(default_factory=set)
@@ -103,7 +91,7 @@ class Reading:
     unnamed_are_kpt: bool = False
 
     def problem(self, where: str, what: str, value: str, way_out: str) -> None:
-        self.problems.append(Problem(where, what, value, way_out))
+        self.problems.append(Finding("playbook", where, what, way_out, value))
 
     @property
     def mend(self) -> str:

@@ -24,8 +24,9 @@ from reflector.ledger.canonical import digest, genesis, next_chain
 from reflector.ledger.projection import storable
 from reflector.ledger.redaction import what_is_left
 from reflector.ledger.rows import Projected, redaction_data
+from reflector.mistakes import Finding
 from reflector.proof.drift import Folded
-from reflector.proof.finding import RESTORE, Anchor, Finding
+from reflector.proof.finding import RESTORE, Anchor
 from reflector.proof.tag_rows import COLUMNS as _TAG_COLUMNS
 from reflector.proof.tag_rows import TagRows
 

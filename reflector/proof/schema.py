@@ -20,7 +20,7 @@ from reflector.ledger.engines import open_engine
 from reflector.ledger.migration import triggers
 from reflector.ledger.tables import metadata
 from reflector.ledger.views import wrong_views
-from reflector.proof.finding import Finding
+from reflector.mistakes import Finding
 
 #: Said of a thing that another program made.
 _STRANGE = "is not the ledger's"

@@ -21,9 +21,10 @@ from reflector.ledger.errors import LedgerCorrupt, LedgerGone, translated
 from reflector.ledger.rows import Head
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
+from reflector.mistakes import Finding
 from reflector.proof.drift import drift
 from reflector.proof.event_check import Walk
-from reflector.proof.finding import REBUILD, RESTORE, Anchor, Finding
+from reflector.proof.finding import REBUILD, RESTORE, Anchor
 from reflector.proof.merge_proof import faults
 from reflector.proof.other_playbooks import other_playbooks
 from reflector.proof.schema import schema_findings

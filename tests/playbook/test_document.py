@@ -300,12 +300,12 @@ def test_a_playbook_of_another_system_is_read_with_its_texts_and_counters(key: s
 def test_an_id_is_never_taken_for_a_text() -> None:
     sections = {"DNS Check": ["dns_check-00001", "pat-001", "5e0af7c8-95a4-4b1e-9d30-0a5f2f1c7f10"], "OTHERS": ["Ask."]}
     loaded = load(json.dumps({"sections": sections}))
-    assert [problem.what for problem in loaded.problems] == ["is an id, not a text"] * 3
+    assert [problem.message for problem in loaded.problems] == ["is an id, not a text"] * 3
 
 
 def test_advice_of_another_system_without_a_text_is_refused_by_its_id() -> None:
     loaded = load(json.dumps({"bullets": {"a-1": {"helpful": 3}, "a-2": {"content": "x", "helpful": -1}}}))
-    assert [(p.where, p.what) for p in loaded.problems] == [
+    assert [(p.where, p.message) for p in loaded.problems] == [
         ("bullets['a-1']", "the text is no string"),
         ("bullets['a-2']", "helpful is negative"),
     ]
