@@ -1,7 +1,7 @@
 """Configuration: flags over environment over the project's file over the user's file over defaults.
 
 Invariant: a setting is either understood or refused. A misspelt key or a bad value is an error that names
-where it stands, its value and the right one; nothing is coerced silently.
+its place, its value and the right one; nothing is coerced silently.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BACKENDS = {"rules": False, "anthropic": True, "fixtures": False}
 PROPOSALS = ("ask", "accept")
 WORKTREES = ("main", "own")
 
-#: Where a setting can stand, from far to near: what is nearer wins.
+#: The sources of a setting, from far to near: the nearest wins.
 Layer = Literal["default", "user", "project", "environment", "flag"]
 
 #: What only the user may set, never a project's own file: whoever wrote that file would decide who gets the
@@ -39,7 +39,7 @@ _OTHER_VARIABLES = frozenset({"REFLECTOR_PROJECT", "REFLECTOR_NO_SPAWN", "REFLEC
 
 
 class ConfigError(ValueError):
-    """A setting that is not understood; the text says where it stands and what would be right."""
+    """A setting that is not understood; the text names its place and the right value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def load_config(
     own = _read(projects, read_ours)
     for key in USERS_OWN:
         if key in own:
-            raise ConfigError(f"{projects}: {key} may stand in the user's own file only; move it to {users}")
+            raise ConfigError(f"{projects}: {key} belongs in the user's own file only; move it to {users}")
     config = _within(config, _over(config, own, "project", partial(_in_file, projects)), projects, users)
     if project.resolve() != Path(user_folder(environ)).resolve():
         config = _fenced(config, project, projects, users)
@@ -171,7 +171,7 @@ def _check_unlisted(config: Config, project: Path, path: Path, home: Path) -> No
     """Refuse what a project's own file decides for its user where the user did not name the project."""
     at_whose = {
         "model": "decides what a request costs",
-        "ledger_url": "names a server, which would be told every event" if _is_server(config.ledger_url) else "",
+        "ledger_url": "names a server, which would get every event" if _is_server(config.ledger_url) else "",
         "playbook": "names a playbook of a ledger that you named" if config.layer("ledger_url") == "user" else "",
     }
     for key, why in at_whose.items():
@@ -205,11 +205,11 @@ def _below(project: Path, file: str) -> Path | None:
     if "\0" in file:
         return None
     root = project.absolute()
-    path = Path(os.path.abspath(project / file))  # noqa: PTH100 - links are told by what resolve() makes of it
+    path = Path(os.path.abspath(project / file))  # noqa: PTH100 - resolve() below shows the links
     if not path.is_relative_to(root) or path == root:
         return None
     below = path.relative_to(root)
-    # What git keeps in its own folder is no part of a clone, and a file there can end the repository.
+    # What git keeps in its own folder is not part of a clone, and a file there can end the repository.
     is_gits = any(part.casefold() == ".git" for part in below.parts)
     return path if not is_gits and path.resolve() == project.resolve() / below else None
 

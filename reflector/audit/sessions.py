@@ -1,7 +1,7 @@
-"""All that is known of one session, window by window: how it came, what it cited, who judged it and what came of it.
+"""One session, window by window: its trigger, its citations, its reflections and their tags.
 
 Invariant: everything is read from the session's own events, so a session as of a moment is what it was then,
-and the answer does not depend on how many others there are. Only whether a tag counts is asked of the playbook.
+and the answer does not depend on other sessions. Only whether a tag counts comes from the playbook.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _tagged(event: Event, data: Mapping[str, Any], standing: Mapping[int, Standi
 
 
 def _standing(then: Past, events: Iterable[Event]) -> dict[int, Standing]:
-    """Return what became of each tag that was given to be counted, by position."""
+    """Return the standing of each tag that could count, by position."""
     covered = then.covered()
     found: dict[int, Standing] = {}
     members: set[tuple[str, int, str]] = set()

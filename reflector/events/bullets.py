@@ -124,7 +124,7 @@ TYPES: Final = (
     ),
     EventType(
         name=ev.BULLET_MOVED,
-        meaning="A bullet stands in another section.",
+        meaning="A bullet moved to another section.",
         since=1,
         fields={**_NAMED, **_SECTION},
         effect=ChangesBullet(_moved),
@@ -141,7 +141,7 @@ TYPES: Final = (
         effect=ChangesBullet(_removed),
         summary=_removal,
         merge=Merge.BESIDE,
-        no_retraction="a removed bullet's name is never reused; add its text anew with `reflector add`",
+        no_retraction="a removed bullet's name is never reused; add its text again with `reflector add`",
         checked=True,
     ),
     EventType(
@@ -158,7 +158,7 @@ TYPES: Final = (
     ),
     EventType(
         name=ev.BULLET_ASSERTED,
-        meaning="A bullet's counters were pinned where they stood.",
+        meaning="A bullet's counters were pinned at their present values.",
         since=1,
         fields={**_NAMED, "helpful": f.needed(f.NUMBER), "harmful": f.needed(f.NUMBER)},
         effect=ChangesNothing("`verify` compares the events with it"),

@@ -133,7 +133,7 @@ class AdoptsPolicy(Effect):
 
 @dataclass(frozen=True, slots=True)
 class ChangesNothing(Effect):
-    """Changes neither the playbook nor a window, and says why it is recorded all the same."""
+    """Changes neither the playbook nor a window, and says why it is recorded anyway."""
 
     because: str
 

@@ -1,7 +1,7 @@
-"""What an event must be to be appended.
+"""Checks that an event can be appended.
 
-Invariant: whatever passes here can be hashed, stored, folded and shown on both engines, now and in every rebuild. An
-event that fails later, inside the projection or a command, would be one that the ledger holds and cannot read. A
+Invariant: every event that passes here can be hashed, stored, folded and shown on both engines, now and in every
+rebuild. The ledger could not read an event that fails later, inside the projection or a command. A
 bullet is admitted by the same rules whether a person adds it, an agent proposes it or a file brings it.
 """
 

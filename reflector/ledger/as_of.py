@@ -1,4 +1,4 @@
-"""The playbook as it stood at a position of its ledger.
+"""The playbook as it was at a position of its ledger.
 
 Invariant: each answer equals `fold(ledger.history(upto=position))`, under every policy; a test compares the two. Only
 the rare events (bullets, retractions, policies) are folded. The tags, which are most of a history, are counted as

@@ -25,7 +25,7 @@ from reflector.files import folder_of
 from reflector.ledger.errors import LedgerCorrupt, LedgerLocked, LedgerUnavailable
 from reflector.ledger.sqlite_file import is_file, open_file, sqlite_module
 
-# What the drivers say beside the error that they raise is no line for the person who gets that error.
+# The drivers also log the errors that they raise; a person sees the error itself.
 for _name in ("psycopg", "sqlalchemy.pool"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
@@ -185,7 +185,7 @@ def migration_transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
 def sweep(engine: sa.Engine) -> None:
     """Rewrite a SQLite ledger's file, so that what was erased is in no free page and in no write-ahead log.
 
-    Raises LedgerLocked where another process goes on reading from an older state, which is kept for it as long.
+    Raises LedgerLocked if another process still reads an older state, which SQLite keeps for it.
     """
     if engine.dialect.name != "sqlite":
         return
@@ -243,7 +243,7 @@ def release(handle: int) -> None:
 
 
 def queue_for(handle: int, url: sa.URL) -> None:
-    """Wait for the lock in the kernel's queue, but not for ever: its holder may be stopped.
+    """Wait for the lock in the kernel's queue, but not forever: its holder may be stopped.
 
     Raises LedgerLocked, after which the handle has to be closed, and LedgerUnavailable.
     """

@@ -6,7 +6,7 @@ rebuild calls the same function over all events. So the tables equal the pure fo
 
 A counter is written as baseline plus the size of the set of counted tags. Under `as_applied` a new tag makes
 that set one larger, so it is added; whenever tags leave or come back, or members are shared, the set
-is counted anew. Nothing is ever subtracted.
+is counted again. Nothing is ever subtracted.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Projector:
         return self._retracts
 
     def _tagged(self, event: Projected, data: Mapping[str, Any]) -> bool:
-        """Take a tag in; True for one that counts unless it is retracted."""
+        """Add a tag; return whether it counts."""
         judged = verdict(data)
         waiting = self._waiting
         if judged is None:
@@ -178,7 +178,7 @@ class Projector:
         return found is not None
 
     def _recount(self, names: Iterable[str] | None) -> None:
-        """Count the sets of these bullets (None: of all) anew, under the policy in force."""
+        """Count the sets of these bullets (None: of all) again, under the policy in force."""
         chosen = sorted(names) if names is not None else None
         if chosen is not None and not chosen:
             return
@@ -278,7 +278,7 @@ class Projector:
         return row[0] if row else None
 
     def _reconsider(self, target: str) -> None:
-        """Decide anew which tags under an event (a window, a reflection or one tag) are active."""
+        """Decide again which tags under an event (a window, a reflection or one tag) are active."""
         row = self.sql.run(
             "SELECT type, position, reflection_id FROM event WHERE playbook_id = ? AND event_id = ?", target
         ).fetchone()

@@ -61,7 +61,7 @@ class WindowRow:
 
 
 def event_of(row: Sequence[Any], kept: Mapping[str, Any] | None = None) -> Event:
-    """Return an event from the columns of its fields, in their order; `kept` stands for data that was redacted.
+    """Return an event from the columns of its fields, in their order; `kept` replaces data that was redacted.
 
     Raises LedgerCorrupt for data that is not JSON.
     """

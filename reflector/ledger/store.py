@@ -1,4 +1,4 @@
-"""The ledger: open it, append events to it, fill its tables anew.
+"""The ledger: open it, append events to it, rebuild its tables.
 
 Invariant: an append is one transaction. It takes the playbook's lock, gives the new events the positions
 after the head, extends the chain, folds them into the tables and commits, or leaves nothing behind.
@@ -117,7 +117,7 @@ class Ledger(Reader):
         self.close()
 
     def append(self, events: Sequence[NewEvent]) -> list[Appended]:
-        """Append events in order, all or none; answer where each stands.
+        """Append events in order, all or none; return the position of each.
 
         An id the ledger has with the same data is answered with its first position and added once only.
         Raises Conflict for an id with other data, NameTaken for a new bullet with an old name, AlreadyRetracted,
@@ -164,14 +164,14 @@ class Ledger(Reader):
         return answers
 
     def redact(self, event_id: str, *, reason: str, actor: str, takes: Takes = everything) -> Appended:
-        """Erase an event's text for ever; see `redact_all`."""
+        """Erase an event's text forever; see `redact_all`."""
         (answer,) = self.redact_all([event_id], reason=reason, actor=actor, takes=takes)
         return answer
 
     def redact_all(
         self, event_ids: Collection[str], *, reason: str, actor: str, takes: Takes = everything
     ) -> list[Appended]:
-        """Erase texts of events for ever, as one operation: data becomes NULL, its hash, facts and counts stay.
+        """Erase texts of events forever, as one operation: data becomes NULL, its hash, facts and counts stay.
 
         `takes` says which texts go of an event that holds more than prose. Appends an event.redacted for each, with
         the facts that have to stay, and rebuilds the tables. What was erased before adds nothing. On SQLite the file
@@ -205,7 +205,7 @@ class Ledger(Reader):
         """Pin a bullet's counters at this position: `verify` proves from then on that the events gave these.
 
         Compared and appended under one lock, so that no other append comes between. Raises NoSuchTarget for a name
-        that was never given, NotSo where others stand.
+        that was never given, NotSo if the counters differ.
         """
         with self._writing() as writing:
             query = "SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?"
@@ -214,7 +214,7 @@ class Ledger(Reader):
                 raise NoSuchTarget(f"no bullet is or was called {name!r}; see `reflector list --all`")
             if tuple(row) != (helpful, harmful):
                 raise NotSo(
-                    f"{name} stands at {row[0]}/{row[1]}, not at {helpful}/{harmful}; nothing was appended. "
+                    f"{name} is at {row[0]}/{row[1]}, not at {helpful}/{harmful}; nothing was appended. "
                     f"See why with `reflector blame {name}`"
                 )
             data = {"name": name, "helpful": helpful, "harmful": harmful}

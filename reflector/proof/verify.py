@@ -2,7 +2,7 @@
 
 Invariant: findings are values, in order, and a sound ledger yields none. Verifying reads the events and the
 tables in one snapshot and writes nothing. What a chain cannot see alone (a truncated tail) an anchor shows: a
-head that was published earlier must still be a prefix. Damage is a finding wherever it shows, when the ledger is
+head that was published earlier must still be a prefix. Damage is a finding when the ledger is
 opened, read or closed; a ledger that cannot be reached (a lock, a missing driver, a server that is down) is an
 error, for that says nothing about the ledger.
 """
