@@ -27,6 +27,13 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "uninstall": Command("install", "Remove reflector's hooks from Claude Code's settings.", ""),
         "status": Command("status", "Show what is recorded, what waits and what failed.", ""),
         "doctor": Command("doctor", "Check everything between the agent and the playbook.", ""),
+        "config": Command(
+            "config",
+            "Show or change the settings, and where each comes from.",
+            "",
+            "set idle_minutes 30",
+            "set --global backend anthropic",
+        ),
         "completion": Command("completion", "Print the shell's completion script.", "bash"),
     },
     "Sessions": {
@@ -100,6 +107,13 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "Show the playbook under another policy or without some evidence.",
             "--counting once_per_session",
             "--prune 'harmful > helpful'",
+        ),
+        "gate": Command(
+            "gate",
+            "Show the gate policies, or what one of them would have reflected on.",
+            "",
+            "--shadow turn",
+            "--shadow step --threshold 0.7",
         ),
         "sql": Command(
             "sql", "Query the ledger with SQL, read-only.", "'SELECT name, helpful FROM bullets'", "--views"

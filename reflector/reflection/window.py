@@ -151,6 +151,14 @@ def windows_within(ledger: Ledger, session_id: str, agent_id: str | None, keys: 
     return []
 
 
+def own_messages(recorded: Event) -> Iterator[Message]:
+    """Yield the messages of the records that a window took in, oldest first. Raises OSError and UnknownTranscript."""
+    own, transcript = frozenset(keys_of(recorded)), (recorded.data or {})["transcript"]
+    for message in read_messages(Path(transcript["path"]), limit=transcript["bytes"]):
+        if message.key in own:
+            yield message
+
+
 def keys_of(recorded: Event) -> Sequence[int]:
     """Return the keys of the records that a window took in."""
     return unpack_keys((recorded.data or {}).get("window", {}).get("keys") or "")
