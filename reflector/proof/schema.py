@@ -130,14 +130,13 @@ _Parts = dict[tuple[str, str], tuple[Any, ...]]
 
 
 def _server_findings(connection: sa.Connection) -> Iterator[Finding]:
-    there = set(sa.inspect(connection).get_table_names())
-    reflected = sa.MetaData()
+    found = sa.MetaData()
+    found.reflect(connection, only=lambda name, _: name in metadata.tables)
     for table in metadata.sorted_tables:
-        if table.name not in there:
+        if table.name not in found.tables:
             yield _changed("table", table.name, "is missing")
             continue
-        made = _parts(table, connection)
-        standing = _parts(sa.Table(table.name, reflected, autoload_with=connection), connection)
+        made, standing = _parts(table, connection), _parts(found.tables[table.name], connection)
         for part in [*made, *(standing.keys() - made.keys())]:
             if part not in standing:
                 yield _changed(*part, "is missing")
