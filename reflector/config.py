@@ -311,6 +311,7 @@ _LEAST = {
     "monthly_tokens": 0,
     "deadline_seconds": 1,
 }
+_CHOICES: dict[str, Iterable[str]] = {"proposals": PROPOSALS, "gate": GATES, "worktrees": WORKTREES}
 
 
 def _check(key: str, value: Any, where: str) -> None:
@@ -318,12 +319,8 @@ def _check(key: str, value: Any, where: str) -> None:
         near = _nearest(value, BACKENDS)
         hint = f"did you mean {near[0]!r}?" if near else f"the backends are {', '.join(BACKENDS)}"
         raise ConfigError(f"{where} is {value!r}, which is not a backend; {hint}")
-    if key == "proposals" and value not in PROPOSALS:
-        raise ConfigError(f"{where} is {value!r}; proposals is one of {', '.join(PROPOSALS)}")
-    if key == "gate" and value not in GATES:
-        raise ConfigError(f"{where} is {value!r}; gate is one of {', '.join(GATES)}")
-    if key == "worktrees" and value not in WORKTREES:
-        raise ConfigError(f"{where} is {value!r}; worktrees is one of {', '.join(WORKTREES)}")
+    if key in _CHOICES and value not in _CHOICES[key]:
+        raise ConfigError(f"{where} is {value!r}; {key} is one of {', '.join(_CHOICES[key])}")
     if key in _LEAST and value < _LEAST[key]:
         raise ConfigError(f"{where} is {value}; it must be at least {_LEAST[key]}")
     if key == "playbook" and not (0 < len(value) <= 64 and value.replace("-", "").replace("_", "").isalnum()):

@@ -46,7 +46,7 @@ class Evidence:
     transcript: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One event that set, moved or failed to move a bullet's counters.
 
@@ -67,15 +67,15 @@ class Step:
     counted: bool
     disposition: str
     rationale: str | None
-    backend: str | None
-    model: str | None
+    backend: str | None = None
+    model: str | None = None
     helpful: int
     harmful: int
     event_id: str
-    prompt_sha256: str | None
-    template_sha256: str | None
-    evidence: Evidence | None
-    uncounted_by: Cause | None
+    prompt_sha256: str | None = None
+    template_sha256: str | None = None
+    evidence: Evidence | None = None
+    uncounted_by: Cause | None = None
 
 
 def blame(ledger: Ledger, name: str, past: Past | None = None) -> list[Step]:
@@ -181,12 +181,6 @@ class _Blame:
             counted=True,
             disposition="baseline",
             rationale=f"{how} with {baseline[0]} helpful, {baseline[1]} harmful",
-            backend=None,
-            model=None,
-            prompt_sha256=None,
-            template_sha256=None,
-            evidence=None,
-            uncounted_by=None,
         )
 
     def _made(self, event: Event, **values: Any) -> Step:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from functools import cached_property
-from typing import Final
 
 from reflector.events import event as ev
 from reflector.events.fold import MAX_TAGS, Entry, Playbook, fold
@@ -24,8 +23,6 @@ from reflector.ledger.statements import Statements
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.counting import Counting
 
-#: Up to so many retracted reflections their tags are looked up range by range; above, in one pass over all tags.
-_RANGES: Final = 32
 #: One range of the index tag_count for each value of `active` and `tag`.
 _COUNT = (
     "SELECT tag, {members} FROM tag WHERE playbook_id = ? AND name = ? AND active IN (0, 1) AND tag IN (1, -1)"
@@ -158,24 +155,10 @@ def _covered(sql: Statements, gone: dict[str, str], upto: int) -> dict[int, tupl
         for type_, position, event_id, reflection_id, target_id in found
         if type_ == ev.REFLECTION_COMPLETED and reflection_id
     }
-    for position, name, reflection_id in _tags_of(sql, {id: at for id, (at, _) in completed.items()}, upto):
-        start, retraction = completed[reflection_id]
-        if start < position <= start + MAX_TAGS:
-            covered[position] = (retraction, name)
+    query = (
+        "SELECT position, name FROM tag WHERE playbook_id = ? AND position > ? AND position <= ? AND reflection_id = ?"
+    )
+    for reflection_id, (start, retraction) in completed.items():
+        tags = sql.run(query, start, min(start + MAX_TAGS, upto), reflection_id).fetchall()
+        covered.update({position: (retraction, name) for position, name in tags})
     return covered
-
-
-def _tags_of(sql: Statements, completed: dict[str, int], upto: int) -> list[tuple[int, str, str]]:
-    """(position, name, reflection's id) of the tags of these reflections, by the position of their completion."""
-    query = "SELECT position, name, reflection_id FROM tag WHERE playbook_id = ?"
-    if len(completed) > _RANGES:
-        among, ids = sql.among("reflection_id", completed)
-        rows = sql.run(f"{query} AND position <= ? AND {among}", upto, ids).fetchall()
-    else:
-        query = f"{query} AND position > ? AND position <= ? AND reflection_id = ?"
-        rows = [
-            row
-            for reflection_id, start in completed.items()
-            for row in sql.run(query, start, min(start + MAX_TAGS, upto), reflection_id).fetchall()
-        ]
-    return [(position, name, reflection_id) for position, name, reflection_id in rows]

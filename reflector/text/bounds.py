@@ -169,23 +169,7 @@ def arguments(given: dict[Any, Any]) -> dict[str, Any]:
 
     Numbers that are not finite become None; nothing that is left needs more than JSON to write.
     """
-    return given if _is_small(given) else _Arguments().mapping(given, 0)
-
-
-def _is_small(given: dict[Any, Any]) -> bool:
-    """Return whether nothing needs a cut, as in most calls: few short plain strings."""
-    room = ARGUMENTS_TEXT
-    for key, value in given.items():
-        if type(key) is not str or len(key) > 128 or not key.isascii():
-            return False
-        room -= len(key) + 1
-        if type(value) is str:
-            if len(value) > ARGUMENT_TEXT or not value.isascii():
-                return False
-            room -= len(value) + 1
-        elif value is not None and type(value) is not bool:
-            return False
-    return room > 0 and len(given) <= _ITEMS
+    return _Arguments().mapping(given, 0)
 
 
 class _Arguments:
