@@ -154,7 +154,7 @@ def _merged(
     with locked(ledger) as (_, sql, head):
         if head != before:
             raise _Again
-        rest = _behind(checked(lines())[1], found.common)
+        rest = dropwhile(lambda one: one.stored.position <= found.common, checked(lines())[1])
         if found.forward:
             last = _grown(sql, rest)
             return Merged(Head(head.playbook, head.origin, last.position, last.chain, last.recorded_at), forward=True)
@@ -167,10 +167,6 @@ def _merged(
         end = merging.end()
     counts = (merging.added, merging.known, merging.otherwise)
     return Merged(end, *counts, given, restated, merging.overlapping, merging.set_aside)
-
-
-def _behind(events: Iterator[Checked], position: int) -> Iterator[Checked]:
-    return dropwhile(lambda one: one.stored.position <= position, events)
 
 
 def _grown(sql: Statements, rest: Iterator[Checked]) -> Stored:

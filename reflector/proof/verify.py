@@ -52,9 +52,13 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
             yield from _readable(connection, schema_findings(connection), "the schema")
             walk = Walk(connection, ledger.playbook_id, anchors)
             yield from _readable(connection, walk.findings(), "the history", walk)
-            yield from _readable(connection, _merges(connection, ledger.playbook_id), "a merge")
+            sql = Statements(connection.connection.cursor(), connection.dialect.name, ledger.playbook_id)
+            merges = (Finding("merge", position, what, RESTORE) for position, what in faults(sql))
+            yield from _readable(connection, merges, "a merge")
             if walk.foldable:
-                yield from _readable(connection, _drift(connection, walk), "a table")
+                differences = drift(connection, walk.id, walk.folded)
+                drifts = (Finding("projection", None, what, REBUILD) for what in differences)
+                yield from _readable(connection, drifts, "a table")
             yield from _readable(connection, other_playbooks(connection, ledger.playbook_id), "another playbook")
         yield from damage.result()
 
@@ -115,17 +119,6 @@ def unreadable(error: Exception) -> bool:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
-
-
-def _merges(connection: sa.Connection, playbook_id: int) -> Iterator[Finding]:
-    sql = Statements(connection.connection.cursor(), connection.dialect.name, playbook_id)
-    for position, what in faults(sql):
-        yield Finding("merge", position, what, RESTORE)
-
-
-def _drift(connection: sa.Connection, walk: Walk) -> Iterator[Finding]:
-    for difference in drift(connection, walk.id, walk.folded):
-        yield Finding("projection", None, difference, REBUILD)
 
 
 def _damage(engine: sa.Engine) -> list[Finding]:
