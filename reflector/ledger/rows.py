@@ -29,6 +29,14 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
+class Anchor:
+    """A head that was published earlier."""
+
+    position: int
+    chain: str
+
+
+@dataclass(frozen=True, slots=True)
 class BulletRow:
     """A bullet as the ledger keeps it, tombstones included."""
 

@@ -23,10 +23,10 @@ from reflector.ledger.admission import fault_of
 from reflector.ledger.canonical import digest, genesis, next_chain
 from reflector.ledger.projection import storable
 from reflector.ledger.redaction import what_is_left
-from reflector.ledger.rows import Projected, redaction_data
+from reflector.ledger.rows import Anchor, Projected, redaction_data
 from reflector.mistakes import Finding
 from reflector.proof.drift import Folded
-from reflector.proof.finding import RESTORE, Anchor
+from reflector.proof.remedies import RESTORE
 from reflector.proof.tag_rows import COLUMNS as _TAG_COLUMNS
 from reflector.proof.tag_rows import TagRows
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from reflector.mistakes import Finding
-from reflector.proof.finding import REBUILD
+from reflector.proof.remedies import REBUILD
 
 #: The columns that `TagRows` reads, in order.
 COLUMNS: Final = "position, name, tag, session_id, reflection_id, active"

@@ -18,15 +18,15 @@ import sqlalchemy as sa
 
 from reflector.ledger.engines import shown
 from reflector.ledger.errors import LedgerCorrupt, LedgerGone, translated
-from reflector.ledger.rows import Head
+from reflector.ledger.rows import Anchor, Head
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Finding
 from reflector.proof.drift import drift
 from reflector.proof.event_check import Walk
-from reflector.proof.finding import REBUILD, RESTORE, Anchor
 from reflector.proof.merge_proof import faults
 from reflector.proof.other_playbooks import other_playbooks
+from reflector.proof.remedies import REBUILD, RESTORE
 from reflector.proof.schema import schema_findings
 from reflector.proof.schema import wrong_triggers as _wrong_triggers
 
