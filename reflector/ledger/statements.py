@@ -11,22 +11,16 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import sqlalchemy as sa
+
+from reflector.ledger import tables
+
 #: Columns that are numbers; every other one is text.
 _NUMBERS = frozenset(
-    {
-        "position",
-        "schema_version",
-        "ordinal",
-        "recounted_at",
-        "baseline_helpful",
-        "baseline_harmful",
-        "helpful",
-        "harmful",
-        "tag",
-        "active",
-        "attempts",
-        "key",
-    }
+    column.name
+    for table in tables.metadata.tables.values()
+    for column in table.columns
+    if isinstance(column.type, sa.Integer)
 )
 
 
