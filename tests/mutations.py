@@ -73,9 +73,7 @@ MUTATIONS = [
     Mutation(
         STORE, "writing.position, writing.chain, writing.recorded_at = position, chain, recorded_at", "pass", APPEND
     ),
-    Mutation(
-        STORE, "                rebuild_within(writing.sql)\n                clear", "                clear", APPEND
-    ),
+    Mutation(STORE, "                rebuild(writing.sql)\n", "                pass\n", APPEND),
     Mutation(ADMISSION, "one.target.required and event.target_id is None", "False", APPEND),
     Mutation(ADMISSION, "0 < len(value) <= _MAX_FIELD", "0 <= len(value) <= _MAX_FIELD", APPEND),
     Mutation(ADMISSION, "event.reflection_id is None or event.event_id != wanted", "False", APPEND),
