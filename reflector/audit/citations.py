@@ -1,4 +1,4 @@
-"""Offered, cited, judged: what becomes of each piece of advice; and what leads nowhere.
+"""Offered, cited, judged: the way of each bullet; and citations and tags without a bullet.
 
 Invariant: sessions are counted, not windows, so a session that is compacted five times offers a bullet once. A bullet
 is offered to a session when it was live at one of its windows. A window cites only what was live on the machine that
@@ -122,7 +122,7 @@ def use(ledger: Ledger, past: Past | None = None, name: str | None = None) -> di
 
 def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
     """Each bullet's way from offered to judged, in order of creation, tombstones included. Raises LedgerError."""
-    then = past or Past(ledger, ledger.head().position)
+    then = past or Past(ledger)
     sessions: dict[str, list[int]] = {}
     citing: dict[str, set[str]] = {}
     for position, session, names in _windows(ledger, then.position):
@@ -154,8 +154,8 @@ def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
 
 
 def orphans(ledger: Ledger, past: Past | None = None) -> Orphans:
-    """Return what leads nowhere, as of now or of a moment. Raises LedgerError."""
-    then = past or Past(ledger, ledger.head().position)
+    """Return the orphans, as of now or of a moment. Raises LedgerError."""
+    then = past or Past(ledger)
     names: dict[tuple[str, str], UnknownName] = {}
     seen: set[tuple[str, str, str]] = set()
     cited: set[str] = set()
@@ -219,7 +219,7 @@ def _removed(ledger: Ledger, upto: int) -> dict[str, int]:
 
 
 def _judged(ledger: Ledger, upto: int) -> dict[str, set[str]]:
-    """Return the sessions in which each bullet was given a tag, whatever became of it."""
+    """Return the sessions in which each bullet was given a tag, counted or not."""
     query = "SELECT name, session_id FROM tag WHERE playbook_id = ? AND position <= ? AND session_id IS NOT NULL"
     found: dict[str, set[str]] = {}
     with ledger.asking() as sql:

@@ -188,7 +188,7 @@ def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] 
         problems = known.found.loaded.problems
     if problems:
         mend = "correct it, or run `reflector rebuild` where the ledger is to be believed"
-        trouble = f"{shown} cannot be read: {problems[0].where}: {problems[0].what}. Ask the user to {mend}."
+        trouble = f"{shown} cannot be read: {problems[0].where}: {problems[0].message}. Ask the user to {mend}."
         return _Told(state, known.bullets if known is not None else (), (trouble,))
     if known is not None and known.found.kind == "another's":
         trouble = f"{shown} was written by another ledger, and these are not its key points. Tell the user to run"
