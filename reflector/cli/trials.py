@@ -9,6 +9,7 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
+from reflector.cli.arguments import BULLET
 from reflector.cli.lessons import changed_lessons, policy_options, print_changed, print_replayed
 from reflector.cli.output import counted, counters, json_option, note, print_json, safe, short_id, short_time, table
 from reflector.playbook.counting import COUNTINGS, Counting
@@ -117,7 +118,7 @@ def _condition(text: str) -> Condition:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", type=BULLET)
 @click.option("--when", "text", metavar="CONDITION", required=True, help="A condition, such as 'harmful > helpful'.")
 @moments.as_of
 @json_option
@@ -218,7 +219,7 @@ def replay(
         print_replayed(place, moment, asked, as_json=as_json)
         return
     with place.reading() as ledger:
-        past = moments.past(ledger, moment) or Past(ledger, ledger.head().position)
+        past = moments.past(ledger, moment) or Past(ledger)
         ids = [session_named(ledger, given) for given in sessions]
         known = judges(ledger, past.position) if backends else []
         for name in backends:

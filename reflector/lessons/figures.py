@@ -8,7 +8,7 @@ from reflector.events import event as ev
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.lessons.book import LessonPolicy, lesson_book
-from reflector.lessons.outcomes import rounded
+from reflector.quality.signals import rounded
 
 
 def figures(of: Ledger | Past, policy: LessonPolicy | None = None) -> dict[str, Any]:
