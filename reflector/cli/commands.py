@@ -34,6 +34,11 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "set idle_minutes 30",
             "set --global backend anthropic",
         ),
+        "statusline": Command(
+            "statusline",
+            "Print one line for the agent's status line: the playbook, and the last session's verdicts.",
+            "",
+        ),
         "completion": Command("completion", "Print the shell's completion script.", "bash"),
     },
     "Sessions": {
