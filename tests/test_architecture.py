@@ -28,6 +28,7 @@ _LAYERS = {
     "exchange": {"playbook", "events", "ledger", "proof"},
     "reflection": {"text", "playbook", "transcripts", "events", "ledger"},
     "curation": {"text", "playbook", "events", "ledger"},
+    "lessons": {"text", "playbook", "events", "ledger"},
     "sessions": {"text", "playbook", "transcripts", "events", "ledger", "reflection", "curation"},
     "audit": {"text", "playbook", "events", "ledger", "proof", "reflection"},
     "demo": set(),  # bundled sessions, no code

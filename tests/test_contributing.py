@@ -109,7 +109,7 @@ def _patches(walk: str) -> list[str]:
     """The patches of a walk, in order; its revision follows the newest one that there is."""
     section = re.split(r"^## ", PAGE.split(f"\n## {walk}\n")[1], flags=re.MULTILINE)[0]
     head = int(HEAD_REVISION)
-    for written, meant in (("0005", f"{head + 1:04}"), ("0004", HEAD_REVISION), ("since=5", f"since={head + 1}")):
+    for written, meant in (("0006", f"{head + 1:04}"), ("0005", HEAD_REVISION), ("since=6", f"since={head + 1}")):
         section = section.replace(written, meant)
     return [dedent(block) for block in re.findall(r"^ *```diff\n(.*?)^ *```$", section, re.DOTALL | re.MULTILINE)]
 

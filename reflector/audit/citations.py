@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from reflector.events import event as ev
+from reflector.events.registry import WINDOW_TYPES
 from reflector.ledger.as_of import Past
 from reflector.ledger.rows import BulletRow, WindowRow
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
 
+_OPENING = ", ".join(map(repr, WINDOW_TYPES))
 _KINDS = ("cited", "retired", "unknown")
 #: A window: its position, whose it is, and the names that it cites by kind.
 _Window = tuple[int, str, dict[str, list[str]]]
@@ -151,7 +153,7 @@ def _windows(ledger: Ledger, upto: int) -> Iterator[_Window]:
         fields = ", ".join(sql.text_at("data", kind) for kind in _KINDS)
         query = (
             f"SELECT position, session_id, event_id, data IS NULL, {fields} FROM event WHERE playbook_id = ?"  # noqa: S608
-            f" AND type = '{ev.SESSION_RECORDED}' AND type <> '{ev.BULLET_TAGGED}' AND position <= ? ORDER BY position"
+            f" AND type IN ({_OPENING}) AND type <> '{ev.BULLET_TAGGED}' AND position <= ? ORDER BY position"
         )
         rows = sql.run(query, upto).fetchall()
     erased = [row[0] for row in rows if row[3]]

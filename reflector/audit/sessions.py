@@ -14,7 +14,7 @@ from reflector.audit.history import session_named
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.events.fold import verdict
-from reflector.events.registry import window_step
+from reflector.events.registry import WINDOW_TYPES, window_step
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import member
@@ -109,7 +109,7 @@ def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> 
     rationales: dict[str, dict[object, str]] = {}
     for event in events:
         data: Mapping[str, Any] = event.data or {}
-        if event.type == ev.SESSION_RECORDED:
+        if event.type in WINDOW_TYPES:
             at = event.recorded_at
             windows[event.event_id] = Window(event.position, event.event_id, event.session_id, at, at, data)
             continue

@@ -13,6 +13,7 @@ from typing import Final, Literal
 from reflector.audit.history import UnknownSession, session_named
 from reflector.events import event as ev
 from reflector.events.event import Event
+from reflector.events.registry import WINDOW_TYPES
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
 
@@ -58,7 +59,7 @@ def target_named(ledger: Ledger, text: str) -> Target:
 
 def _target(ledger: Ledger, kind: Kind, id: str) -> Target:
     if kind == "session":
-        events = list(ledger.events(types=[ev.SESSION_RECORDED], session_id=id))
+        events = list(ledger.events(types=WINDOW_TYPES, session_id=id))
         if not events:
             raise UnknownTarget(f"session {id} has no window, so nothing of it counts; see `reflector session {id}`")
         return Target(kind, id, events)

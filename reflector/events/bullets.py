@@ -95,6 +95,7 @@ TYPES: Final = (
         summary=lambda data: f"in {data.get('section')}: {data.get('text')}",
         merge=Merge.FIRST,
         no_retraction="decide on it with `reflector proposals`",
+        target=Target("the lesson that it is made of"),
         all_prose=True,
         checked=True,
     ),

@@ -32,6 +32,12 @@ EVIDENCE_RETRACTED: Final = "evidence.retracted"
 EVENT_REDACTED: Final = "event.redacted"
 POLICY_ADOPTED: Final = "policy.adopted"
 LEDGER_MERGED: Final = "ledger.merged"
+TRAJECTORY_RECORDED: Final = "trajectory.recorded"
+LESSON_RECORDED: Final = "lesson.recorded"
+OUTCOME_OBSERVED: Final = "outcome.observed"
+ADVICE_TOLD: Final = "advice.told"
+GATE_DECIDED: Final = "gate.decided"
+REVISION_ATTEMPTED: Final = "revision.attempted"
 
 
 def identity(type_: str, *parts: str | int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -16,6 +17,9 @@ from reflector.playbook.names import SECTIONS, is_name
 MAX_INT: Final = 2**53 - 1
 _LONGEST_WORD: Final = 200
 _HEX: Final = frozenset("0123456789abcdef")
+_ID: Final = re.compile("[0-9a-f]{32}")
+#: A number from 0 to 1 as canonical JSON has it.
+_UNIT: Final = re.compile(r"0\.\d{6}|1\.000000")
 
 
 def one_of(*values: object) -> Fault:
@@ -59,6 +63,19 @@ def _word(value: Any) -> str | None:
     return None if sound else f"must be null or at most {_LONGEST_WORD} printable characters"
 
 
+def _id(value: Any) -> str | None:
+    return None if isinstance(value, str) and _ID.fullmatch(value) else "must be the id of an event, 32 hex digits"
+
+
+def _unit(value: Any) -> str | None:
+    sound = type(value) is int and value in (0, 1) if not isinstance(value, str) else _UNIT.fullmatch(value)
+    return None if sound else "must be a number from 0 to 1"
+
+
+def _flag(value: Any) -> str | None:
+    return None if isinstance(value, bool) else "must be true or false"
+
+
 def _counting(value: Any) -> str | None:
     return None if is_counting(value) else "must be a counting policy"
 
@@ -93,6 +110,29 @@ def _any(_: str) -> bool:
 def _is_phrase(text: str) -> bool:
     """Return False for one word, such as the reasons for which an agent ends a session."""
     return not text.replace("_", "").isalnum()
+
+
+def bounded(most: int, *, null: bool = False) -> Field:
+    """Return the field of a text that somebody wrote, of so many characters at most; `null` allows none."""
+
+    def fault(value: Any) -> str | None:
+        if value is None and null:
+            return None
+        return (
+            None if isinstance(value, str) and len(value) <= most else f"must be a text of at most {most:,} characters"
+        )
+
+    return Field(fault, prose=_any)
+
+
+def several(one: Field, most: int, what: str) -> Field:
+    """Return the field of a list of so many values at most, each as `one` is."""
+    of_list = list_of(one.fault, what)
+
+    def fault(value: Any) -> str | None:
+        return of_list(value) or (None if len(value) <= most else f"must be a list of at most {most:,} {what}")
+
+    return replace(one, fault=fault)
 
 
 def needed(one: Field) -> Field:
@@ -131,3 +171,7 @@ COUNTING: Final = Field(_counting)
 RECORD_KEYS: Final = Field(_keys)
 LEAVES: Final = Field(_leaves)
 RENAMED: Final = Field(_renamed)
+EVENT_ID: Final = Field(_id)
+#: A score or a share: not an integer is stored as text with six decimals.
+UNIT: Final = Field(_unit)
+FLAG: Final = Field(_flag)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from reflector.events import bullets, ledger, sessions
-from reflector.events.effects import BringsBullets, Effect, MovesWindow
+from reflector.events import bullets, ledger, lessons, sessions
+from reflector.events.effects import BringsBullets, Effect, MovesWindow, OpensWindow
 from reflector.events.kinds import EventType, Field
 from reflector.events.state import Data
 
 EVENT_TYPES: Final[Mapping[str, EventType]] = {
-    one.name: one for one in (*bullets.TYPES, *sessions.TYPES, *ledger.TYPES)
+    one.name: one for one in (*bullets.TYPES, *sessions.TYPES, *ledger.TYPES, *lessons.TYPES)
 }
 _NO_FIELDS: Final[Mapping[str, Field]] = {}
 
@@ -28,6 +28,9 @@ UNSETTLING_TYPES: Final = _where(lambda one: one.effect.unsettles)
 ONCE_PER_TARGET: Final = _where(lambda one: one.target is not None and one.target.once)
 #: Types that may name bullets; of tags the table of tags knows.
 NAMING_TYPES: Final = _where(lambda one: one.holds_names)
+
+#: Types that open a window, on which a reflection and its tags hang.
+WINDOW_TYPES: Final = _where(lambda one: isinstance(one.effect, OpensWindow))
 
 
 def effect_of(type_: str) -> Effect | None:

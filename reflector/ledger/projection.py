@@ -18,7 +18,7 @@ from typing import Any
 from reflector.events import event as ev
 from reflector.events.effects import AdoptsPolicy, ChangesNothing, Effect, MovesWindow, OpensWindow, Retracts
 from reflector.events.record_keys import unpack_keys
-from reflector.events.registry import effect_of, names_in
+from reflector.events.registry import WINDOW_TYPES, effect_of, names_in
 from reflector.events.state import MAX_TAGS, Entry, Playbook, verdict
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
@@ -289,7 +289,7 @@ class Projector:
             self._reconsider_tags(reflection_id, only=position)
         elif type_ == ev.REFLECTION_COMPLETED:
             self._reconsider_tags(reflection_id)
-        elif type_ == ev.SESSION_RECORDED:
+        elif type_ in WINDOW_TYPES:
             rows = self.sql.run(
                 "SELECT reflection_id FROM event WHERE playbook_id = ? AND target_id = ? AND type = ?",
                 target,

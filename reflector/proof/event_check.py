@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from reflector.events import event as ev
 from reflector.events.fold import apply, verdict
 from reflector.events.record_keys import unpack_keys
-from reflector.events.registry import EVENT_TYPES, window_step
+from reflector.events.registry import EVENT_TYPES, WINDOW_TYPES, window_step
 from reflector.ledger import tables
 from reflector.ledger.admission import fault_of
 from reflector.ledger.canonical import digest, genesis, next_chain
@@ -151,7 +151,7 @@ class Walk:
             what = f"this {type_} holds what is not admitted: {fault}"
             self.wrong = Finding("data", row[0], what, _TAKEN_IN)
         apply(folded.playbook, Projected(row[0], row[1], type_, row[5], row[7], row[8], row[9], data))
-        if type_ == ev.SESSION_RECORDED:
+        if type_ in WINDOW_TYPES:
             folded.windows[row[1]] = (row[0], row[7], "pending", 0, row[5])
             folded.keys.update(unpack_keys((data or {}).get("window", {}).get("keys", "")))
         elif step := window_step(type_, data or {}):

@@ -133,3 +133,71 @@ def history() -> list[NewEvent]:
         changed(ev.BULLET_REMOVED, "mis-001", 1, reason="merged", into="pat-001"),
         changed(ev.BULLET_ASSERTED, "pat-001", 1, helpful=4, harmful=2),
     ]
+
+
+def trajectory(key: str = "t1", **more: Any) -> NewEvent:
+    """A task of the dataset `sums` that failed, and used one bullet that is here and one that is not."""
+    data = {
+        "query": "add",
+        "dataset": "sums",
+        "answer": "a - b",
+        "steps": ["read", "write"],
+        "status": "failure",
+        "error": "1 failed",
+        "cited": ["pat-001"],
+        "unknown": ["x"],
+        "ground_truth": "a + b",
+        "test_report": "test_add failed",
+    }
+    return NewEvent(
+        ev.TRAJECTORY_RECORDED,
+        identity(ev.TRAJECTORY_RECORDED, key),
+        data | more,
+        "truth",
+        session_id=f"trajectory-{key}",
+    )
+
+
+def lesson(key: str = "l1", kind: str = "mistake", text: str = "Add auth middleware", **more: Any) -> NewEvent:
+    target = more.pop("target_id", None)
+    data = {"kind": kind, "text": text, "task": "api_design", **more}
+    return NewEvent(ev.LESSON_RECORDED, identity(ev.LESSON_RECORDED, key), data, "engine", target_id=target)
+
+
+def outcome(of: NewEvent, kind: str = "success", key: str | int = 1, **more: Any) -> NewEvent:
+    at = more.pop("occurred_at", None)
+    data = {"kind": kind, "source": "tests", "why": "they pass", **more}
+    event_id = identity(ev.OUTCOME_OBSERVED, of.event_id, kind, key)
+    return NewEvent(ev.OUTCOME_OBSERVED, event_id, data, "tests", at, target_id=of.event_id)
+
+
+def told(*lessons: NewEvent, via: str = "retrieval", key: str | int = 1, bullets: Sequence[str] = ()) -> NewEvent:
+    ids = [one.event_id for one in lessons]
+    data = {"via": via, "lessons": ids, "bullets": list(bullets), "task": "api_design", "query": "auth"}
+    return NewEvent(ev.ADVICE_TOLD, identity(ev.ADVICE_TOLD, via, key, *ids), data, "engine", session_id="s1")
+
+
+def learned() -> list[NewEvent]:
+    """A trajectory with its reflection, and a lesson with everything that can happen to one."""
+    run = trajectory()
+    of_run = lesson("l1", "insight", "Read the sign", target_id=run.event_id, reasoning="The sign is wrong")
+    return [
+        run,
+        *reflected("rt1", run, ("pat-001", "harmful")),
+        of_run,
+        told(of_run, bullets=["pat-001"]),
+        outcome(of_run),
+        NewEvent(
+            ev.GATE_DECIDED,
+            identity(ev.GATE_DECIDED, 1),
+            {"policy": "turn", "reflects": True, "trigger": "quality", "signals": {"errors": 1}},
+            "gate",
+        ),
+        NewEvent(
+            ev.REVISION_ATTEMPTED,
+            identity(ev.REVISION_ATTEMPTED, 1),
+            {"initial": 0.4, "retried": 0.76, "improved": True, "reason": "it read the sign"},
+            "engine",
+            target_id=of_run.event_id,
+        ),
+    ]

@@ -33,7 +33,7 @@ from .events import added, changed, history
 pytestmark = pytest.mark.migrates
 
 #: The newest revision, and digests of the views and the triggers that it makes.
-_MADE_BY_REVISION = ("0004", "e8f33bdc9710b711", "afbfad7494207387")
+_MADE_BY_REVISION = ("0005", "429e83162c0dd151", "f5770ae905e4c6f1")
 
 
 def _revisions() -> list[str]:

@@ -23,7 +23,7 @@ from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 
 from . import sql
-from .events import about, added, adopted, changed, history, imported, reflected, window
+from .events import about, added, adopted, changed, history, imported, learned, reflected, window
 
 SECRET = "The key is hunter2 of Köln"
 
@@ -151,6 +151,7 @@ def _every_type() -> list[NewEvent]:
         about(ev.REFLECTION_SKIPPED, first, reason="the gate"),
         second,
         adopted("as_applied"),
+        *learned(),
     ]
 
 

@@ -1,0 +1,217 @@
+"""Events about lessons: what a run was, what was learned from it, who was told, and what happened then.
+
+Invariant: these are facts as they came, and nothing that is computed from them. How much a lesson is worth, whether it
+still holds and which ones are kept follows from its outcomes, by the folds of `reflector.lessons`. A lesson is known by
+the id of the event that recorded it.
+
+`text` of a lesson is what is told and searched: the key insight of an insight, the corrective strategy of a reflection,
+the correction of a mistake, the summary itself. The other texts of its kind say how it came about. `task` is the type
+of task of a mistake, the task of a reflection.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from reflector.events import event as ev
+from reflector.events import fields as f
+from reflector.events.effects import ChangesNothing, OpensWindow
+from reflector.events.kinds import EventType, Field, Merge, Target
+
+LESSON_KINDS: Final = ("insight", "reflection", "mistake", "summary")
+#: Whether a kind of outcome speaks for the lesson (1), against it (-1) or for neither (0).
+POLARITY: Final = {
+    "retry_improved": 1,
+    "retry_did_not_improve": -1,
+    "execution_awaiting_review": 0,
+    "execution_awaiting_test_validation": 0,
+    "pre_execution_approved": 1,
+    "pre_execution_rejected": -1,
+    "pre_execution_needs_revision": -1,
+    "review_approved": 1,
+    "review_rejected": -1,
+    "review_needs_revision": -1,
+    "test_validation_approved": 1,
+    "test_validation_rejected": -1,
+    "test_validation_needs_revision": -1,
+    "task_completed": 1,
+    "task_failed": -1,
+    "task_blocked": -1,
+    "task_cancelled": -1,
+    "success": 1,
+    "failure": -1,
+}
+#: How a session came to be told: a query, the text at its start, the lessons of a task.
+TOLD_BY: Final = ("recall", "injection", "retrieval")
+
+#: The most characters of a lesson's text, and of a text that says how something came about.
+MAX_LESSON: Final = 100_000
+MAX_EVIDENCE: Final = 4_000_000
+_MOST_TAGS: Final = 100
+_MOST_TOLD: Final = 1_000
+_MOST_STEPS: Final = 100_000
+
+_EVIDENCE: Final = f.bounded(MAX_EVIDENCE)
+_EVIDENCE_OR_NULL: Final = f.bounded(MAX_EVIDENCE, null=True)
+_NEEDED_EVIDENCE: Final = f.needed(_EVIDENCE)
+_WHY: Final = f.bounded(MAX_LESSON)
+
+
+def _kind_and_text(data: Any) -> str:
+    return f"{data.get('kind')}: {data.get('text')}"
+
+
+def _outcome(data: Any) -> str:
+    why = f": {data['why']}" if data.get("why") else ""
+    return f"{data.get('kind')}, by {data.get('source')}{why}"
+
+
+def _told(data: Any) -> str:
+    lessons = data.get("lessons", ())
+    told = [*data.get("bullets", ())[:8], *(lesson[:12] for lesson in lessons[:8])]
+    return f"{', '.join(told) or 'nothing'}, by {data.get('via')}"
+
+
+def _decision(data: Any) -> str:
+    because = data.get("trigger") or data.get("reason")
+    return f"{'reflects' if data.get('reflects') else 'passes'}{f': {because}' if because else ''}"
+
+
+def _revision(data: Any) -> str:
+    how = "improved" if data.get("improved") else "did not improve"
+    return f"{how}, from {data.get('initial')} to {data.get('retried')}"
+
+
+TYPES: Final = (
+    EventType(
+        name=ev.TRAJECTORY_RECORDED,
+        meaning="A task that has a right answer was worked on: what was asked, answered and used.",
+        since=5,
+        fields={
+            "query": _NEEDED_EVIDENCE,
+            "dataset": f.needed(f.WORD),
+            "answer": _NEEDED_EVIDENCE,
+            "steps": f.several(_EVIDENCE, _MOST_STEPS, "steps"),
+            "status": Field(f.one_of("success", "failure"), needed=True),
+            "error": _EVIDENCE_OR_NULL,
+            # The bullets that it used, in order; ids that mean no bullet here are `unknown`.
+            "cited": f.needed(f.NAMES),
+            "unknown": f.several(f.bounded(MAX_LESSON), _MOST_TOLD, "ids"),
+            "ground_truth": _EVIDENCE,
+            "test_report": _EVIDENCE,
+        },
+        effect=OpensWindow(),
+        summary=lambda data: f"{data.get('dataset')}, {data.get('status')}: {data.get('query')}",
+        merge=Merge.FIRST,
+        no_retraction="",
+        checked=True,
+    ),
+    EventType(
+        name=ev.LESSON_RECORDED,
+        meaning="Something was learned: an insight, a reflection, a mistake with its correction, or a summary.",
+        since=5,
+        fields={
+            "kind": Field(f.one_of(*LESSON_KINDS), needed=True),
+            "text": f.needed(f.bounded(MAX_LESSON)),
+            "task": f.WORD_OR_PROSE,
+            "owner": f.WORD_OR_PROSE,
+            "tags": f.several(f.WORD_OR_PROSE, _MOST_TAGS, "tags"),
+            # insight
+            "reasoning": _EVIDENCE,
+            "error_identification": _EVIDENCE,
+            "root_cause_analysis": _EVIDENCE,
+            "correct_approach": _EVIDENCE,
+            # reflection; `improvement` is what a retry gained that nobody recorded as a revision.attempted
+            "attempt": _EVIDENCE,
+            "issue": _EVIDENCE,
+            "improvement": f.UNIT,
+            # mistake
+            "mistake": _EVIDENCE,
+            "context_hash": f.WORD,
+            # summary
+            "turn": f.NUMBER,
+            "slot": f.NUMBER,
+            "ts": f.WORD_OR_PROSE,
+            "embed": f.FLAG,
+        },
+        effect=ChangesNothing("what it is worth follows from its outcomes"),
+        summary=_kind_and_text,
+        merge=Merge.FIRST,
+        no_retraction="",
+        target=Target("the window that it was learned from"),
+        checked=True,
+    ),
+    EventType(
+        name=ev.OUTCOME_OBSERVED,
+        meaning="Something happened after a lesson was applied, and speaks for it or against it.",
+        since=5,
+        fields={
+            "kind": Field(f.one_of(*POLARITY), needed=True),
+            "source": f.needed(f.WORD),
+            "why": _WHY,
+        },
+        effect=ChangesNothing("the worth of its lesson is a fold over its outcomes"),
+        summary=_outcome,
+        merge=Merge.FIRST,
+        no_retraction="",
+        target=Target("the lesson", required=True),
+        checked=True,
+    ),
+    EventType(
+        name=ev.ADVICE_TOLD,
+        meaning="A session or a task was told lessons and bullets.",
+        since=5,
+        fields={
+            "via": Field(f.one_of(*TOLD_BY), needed=True),
+            "lessons": f.needed(f.several(f.EVENT_ID, _MOST_TOLD, "ids of lessons")),
+            "bullets": f.NAMES,
+            "task": f.WORD_OR_PROSE,
+            "query": _WHY,
+        },
+        effect=ChangesNothing("nothing is concluded about advice that nobody saw"),
+        summary=_told,
+        merge=Merge.FIRST,
+        no_retraction="what was told stays told",
+        checked=True,
+    ),
+    EventType(
+        name=ev.GATE_DECIDED,
+        meaning="A gate decided whether a turn or a step is reflected on.",
+        since=5,
+        fields={
+            "policy": f.needed(f.WORD),
+            "reflects": f.needed(f.FLAG),
+            "trigger": f.WORD,
+            "reason": _WHY,
+            # What the gate looked at, so that another policy can be asked what it would have decided.
+            "signals": f.OBJECT,
+            "task": f.WORD_OR_PROSE,
+            "turn": f.NUMBER,
+            "step": f.NUMBER,
+        },
+        effect=ChangesNothing("another policy is compared with it"),
+        summary=_decision,
+        merge=Merge.FIRST,
+        no_retraction="a decision counts nothing",
+        target=Target("the window"),
+        checked=True,
+    ),
+    EventType(
+        name=ev.REVISION_ATTEMPTED,
+        meaning="An answer was revised once after a reflection, and scored again.",
+        since=5,
+        fields={
+            "initial": f.needed(f.UNIT),
+            "retried": f.needed(f.UNIT),
+            "improved": f.needed(f.FLAG),
+            "mode": f.WORD,
+            "reason": _WHY,
+        },
+        effect=ChangesNothing("the confidence in its lesson is a fold over it"),
+        summary=_revision,
+        merge=Merge.FIRST,
+        no_retraction="",
+        target=Target("the lesson or the window", required=True),
+        checked=True,
+    ),
+)

@@ -1,0 +1,1 @@
+"""What was learned: lessons, what came of them, and how they are found again."""
