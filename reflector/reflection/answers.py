@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -223,9 +223,14 @@ def merge_parts(parts: Sequence[Parsed]) -> Parsed:
     return Parsed(
         "\n\n".join(analyses),
         tuple(replace(tag, index=index) for index, tag in enumerate(tags)),
-        max(strategies, key=_DAMAGE.index, default="none"),
+        worst(strategies),
         _bounded(problems),
     )
+
+
+def worst(strategies: Iterable[Strategy]) -> Strategy:
+    """Return the way of finding JSON that says the least for it; none where there is none."""
+    return max((one for one in strategies if one in _DAMAGE), key=_DAMAGE.index, default="none")
 
 
 def _one(said: list[tuple[int, ParsedTag]]) -> ParsedTag:

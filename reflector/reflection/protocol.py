@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Stages at which a failure says nothing about the window: the API is away, or refuses us whatever it is asked.
 OUTAGES = frozenset({"transport", "access"})
 
-Mode = Literal["citation_guided", "content_based"]
+Mode = Literal["citation_guided", "content_based", "ground_truth"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,9 +118,10 @@ def conversation(case: Case, builder: ReflectorPromptBuilder, dataset: str, iter
             outcome.insights, good = insights, iteration
         elif good:
             outcome.problems[-1] += f"; the insights of iteration {good} stand"
-    for number, bullet in enumerate(case.bullets, 2):
+    for bullet in case.bullets:
         filled = builder.evaluation(case.trajectory, case.ground_truth, bullet)
-        question = Question(case, filled, max(iterations, 1), number, _EVALUATION, bullet)
+        part = 2 + case.trajectory.used_bullet_ids.index(bullet.id)  # the same also when other bullets are gone
+        question = Question(case, filled, iterations, part, _EVALUATION, bullet)
 
         def read(text: str, id_: str = bullet.id) -> Read[BulletEvaluation]:
             return read_evaluation(text, id_)

@@ -34,7 +34,7 @@ def checked_dataset(name: object) -> str:
         )
     if unicodedata.normalize("NFKC", name) != name or name.startswith("-"):
         plain = unicodedata.normalize("NFKC", name).lstrip("-")
-        raise DatasetRefused(f"{shown} cannot be the name of a dataset; its plain form is {ascii(plain[:80])}")
+        raise DatasetRefused(f"{shown} cannot be the name of a dataset; its plain form is {plain[:80]!a}")
     if name.lower() in _DEVICES or name.lower() in _TAKEN:
         raise DatasetRefused(f"{shown} cannot be the name of a dataset: it is reserved; choose another")
     return name

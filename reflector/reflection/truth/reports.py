@@ -26,7 +26,8 @@ _LINES = tuple(
     re.compile(pattern)
     for pattern in (
         r"(?P<test>\S+::[^\n]{1,400}?) (?P<result>PASSED|FAILED|ERROR|XPASS)\b",  # pytest -v
-        r"(?P<result>FAILED|ERROR) (?P<test>\S+\.py(?:::\S+(?: ?\[[^\]\n]{0,300}\])?)?)(?: - (?P<message>.*))?$",  # pytest
+        # pytest's summary
+        r"(?P<result>FAILED|ERROR) (?P<test>\S+\.py(?:::\S+(?: ?\[[^\]\n]{0,300}\])?)?)(?: - (?P<message>.*))?$",
         r"(?P<result>FAIL|ERROR): (?P<test>\w+) \((?P<of>[\w.]+)\)",  # unittest
         r"(?P<test>\w+) \((?P<of>[\w.]+)\)(?: ?\.\.\.) (?P<result>ok|FAIL|ERROR)$",  # unittest -v
         r"\s{0,40}--- (?P<result>PASS|FAIL): (?P<test>\S+)",  # go

@@ -127,8 +127,8 @@ class AnthropicBackend:
         tokens = estimate_tokens(text)
         if tokens > self.request_tokens:
             raise BackendError(
-                f"the prompt takes about {tokens:,} of {self.request_tokens:,} tokens; shorten what it is about or raise "
-                "request_tokens",
+                f"the prompt takes about {tokens:,} of {self.request_tokens:,} tokens; shorten what it is about, or "
+                "raise request_tokens",
                 stage="request",
                 attempts=0,
             )
