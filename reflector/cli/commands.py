@@ -57,6 +57,12 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "reparse": Command(
             "reflection", "Read recorded answers again with the current parser.", "--dry-run", "5f2a91c0"
         ),
+        "reflect-trajectory": Command(
+            "trajectories",
+            "Record attempts at tasks that have a right answer, and judge them; safe to repeat.",
+            "--dataset sums attempts.jsonl",
+            "--ground-truth answer.py --test-report report.xml --iterations 3 attempt.json",
+        ),
         "compare": Command(
             "compare",
             "Compare two reflectors over recorded sessions; counts nothing.",

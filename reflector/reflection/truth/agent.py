@@ -215,16 +215,21 @@ def run_recorded(
     test_report: str,
     dataset: str,
     iterations: int,
+    *,
+    ask: bool = True,
 ) -> Ran:
-    """Record an attempt and judge it; one that was judged before is read back, and nobody is asked.
+    """Record an attempt and judge it, unless nobody is to `ask`; one that was judged before is read back.
 
-    Raises LedgerError.
+    Raises AttemptRefused and LedgerError.
     """
     ledger = runner.ledger
     window, is_new = running.record(ledger, trajectory, ground_truth, test_report, dataset, iterations)
     reflected, outcome = None, Outcome()
     recorded = ledger.event(window.event_id)
-    if window.state != "completed" and recorded is not None and recorded.data is not None:
+    if not ask and window.state != "completed":
+        away = "the API is away; it is recorded, run the same command again"
+        reflected = Reflected(window.event_id, "failed", away, window.session_id, "transport", again=True)
+    elif window.state != "completed" and recorded is not None and recorded.data is not None:
         reflected, outcome = running.finish(runner, window, recorded, builder=builder)
     found = running.judged(ledger, window)
     result = _result(trajectory)

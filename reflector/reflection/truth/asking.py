@@ -170,7 +170,7 @@ def read_insights(text: str) -> Read[list[Insight]]:
         try:
             insights.append(Insight.model_validate(entry))
         except ValidationError as error:
-            problems.append(f"insight {index}: {_said(error)}")
+            problems.append(f"insight {index}: {faults_in(error)}")
     if len(entries) > _MOST_INSIGHTS:
         problems.append(f"there are more than {_MOST_INSIGHTS} insights; the rest was not read")
     return Read(insights if insights or not entries else None, strategy, problems)
@@ -184,7 +184,7 @@ def read_evaluation(text: str, bullet_id: str) -> Read[BulletEvaluation]:
     try:
         return Read(BulletEvaluation.model_validate({**value, "bullet_id": bullet_id}), strategy)
     except ValidationError as error:
-        return Read(None, strategy, [_said(error)])
+        return Read(None, strategy, [faults_in(error)])
 
 
 def _found(text: str, key: str) -> tuple[dict[str, object], Strategy, list[str]]:
@@ -195,6 +195,6 @@ def _found(text: str, key: str) -> tuple[dict[str, object], Strategy, list[str]]
     return dict(found.answer), found.strategy, list(found.problems)
 
 
-def _said(error: ValidationError) -> str:
+def faults_in(error: ValidationError) -> str:
     """Return what is wrong, without the values: they may be long, and a secret."""
     return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}" for one in error.errors()[:5])

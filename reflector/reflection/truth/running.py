@@ -16,7 +16,10 @@ from typing import Any
 
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
+from reflector.events.lessons import MAX_LESSON
+from reflector.ledger.admission import fault_of
 from reflector.ledger.store import Ledger, WindowRow
+from reflector.mistakes import Mistake
 from reflector.playbook.names import SECTIONS
 from reflector.reflection import reflection_events as facts
 from reflector.reflection.answers import MAX_ANALYSIS, MAX_RATIONALE, PARSER_VERSION, Parsed, ParsedTag, worst
@@ -32,7 +35,10 @@ from reflector.text.secrets import quote, redact
 MAX_TOKENS = 4096
 #: What an insight holds besides what is told of it.
 _HOW = ("reasoning", "error_identification", "root_cause_analysis", "correct_approach")
-_MOST_INSIGHT = 100_000
+
+
+class AttemptRefused(Mistake):
+    """An attempt that is too long to be kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +54,12 @@ class Judged:
 def record(
     ledger: Ledger, trajectory: Trajectory, ground_truth: str, test_report: str, dataset: str, iterations: int
 ) -> tuple[WindowRow, bool]:
-    """Record an attempt; return its window, and whether it is new. Raises LedgerError for one that is too long."""
+    """Record an attempt; return its window, and whether it is new. Raises AttemptRefused and LedgerError."""
     said = trajectory.model_dump(exclude={"created_at", "dataset"})
     whole = json.dumps([dataset, said, ground_truth, test_report], sort_keys=True, ensure_ascii=False)
     digest = sha256(whole.encode()).hexdigest()
     event_id = identity(ev.TRAJECTORY_RECORDED, digest)
-    session_id = f"trajectory-{digest[:16]}"
+    session_id = digest[:32]
     is_new = ledger.event(event_id) is None
     if is_new:
         known = {row.name for row in ledger.rows()}
@@ -71,6 +77,8 @@ def record(
             "test_report": redact(test_report),
             "iterations": iterations,
         }
+        if fault := fault_of(ev.TRAJECTORY_RECORDED, data):
+            raise AttemptRefused(f"the attempt cannot be recorded: {fault}; shorten it")
         at = trajectory.created_at.isoformat() if trajectory.created_at.tzinfo else None
         event = NewEvent(ev.TRAJECTORY_RECORDED, event_id, data, "ingest", occurred_at=at, session_id=session_id)
         ledger.append([event])
@@ -221,7 +229,7 @@ def _events(recorded: Event, outcome: Outcome, given: Event, window: WindowRow, 
             identity(ev.LESSON_RECORDED, reflection_id, index),
             {
                 "kind": "insight",
-                "text": redact(insight.key_insight)[:_MOST_INSIGHT],
+                "text": redact(insight.key_insight)[:MAX_LESSON],
                 "task": (recorded.data or {})["dataset"],
                 **{name: redact(getattr(insight, name)) for name in _HOW},
             },
