@@ -59,9 +59,9 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         ),
         "reflect-trajectory": Command(
             "trajectories",
-            "Record attempts at tasks that have a right answer, and judge them; safe to repeat.",
-            "--dataset sums attempts.jsonl",
-            "--ground-truth answer.py --test-report report.xml --iterations 3 attempt.json",
+            "Record trajectories of tasks that have a right answer, and judge them; safe to repeat.",
+            "--dataset sums trajectories.jsonl",
+            "--ground-truth answer.py --test-report report.xml --iterations 3 trajectory.json",
         ),
         "compare": Command(
             "compare",

@@ -1,4 +1,4 @@
-"""`reflector reflect-trajectory`: attempts at tasks that have a right answer."""
+"""`reflector reflect-trajectory`: trajectories at tasks that have a right answer."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from reflector.reflection.protocol import Backend
     from reflector.reflection.truth.agent import Ran
     from reflector.reflection.truth.builder import ReflectorPromptBuilder
-    from reflector.reflection.truth.reading import Attempt
+    from reflector.reflection.truth.reading import Entry
 
-_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
+_FILE = click.Path(path_type=Path, dir_okay=False)
 _MOST_PROBLEMS = 20
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE…")
-@click.option("--dataset", help="The dataset whose playbook was used; default: the one that each attempt names.")
-@click.option("--ground-truth", type=_FILE, help="The right answer, for attempts that bring none.")
-@click.option("--test-report", type=_FILE, help="JUnit XML or any text, for attempts that bring none.")
+@click.option("--dataset", help="The dataset whose playbook was used; default: the one that each trajectory names.")
+@click.option("--ground-truth", type=_FILE, help="The right answer, for trajectories that bring none.")
+@click.option("--test-report", type=_FILE, help="JUnit XML or any text, for trajectories that bring none.")
 @click.option("--iterations", type=click.IntRange(1, 10), default=1, show_default=True, help="Rounds of insights.")
 @click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
 @click.option("--language", type=click.Choice(["en", "ja"]), default="en", show_default=True, help="Of our prompts.")
@@ -46,12 +46,12 @@ def reflect_trajectory(
     language: str,
     record: Path | None,
 ) -> None:
-    """Record attempts at tasks that have a right answer, and judge them; safe to repeat.
+    """Record trajectories of tasks that have a right answer, and judge them; safe to repeat.
 
-    FILE is JSON (one attempt or a list) or JSONL. An attempt has query, dataset, generated_answer, reasoning_steps,
-    used_bullet_ids and status (success or failure), and may bring its own ground_truth and test_report. Each dataset
-    has a playbook of its own: 'reflector --dataset NAME list'. What cannot be read or judged is named, the others are
-    recorded, and the exit code is 1.
+    FILE is JSON (one trajectory or a list) or JSONL. A trajectory has query, dataset, generated_answer,
+    reasoning_steps, used_bullet_ids and status (success or failure), and may bring its own ground_truth and
+    test_report. Each dataset has a playbook of its own: 'reflector --dataset NAME list'. What cannot be read or judged
+    is named, the others are recorded, and the exit code is 1.
     """
     from reflector.reflection.backends import backend_of
     from reflector.reflection.truth.builder import ReflectorPromptBuilder
@@ -68,20 +68,20 @@ def reflect_trajectory(
     asked = _Asked(judge, ReflectorPromptBuilder(project=project.root, language="ja" if language == "ja" else "en"))
     given = _text(ground_truth), _text(test_report)
     shown = _Shown()
-    by_dataset: dict[str, list[Attempt]] = {}
+    by_dataset: dict[str, list[Entry]] = {}
     for found in _read(files, shown.failed):
         by_dataset.setdefault(dataset or found.trajectory.dataset, []).append(found)
     with progress(sum(map(len, by_dataset.values())), "judging") as bar:
-        for name, attempts in by_dataset.items():
+        for name, entries in by_dataset.items():
             try:
                 own = place.of_dataset(project, name, backend=backend)
             except Mistake as mistake:
-                shown.failed += [f"{attempt.where}: {mistake}" for attempt in attempts]
-                bar.update(len(attempts))
+                shown.failed += [f"{entry.where}: {mistake}" for entry in entries]
+                bar.update(len(entries))
                 continue
-            for attempt, ran in _judge(place, own, asked, attempts, given, iterations):
+            for entry, ran in _judge(place, own, asked, entries, given, iterations):
                 bar.update(1)
-                shown.add(attempt.where, name, ran)
+                shown.add(entry.where, name, ran)
     shown.tell()
 
 
@@ -93,7 +93,7 @@ class _Asked(NamedTuple):
 
 
 class _Shown:
-    """What a person is shown: a row for each attempt, notes on what could not be read, and what failed."""
+    """What a person is shown: a row for each trajectory, notes on what could not be read, and what failed."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[object, ...]] = []
@@ -101,7 +101,7 @@ class _Shown:
         self.failed: list[str] = []
 
     def add(self, where: str, dataset: str, ran: Ran | str) -> None:
-        """Take in how an attempt was judged, or why it is not recorded."""
+        """Take in how a trajectory was judged, or why it is not recorded."""
         if isinstance(ran, str):
             self.failed.append(f"{where}: {ran}")
             return
@@ -118,7 +118,7 @@ class _Shown:
     def tell(self) -> None:
         """Print it; exit with 1 where something failed."""
         if self.rows:
-            table(("attempt", "dataset", "insights", "verdicts"), self.rows, numbers=("insights",))
+            table(("trajectory", "dataset", "insights", "verdicts"), self.rows, numbers=("insights",))
         for line in [*self.notes, *self.failed]:
             note(f"reflector: {line}")
         if self.failed:
@@ -128,25 +128,25 @@ class _Shown:
 def _text(path: Path | None) -> str:
     """Return a file's text. Raises click.UsageError for one that is too long or not text, and OSError."""
     from reflector.files import read_bounded
-    from reflector.reflection.truth.reading import MAX_ATTEMPT
+    from reflector.reflection.truth.reading import MAX_ENTRY
 
     if path is None:
         return ""
-    raw = read_bounded(path, MAX_ATTEMPT)
+    raw = read_bounded(path, MAX_ENTRY)
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise click.UsageError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
 
 
-def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[Attempt]:
-    """Yield the attempts of all files; what is none goes to `failed`."""
-    from reflector.reflection.truth.reading import Attempt, attempts_in
+def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[Entry]:
+    """Yield the trajectories of all files; what is none goes to `failed`."""
+    from reflector.reflection.truth.reading import Entry, entries_in
 
     for path in files:
         try:
-            for found in attempts_in(path):
-                if isinstance(found, Attempt):
+            for found in entries_in(path):
+                if isinstance(found, Entry):
                     yield found
                 else:
                     failed.append(f"{found.where}: {found.why}")
@@ -155,9 +155,9 @@ def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[Attempt]:
 
 
 def _judge(
-    place: Place, project: Project, asked: _Asked, attempts: list[Attempt], given: tuple[str, str], iterations: int
-) -> Iterator[tuple[Attempt, Ran | str]]:
-    """Yield each attempt of a dataset with how it was judged, or why it is not recorded."""
+    place: Place, project: Project, asked: _Asked, entries: list[Entry], given: tuple[str, str], iterations: int
+) -> Iterator[tuple[Entry, Ran | str]]:
+    """Yield each trajectory of a dataset with how it was judged, or why it is not recorded."""
     from reflector.reflection.gate import Gate
     from reflector.reflection.protocol import OUTAGES
     from reflector.reflection.runner import Runner
@@ -169,16 +169,16 @@ def _judge(
     away = False
     with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
         runner = Runner(ledger, asked.judge, gate=Gate(project.config, project.root))
-        for attempt in attempts:
-            own = attempt.ground_truth, attempt.test_report
+        for entry in entries:
+            own = entry.ground_truth, entry.test_report
             texts = [mine if mine is not None else theirs for mine, theirs in zip(own, given, strict=True)]
-            case = (attempt.trajectory, texts[0], texts[1], project.config.playbook, iterations)
+            case = (entry.trajectory, texts[0], texts[1], project.config.playbook, iterations)
             try:
                 ran = run_recorded(runner, asked.builder, *case, ask=not away)
             except Mistake as mistake:
-                yield attempt, str(mistake)
+                yield entry, str(mistake)
                 continue
             away = away or (ran.reflected is not None and ran.reflected.stage in OUTAGES)
-            yield attempt, ran
+            yield entry, ran
     with place.pipeline(project) as pipeline:
         pipeline.write()

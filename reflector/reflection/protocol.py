@@ -115,7 +115,7 @@ class Backend(Protocol):
 
 
 def reply_of(backend: object) -> Callable[[Question], Answer]:
-    """Return the method of a backend that answers questions about attempts. Raises BackendError where it has none."""
+    """Return the method with which a backend answers about trajectories. Raises BackendError where it has none."""
     reply: Callable[[Question], Answer] | None = getattr(backend, "reply", None)
     if reply is None:
         name = getattr(backend, "name", type(backend).__name__)

@@ -253,7 +253,11 @@ class Runner:
             for e in events[1:]
             if e.data["disposition"] == "counted" or e.data["name"] in was
         ]
-        return Reflected(window.event_id, "completed", ", ".join(told))
+        return self.completed(window, ", ".join(told))
+
+    def completed(self, window: WindowRow, told: str) -> Reflected:
+        """Return how a window ended whose reflection was appended."""
+        return Reflected(window.event_id, "completed", told, window.session_id)
 
     def skipped(self, window: WindowRow, recorded: Event, reason: str) -> Reflected:
         """Record that the gate is closed."""

@@ -44,7 +44,7 @@ def request_sha256(request: Request, part: int = 1) -> str:
 
 
 def question_sha256(question: Question) -> str:
-    """Hex SHA-256 of a question about an attempt: of what it is about, neither of templates nor of counters."""
+    """Hex SHA-256 of a question about a trajectory: of what it is about, neither of templates nor of counters."""
     case = question.case
     values = [
         *("reflect_trajectory", 1, question.iteration, question.part),

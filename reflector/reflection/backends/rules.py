@@ -59,7 +59,7 @@ class RulesBackend:
         return Answer(text=_json({"analysis": _analysis(verdicts), "bullet_tags": tags}), model=VERSION)
 
     def reply(self, question: Question) -> Answer:
-        """Answer a question about an attempt, by its test report alone."""
+        """Answer a question about a trajectory, by its test report alone."""
         from reflector.reflection.truth.verdicts import judged
 
         return Answer(text=_json(judged(question)), model=VERSION)

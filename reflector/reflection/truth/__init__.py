@@ -1,1 +1,1 @@
-"""Reflection on tasks that have a right answer: an attempt, the expected answer and what the tests reported."""
+"""Reflection on tasks that have a right answer: a trajectory, the expected answer and what the tests reported."""

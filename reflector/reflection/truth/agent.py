@@ -1,7 +1,7 @@
 """Reflection with ground truth as a library: any model, any store of playbooks, or ours with its ledger.
 
 Invariant: `run` returns a `ReflectionResult` whatever the model does; what went wrong is logged on the logger
-`reflector`, and with our store recorded. It raises for what the caller can mend (a dataset's name, an attempt that is
+`reflector`, and with our store recorded. It raises for what the caller can mend (a dataset's name, a trajectory that is
 too long) and for the ledger.
 """
 
@@ -61,18 +61,18 @@ class LedgerPlaybooks:
 
 
 class BackendClient:
-    """One of our backends as a model: what it is asked about an attempt goes to its `reply`, with all that is known."""
+    """One of our backends as a model. Asked about a trajectory, it is given the whole question, not only the prompt."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self.name, self.is_model = backend.name, backend.is_model
 
     def reply(self, question: Question) -> Answer:
-        """Answer a question about an attempt. Raises BackendError."""
+        """Answer a question about a trajectory. Raises BackendError."""
         return reply_of(self.backend)(question)
 
     def invoke_with_template(self, prompt: str) -> str:
-        """Answer a bare prompt. Raises BackendError, as `rules` do: they judge attempts and read no prompt."""
+        """Answer a bare prompt. Raises BackendError, as `rules` do: they judge trajectories and read no prompt."""
         complete: Callable[[str], Answer] | None = getattr(self.backend, "complete", None)
         if complete is None:
             raise BackendError(f"the backend {self.name} reads no prompts", stage="request", attempts=0, final=True)
@@ -132,7 +132,7 @@ class Ran:
 
 
 class ReflectorAgent:
-    """Reflects on attempts.
+    """Reflects on trajectories.
 
     llm_client      anything with `invoke_with_template(prompt: str) -> str`, a callable, or a backend of ours
     prompt_builder  what the prompts are built with
@@ -147,7 +147,7 @@ class ReflectorAgent:
     def run(
         self, trajectory: Trajectory, ground_truth: str, test_report: str, dataset: str, max_iterations: int = 1
     ) -> ReflectionResult:
-        """Return what an attempt teaches; empty where the model could not be asked.
+        """Return what a trajectory teaches; empty where the model could not be asked.
 
         The insights are those of the last iteration that could be read. Raises ValueError and LedgerError.
         """
@@ -218,9 +218,9 @@ def run_recorded(
     *,
     ask: bool = True,
 ) -> Ran:
-    """Record an attempt and judge it, unless nobody is to `ask`; one that was judged before is read back.
+    """Record a trajectory and judge it, unless nobody is to `ask`; one that was judged before is read back.
 
-    Raises AttemptRefused and LedgerError.
+    Raises TrajectoryRefused and LedgerError.
     """
     ledger = runner.ledger
     window, is_new = running.record(ledger, trajectory, ground_truth, test_report, dataset, iterations)

@@ -42,7 +42,7 @@ _EVALUATION = _schema(bullet_id=_TEXT, reason=_TEXT, tag={"type": "string", "enu
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is judged: an attempt, what it should have been, what the tests said, and the bullets that it used."""
+    """What is judged: a trajectory, what it should have been, what the tests said, and the bullets that it used."""
 
     trajectory: Trajectory
     ground_truth: str
@@ -98,7 +98,7 @@ Conversation = Generator[Question, str | Failed, Outcome]
 
 
 def used_bullets(playbook: Playbook, trajectory: Trajectory) -> tuple[list[Bullet], list[str]]:
-    """Return (the bullets that an attempt used, in its order; the ids that mean none)."""
+    """Return (the bullets that a trajectory used, in its order; the ids that mean none)."""
     known = {bullet.id: bullet for bullet in playbook.bullets}
     used = list(dict.fromkeys(trajectory.used_bullet_ids))
     return [known[id_] for id_ in used if id_ in known], [id_ for id_ in used if id_ not in known]

@@ -39,7 +39,7 @@ _OF_BULLET = ("query", "generated_answer", "ground_truth", "bullet_id", "bullet_
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """What stands in a prompt where the attempt has nothing, and around what it has."""
+    """What stands in a prompt where the trajectory has nothing, and around what it has."""
 
     no_steps: str
     no_bullets: str

@@ -24,7 +24,7 @@ class _Strict(BaseModel):
 
 
 class Trajectory(_Strict):
-    """One attempt at a task: what was asked and answered, by which steps and with which bullets, in order of use."""
+    """One run at a task: what was asked and answered, by which steps and with which bullets, in order of use."""
 
     query: str
     dataset: str
@@ -71,7 +71,7 @@ class Playbook(_Strict):
 
 
 class Insight(_Strict):
-    """What an attempt teaches."""
+    """What a trajectory teaches."""
 
     reasoning: str
     error_identification: str
@@ -81,7 +81,7 @@ class Insight(_Strict):
 
 
 class BulletEvaluation(_Strict):
-    """A verdict on one bullet that the attempt used."""
+    """A verdict on one bullet that the trajectory used."""
 
     bullet_id: str
     tag: Verdict

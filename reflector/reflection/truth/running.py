@@ -1,8 +1,8 @@
-"""Attempts in the ledger: recorded once, judged by the runner, and read back.
+"""Trajectories in the ledger: recorded once, judged by the runner, and read back.
 
-Invariant: an attempt is a window. It is known by what was asked, answered and reported, so running it again adds
+Invariant: a trajectory is a window. It is known by what was asked, answered and reported, so running it again adds
 nothing and asks nobody. Each answer is appended before it is read, and what the answers come to (lessons, verdicts,
-what could not be read) in one transaction. A question that failed is asked again as long as the attempt is open, and
+what could not be read) in one transaction. A question that failed is asked again as long as the trajectory is open, and
 the others are not.
 """
 
@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
@@ -24,12 +24,14 @@ from reflector.playbook.names import SECTIONS
 from reflector.reflection import reflection_events as facts
 from reflector.reflection.answers import MAX_ANALYSIS, MAX_RATIONALE, PARSER_VERSION, Parsed, ParsedTag, worst
 from reflector.reflection.protocol import OUTAGES, Answer, reply_of
-from reflector.reflection.runner import Reflected, Runner
 from reflector.reflection.token_estimate import estimate_tokens
 from reflector.reflection.truth.asking import Case, Conversation, Failed, Outcome, Question, conversation
 from reflector.reflection.truth.builder import ReflectorPromptBuilder
 from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Playbook, Trajectory
 from reflector.text.secrets import quote, redact
+
+if TYPE_CHECKING:
+    from reflector.reflection.runner import Reflected, Runner
 
 #: Most tokens of an answer.
 MAX_TOKENS = 4096
@@ -37,13 +39,13 @@ MAX_TOKENS = 4096
 _HOW = ("reasoning", "error_identification", "root_cause_analysis", "correct_approach")
 
 
-class AttemptRefused(Mistake):
-    """An attempt that is too long to be kept."""
+class TrajectoryRefused(Mistake):
+    """A trajectory that is too long to be kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What the ledger holds of an attempt that was judged."""
+    """What the ledger holds of a trajectory that was judged."""
 
     insights: list[Insight]
     evaluations: list[BulletEvaluation]
@@ -54,7 +56,7 @@ class Judged:
 def record(
     ledger: Ledger, trajectory: Trajectory, ground_truth: str, test_report: str, dataset: str, iterations: int
 ) -> tuple[WindowRow, bool]:
-    """Record an attempt; return its window, and whether it is new. Raises AttemptRefused and LedgerError."""
+    """Record a trajectory; return its window, and whether it is new. Raises TrajectoryRefused and LedgerError."""
     said = trajectory.model_dump(exclude={"created_at", "dataset"})
     whole = json.dumps([dataset, said, ground_truth, test_report], sort_keys=True, ensure_ascii=False)
     digest = sha256(whole.encode()).hexdigest()
@@ -78,7 +80,7 @@ def record(
             "iterations": iterations,
         }
         if fault := fault_of(ev.TRAJECTORY_RECORDED, data):
-            raise AttemptRefused(f"the attempt cannot be recorded: {fault}; shorten it")
+            raise TrajectoryRefused(f"the trajectory cannot be recorded: {fault}; shorten it")
         at = trajectory.created_at.isoformat() if trajectory.created_at.tzinfo else None
         event = NewEvent(ev.TRAJECTORY_RECORDED, event_id, data, "ingest", occurred_at=at, session_id=session_id)
         ledger.append([event])
@@ -107,7 +109,7 @@ def playbook_of(ledger: Ledger) -> Playbook:
 
 
 def case_of(ledger: Ledger, recorded: Event) -> Case:
-    """Return a recorded attempt with the bullets that it used and that are live."""
+    """Return a recorded trajectory with the bullets that it used and that are live."""
     data: Any = recorded.data
     trajectory = Trajectory(
         query=data["query"],
@@ -131,9 +133,9 @@ def finish(
     forced: bool = False,
     builder: ReflectorPromptBuilder | None = None,
 ) -> tuple[Reflected, Outcome]:
-    """Judge a recorded attempt: ask what was not answered yet, and append what the answers come to.
+    """Judge a recorded trajectory: ask what was not answered yet, and append what the answers come to.
 
-    Where the API is away or a budget is spent, the attempt stays open, and the outcome is that of the answers so far.
+    Where the API is away or a budget is spent, the trajectory stays open; the outcome is that of the answers so far.
     """
     gate = runner.gate.check(
         runner.ledger, recorded, cited=True, live=True, is_model=runner.backend.is_model, forced=forced
@@ -150,7 +152,7 @@ def finish(
     if asking.given is None:
         return asking.failure or runner.failed(window, "request", "there is nothing to ask"), outcome
     runner.ledger.append(_events(recorded, outcome, asking.given, window, runner.ledger))
-    return Reflected(window.event_id, "completed", _told(outcome), window.session_id), outcome
+    return runner.completed(window, _told(outcome)), outcome
 
 
 def held(talk: Conversation, ask: Callable[[Question], str | Failed]) -> Outcome:
@@ -189,7 +191,7 @@ class _Asking:
         if event is None:
             window = _window(runner.ledger, self.recorded.session_id, self.recorded.event_id)
             event = runner.put(window, self.recorded, lambda: self._ask(question), self._kept(question), self.budget)
-        if isinstance(event, Reflected):
+        if not isinstance(event, Event):
             if event.outcome == "skipped" or event.stage in OUTAGES:
                 self.ended = event
             self.failure = event
@@ -259,7 +261,7 @@ def _told(outcome: Outcome) -> str:
 
 
 def judged(ledger: Ledger, window: WindowRow) -> Judged | None:
-    """Return what the ledger holds of a judged attempt, without what was redacted; None for one that is not judged."""
+    """Return what the ledger holds of a trajectory, without what was redacted; None for one that is not judged."""
     story = ledger.targeting(window.event_id)
     completed = next((event for event in story if event.type == ev.REFLECTION_COMPLETED), None)
     if completed is None:

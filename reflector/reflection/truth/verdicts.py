@@ -1,6 +1,6 @@
-"""How `rules` judge an attempt: by its test report alone.
+"""How `rules` judge a trajectory: by its test report alone.
 
-Invariant: the same attempt and report give the same answer, and a verdict needs a named test and a tie. A bullet is
+Invariant: the same trajectory and report give the same answer, and a verdict needs a named test and a tie. A bullet is
 tied to a test by a step that cites it alone, as `[pat-001]`, when two words of that step (or one that only code has)
 stand in what the report says of the test and in no step that does not cite the bullet. A tied test that failed last
 speaks against it, one that passed after having failed for it; both together, and everything else, are neutral.
@@ -85,7 +85,7 @@ def _insight(question: Question, outcome: TestOutcome) -> Insight:
     tied = [number for number in range(1, len(steps) + 1) if _ties(steps, number, "", outcome)]
     cause = f"Step {tied[0]}: {clean(steps[tied[0] - 1], 300)}" if tied else _UNKNOWN
     if outcome.passed:
-        wrong, approach = f"{outcome.test} failed at first{_quoted(outcome)}", "The attempt was mended, as it ended."
+        wrong, approach = f"{outcome.test} failed at first{_quoted(outcome)}", "The trajectory was mended, as it ended."
         key = f"{clean(trajectory.query, 200)}: {outcome.test} passes after having failed."
     else:
         wrong, approach = f"{outcome.test} fails{_quoted(outcome)}", f"Make {outcome.test} pass before answering."

@@ -117,7 +117,7 @@ class AnthropicBackend:
                 raise refused
 
     def reply(self, question: Question) -> Answer:
-        """Answer a question about an attempt. Raises BackendError."""
+        """Answer a question about a trajectory. Raises BackendError."""
         answer = self.complete(question.filled.text, question.schema)
         return replace(answer, template_sha256=question.filled.template_sha256)
 
