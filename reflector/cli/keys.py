@@ -25,7 +25,7 @@ def keygen(file: Path, name: str) -> None:
     """Make a key that signs heads, and print its public key.
 
     FILE holds the private key, readable by you alone; an existing file is never overwritten. Use a separate key for
-    each ledger. Needs the extra: pip install 'reflector[sign]'.
+    each ledger. Needs the extra `sign`.
     """
     from reflector.files import sync_folder
     from reflector.proof.signed_note import KeyRefused, PrivateKey

@@ -18,6 +18,7 @@ import click
 from reflector import __version__
 from reflector.cli.app import Place
 from reflector.playbook.names import SECTIONS
+from reflector.resources import install_command
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -40,13 +41,13 @@ def mcp(place: Place) -> None:
     """Serve the playbook to the agent as tools, over stdio.
 
     Serves search_playbook, why, and propose_bullet. Proposals wait for `reflector proposals` unless the setting
-    `proposals` is "accept". Needs the extra: pip install 'reflector[mcp]'.
+    `proposals` is "accept". Needs the extra `mcp`.
     """
     try:
         from mcp.server import MCPServer
     except ImportError as error:
         raise click.ClickException(
-            f"the package mcp, version 2, is needed for this ({error}); run: pip install 'reflector[mcp]'"
+            f"the package mcp, version 2, is needed for this ({error}); run: {install_command('mcp')}"
         ) from error
     place.project()  # a mistake in the settings shows now
     server = MCPServer("reflector", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING")

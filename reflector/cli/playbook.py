@@ -157,8 +157,8 @@ def export(place: Place, form: str, moment: str | None, sidecar: Path | None, fo
 
     json is playbook.json byte for byte. ndjson is the whole ledger: a header and one CloudEvent per line, for
     `import` on another machine. With --as-of, json is the playbook.json of that moment, and ndjson ends there.
-    parquet is one file of the events and one of each view of docs/sql.md, as of now; needs the extra: pip install
-    'reflector[parquet]'.
+    parquet is one file of the events and one of each view of docs/sql.md, as of now; needs the extra
+    `parquet`.
     """
     if (form == "parquet") != (folder is not None) or (folder is not None and (moment or sidecar)):
         raise click.UsageError("--format parquet and --to DIR belong together, without --as-of and --head")

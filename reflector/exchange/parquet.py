@@ -16,6 +16,7 @@ from reflector.ledger.errors import LedgerUnavailable
 from reflector.ledger.reader import Reader
 from reflector.ledger.readonly_sql import Answer, asking
 from reflector.ledger.views import FRACTIONS, NUMBERS, TIMES
+from reflector.resources import install_command
 
 #: Rows of a row group: what is held in memory.
 _ROWS = 20_000
@@ -53,7 +54,7 @@ def write_parquet(ledger: Reader, folder: Path) -> dict[str, int]:
         import pyarrow  # noqa: F401
     except ImportError as error:
         raise LedgerUnavailable(
-            f"Parquet needs the package pyarrow ({error}); install it with: pip install 'reflector[parquet]'"
+            f"Parquet needs the package pyarrow ({error}); install it with: {install_command('parquet')}"
         ) from error
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     name = ledger.name.replace("'", "''")

@@ -76,7 +76,7 @@ def _software() -> Iterator[Check]:
             "warning",
             f"{version}: before {sound} a checkpoint that races a writer can lose a commit; reflector checkpoints "
             "under its lock, other programs on the file do not",
-            "pip install pysqlite3, or use a newer Python",
+            f"{sys.executable} -m pip install pysqlite3, or use a newer Python",
         )
     else:
         yield Check("sqlite", "ok", f"{version} ({'the interpreter' if module is sqlite3 else 'pysqlite3'})")

@@ -24,6 +24,7 @@ from sqlalchemy import event as sa_event
 from reflector.files import folder_of
 from reflector.ledger.errors import LedgerCorrupt, LedgerLocked, LedgerUnavailable
 from reflector.ledger.sqlite_file import is_file, open_file, sqlite_module
+from reflector.resources import install_command
 
 # What the drivers say beside the error that they raise is no line for the person who gets that error.
 for _name in ("psycopg", "sqlalchemy.pool"):
@@ -61,7 +62,7 @@ def open_engine(url: str) -> sa.Engine:
         ) from None
     except ImportError as error:
         raise LedgerUnavailable(
-            f"no driver for {shown(parsed)!r} ({error}); install it with: pip install 'reflector[postgres]'"
+            f"no driver for {shown(parsed)!r} ({error}); install it with: {install_command('postgres')}"
         ) from error
     raise LedgerUnavailable(f"{parsed.drivername!r} is not a ledger's engine; use a sqlite:// or postgresql:// URL")
 

@@ -17,6 +17,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from reflector.mistakes import Mistake
+from reflector.resources import install_command
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -50,7 +51,7 @@ class SigningUnavailable(Mistake):
     """The library that signs and verifies is not installed."""
 
     def __init__(self) -> None:
-        super().__init__("signatures need another package; install it with: pip install 'reflector[sign]'")
+        super().__init__(f"signatures need another package; install it with: {install_command('sign')}")
 
 
 @dataclass(frozen=True, slots=True)

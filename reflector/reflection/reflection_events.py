@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 MAX_ANSWER = 4_000_000
 
 
-def reflection_id_of(window_id: str, backend: str) -> str:
-    """Return the id of a backend's reflection on a window: the same for every attempt."""
-    return identity("reflection", window_id, backend)
+def reflection_id_of(window_id: str, backend: str, about: Sequence[str | int] = ()) -> str:
+    """Return the id of a backend's reflection on a window, or on some of it: the same for every attempt."""
+    return identity("reflection", window_id, backend, *about)
 
 
 def answer_id(reflection_id: str, iteration: int, part: int) -> str:
@@ -34,9 +34,21 @@ def answer_id(reflection_id: str, iteration: int, part: int) -> str:
     return identity(ev.REFLECTION_ANSWERED, reflection_id, *((iteration,) if part == 1 else (iteration, part)))
 
 
-def answered(recorded: Event, backend: str, mode: Mode, answer: Answer, iteration: int, part: int) -> NewEvent:
-    """Return a raw answer, secrets taken out; `iteration` counts the times the whole window was asked about, from 1."""
-    reflection_id = reflection_id_of(recorded.event_id, backend)
+def answered(
+    recorded: Event,
+    backend: str,
+    mode: Mode,
+    answer: Answer,
+    iteration: int,
+    part: int,
+    *,
+    about: Sequence[str | int] = (),
+) -> NewEvent:
+    """Return a raw answer, secrets taken out; `iteration` counts the times the whole window was asked about, from 1.
+
+    `about` tells several reflections of one backend on a window apart: each verdict of a person is one.
+    """
+    reflection_id = reflection_id_of(recorded.event_id, backend, about)
     data: dict[str, Any] = {
         "mode": mode,
         "backend": backend,
@@ -69,7 +81,7 @@ def completed(
     reflection_id: str,
     parsed: Parsed,
     parser: int,
-    given: Event,
+    given: Event | NewEvent,
     status: Mapping[str, str],
     tags: Sequence[ParsedTag],
 ) -> list[NewEvent]:

@@ -27,7 +27,7 @@ from reflector.text.secrets import clean, quote
 from reflector.transcripts.codex_home import rollout_of
 from reflector.transcripts.formats import scan
 from reflector.transcripts.message import Tally
-from reflector.transcripts.scan import Scan
+from reflector.transcripts.reading import Scan
 
 WindowMode = Literal["new", "whole"]
 _MAX_ID = 200

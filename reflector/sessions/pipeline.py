@@ -34,7 +34,7 @@ from reflector.transcripts.formats import scan
 
 if TYPE_CHECKING:
     from reflector.sessions.user_playbook import Users
-    from reflector.transcripts.scan import Scan
+    from reflector.transcripts.reading import Scan
 
 #: No time at which a playbook changed.
 _NEVER = "never"

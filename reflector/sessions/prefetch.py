@@ -17,7 +17,7 @@ from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.protocol import Answer, Backend, Request
 from reflector.transcripts.formats import read_messages, scan
-from reflector.transcripts.scan import Scan
+from reflector.transcripts.reading import Scan
 
 
 @dataclass(frozen=True, slots=True)

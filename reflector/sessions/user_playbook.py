@@ -29,7 +29,7 @@ from reflector.project import Project
 from reflector.reflection.runner import Reflected, Retry, Runner
 from reflector.sessions import locks
 from reflector.sessions.intake import Source, WindowMode, safe_id, take_in
-from reflector.transcripts.scan import Scan
+from reflector.transcripts.reading import Scan
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger

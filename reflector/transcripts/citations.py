@@ -13,8 +13,6 @@ from typing import Any
 from reflector.transcripts.message import Message
 
 CITATION = re.compile(r"\[((?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)\]", re.ASCII)
-#: The same in the bytes of a file: JSON escapes none of its characters.
-CITATION_BYTES = re.compile(CITATION.pattern.encode())
 
 #: Longer digit strings are no bullet's number, and events must stay small.
 _NAME_LIMIT = 64

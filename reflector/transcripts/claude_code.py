@@ -8,70 +8,115 @@ another block, and metadata repeats words that were said elsewhere: none of it m
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from io import BufferedReader, FileIO
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from reflector.text import bounds
 from reflector.transcripts import building, origins
-from reflector.transcripts.building import Place, short, unique
-from reflector.transcripts.envelope import METADATA, is_metadata
+from reflector.transcripts.building import Place, short
 from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
-from reflector.transcripts.records import count_type, parse_line, read_lines, record_key, record_uuid
+from reflector.transcripts.reading import Conversation, Format
+from reflector.transcripts.records import count_type, record_key, record_uuid
 
-AGENT = "claude-code"
-_BUFFER = 1024 * 1024
+#: Types that carry no message. `attachment` and `queue-operation` may, and are looked into.
+_METADATA = frozenset(
+    {
+        "progress",
+        "system",
+        "summary",
+        "file-history-snapshot",
+        "file-history-delta",
+        "last-prompt",
+        "custom-title",
+        "ai-title",
+        "agent-name",
+        "agent-setting",
+        "agent-color",
+        "mode",
+        "permission-mode",
+        "pr-link",
+        "frame-link",
+        "tag",
+        "task-summary",
+        "worktree-state",
+        "bridge-session",
+        "context-collapse",
+        "content-replacement",
+        "attribution-snapshot",
+        "started",
+        "result",
+        "session-owner",
+        "isolation-latch",
+        "history-suppression",
+        "memory-mode",
+        "dev-mods",
+        "derived-from",
+        "relocated",
+        "tools-used",
+        "atis-latch",
+        "cost-state",
+        # The request as it was sent: it repeats what the conversation says already.
+        "api-request",
+        "api-request-blob",
+        "api-request-resumed",
+        "api-request-shape",
+    }
+)
+#: Types of Claude Code that no other agent's format uses.
+_OWN_TYPES = frozenset(
+    {
+        "file-history-snapshot",
+        "queue-operation",
+        "last-prompt",
+        "custom-title",
+        "ai-title",
+        "permission-mode",
+        "frame-link",
+        "pr-link",
+    }
+)
 
 #: Of a long output the answer holds the first 2 kB only; its end, where the verdict stands, is in the details.
 _CUT_OUTPUT = "<persisted-output>"
 _CALL_TYPES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
+#: Why the API ended an answer early.
+_CUT_OFF = ("max_tokens", "model_context_window_exceeded")
 
 
-def messages(file: FileIO, limit: int | None, tally: Tally) -> Iterator[Message]:
-    """Yield the messages of a transcript's first `limit` bytes, in the order in which the model saw them, each once."""
-    return unique(_all_messages(BufferedReader(file, _BUFFER), limit, tally), tally)
-
-
-def _all_messages(file: BinaryIO, limit: int | None, tally: Tally) -> Iterator[Message]:
-    reader = Reader()
-    for offset, line in read_lines(file, limit, tally):
-        if is_metadata(line):
-            tally.records += 1
-            continue
-        for record, text in parse_line(line, tally):
-            yield from reader.messages(record, text, offset, tally)
-    yield from reader.leftover()
-
-
-class Reader:
-    """Turns records into messages. Holds what one record says about later ones: chains and queued prompts."""
+class _Session(Conversation):
+    """Holds what one record says about later ones: chains and queued prompts."""
 
     def __init__(self) -> None:
+        super().__init__()
+        self._first_agent: str | None = None
         self._roots: dict[str, str] = {}
         #: Prompts in the queue, each with its key: a message where a person typed it.
         self._queue: deque[tuple[int, Message | None]] = deque(maxlen=256)
         self._removed: deque[int] = deque(maxlen=32)
 
     def messages(self, record: dict[str, Any], text: str, offset: int, tally: Tally) -> list[Message]:
-        """No message, the record's own, or that of a queued prompt which this record says was taken."""
+        """Return no message, the record's own, or that of a queued prompt which this record says was taken."""
         kind = record.get("type")
-        if kind == "assistant":
-            return [_assistant(self._envelope(record, text, offset))]
-        if kind == "user":
-            return [_user(self._envelope(record, text, offset))]
+        if kind in ("assistant", "user"):
+            self._describe(record)
+            envelope = self._envelope(record, text, offset)
+            return [_assistant(envelope) if kind == "assistant" else _user(envelope)]
         if kind == "attachment":
             return self._attachment(record, text, offset)
         if kind == "queue-operation":
             return self._queue_operation(record, text, offset)
-        if not isinstance(kind, str) or kind not in METADATA:
+        if not isinstance(kind, str) or kind not in _METADATA:
             count_type(tally, kind)
         return []
 
-    def of_line(self, line: bytes) -> Iterator[Message]:
-        """Yield the messages of one line."""
-        tally = Tally()
-        for record, text in parse_line(line, tally):
-            yield from self.messages(record, text, 0, tally)
+    def _describe(self, record: dict[str, Any]) -> None:
+        """Keep the newest session and version, the first folder, and the agent if the first record has it too."""
+        self.session_id = building.path(record.get("sessionId")) or self.session_id
+        self.version = building.path(record.get("version")) or self.version
+        self.cwd = self.cwd or building.path(record.get("cwd"))
+        agent = building.path(record.get("agentId"))
+        if self._first_agent is None:
+            self._first_agent = agent if record.get("isSidechain") is True else ""
+        self.agent_id = agent if agent == self._first_agent else ""
 
     def leftover(self) -> list[Message]:
         """Prompts that were still queued at the end: typed, and never seen by the model."""
@@ -94,7 +139,7 @@ class Reader:
         return root
 
     def _attachment(self, record: dict[str, Any], text: str, offset: int) -> list[Message]:
-        """Return a prompt typed while the model worked is recorded as an attachment only."""
+        """Return the prompt that a person typed while the model worked; only an attachment records it."""
         attachment = record.get("attachment")
         if not isinstance(attachment, dict) or attachment.get("type") != "queued_command":
             return []
@@ -109,11 +154,11 @@ class Reader:
         return [_spoken(self._envelope(record, text, offset), texts, typed=typed)]
 
     def _queue_operation(self, record: dict[str, Any], text: str, offset: int) -> list[Message]:
-        """Return every `enqueue` is closed by `dequeue` (a user record follows), `remove` or `popAll`.
+        """Return the queued prompt that the model saw at once, if this record says so.
 
-        `popAll` hands the prompts back to the editor. `remove` means that the model saw the prompt
-        at once: newer releases say so with a queued_command attachment before or after it, older
-        ones leave no other trace.
+        `dequeue` (a user record follows), `remove` or `popAll` closes every `enqueue`. `popAll` hands the prompts
+        back to the editor. `remove` means that the model saw the prompt at once: newer releases say so with a
+        queued_command attachment before or after it, older ones leave no other trace.
         """
         operation, texts = record.get("operation"), _texts(record.get("content"))
         if operation == "enqueue":
@@ -192,6 +237,7 @@ def _assistant(envelope: _Envelope) -> Message:
         thinking="\n".join(thinking),
         calls=tuple(calls),
         synthetic=synthetic,
+        truncated=isinstance(body, dict) and body.get("stop_reason") in _CUT_OFF,
     )
 
 
@@ -275,3 +321,18 @@ def _kind(record: dict[str, Any]) -> str:
     origin = record.get("origin")
     kind = origin.get("kind") if isinstance(origin, dict) else None
     return kind if isinstance(kind, str) else ""
+
+
+def is_claude_code(record: dict[str, Any]) -> bool:
+    """Return whether a record can be of Claude Code and of no other agent that is read."""
+    kind = record.get("type")
+    if kind in ("user", "assistant"):
+        return isinstance(record.get("message"), dict) or ("uuid" in record and "sessionId" in record)
+    if kind in ("system", "attachment", "progress"):
+        return "parentUuid" in record or "sessionId" in record
+    if kind == "summary":
+        return "leafUuid" in record
+    return isinstance(kind, str) and (kind in _OWN_TYPES or (kind == "mode" and "sessionId" in record))
+
+
+FORMAT = Format("claude-code", "Claude Code", is_claude_code, _Session)

@@ -11,14 +11,12 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from io import BufferedReader, FileIO
 from os import PathLike, fspath
-from typing import Protocol
 
-from reflector.transcripts import claude_code
+from reflector.transcripts.claude_code import FORMAT as CLAUDE_CODE
 from reflector.transcripts.message import Message, Tally
+from reflector.transcripts.reading import RecordReader, Scan
 from reflector.transcripts.records import LINE_LIMIT, parse_line, read_lines
-from reflector.transcripts.scan import Scan
-from reflector.transcripts.scan import scan as scan_claude_code
-from reflector.transcripts.source import UnknownTranscript, is_claude_code, open_file
+from reflector.transcripts.source import UnknownTranscript, open_file
 
 #: How far to look for a record that is recognised. A first prompt with images has megabytes.
 _SNIFF_LINES = 200
@@ -34,32 +32,6 @@ _WRAPPED = (
         "is a database; for OpenCode's, write a session to a file with `opencode export` and take that in",
     ),
 )
-
-
-class Reader(Protocol):
-    """What reads the transcripts of one agent, from a file at its first byte.
-
-    agent   the name that its sessions are recorded under
-    """
-
-    agent: str
-
-    def scan(self, file: FileIO, limit: int | None) -> Scan:
-        """Return which messages there are, which names each cites, and what the file says about itself."""
-        ...
-
-    def messages(self, file: FileIO, limit: int | None, tally: Tally) -> Iterator[Message]:
-        """Yield all messages in their order, each once."""
-        ...
-
-
-class _ClaudeCode:
-    agent = claude_code.AGENT
-    scan = staticmethod(scan_claude_code)
-    messages = staticmethod(claude_code.messages)
-
-
-_CLAUDE_CODE: Reader = _ClaudeCode()
 
 
 def scan(path: str | PathLike[str], limit: int | None = None) -> Scan:
@@ -99,7 +71,7 @@ def agent_of(path: str | PathLike[str]) -> str:
 
 
 @contextmanager
-def _opened(path: str | PathLike[str]) -> Iterator[tuple[Reader, FileIO]]:
+def _opened(path: str | PathLike[str]) -> Iterator[tuple[RecordReader, FileIO]]:
     """A transcript, open at its first byte, and its reader."""
     with open_file(path) as file:
         reader = _reader_of(file, fspath(path))
@@ -107,7 +79,7 @@ def _opened(path: str | PathLike[str]) -> Iterator[tuple[Reader, FileIO]]:
         yield reader, file
 
 
-def _reader_of(file: FileIO, name: str) -> Reader:
+def _reader_of(file: FileIO, name: str) -> RecordReader:
     tally = Tally()
     is_document: bool | None = None
     buffered = BufferedReader(file, _BUFFER)
@@ -117,9 +89,9 @@ def _reader_of(file: FileIO, name: str) -> Reader:
         if is_document is None:
             is_document = not records
         for record, _ in records:
-            if is_claude_code(record):
+            if CLAUDE_CODE.recognises(record):
                 buffered.detach()
-                return _CLAUDE_CODE
+                return RecordReader(CLAUDE_CODE, is_document=False)
             # The others are loaded when they are needed: a hook waits for none of them.
             from reflector.transcripts.others import reader_of
 

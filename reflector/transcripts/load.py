@@ -11,7 +11,7 @@ from io import BufferedReader
 from os import PathLike, fspath
 from typing import Any
 
-from reflector.transcripts.claude_code import AGENT
+from reflector.transcripts.claude_code import FORMAT as CLAUDE_CODE
 from reflector.transcripts.formats import agent_of, read_messages
 from reflector.transcripts.message import Tally
 from reflector.transcripts.records import parse_line, read_lines
@@ -33,7 +33,7 @@ def load_transcript(path: str | PathLike[str] | None) -> list[dict[str, str]]:
     messages: list[dict[str, str]] = []
     tally = Tally()
     try:
-        if agent_of(path) != AGENT:
+        if agent_of(path) != CLAUDE_CODE.agent:
             said = (message for message in read_messages(path) if message.text and message.origin in _SAID)
             return [{"role": message.role, "content": message.text} for message in said]
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""The road through the files of every agent but Claude Code: whole records in, messages out.
+"""Reads a transcript of any agent: whole records in, messages out.
 
 Invariant: `scan` and `messages` see the same messages under the same keys, each once, and
 adding records to a file never changes the key of an earlier message. So a window of keys means the same
@@ -17,6 +17,7 @@ import sys
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from hashlib import sha256
 from io import BufferedReader, FileIO
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,7 +26,6 @@ from reflector.transcripts.building import unique
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import parse_line, read_lines
-from reflector.transcripts.scan import Scan
 from reflector.transcripts.source import UnknownTranscript
 
 if TYPE_CHECKING:
@@ -35,6 +35,36 @@ if TYPE_CHECKING:
 DOCUMENT_LIMIT = 128 * 1024 * 1024
 
 _BUFFER = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What one pass over a transcript found.
+
+    agent        the name that the sessions of its agent are recorded under
+    keys         record keys of all messages, in the order of `read_messages`
+    cited        (key, names) of the model's records that cite
+    session_id … version    of the conversation; "" where no record says
+    first_uuid, last_uuid   of the first and last message
+    started_at, ended_at    smallest and largest timestamp as written (their order in the file is not by time)
+    bytes        bytes read; `bytes - tally.unfinished_bytes` of them were consumed
+    sha256       hex digest of the bytes read
+    """
+
+    agent: str
+    keys: array[int]
+    cited: tuple[tuple[int, tuple[str, ...]], ...]
+    session_id: str
+    agent_id: str
+    cwd: str
+    version: str
+    first_uuid: str
+    last_uuid: str
+    started_at: str
+    ended_at: str
+    bytes: int
+    sha256: str
+    tally: Tally
 
 
 class Conversation(ABC):
@@ -49,6 +79,10 @@ class Conversation(ABC):
     @abstractmethod
     def messages(self, record: dict[str, Any], text: str, offset: int, tally: Tally) -> Iterable[Message]:
         """Return the messages of one record, its JSON text being `text`; types without meaning here go to `tally`."""
+
+    def leftover(self) -> Iterable[Message]:
+        """Return the messages that only the end of the file tells."""
+        return ()
 
 
 class Format(NamedTuple):
@@ -67,7 +101,7 @@ class Format(NamedTuple):
 
 
 class RecordReader:
-    """Reads transcripts of one format (see `formats.Reader`)."""
+    """Reads the transcripts of one format, from a file at its first byte."""
 
     def __init__(self, format: Format, *, is_document: bool) -> None:
         self.agent = format.agent
@@ -82,7 +116,7 @@ class RecordReader:
         cited: list[tuple[int, tuple[str, ...]]] = []
         first_uuid = last_uuid = started_at = ended_at = ""
         given = _Input(file, None if self._is_document else limit)
-        for message in self._messages(given, conversation, tally):
+        for message in self._messages(given, None, conversation, tally):
             keys.append(message.key)
             if names := citations_of(message):
                 cited.append((message.key, tuple(names)))
@@ -110,20 +144,28 @@ class RecordReader:
 
     def messages(self, file: FileIO, limit: int | None, tally: Tally) -> Iterator[Message]:
         """Yield the messages in their order, each once."""
-        return self._messages(_Input(file, None if self._is_document else limit), self._converse(), tally)
+        return self._messages(file, limit, self._converse(), tally)
 
-    def _messages(self, file: _Input, conversation: Conversation, tally: Tally) -> Iterator[Message]:
-        records = _whole(file, tally) if self._is_document else _lines(file, tally)
-        return unique((one for record in records for one in conversation.messages(*record, tally)), tally)
+    def _messages(
+        self, file: FileIO | _Input, limit: int | None, conversation: Conversation, tally: Tally
+    ) -> Iterator[Message]:
+        records = _whole(file, tally) if self._is_document else _lines(file, limit, tally)
+
+        def every() -> Iterator[Message]:
+            for record in records:
+                yield from conversation.messages(*record, tally)
+            yield from conversation.leftover()
+
+        return unique(every(), tally)
 
 
-def _lines(file: _Input, tally: Tally) -> Iterator[tuple[dict[str, Any], str, int]]:
-    for offset, line in read_lines(BufferedReader(file, _BUFFER), None, tally):
+def _lines(file: FileIO | _Input, limit: int | None, tally: Tally) -> Iterator[tuple[dict[str, Any], str, int]]:
+    for offset, line in read_lines(BufferedReader(file, _BUFFER), limit, tally):
         for record, text in parse_line(line, tally):
             yield record, text, offset
 
 
-def _whole(file: _Input, tally: Tally) -> Iterator[tuple[dict[str, Any], str, int]]:
+def _whole(file: FileIO | _Input, tally: Tally) -> Iterator[tuple[dict[str, Any], str, int]]:
     for record in read_document(file, str(file.name), tally):
         yield record, "", 0
 

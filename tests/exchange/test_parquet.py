@@ -105,7 +105,7 @@ def test_a_write_that_fails_leaves_the_files_as_they_were(
 
 def test_without_pyarrow_the_extra_is_named(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(LedgerUnavailable, match=r"pip install 'reflector\[parquet\]'"):
+    with pytest.raises(LedgerUnavailable, match=r"-m pip install '?pyarrow"):
         parquet.write_parquet(ledger, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

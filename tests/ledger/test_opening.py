@@ -459,7 +459,7 @@ def test_an_error_of_a_server_names_the_database(postgres: Postgres) -> None:
 
 def test_a_missing_driver_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(LedgerUnavailable, match=r"no driver .* pip install 'reflector\[postgres\]'"):
+    with pytest.raises(LedgerUnavailable, match=r"no driver .* -m pip install 'psycopg"):
         Ledger.open("postgresql://ada:s3cret@127.0.0.1:1/ledger")
 
 

@@ -11,7 +11,7 @@ from reflector.transcripts.citations import citations_of
 from reflector.transcripts.codex_home import rollout_of
 from reflector.transcripts.formats import read_messages
 from reflector.transcripts.message import Message
-from reflector.transcripts.scan import Scan
+from reflector.transcripts.reading import Scan
 from tests.transcripts.agents import SESSION, Codex
 from tests.transcripts.records import write
 

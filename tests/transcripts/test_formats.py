@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 
 from reflector.text import bounds
 from reflector.transcripts.citations import citations_of
+from reflector.transcripts.claude_code import is_claude_code
 from reflector.transcripts.formats import agent_of, read_messages, scan
 from reflector.transcripts.load import load_transcript
 from reflector.transcripts.message import Message
 from reflector.transcripts.others import FORMATS
 from reflector.transcripts.reading import DOCUMENT_LIMIT, Format
 from reflector.transcripts.records import LINE_LIMIT
-from reflector.transcripts.source import UnknownTranscript, is_claude_code
+from reflector.transcripts.source import UnknownTranscript
 from tests.conftest import examples
 from tests.transcripts.agents import EVERY, SESSION, Session
 from tests.transcripts.records import assistant, line, user, write
