@@ -110,7 +110,7 @@ class _Shown:
         outcome = told or (reflected.outcome if reflected is not None else "neutral")
         if reflected is None:
             outcome = f"recorded before{told and ': '}{told}"
-        self.rows.append((where, dataset, len(result.insights), outcome))
+        self.rows.append((Path(where).name, dataset, len(result.insights), outcome))
         if reflected is not None:
             into = self.failed if reflected.outcome == "failed" else self.notes
             into += [f"{where}: {problem}" for problem in ran.problems[:_MOST_PROBLEMS]]

@@ -66,12 +66,15 @@ def _own_steps(steps: Sequence[str], bullet_id: str) -> list[int]:
 
 
 def _ties(steps: Sequence[str], number: int, bullet_id: str, outcome: TestOutcome) -> list[str]:
-    """Return the words that tie a step to a test, sorted; none where they are too few."""
+    """Return the words that tie a step to a test, as the step has them; none where they are too few."""
     others = [content_words(step) for at, step in enumerate(steps, 1) if at != number and f"[{bullet_id}]" not in step]
     told = content_words(f"{outcome.test} {outcome.message}") | _parts(outcome.test)
     words = content_words(steps[number - 1].replace(f"[{bullet_id}]", " "))
-    shared = sorted((words & told).difference(*others))
-    return shared if len(shared) > 1 or any(map(_NO_PROSE.fullmatch, shared)) else []
+    shared = (words & told).difference(*others)
+    if len(shared) < 2 and not any(map(_NO_PROSE.fullmatch, shared)):
+        return []
+    shown = (word.strip(".,:;!?()'\"`") for word in steps[number - 1].split())
+    return [word for word in dict.fromkeys(shown) if not shared.isdisjoint(content_words(word))][:8]
 
 
 def _parts(test: str) -> frozenset[str]:
