@@ -57,7 +57,7 @@ def load_config(mapping: Mapping[str, Any]) -> GatedConfig:
     Raises ConfigError, which is a ValueError, with a line for every fault.
     """
     faults: list[str] = []
-    found = {name: _read(mapping, name, faults) for name in _SECTIONS}
+    found = {name: _read(mapping, name, faults) for name in SECTIONS}
     fixtures = Fixtures(**found.pop("t3.llm.fixtures"))
     settings = {key: value for values in found.values() for key, value in values.items()}
     config = GatedConfig(**settings, fixtures=fixtures)
@@ -80,7 +80,7 @@ def _read(mapping: Mapping[str, Any], section: str, faults: list[str]) -> dict[s
         if not isinstance(values, Mapping):
             faults.append(f"{'.'.join(parts[:number])} is {reprlib.repr(values)}; it takes a mapping")
             return {}
-    readers, found = _SECTIONS[section], {}
+    readers, found = SECTIONS[section], {}
     for key, value in values.items():
         if key in readers:
             try:
@@ -95,11 +95,11 @@ def _read(mapping: Mapping[str, Any], section: str, faults: list[str]) -> dict[s
 def _unknown(key: str, section: str) -> str:
     """Return what is wrong with a key that is not ours; "" where it may be another's."""
     own = section == "t3.reflection"
-    inner = {name.split(".")[1] for name in _SECTIONS if name.startswith(f"{section}.")}
+    inner = {name.split(".")[1] for name in SECTIONS if name.startswith(f"{section}.")}
     if key in inner:
         return ""
     # Of a short word, any other short word is two letters away.
-    near = _nearest(key, [word for word in (*_SECTIONS[section], *inner) if own or len(word) > 4])
+    near = _nearest(key, [word for word in (*SECTIONS[section], *inner) if own or len(word) > 4])
     return f"unknown key (did you mean {near!r})" if near else "unknown key" if own else ""
 
 
@@ -154,7 +154,8 @@ def _path(value: Any) -> str | None:
     return value and value.strip()
 
 
-_SECTIONS: dict[str, dict[str, Callable[[Any], Any]]] = {
+#: How each key is read, by its section of the host's mapping.
+SECTIONS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "t3": {"allow_reflection": flag},
     "t3.reflection": {
         "backend": _backend,
