@@ -67,19 +67,18 @@ def _own_steps(steps: Sequence[str], bullet_id: str) -> list[int]:
 
 def _ties(steps: Sequence[str], number: int, bullet_id: str, outcome: TestOutcome) -> list[str]:
     """Return the words that tie a step to a test, as the step has them; none where they are too few."""
-    others = [content_words(step) for at, step in enumerate(steps, 1) if at != number and f"[{bullet_id}]" not in step]
-    told = content_words(f"{outcome.test} {outcome.message}") | _parts(outcome.test)
-    words = content_words(steps[number - 1].replace(f"[{bullet_id}]", " "))
-    shared = (words & told).difference(*others)
+    others = [_words(step) for at, step in enumerate(steps, 1) if at != number and f"[{bullet_id}]" not in step]
+    own = steps[number - 1].replace(f"[{bullet_id}]", " ")
+    shared = (_words(own) & _words(f"{outcome.test} {outcome.message}")).difference(*others)
     if len(shared) < 2 and not any(map(_NO_PROSE.fullmatch, shared)):
         return []
-    shown = (word.strip(".,:;!?()'\"`") for word in steps[number - 1].split())
-    return [word for word in dict.fromkeys(shown) if not shared.isdisjoint(content_words(word))][:8]
+    shown = (word.strip(".,:;!?()'\"`") for word in own.split())
+    return [word for word in dict.fromkeys(shown) if not shared.isdisjoint(_words(word))][:8]
 
 
-def _parts(test: str) -> frozenset[str]:
-    """Return the words that the name of a test is made of: test_empty_cart speaks of an empty cart."""
-    return content_words(re.sub(r"[^A-Za-z0-9]+", " ", test))
+def _words(text: str) -> frozenset[str]:
+    """Return the words of a text and of the names in it: test_empty_cart speaks of an empty cart."""
+    return content_words(text) | content_words(re.sub(r"[^A-Za-z0-9]+", " ", text))
 
 
 def _insight(question: Question, outcome: TestOutcome) -> Insight:

@@ -66,7 +66,7 @@ def test_a_run_is_a_trajectory_its_answers_its_lessons_and_its_tags(store: Ledge
     assert all(event.target_id == recorded.event_id for event in [*answers, *sums.events(types=[ev.LESSON_RECORDED])])
     assert counters(sums) == {"pat-001": (0, 1), "mis-001": (0, 0)}
     (last,) = blame(sums, "pat-001")[-1:]
-    assert (last.verdict, last.rationale) == ("harmful", "It subtracts.")
+    assert (last.tag, last.rationale) == ("harmful", "It subtracts.")
     assert list(verify(sums)) == []
     assert fold(sums.history()).counters("pat-001") == (0, 1)
 
