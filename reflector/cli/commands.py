@@ -76,6 +76,12 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "reparse": Command(
             "reflection", "Read recorded answers again with the current parser.", "--dry-run", "5f2a91c0"
         ),
+        "reflect-trajectory": Command(
+            "trajectories",
+            "Record trajectories of tasks that have a right answer, and judge them; safe to repeat.",
+            "--dataset sums trajectories.jsonl",
+            "--ground-truth answer.py --test-report report.xml --iterations 3 trajectory.json",
+        ),
         "compare": Command(
             "compare",
             "Compare two reflectors over recorded sessions; counts nothing.",
