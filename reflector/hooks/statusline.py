@@ -4,8 +4,6 @@ Invariant: it reads two small files and a folder, opens no ledger, and never fai
 prints nothing. It imports what the hook imports, for the agent runs it after every turn.
 """
 
-# ruff: noqa: PTH116, PTH208  as in `reflector.hooks.fast`
-
 import sys
 
 from reflector.folders import read_all, read_file, state_folder, write_all
