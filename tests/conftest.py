@@ -57,8 +57,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 # Every append and every delivery is synced to the disk, which in memory costs nothing; nobody cuts the power here.
 _MEMORY = Path("/dev/shm")
-if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 2 << 30:
+if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 4 << 30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+    tempfile.tempdir = str(_MEMORY)
 
 OpenLedger = Callable[..., Ledger]
 
@@ -151,10 +152,11 @@ class Postgres:
         self._run(f"DROP DATABASE {self.template} WITH (FORCE)")
 
     @contextmanager
-    def database(self, *, empty: bool = False) -> Iterator[str]:
-        """The URL of a fresh database with the ledger's schema, or with nothing."""
+    def database(self, *, empty: bool = False, like: str | None = None) -> Iterator[str]:
+        """The URL of a fresh database: with the ledger's schema, with nothing, or with all that another one holds."""
         name = next(self.names)
-        self._run(f"CREATE DATABASE {name} TEMPLATE {'template0' if empty else self.template} {self.copied}")
+        template = "template0" if empty else sa.make_url(like).database if like else self.template
+        self._run(f"CREATE DATABASE {name} TEMPLATE {template} {self.copied}")
         try:
             yield self._url(name)
         finally:

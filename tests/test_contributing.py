@@ -153,5 +153,9 @@ def test_an_event_type_touches_at_most_four_files_and_none_may_be_left_out(tmp_p
     patches = _patches("Add an event type")
     assert len(patches) <= 4
     for number in range(len(patches)):
-        ran = _follow(_copied(tmp_path / str(number)), [patch for at, patch in enumerate(patches) if at != number], "Add an event type")
+        ran = _follow(
+            _copied(tmp_path / str(number)),
+            [patch for at, patch in enumerate(patches) if at != number],
+            "Add an event type",
+        )
         assert ran.returncode != 0, patches[number]

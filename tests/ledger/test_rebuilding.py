@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from time import sleep
 
@@ -29,7 +31,41 @@ SECRET = "The password is swordfish"
 PAGES = 3
 
 
-def lived(ledger: Ledger) -> None:
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger that lived, to be copied."""
+    path = tmp_path_factory.mktemp("lived") / "ledger.db"
+    with Ledger.open_file(path) as ledger:
+        _live(ledger)
+    return path
+
+
+@pytest.fixture(scope="module")
+def database(postgres: Postgres) -> Iterator[str]:
+    """The same on the server."""
+    with postgres.database() as url:
+        with Ledger.open(url) as ledger:
+            _live(ledger)
+        yield url
+
+
+@pytest.fixture
+def path(file: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(file, tmp_path))
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def ledger_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URL of a copy of the ledger that lived."""
+    if request.param == "sqlite":
+        yield sqlite_url(request.getfixturevalue("path"))
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    with server.database(like=request.getfixturevalue("database")) as url:
+        yield url
+
+
+def _live(ledger: Ledger) -> None:
     """Three pages of windows with two tags each, one window retracted."""
     ledger.append([added("pat-001", text=SECRET), added("mis-001", helpful=2)])
     for start in range(0, PAGES * 500, 500):
@@ -63,7 +99,6 @@ def stop_at(position: int) -> Progress:
 
 
 def test_a_rebuild_that_was_stopped_goes_on_with_the_page_behind(ledger: Ledger) -> None:
-    lived(ledger)
     before = rows(ledger)
     with pytest.raises(Stopped):
         ledger.rebuild(stop_at(4000))
@@ -77,7 +112,6 @@ def test_a_rebuild_that_was_stopped_goes_on_with_the_page_behind(ledger: Ledger)
 
 
 def test_what_is_appended_during_a_rebuild_is_in_the_new_rows_once(ledger: Ledger, open_ledger: OpenLedger) -> None:
-    lived(ledger)
     other = open_ledger()
     seen = []
 
@@ -101,7 +135,6 @@ def test_what_is_appended_during_a_rebuild_is_in_the_new_rows_once(ledger: Ledge
 
 
 def test_a_text_erased_during_a_rebuild_is_in_none_of_the_rows(ledger: Ledger, open_ledger: OpenLedger) -> None:
-    lived(ledger)
     other = open_ledger()
     erased = []
 
@@ -116,7 +149,6 @@ def test_a_text_erased_during_a_rebuild_is_in_none_of_the_rows(ledger: Ledger, o
 
 
 def test_a_text_erased_after_a_stopped_rebuild_is_staged_no_more(ledger: Ledger) -> None:
-    lived(ledger)
     with pytest.raises(Stopped):
         ledger.rebuild(stop_at(2000))
     assert SECRET in _staged(ledger)
@@ -137,12 +169,9 @@ def _staged(ledger: Ledger) -> str:
         return "".join(repr(connection.exec_driver_sql(f"SELECT * FROM {name}.bullet").fetchall()) for name in schemas)
 
 
-def test_rows_staged_from_another_history_are_not_used(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.db"
-    with Ledger.open_file(path) as ledger:
-        lived(ledger)
-        with pytest.raises(Stopped):
-            ledger.rebuild(stop_at(4000))
+def test_rows_staged_from_another_history_are_not_used(path: Path) -> None:
+    with Ledger.open_file(path) as ledger, pytest.raises(Stopped):
+        ledger.rebuild(stop_at(4000))
     for suffix in ("", "-wal", "-shm", ".lock"):
         Path(f"{path}{suffix}").unlink(missing_ok=True)
     with Ledger.open_file(path) as ledger:
@@ -152,33 +181,30 @@ def test_rows_staged_from_another_history_are_not_used(tmp_path: Path) -> None:
         assert list(verify(ledger)) == []
 
 
-def test_staged_rows_are_their_owners_and_go_with_the_rebuild(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.db"
+def test_staged_rows_are_their_owners_and_go_with_the_rebuild(path: Path) -> None:
     with Ledger.open_file(path) as ledger:
-        lived(ledger)
         with pytest.raises(Stopped):
             ledger.rebuild(stop_at(2000))
-        staged = list(tmp_path.glob("ledger.db.rebuild*"))
+        staged = list(path.parent.glob("ledger.db.rebuild*"))
         assert staged
         assert {stat.S_IMODE(file.stat().st_mode) for file in staged} == {0o600}
         ledger.rebuild()
-        assert list(tmp_path.glob("ledger.db.rebuild*")) == []
+        assert list(path.parent.glob("ledger.db.rebuild*")) == []
 
 
 @pytest.mark.parametrize("at", [0, 8192 * 3])
-def test_a_damaged_staging_file_is_thrown_away(tmp_path: Path, at: int) -> None:
-    with Ledger.open_file(tmp_path / "ledger.db") as ledger:
-        lived(ledger)
+def test_a_damaged_staging_file_is_thrown_away(path: Path, at: int) -> None:
+    with Ledger.open_file(path) as ledger:
         before = rows(ledger)
         with pytest.raises(Stopped):
             ledger.rebuild(stop_at(4000))
-        staged = tmp_path / "ledger.db.rebuild"
+        staged = path.with_name("ledger.db.rebuild")
         with staged.open("r+b") as file:
             file.seek(at)
             file.write(b"damaged " * 4096)
         ledger.rebuild()
         assert rows(ledger) == before
-        assert list(tmp_path.glob("ledger.db.rebuild*")) == []
+        assert list(path.parent.glob("ledger.db.rebuild*")) == []
         assert list(verify(ledger)) == []
 
 
@@ -200,7 +226,6 @@ def _rebuilding(url: str, pause: float) -> subprocess.Popen[str]:
 
 
 def test_a_killed_rebuild_goes_on_where_it_stopped(ledger: Ledger) -> None:
-    lived(ledger)
     before = rows(ledger)
     killed = _rebuilding(ledger.engine.url.render_as_string(hide_password=False), 60)
     assert killed.stdout is not None
@@ -215,7 +240,6 @@ def test_a_killed_rebuild_goes_on_where_it_stopped(ledger: Ledger) -> None:
 
 
 def test_two_rebuilds_at_once_share_the_pages(ledger: Ledger) -> None:
-    lived(ledger)
     before = rows(ledger)
     url = ledger.engine.url.render_as_string(hide_password=False)
     both = [_rebuilding(url, 0.05) for _ in range(2)]
