@@ -50,6 +50,8 @@ def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
         raise UnknownMoment(f"{span!r} is not A..B; {_WAYS}, and A..B is two of them, such as 2026-11-01..2026-11-21")
     first = position_of(ledger, begin) if begin.strip() else 0
     last = position_of(ledger, end) if end.strip() else ledger.head().position
+    if first > last:
+        raise UnknownMoment(f"{span!r} ends at position {last}, before it begins at {first}; write {end}..{begin}")
     return first, last
 
 

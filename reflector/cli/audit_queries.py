@@ -10,6 +10,7 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
+from reflector.cli.arguments import BULLET
 from reflector.cli.bars import bar, spark
 from reflector.cli.output import counted, counters, json_option, note, percent, print_json, rounded, short_id, table
 
@@ -124,7 +125,7 @@ def _print_orphans(found: Orphans) -> None:
 
 
 @click.command("double-counts")
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=BULLET)
 @moments.as_of
 @json_option
 @click.pass_obj
@@ -218,6 +219,7 @@ def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
                     f"by_{kind}": [{kind: g.key, **_figures(g)} for g in groups]
                     for kind, groups in found.groups.items()
                 },
+                "agreement": [asdict(one) for one in found.agreements],
             }
         )
         return
@@ -254,6 +256,10 @@ def _print_stats(found: Stats, days: int) -> None:
         if kind == "day" and sys.stdout.isatty() and len(shown) > 1:
             click.echo(f"\ntokens   {spark([g.spent.tokens for g in shown])}")
             click.echo(f"helpful  {spark([g.helpful_rate for g in shown])}")
+    if found.agreements:
+        click.echo()
+        both = [(one.judge, one.rule, one.judged, one.agreed) for one in found.agreements]
+        table(("judge", "rule", "people judged", "agreed"), both, numbers=("people judged", "agreed"))
 
 
 def _figures(group: Group) -> dict[str, Any]:

@@ -59,6 +59,13 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "5f2a91c0",
             "--backend anthropic --dry-run 5f2a91c0",
         ),
+        "judge": Command(
+            "judge",
+            "Judge the citations that nothing decided, with the evidence on the screen.",
+            "",
+            "--since 2026-11-01",
+            "5f2a91c0 pat-001 helpful --why 'it found the leak'",
+        ),
         "failures": Command("reflection", "List failed reflections and when they are tried again.", ""),
         "give-up": Command("reflection", "Stop trying to judge a session.", "5f2a91c0 --why 'the transcript is gone'"),
         "reparse": Command(
@@ -69,6 +76,12 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "Compare two reflectors over recorded sessions; counts nothing.",
             "--a rules --b recorded",
             "--a rules --b anthropic 5f2a91c0",
+        ),
+        "bench-reflection": Command(
+            "gating",
+            "Measure the gated reflection step on a fixed turn; writes nothing.",
+            "",
+            "-c fixtures -n 5 --raw-time",
         ),
     },
     "Playbook": {

@@ -10,6 +10,7 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
+from reflector.cli.arguments import BULLET, SECTION
 from reflector.cli.output import (
     counted,
     json_option,
@@ -73,7 +74,7 @@ def list_(place: Place, everything: bool, moment: str | None, as_json: bool) -> 
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", type=BULLET)
 @moments.as_of
 @json_option
 @click.pass_obj
@@ -113,7 +114,7 @@ def find_bullet(ledger: Ledger, name: str, past: Past | None = None) -> BulletRo
 
 
 @click.command()
-@click.argument("section", type=click.Choice(list(SECTIONS)))
+@click.argument("section", type=SECTION)
 @click.argument("text")
 @click.pass_obj
 def add(place: Place, section: str, text: str) -> None:
