@@ -152,11 +152,10 @@ class Postgres:
         self._run(f"DROP DATABASE {self.template} WITH (FORCE)")
 
     @contextmanager
-    def database(self, *, empty: bool = False, like: str | None = None) -> Iterator[str]:
-        """The URL of a fresh database: with the ledger's schema, with nothing, or with all that another one holds."""
+    def database(self, *, empty: bool = False) -> Iterator[str]:
+        """The URL of a fresh database with the ledger's schema, or with nothing."""
         name = next(self.names)
-        template = "template0" if empty else sa.make_url(like).database if like else self.template
-        self._run(f"CREATE DATABASE {name} TEMPLATE {template} {self.copied}")
+        self._run(f"CREATE DATABASE {name} TEMPLATE {'template0' if empty else self.template} {self.copied}")
         try:
             yield self._url(name)
         finally:

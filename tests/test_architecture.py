@@ -53,7 +53,7 @@ _SHARED = {
 }
 _SHARED_BY = {
     "ledger": {"reflector.files", "reflector.resources"},
-    "playbook": set(),
+    "playbook": {"reflector.mistakes"},
     "transcripts": set(),
     "events": set(),
 }

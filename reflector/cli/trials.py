@@ -203,7 +203,7 @@ def replay(
 
     prune = _condition(text) if text is not None else None
     with place.reading() as ledger:
-        past = moments.past(ledger, moment) or Past(ledger, ledger.head().position)
+        past = moments.past(ledger, moment) or Past(ledger)
         ids = [session_named(ledger, given) for given in sessions]
         known = judges(ledger, past.position) if backends else []
         for name in backends:
