@@ -88,6 +88,38 @@ class Orphans:
     bullets: tuple[BulletRow, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How a bullet was used, as far as it was judged.
+
+    sessions  that gave it a verdict, neutral ones included
+    last      when the last of these verdicts was recorded, ISO 8601 in UTC
+    trend     the last eight verdicts, oldest first: `+` helpful, `-` harmful, `.` neither
+    """
+
+    sessions: int
+    last: str
+    trend: str
+
+
+def use(ledger: Ledger, past: Past | None = None, name: str | None = None) -> dict[str, Use]:
+    """Return the use of each bullet that was ever judged, or of one, by its name. Raises LedgerError."""
+    upto = past.position if past is not None else ledger.head().position
+    marks: dict[str, list[str]] = {}
+    where = "playbook_id = ? AND position <= ?" + (" AND name = ?" if name is not None else "")
+    values: tuple[object, ...] = (upto, name) if name is not None else (upto,)
+    totals = f"SELECT name, count(DISTINCT session_id), max(position) FROM tag WHERE {where} GROUP BY name"  # noqa: S608
+    aged = f"SELECT name, tag, position, row_number() OVER newest AS age FROM tag WHERE {where}"  # noqa: S608
+    newest = "WINDOW newest AS (PARTITION BY name ORDER BY position DESC)"
+    with ledger.asking() as sql:
+        rows = sql.run(totals, *values).fetchall()
+        recent = f"SELECT name, tag FROM ({aged} {newest}) AS aged WHERE age <= 8 ORDER BY position"  # noqa: S608
+        for one, tag in sql.run(recent, *values).fetchall():
+            marks.setdefault(one, []).append("+" if tag > 0 else "-" if tag < 0 else ".")
+    times = {event.position: event.recorded_at for event in ledger.at([last for _, _, last in rows])}
+    return {one: Use(sessions, times[last], "".join(marks[one])) for one, sessions, last in rows}
+
+
 def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
     """Each bullet's way from offered to judged, in order of creation, tombstones included. Raises LedgerError."""
     then = past or Past(ledger)

@@ -157,6 +157,15 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
     return content
 
 
+def told_names(project: Path) -> set[str] | None:
+    """Return the names of the bullets that the next session is told; None where no text is rendered."""
+    try:
+        text = folders.read_file(f"{folders.state_folder(os.fspath(project))}/injection.txt", 1 << 20)
+    except OSError:
+        return None
+    return set(re.findall(r"^\[([a-z_]+-?\d+)\] helpful=", text.decode("utf-8", "replace"), re.MULTILINE))
+
+
 @dataclass(frozen=True, slots=True)
 class _Told:
     """A playbook file's state, its bullets that can be cited, and what keeps it from being read."""
