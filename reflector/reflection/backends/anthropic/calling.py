@@ -16,15 +16,18 @@ import json
 import random
 import re
 import reprlib
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import anthropic
+import httpx2
 import tenacity
 
 from reflector.playbook.verdicts import VERDICTS
@@ -184,7 +187,9 @@ async def _conversation(
         base_url=settings.base_url or _OFFICIAL,
         max_retries=0,
         timeout=settings.request_seconds,
-        http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks={"response": [_read]}),
+        http_client=anthropic.DefaultAsyncHttpxClient(
+            verify=_certificates(), follow_redirects=False, event_hooks={"response": [_read]}
+        ),
     ) as client:
         while True:
             try:
@@ -214,6 +219,12 @@ async def _conversation(
         request_id=message._request_id,
         structured=form is not None,
     )
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Return whom to trust, as the SDK's client would; reading it takes longer than a request, so it is read once."""
+    return httpx2.create_ssl_context()
 
 
 class _TooMuch(Exception):
