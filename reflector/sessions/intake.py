@@ -31,34 +31,14 @@ from reflector.transcripts.reading import Scan
 
 WindowMode = Literal["new", "whole"]
 _MAX_ID = 200
-#: Events in the middle of a turn, should somebody register the hook for them, and starts, which a hook keeps where it
-#: could not read them: a window ends with none of these.
+#: Events in the middle of a turn (the Before… and After… of Gemini CLI), and starts, which a hook keeps if it could not
+#: read them: a window ends with none of these. PreCompress comes before every request, whether it compresses or not.
 _MID_TURN = frozenset(
-    {
-        "SessionStart",
-        "SubagentStart",
-        "UserPromptSubmit",
-        "UserPromptExpansion",
-        "PreToolUse",
-        "PermissionRequest",
-        "PermissionDenied",
-        "PostToolUse",
-        "PostToolUseFailure",
-        "PostToolBatch",
-        "Notification",
-        "MessageDisplay",
-        "TaskCreated",
-        "TaskCompleted",
-        # of Gemini CLI
-        "BeforeAgent",
-        "BeforeModel",
-        "AfterModel",
-        "BeforeToolSelection",
-        "BeforeTool",
-        "AfterTool",
-        # Comes before every request to the model, whether it compresses or not.
-        "PreCompress",
-    }
+    """
+    SessionStart SubagentStart UserPromptSubmit UserPromptExpansion PreToolUse PermissionRequest PermissionDenied
+    PostToolUse PostToolUseFailure PostToolBatch Notification MessageDisplay TaskCreated TaskCompleted BeforeAgent
+    BeforeModel AfterModel BeforeToolSelection BeforeTool AfterTool PreCompress
+    """.split()
 )
 
 

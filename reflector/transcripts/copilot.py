@@ -18,23 +18,11 @@ from reflector.transcripts.reading import Conversation, Format
 from reflector.transcripts.records import count_type, record_uuid
 
 #: What only this agent's event names begin with.
-_FAMILIES = (
-    "session.",
-    "user.",
-    "assistant.",
-    "tool.",
-    "hook.",
-    "permission.",
-    "subagent.",
-    "system.",
-    "skill.",
-    "model.",
-    "mcp.",
-    "user_input.",
-    "elicitation.",
-    "sampling.",
-    "command.",
-    "abort",
+_FAMILIES = tuple(
+    """
+    session. user. assistant. tool. hook. permission. subagent. system. skill. model. mcp. user_input. elicitation.
+    sampling. command. abort
+    """.split()
 )
 _OWN = frozenset(("session.start", "session.resume", "user.message", "assistant.message", "assistant.turn_start"))
 _HUMAN = frozenset(("", "user"))
