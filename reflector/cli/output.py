@@ -91,13 +91,21 @@ def _cell(value: object) -> object:
 
 
 def table(
-    columns: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[str] = (), whole: bool = False
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    numbers: Sequence[str] = (),
+    whole: bool = False,
+    empty: str = "",
 ) -> None:
-    """A table: the last column takes the room that is left on a terminal, and all it needs in a pipe.
+    """Print a table, or without rows the note `empty`, if it is not "".
 
-    `numbers` are the columns that are aligned to the right; they are never cut. `whole` breaks what does not fit into
-    the last column into lines instead of cutting it.
+    The last column takes the room that is left on a terminal, and all it needs in a pipe; `whole` breaks it into lines
+    instead of cutting it. `numbers` are the columns that are aligned to the right; they are never cut.
     """
+    if not rows and empty:
+        note(empty)
+        return
     cells = [[clean("" if cell is None else str(cell), 2_000) for cell in row] for row in rows]
     widths = [max([_width(name), *(_width(row[i]) for row in cells)]) for i, name in enumerate(columns)]
     right = {index for index, name in enumerate(columns) if name in numbers}
@@ -217,6 +225,11 @@ def percent(rate: float | None) -> str:
 def rounded(rate: float | None, digits: int = 6) -> float | None:
     """Return a rate as JSON has it."""
     return None if rate is None else round(rate, digits)
+
+
+def fields(value: object, names: str) -> dict[str, Any]:
+    """Return attributes of a value as JSON has them; `names` are separated by spaces."""
+    return {name: getattr(value, name) for name in names.split()}
 
 
 def counters(helpful: int, harmful: int) -> dict[str, int]:

@@ -12,6 +12,7 @@ from reflector.cli import moments
 from reflector.cli.app import Place
 from reflector.cli.output import (
     counted,
+    fields,
     json_option,
     note,
     print_csv,
@@ -36,13 +37,7 @@ def bullet_fields(row: BulletRow) -> dict[str, Any]:
     return {
         "name": row.name,
         "section": SECTIONS[row.section],
-        "text": row.text,
-        "helpful": row.helpful,
-        "harmful": row.harmful,
-        "status": row.status,
-        "reason": row.reason,
-        "removed_into": row.removed_into,
-        "position": row.position,
+        **fields(row, "text helpful harmful status reason removed_into position"),
     }
 
 
@@ -59,17 +54,13 @@ def list_(place: Place, everything: bool, moment: str | None, as_json: bool) -> 
     if as_json:
         print_json([bullet_fields(row) for row in rows])
         return
-    if not rows and moment is not None:
-        note("The playbook was empty then.")
-        return
-    if not rows:
-        note("The playbook is empty. Add advice with: reflector add pat 'Run the tests before you commit'")
-        return
+    advice = "The playbook is empty. Add advice with: reflector add pat 'Run the tests before you commit'"
+    empty = advice if moment is None else "The playbook was empty then."
     ordered = sorted(rows, key=lambda row: best_first(row.bullet))
     shown = [
         (r.name, r.helpful, r.harmful, r.text if r.status == "live" else f"({r.status}) {r.text}") for r in ordered
     ]
-    table(("name", "helpful", "harmful", "text"), shown, numbers=("helpful", "harmful"))
+    table(("name", "helpful", "harmful", "text"), shown, numbers=("helpful", "harmful"), empty=empty)
 
 
 @click.command()

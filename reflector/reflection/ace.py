@@ -156,7 +156,8 @@ def _result(answer: str) -> dict[str, Any]:
     from reflector.reflection.answers import find_answer, parse_answer
 
     found = find_answer(answer)
-    analysis, tags = found.answer.get("analysis", ""), found.answer.get("bullet_tags", [])
+    given: dict[str, Any] = found.value or {}
+    analysis, tags = given.get("analysis", ""), given.get("bullet_tags", [])
     if found.strategy != "repaired" and isinstance(analysis, str) and isinstance(tags, list):
         return {"analysis": analysis, "bullet_tags": [tag for tag in tags if isinstance(tag, dict)]}
     parsed = parse_answer(answer)

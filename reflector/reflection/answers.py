@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from reflector.events.fold import MAX_TAGS
 from reflector.playbook.names import is_name
 from reflector.playbook.verdicts import VERDICTS, decisive
-from reflector.reflection.extraction import Strategy, objects_in, saved_from
+from reflector.reflection.extraction import Extraction, Strategy, objects_in, saved_from
 from reflector.text.secrets import quote
 
 #: Raised when the same text would give another result; it is written beside each result.
@@ -75,18 +74,6 @@ class Parsed:
         return self.strategy == "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The object of an answer that has the analysis and the tags, before anything in it is checked.
-
-    problems  what was wrong; of the strategy none, why there is nothing
-    """
-
-    answer: Mapping[str, Any]
-    strategy: Strategy
-    problems: tuple[str, ...] = ()
-
-
 def parse_answer(text: str) -> Parsed:
     """Read an answer: a sound object, else the complete entries of a damaged one."""
     found = find_answer(text)
@@ -95,8 +82,8 @@ def parse_answer(text: str) -> Parsed:
     return _read(found)
 
 
-def find_answer(text: str) -> Found:
-    """Return the answer's object in a model's text. Never raises."""
+def find_answer(text: str) -> Extraction:
+    """Return the object of an answer that has the analysis and the tags, unchecked. Never raises."""
     # A model's thoughts before its answer may hold drafts of the answer.
     _, thought, answer = text.rpartition("</think>")
     if thought and (found := _find(answer)).strategy != "none":
@@ -104,27 +91,28 @@ def find_answer(text: str) -> Found:
     return _find(text)
 
 
-def _find(text: str) -> Found:
-    first: Found | None = None
+def _find(text: str) -> Extraction:
+    first: Extraction | None = None
     for found in objects_in(text):
         value = found.value or {}
         if any(key in value for key in _KEYS):
-            return Found(value, found.strategy)
+            return found
         if first is None:
             keys = ", ".join(_show.repr(key) for key in list(value)[:5]) or "no keys"
-            first = Found({}, found.strategy, (f"the object has neither analysis nor bullet_tags but {keys}",))
+            first = Extraction({}, found.strategy, (f"the object has neither analysis nor bullet_tags but {keys}",))
     if saved := saved_from(text):
-        return Found(saved, "repaired", ("the JSON is cut off or damaged; only its complete entries were read",))
-    return first or Found({}, "none", ("it holds no whole JSON object" if "{" in text else "it holds no JSON",))
+        return Extraction(saved, "repaired", ("the JSON is cut off or damaged; only its complete entries were read",))
+    return first or Extraction({}, "none", ("it holds no whole JSON object" if "{" in text else "it holds no JSON",))
 
 
-def _read(found: Found) -> Parsed:
+def _read(found: Extraction) -> Parsed:
     problems = list(found.problems)
-    analysis = found.answer.get("analysis", "")
+    answer = found.value or {}
+    analysis = answer.get("analysis", "")
     if not isinstance(analysis, str):
         problems.append(f"analysis is not text: {_show.repr(analysis)}")
         analysis = ""
-    entries = found.answer.get("bullet_tags", [])
+    entries = answer.get("bullet_tags", [])
     if not isinstance(entries, list):
         problems.append(f"bullet_tags is not a list: {_show.repr(entries)}")
         entries = []

@@ -31,11 +31,14 @@ _TAGS = re.compile(r'"bullet_tags"\s{0,40}:\s{0,40}\[')
 class Extraction:
     """An object found in a text, and how.
 
-    strategy  whole (the text is nothing else), fence (```json), bare_fence (```), braces (text around it), none
+    strategy  whole (the text is nothing else), fence (```json), bare_fence (```), braces (text around it), repaired
+              (complete entries of a damaged one), none
+    problems  what is wrong with it, or why there is none
     """
 
     value: dict[str, Any] | None
     strategy: Strategy
+    problems: tuple[str, ...] = ()
 
 
 def extract_json(text: str) -> Extraction:

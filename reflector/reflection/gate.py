@@ -19,7 +19,7 @@ from reflector.events.event import Event
 from reflector.files import read_bounded
 from reflector.ledger.store import Ledger
 from reflector.locate import agent_folder
-from reflector.reflection.budgets import Month, lack, spent_on_session, spent_this_month, this_month
+from reflector.reflection.budgets import left_of, spent_on_session, spent_this_month, this_month
 from reflector.reflection.protocol import BackendError
 from reflector.reflection.spending import Spending
 
@@ -88,17 +88,18 @@ class Gate:
             return "only the project's own file asks for a model; add the project to `projects` in the user's one"
         return None
 
-    def lack_of_month(self, ledger: Ledger) -> str | None:
-        """Why the month's budget allows no question, else None."""
-        month = self._month(ledger)
-        if isinstance(month, str):
-            return month
-        return lack("monthly", month.limit, month.tokens) if month.limit else None
+    def left_of_month(self, ledger: Ledger) -> int | str | None:
+        """Return the tokens that the month has left, None for no limit; or why it allows no question."""
+        limit = self.config.monthly_tokens
+        try:
+            return left_of("monthly", limit, this_month(ledger, self.spending)) if limit else None
+        except OSError as error:
+            return _UNTOLD.format(self.spending.path, error.strerror)
 
-    def lack_of_session(self, ledger: Ledger, session_id: str | None) -> str | None:
-        """Why the session's budget allows no question, else None."""
+    def left_of_session(self, ledger: Ledger, session_id: str | None) -> int | str | None:
+        """Return the tokens that a session has left, None for no limit; or why it allows no question."""
         limit = self.config.session_tokens
-        return lack("session", limit, spent_on_session(ledger, session_id)) if limit else None
+        return left_of("session", limit, spent_on_session(ledger, session_id)) if limit else None
 
     def reserve(self, ledger: Ledger, tokens: int, *, forced: bool = False) -> None:
         """Tell the person's other ledgers what the next request may take. Raises BackendError where the month's budget
@@ -123,25 +124,15 @@ class Gate:
 
     def _budget(self, ledger: Ledger, recorded: Event) -> Opened | str:
         left: list[tuple[int, str]] = []
-        if limit := self.config.session_tokens:
-            spent = spent_on_session(ledger, recorded.session_id)
-            if reason := lack("session", limit, spent):
-                return reason
-            left.append((limit - spent, "session"))
-        if self.config.monthly_tokens:
-            month = self._month(ledger)
-            if isinstance(month, str):
-                return month
-            if reason := lack("monthly", month.limit, month.tokens):
-                return reason
-            left.append((month.limit - month.tokens, "monthly"))
+        for kind, tokens in (
+            ("session", self.left_of_session(ledger, recorded.session_id)),
+            ("monthly", self.left_of_month(ledger)),
+        ):
+            if isinstance(tokens, str):
+                return tokens
+            if tokens is not None:
+                left.append((tokens, kind))
         return Opened(*min(left)) if left else Opened()
-
-    def _month(self, ledger: Ledger) -> Month | str:
-        try:
-            return this_month(ledger, self.config, self.spending)
-        except OSError as error:
-            return _UNTOLD.format(self.spending.path, error.strerror)
 
 
 def ace_settings(environ: Mapping[str, str] | None = None) -> Mapping[str, Any]:

@@ -10,10 +10,10 @@ is that of today.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reflector.events import event as ev
 from reflector.events.event import Event
@@ -25,6 +25,9 @@ from reflector.reflection.protocol import OUTAGES, Answer, Backend, BackendError
 from reflector.reflection.runner import Runner
 from reflector.text.secrets import quote
 from reflector.transcripts.source import UnknownTranscript
+
+if TYPE_CHECKING:
+    from reflector.reflection.prompting import Prompt
 
 MAX_RATIONALE = 300
 _DATED = 9  # of -20261024, which an API appends to the name of the model that it was asked for
@@ -121,7 +124,7 @@ class Judge:
     def recorded(self, case: Case) -> list[Event]:
         """Return the answers of the ledger that stand for a call, each part's; empty where there are none."""
         if self.backend is None:
-            return last_answers(case.story, self._is_wanted)
+            return last_answers(case.story, lambda answer: self.recorded_of in (None, _backend_of(answer)))
         # Who costs nothing is asked: a recorded answer of the rules may be one of older rules.
         if self.fresh or not self.backend.is_model:
             return []
@@ -138,19 +141,10 @@ class Judge:
             return Judgement(None, f"the ledger has no answer{whose}")
         if not self.backend.is_model:
             return self.ask(case)
-        prompt_of = getattr(self.backend, "prompt", None)
-        if prompt_of is None:
-            return [0]
-        found: list[int] = []
-        parts = 1
         try:
-            while len(found) < parts:
-                prompt = prompt_of(case.request, len(found) + 1)
-                parts = prompt.parts
-                found.append(prompt.tokens)
+            return [prompt.tokens for prompt in prompts_of(self.backend, case.request)] or [0]
         except Exception as error:  # noqa: BLE001  as in `ask`
             return Judgement(None, _words(error))
-        return found
 
     def ask(self, case: Case) -> Judgement:
         """Ask the backend about a window. Never raises for what a backend, an answer or a transcript does."""
@@ -185,9 +179,6 @@ class Judge:
         verdicts = {name: verdict for name, verdict in verdicts.items() if name not in decided}
         return Judgement(verdicts, "", spent, strays, told)
 
-    def _is_wanted(self, answer: Event) -> bool:
-        return self.recorded_of is None or _backend_of(answer) == self.recorded_of
-
     def _is_same(self, answer: Event) -> bool:
         data = answer.data or {}
         assert self.backend is not None
@@ -196,6 +187,19 @@ class Judge:
             and _is_model(_model_of(answer), self.model)
             and data.get("template_sha256") == self.template_sha256
         )
+
+
+def prompts_of(backend: Backend, request: Request) -> Iterator[Prompt]:
+    """Yield what a backend would send about a window, part by part; nothing for a backend that asks nobody.
+
+    Raises BackendError, and what reading the transcript raises.
+    """
+    prompt_of = getattr(backend, "prompt", None) or getattr(getattr(backend, "backend", None), "prompt", None)
+    part = parts = 1
+    while prompt_of is not None and part <= parts:
+        prompt: Prompt = prompt_of(request, part)
+        yield prompt
+        part, parts = part + 1, prompt.parts
 
 
 def case_of(ledger: Ledger, window: WindowRow) -> Case | None:

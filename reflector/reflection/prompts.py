@@ -81,7 +81,7 @@ def find_template(name: str, project: Path | None = None) -> Template:
     if own is not None and os.path.lexists(own):
         _refuse_foreign(own)
         return read_template(name, own, opener=open_ours)
-    users = user_prompts() / name
+    users = Path(user_settings(), "prompts", name)
     return read_template(name, users if os.path.lexists(users) else resource_dir("prompts") / name)
 
 
@@ -115,11 +115,6 @@ def read_template(name: str, path: Path, *, opener: Callable[[Path], BinaryIO] =
     template = Template(name, path, text)
     _check(template)
     return template
-
-
-def user_prompts(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the folder where a user keeps templates for all projects."""
-    return Path(user_settings(environ), "prompts")
 
 
 def _check(template: Template) -> None:
