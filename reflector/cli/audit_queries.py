@@ -102,7 +102,7 @@ def _print_orphans(found: Orphans) -> None:
             [(t.name, t.disposition.replace("_", " "), t.tags, t.first, t.last) for t in found.tags],
         ),
         (
-            "Windows nobody judged",
+            "Windows without a verdict",
             ("position", "session", "state", "attempts"),
             [(window.position, short_id(window.session_id), window.state, window.attempts) for window in found.windows],
         ),

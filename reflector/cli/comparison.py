@@ -107,7 +107,7 @@ def _score(score: Score) -> dict[str, Any]:
 
 
 def show(trial: Trial, rulings: Sequence[Ruling], known: Labels | None) -> None:
-    """The comparison for people."""
+    """Print the comparison for people."""
 
     pairs = [pair for ruling in rulings for pair in ruling.pairs]
     compared = sum(ruling.is_compared for ruling in rulings)

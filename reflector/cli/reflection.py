@@ -118,7 +118,7 @@ def _show_prompts(ledger: Ledger, judge: Backend, windows: list[WindowRow]) -> N
 
 
 def _show_prompt(judge: Backend, request: Request) -> None:
-    """The prompt on stdout, what it would take on stderr."""
+    """Print the prompt on stdout, its size on stderr."""
     from reflector.reflection.judging import prompts_of
     from reflector.reflection.protocol import BackendError
 
@@ -129,12 +129,12 @@ def _show_prompt(judge: Backend, request: Request) -> None:
             cut = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in prompt.left_out.items())
             cut = f"; left out: {cut}" if cut else ""
             note(f"part {part} of {prompt.parts}: about {prompt.tokens:,} tokens{cut}; nothing was sent")
-    except BrokenPipeError:  # of whoever reads the output
+    except BrokenPipeError:  # the reader of the output is gone
         raise
     except (BackendError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     if not part:
-        note(f"{judge.name} asks nobody: {len(request.cited)} cited, {request.mode.replace('_', ' ')}")
+        note(f"{judge.name} calls no model: {len(request.cited)} cited, {request.mode.replace('_', ' ')}")
 
 
 @click.command()

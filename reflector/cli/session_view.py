@@ -50,7 +50,7 @@ def _spent(spent: Spent) -> dict[str, Any]:
 
 
 def show(story: SessionStory) -> None:
-    """The session for a person."""
+    """Print the session for a person."""
     click.echo(f"session {safe(story.session_id)}")
     states = [f"{window.state} (position {window.position})" for window in story.windows]
     click.echo(f"{counted(len(states), 'window')}: {', '.join(states)}")

@@ -174,7 +174,7 @@ def _print(facts: dict[str, Any]) -> None:
     if facts["month"] is None or facts["month"]["tokens"] or facts["waiting_for_budget"]:
         lines.append(("tokens", month_words(facts["month"])))
     if user := facts["user"]:
-        hidden = f"; {', '.join(user['hidden'])} not told: the project's name means another" if user["hidden"] else ""
+        hidden = f"; {', '.join(user['hidden'])} not shown: the project's name means another" if user["hidden"] else ""
         lines.append(("yours", f"{counted(user['bullets'], 'bullet')} of your own beside it{hidden}"))
     silent = f", {spool['silent']} ended without a word or a transcript" if spool["silent"] else ""
     lines.append(("spool", f"{spool['pending']} pending, {spool['waiting']} waiting for their session's end{silent}"))

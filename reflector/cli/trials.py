@@ -217,7 +217,7 @@ def replay(
         known = judges(ledger, past.position) if backends else []
         for name in backends:
             if name not in known:
-                told = f"these did: {', '.join(known)}" if known else "nobody did until then"
+                told = f"these did: {', '.join(known)}" if known else "no backend did until then"
                 raise click.UsageError(f"no backend {name!r} judged a session here; {told}")
         found = ask(ledger, past, counting=counting, sessions=ids, backends=backends, prune=prune)
     if as_json:

@@ -60,7 +60,7 @@ def add_bullet(
 
 
 def secret_fault(text: str) -> str | None:
-    """What of a bullet's text looks like a secret, None where nothing does: every later session would be told it."""
+    """Return what looks like a secret in a bullet's text, None if nothing does: every later session would get it."""
     kinds = found(text)
     if not kinds:
         return None

@@ -1,7 +1,7 @@
 """Edits of playbook.json, as events.
 
 Invariant: an edit is appended once, however often its file is read before it is written again: what the ledger says
-already is no event. Counts that came since the file was written stay.
+already is not an event. Counts that came since the file was written stay.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: i
     rows = {row.name: row for row in ledger.rows()}
     gone = {name: row for name, row in rows.items() if row.status != "live" and name not in back}
     sections = {bullet.name: bullet.section for bullet in loaded.bullets}
-    # A bullet that was reworded where it still stood comes back: nobody would be told the words of a removed one.
+    # A bullet that was reworded in an older file comes back: no session gets the words of a removed one.
     edits = [
         Added(sections[edit.name], edit.text, edit.name, gone[edit.name].helpful, gone[edit.name].harmful)
         if isinstance(edit, Revised) and edit.name in gone
         else edit
         for edit in edits
     ]
-    # Whoever read the same edit before, and did not write the file, has added these.
+    # A process that read the same edit before, and did not write the file, has added these.
     added = {(row.section, row.text) for row in rows.values() if row.position > base.position and row.status == "live"}
     names = list(rows)
     events: list[NewEvent] = []
@@ -86,7 +86,7 @@ def in_names_of(ledger: Ledger, before: Loaded, after: Loaded) -> tuple[list[Bul
 
 
 def is_older(row: BulletRow, edit: Added) -> bool:
-    """True for a bullet that was removed since, under whose name it stands."""
+    """Return whether the name is that of a removed bullet that said the same."""
     return row.status != "live" and (row.section, row.text) == (edit.section, edit.text)
 
 

@@ -1,7 +1,7 @@
 """Advice that proved itself in one project, given to every project of the user.
 
-Invariant: the text moves and the evidence stays. The new bullet starts without counts, since no session that it is
-told in has judged it yet; its event tells where it comes from and what was counted there. Promoting is safe to
+Invariant: the text moves and the evidence stays. The new bullet starts without counts, since no session that
+got it has judged it yet; its event tells where it comes from and what was counted there. Promoting is safe to
 repeat: the user's bullet with this very text is taken for the one that an interrupted promotion added.
 """
 

@@ -141,7 +141,7 @@ def _branch_removed(root: Path, bullet: Bullet) -> bool:
 
 
 def _changes(root: Path, bullet: Bullet, *options: str) -> bytes | None:
-    """The commits of the present branch after which playbook.json has a bullet, as it stands, or has it no more."""
+    """The commits of the present branch that add a bullet, as it is now, to playbook.json, or take it out."""
     # Merges are asked too: a name that two clones gave out is changed in one.
     return ask_git(
         root, "log", *options, "--full-history", "-m", "--no-show-signature", "--no-textconv",

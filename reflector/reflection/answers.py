@@ -45,7 +45,7 @@ class ParsedTag:
     """One entry of `bullet_tags`.
 
     index      its place in the list, from 0
-    name       the bullet's name, well-formed; None where there is none
+    name       the bullet's name, well-formed; None if there is none
     tag        helpful, harmful, neutral; "unknown" for any other word; None where there is none
     rationale  one line of at most 2,000 characters, "" where there is none
     malformed  why the entry says nothing about a bullet, else None
@@ -177,7 +177,7 @@ def merge_parts(parts: Sequence[Parsed]) -> Parsed:
     """One answer for a window that was judged in parts, which are given in order; that of one part is as it is.
 
     A bullet has one verdict, by the rule of `decisive`; where parts contradict each other its rationale says which
-    part said what. Entries that say nothing about a bullet are kept. Tags stand in the order in which the parts first
+    part said what. Entries that say nothing about a bullet are kept. Tags are in the order in which the parts first
     name them, with new indices. `problems` name their part; a part in which nothing could be read is a problem, and
     the whole is `failed` when all of them are. Raises ValueError without any part.
     """

@@ -43,7 +43,7 @@ def spent_on_session(ledger: Ledger, session_id: str | None) -> int:
 
 
 def tokens_of(meta: Mapping[str, Any]) -> int:
-    """Return every token that an answer took, as its event's meta tells."""
+    """Return every token that an answer took, as its event's meta says."""
     return sum(value for value in map(meta.get, _COUNTS) if isinstance(value, int) and value > 0)
 
 

@@ -42,7 +42,7 @@ class Extraction:
 
 
 def extract_json(text: str) -> Extraction:
-    """Return the first sound object, of the strategy none where there is none. Never raises."""
+    """Return the first sound object, with the strategy none if there is none. Never raises."""
     return next(objects_in(text), Extraction(None, "none"))
 
 

@@ -26,8 +26,7 @@ from reflector.reflection.spending import Spending
 #: More than anybody's settings.
 _MOST_BYTES = 4 << 20
 _UNTOLD = (
-    "the monthly budget cannot be told: the record {} cannot be used ({}); "
-    "mend or remove it, or set monthly_tokens to 0"
+    "the monthly budget is unknown: the record {} cannot be used ({}); mend or remove it, or set monthly_tokens to 0"
 )
 #: Settings of the ACE tool, in the client's user settings: what they switch off, where they are false.
 _ACE = {
@@ -60,7 +59,7 @@ class Gate:
     ) -> Opened | str:
         """Return whether a window is reflected on; where it is not, the reason.
 
-        A person who asks for one window by hand (`forced`) needs nobody's consent and spends what it takes.
+        A person who asks for one window by hand (`forced`) needs no consent and spends what it takes.
         """
         if not live:
             return "the playbook is empty"
@@ -77,7 +76,7 @@ class Gate:
         return self._consent(data) or self._budget(ledger, recorded)
 
     def _consent(self, data: Mapping[str, Any]) -> str | None:
-        """Why nobody agreed to ask a model about this project, else None. Who runs a command by hand agrees."""
+        """Return why a model may not be asked about this project, else None. Running a command by hand is consent."""
         if data.get("trigger") == "ingest" or self.config.layer("backend") == "flag":
             return None
         if self.config.lists(self.project):
@@ -102,8 +101,10 @@ class Gate:
         return left_of("session", limit, spent_on_session(ledger, session_id)) if limit else None
 
     def reserve(self, ledger: Ledger, tokens: int, *, forced: bool = False) -> None:
-        """Tell the person's other ledgers what the next request may take. Raises BackendError where the month's budget
-        has not that much left, also because of what they reserved meanwhile."""
+        """Record for the person's other ledgers what the next request may take.
+
+        Raises BackendError if the month's budget has not that much left, also because of what they reserved meanwhile.
+        """
         limit = None if forced else self.config.monthly_tokens or None
         try:
             missing = self.spending.reserve(ledger.head().origin, spent_this_month(ledger), tokens, limit)
@@ -118,7 +119,7 @@ class Gate:
             )
 
     def settle(self, ledger: Ledger) -> None:
-        """Tell them what the ledger took in the end."""
+        """Record for them what the ledger took in the end."""
         with suppress(OSError):  # the ledger has it, and says it again before its next request
             self.spending.write(ledger.head().origin, spent_this_month(ledger))
 

@@ -1,7 +1,7 @@
 """A recorded window judged again, without a trace.
 
-Invariant: nothing here appends, so nothing is counted, whoever is asked and whatever is answered. An answer that the
-ledger has already is read again instead of asked for, and all are read by today's parser.
+Invariant: nothing here appends, so nothing is counted. An answer that the ledger has already is read again instead of
+asked for, and all are read by today's parser.
 
 A window is asked about as it was when it was recorded. The names that the windows before it had left undecided count as
 cited also when it has decided them since, or a judge of later days would see less than the one of its own. The playbook
@@ -122,7 +122,7 @@ class Judge:
         return self.backend is not None and self.backend.is_model
 
     def recorded(self, case: Case) -> list[Event]:
-        """Return the answers of the ledger that stand for a call, each part's; empty where there are none."""
+        """Return the recorded answers that replace a call, each part's; empty if there are none."""
         if self.backend is None:
             return last_answers(case.story, lambda answer: self.recorded_of in (None, _backend_of(answer)))
         # Who costs nothing is asked: a recorded answer of the rules may be one of older rules.
@@ -174,7 +174,7 @@ class Judge:
             reason = "; ".join(parsed.problems) or "the answer holds no JSON object"
             return Judgement(None, quote(f"parse: {reason}", MAX_RATIONALE), spent, models=told)
         verdicts, strays = verdicts_of(parsed, {bullet.name for bullet in case.request.playbook})
-        # The rules say again what the session's earlier windows have decided, and nobody else is asked about that.
+        # The rules say again what the session's earlier windows have decided, and no other judge is asked about that.
         decided = set((case.recorded.data or {})["carried"]).difference(case.request.cited)
         verdicts = {name: verdict for name, verdict in verdicts.items() if name not in decided}
         return Judgement(verdicts, "", spent, strays, told)
@@ -246,7 +246,7 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 class _Nobody:
-    """Stands where a runner wants a backend and nobody is to be asked."""
+    """The backend of a runner that must not ask any."""
 
     name = "nobody"
     is_model = False
@@ -279,7 +279,7 @@ def _model_of(answer: Event) -> str:
 
 
 def _is_model(answered: str, asked: str) -> bool:
-    """Whether an answer is from the model that would be asked; the API tells a dated name for one without a date."""
+    """Whether an answer is from the model that would be asked; the API returns a dated name for one without a date."""
     date = answered.removeprefix(asked)
     return answered == asked or (len(date) == _DATED and date[0] == "-" and date[1:].isdigit())
 
@@ -291,7 +291,7 @@ def _is_for_all(error: BackendError) -> bool:
 
 
 def spent_on(meta: Mapping[str, Any], model: str, *, asked: bool) -> Spent:
-    """Return what an answer took, as its meta tells."""
+    """Return what an answer took, as its meta says."""
 
     def count(name: str) -> int:
         value = meta.get(name)

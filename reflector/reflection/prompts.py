@@ -38,7 +38,7 @@ class TemplateError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A template's text and where it stands."""
+    """A template's text and its file."""
 
     name: str
     path: Path
@@ -75,7 +75,7 @@ def load_template(name: str, project: Path | None = None) -> str:
 def find_template(name: str, project: Path | None = None) -> Template:
     """Return the template in force, checked. Raises TemplateError."""
     if name not in PLACEHOLDERS:
-        raise TemplateError(f"{name!r} is no prompt template; there are {', '.join(PLACEHOLDERS)}")
+        raise TemplateError(f"{name!r} is not a prompt template; there are {', '.join(PLACEHOLDERS)}")
     own = project / ".claude" / "reflector" / "prompts" / name if project is not None else None
     # A folder or a dead link in a template's place is an error, not the absence of one.
     if own is not None and os.path.lexists(own):
@@ -90,7 +90,7 @@ def _refuse_foreign(path: Path) -> None:
     try:
         tracked = tracked_below(path)
     except (OSError, ValueError) as error:
-        raise TemplateError(f"{path}: git's index cannot be read ({error}), so nobody knows whose it is") from None
+        raise TemplateError(f"{path}: git's index cannot be read ({error}), so its origin is unknown") from None
     if tracked is not None:
         raise TemplateError(
             f"{path}: is tracked by git, so it came with the repository; read it, and make it yours with: "
@@ -108,7 +108,7 @@ def read_template(name: str, path: Path, *, opener: Callable[[Path], BinaryIO] =
     if len(raw) > MAX_TEMPLATE:
         raise TemplateError(f"{path}: is longer than {MAX_TEMPLATE // 1024} KiB; shorten it")
     try:
-        # What an editor marks the file with is no part of what the agent is told.
+        # An editor's byte order mark is not part of the text.
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise TemplateError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
@@ -129,9 +129,9 @@ def _check(template: Template) -> None:
         line = template.text.count("\n", 0, match.start()) + 1
         known = ", ".join(f"{{{name}}}" for name in wanted)
         raise TemplateError(
-            f"{template.path}, line {line}: {match[0]!r} is no placeholder; write a literal brace twice, or use {known}"
+            f"{template.path}, line {line}: {match[0]!r} is not a placeholder; double a literal brace, or use {known}"
         )
     for name in wanted:
         if (count := found.count(name)) != 1:
-            times = "is missing" if not count else f"stands there {count} times"
-            raise TemplateError(f"{template.path}: the placeholder {{{name}}} {times}; it must stand there once")
+            times = "is missing" if not count else f"appears {count} times"
+            raise TemplateError(f"{template.path}: the placeholder {{{name}}} {times}; it must appear once")

@@ -85,7 +85,7 @@ class Runner:
         return trouble_of(self.ledger.targeting(window.event_id)) if window.state == "failed" else None
 
     def api_rests(self, windows: Sequence[WindowRow], retry: Retry = "due") -> bool:
-        """Whether the API is left alone for now: what it refused one of the windows it would refuse the others."""
+        """Return whether the API is left alone for now: what it refused one window it would refuse the others."""
         troubles = [] if retry == "all" else [self.trouble(window) for window in windows]
         return any(trouble and trouble.outages and not _pause_is_over(trouble, retry) for trouble in troubles)
 

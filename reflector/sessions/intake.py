@@ -1,6 +1,6 @@
-"""Taking a session in: from a transcript to one `session.recorded`.
+"""Recording a session: from a transcript to one `session.recorded`.
 
-Invariant: a record of a transcript is taken in once. The window of an intake is the records that no earlier
+Invariant: a record of a transcript is recorded once. The window of an intake is the records that no earlier
 window of the playbook holds, whatever file, session id or hook they come by; an intake without new
 records appends nothing. So a compaction, a subagent's stop, a session's end and an import of history
 do not count one citation four times.
@@ -44,7 +44,7 @@ _MID_TURN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What to take in: a transcript and what is known about how it came.
+    """What to record: a transcript and what is known about how it came.
 
     limit is how many bytes of the file to read, None for all: what was appended later is a later window's.
     """
@@ -74,11 +74,11 @@ class Taken:
 
 
 def source_of(delivery: Delivery) -> Source | None:
-    """Return what a delivery asks to take in; None when it has no transcript or nothing ended.
+    """Return what a delivery asks to record; None if it has no transcript or nothing ended.
 
     What was said after a compaction is a later window's. After an end there is no later one, and the client writes
     its transcript behind the hook's back, so it is read to where it ends by now. So it is after a stop, which is
-    taken in when its session seems to have ended: most of the turn may have been written after it.
+    recorded when its session seems to have ended: most of the turn may have been written after it.
     """
     if delivery.event in _MID_TURN:
         return None
@@ -108,17 +108,17 @@ def take_in(
 ) -> Taken:
     """Record the source's window in the ledger, with what it cites.
 
-    `found` is what a scan of the source found, where somebody made it already. `beside` is for a playbook that was
-    told beside another one: the names that mean a bullet of the other, and None for a playbook that was told alone.
+    `found` is the scan of the source, if there was one. `beside` is for a playbook that the agent got beside another
+    one: the names that mean a bullet of the other; None for a playbook on its own.
     A window that says nothing of a playbook beside another is left out; its records stay new.
 
-    Raises OSError for a file that cannot be read, UnknownTranscript for one that is no transcript, and
+    Raises OSError for a file that cannot be read, UnknownTranscript for one that is not a transcript, and
     LedgerError.
     """
     try:
         return _take_in(ledger, source, window, found, beside)
     except Conflict:
-        # The same window is there under another path or trigger: taken in by another machine a moment ago, so
+        # The same window is there under another path or trigger: recorded by another machine a moment ago, so
         # that its records are seen by now, or by an earlier intake of the whole transcript.
         return _take_in(ledger, source, window, found, beside, may_be_there=True)
 

@@ -1,7 +1,7 @@
 """Processes that work out answers for the one that writes.
 
-Invariant: an answer is the same whoever works it out. Where no process can be started, or one was killed, this one does
-the work, so a pool costs time at worst. A worker holds nothing of ours that is open: it is a new process, not a fork,
+Invariant: an answer is the same in every process. If no process can be started, or one was killed, this one does the
+work, so a pool costs time at worst. A worker holds no open file of ours: it is a new process, not a fork,
 has no lock and no ledger, and ends when we do, however we do.
 """
 

@@ -55,7 +55,7 @@ _FILE_TOOLS = frozenset(("Edit", "MultiEdit", "Write", "Read"))
 
 
 class Place(NamedTuple):
-    """Where a message stands: its sidechain, its time as written, the offset of its line."""
+    """The place of a message: its sidechain, its time as written, the offset of its line."""
 
     chain: str
     timestamp: str
@@ -191,7 +191,7 @@ def whole(value: Any) -> str:
 
 
 def kind(record: dict[str, Any], key: str = "type") -> str:
-    """The type of a record, or what else a word of it says; "" where it is no text, which no set could be asked for."""
+    """Return the type of a record, or the text of another key; "" for anything but text, which may be unhashable."""
     return whole(record.get(key))
 
 
@@ -213,7 +213,7 @@ def path(value: Any) -> str:
 
 
 def instant(milliseconds: Any) -> str:
-    """Milliseconds since the epoch as ISO 8601 in UTC, "" for what is no such time."""
+    """Milliseconds since the epoch as ISO 8601 in UTC, "" for anything else."""
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float) or not 0 < milliseconds < 1e14:
         return ""
     seconds, rest = divmod(int(milliseconds), 1000)

@@ -34,7 +34,7 @@ _OWN_TYPES = frozenset(
     """.split()
 )
 
-#: Of a long output the answer holds the first 2 kB only; its end, where the verdict stands, is in the details.
+#: Of a long output the answer holds the first 2 kB only; its end, with the result, is in the details.
 _CUT_OUTPUT = "<persisted-output>"
 _CALL_TYPES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
 

@@ -164,7 +164,7 @@ class _Rollout(Conversation):
         return building.by_tools(self._uuid("output", call_id, text), place, (result,), refused)
 
     def _interrupted(self, place: Place) -> Message:
-        """Told by an event and by a note to the model, of which older releases wrote one only."""
+        """Reported by an event and by a note to the model; older releases write only one of them."""
         return building.by_user(digest("codex", self._root, self._before, "interrupted"), place, "refusal", "")
 
     def _uuid(self, kind: str, own: str, said: str) -> str:

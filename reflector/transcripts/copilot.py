@@ -1,6 +1,6 @@
 """Reads the `events.jsonl` of Copilot CLI: `{type, data, id, timestamp, parentId}` on each line.
 
-Invariant: each event is one message under its own id. A call is told by the message that asks for it and again
+Invariant: each event is one message under its own id. A call appears in the message that asks for it and again
 when it starts; the first of the two counts.
 """
 
