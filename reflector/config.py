@@ -23,13 +23,15 @@ _MOST_BYTES = 1 << 20
 BACKENDS = {"rules": False, "anthropic": True, "fixtures": False}
 PROPOSALS = ("ask", "accept")
 WORKTREES = ("main", "own")
+#: Which of the windows that could be reflected on are: all that cite, or those that a policy of `quality` opens for.
+GATES = ("cited", "turn", "step")
 
 #: Where a setting can stand, from far to near: what is nearer wins.
 Layer = Literal["default", "user", "project", "environment", "flag"]
 
 #: What only the user may set, never a project's own file: whoever wrote that file would decide who gets the
 #: transcripts, at whose expense.
-USERS_OWN = ("api_key", "base_url", "projects")
+USERS_OWN = ("api_key", "base_url", "gate", "projects")
 
 #: What a project's own file may lower and not raise, for the same reason; of the first two, 0 is no limit.
 BUDGETS = ("session_tokens", "monthly_tokens", "request_tokens", "max_attempts", "deadline_seconds")
@@ -60,6 +62,8 @@ class Config:
                           person; 0 for no limit
     deadline_seconds      longest wait for an answer, retries included
     uncited               whether a model also judges windows that cite nothing
+    gate                  `cited` reflects on each window that cites; `turn` and `step` on those of them for whose
+                          quality that policy opens
     proposals             what becomes of a bullet that the agent proposes: `ask` waits for a person, `accept` adds it
     projects              folders (patterns such as `~/work/*`) where a model may be asked automatically, also when
                           only the project's own file asks for it, and where that file may name a ledger on a server;
@@ -82,6 +86,7 @@ class Config:
     monthly_tokens: int = 5_000_000
     deadline_seconds: int = 110
     uncited: bool = True
+    gate: str = "cited"
     proposals: str = "ask"
     projects: tuple[str, ...] = ()
     fixtures: str = ""
@@ -106,16 +111,29 @@ class Config:
 SETTINGS = {entry.name: entry for entry in fields(Config) if entry.name != "layers"}
 
 
+def project_config(project: Path) -> Path:
+    """Return the path of a project's own settings."""
+    return project / ".claude" / "reflector.toml"
+
+
 def load_config(
-    project: Path, *, environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
+    project: Path,
+    *,
+    environ: Mapping[str, str] | None = None,
+    flags: Mapping[str, Any] | None = None,
+    instead: Mapping[Path, str] | None = None,
 ) -> Config:
-    """Return the settings in force for a project. Raises ConfigError."""
+    """Return the settings in force for a project. Raises ConfigError.
+
+    `instead` has the text that a file is to be read as having, by the file's path: what is about to be written.
+    """
     environ = os.environ if environ is None else environ
-    users, projects = Path(user_config(environ)), project / ".claude" / "reflector.toml"
-    config = _over(Config(), _read(users), "user", partial(_in_file, users))
-    if config.api_key:
+    users, projects = Path(user_config(environ)), project_config(project)
+    texts = instead or {}
+    config = _over(Config(), _read(users, texts.get(users)), "user", partial(_in_file, users))
+    if config.api_key and users not in texts:
         _check_private(users)
-    own = _read(projects, read_ours)
+    own = _read(projects, texts.get(projects), read_ours)
     for key in USERS_OWN:
         if key in own:
             raise ConfigError(f"{projects}: {key} may stand in the user's own file only; move it to {users}")
@@ -132,9 +150,9 @@ def load_config(
     }
     config = _over(
         config,
-        {key: _from_text(key, value) for key, value in variables.items()},
+        {key: from_text(key, value) for key, value in variables.items()},
         "environment",
-        lambda key: f"environment variable REFLECTOR_{key.upper()}",
+        lambda key: f"environment variable {variable(key)}",
     )
     given = {key: value for key, value in (flags or {}).items() if value is not None}
     return _over(config, given, "flag", lambda key: f"--{key.replace('_', '-')}")
@@ -218,8 +236,13 @@ def _in_file(path: Path, key: str) -> str:
     return f"{path}: {key}"
 
 
-def _from_text(key: str, text: str) -> Any:
-    """Return a variable's text as the type that the setting has; as it is where it does not fit, to be refused."""
+def variable(key: str) -> str:
+    """Return the name of a setting's environment variable."""
+    return f"REFLECTOR_{key.upper()}"
+
+
+def from_text(key: str, text: str) -> Any:
+    """Return a text as the type that the setting has; as it is where it does not fit, to be refused."""
     default = SETTINGS[key].default if key in SETTINGS else ""
     if isinstance(default, bool):
         return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
@@ -233,9 +256,9 @@ def _check_private(path: Path) -> None:
         raise ConfigError(f"{path} holds api_key and others may read it; run: chmod 600 {path}")
 
 
-def _read(path: Path, read: Callable[[Path, int], bytes] = read_bounded) -> dict[str, Any]:
+def _read(path: Path, instead: str | None, read: Callable[[Path, int], bytes] = read_bounded) -> dict[str, Any]:
     try:
-        text = read(path, _MOST_BYTES).decode()
+        text = read(path, _MOST_BYTES).decode() if instead is None else instead
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
@@ -297,6 +320,8 @@ def _check(key: str, value: Any, where: str) -> None:
         raise ConfigError(f"{where} is {value!r}, which is not a backend; {hint}")
     if key == "proposals" and value not in PROPOSALS:
         raise ConfigError(f"{where} is {value!r}; proposals is one of {', '.join(PROPOSALS)}")
+    if key == "gate" and value not in GATES:
+        raise ConfigError(f"{where} is {value!r}; gate is one of {', '.join(GATES)}")
     if key == "worktrees" and value not in WORKTREES:
         raise ConfigError(f"{where} is {value!r}; worktrees is one of {', '.join(WORKTREES)}")
     if key in _LEAST and value < _LEAST[key]:

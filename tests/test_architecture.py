@@ -26,11 +26,14 @@ _LAYERS = {
     "ledger": {"playbook", "events"},
     "proof": {"playbook", "events", "ledger"},
     "exchange": {"playbook", "events", "ledger", "proof"},
-    "reflection": {"text", "playbook", "transcripts", "events", "ledger"},
+    "quality": {"text", "transcripts"},
+    "reflection": {"text", "playbook", "transcripts", "events", "ledger", "quality"},
+    "revision": {"text", "playbook", "events", "ledger", "quality", "reflection", "lessons"},
+    "gating": {"text", "playbook", "transcripts", "events", "ledger", "quality", "reflection", "lessons"},
     "curation": {"text", "playbook", "events", "ledger"},
-    "lessons": {"text", "playbook", "events", "ledger"},
+    "lessons": {"text", "playbook", "events", "ledger", "proof"},
     "sessions": {"text", "playbook", "transcripts", "events", "ledger", "reflection", "curation"},
-    "audit": {"text", "playbook", "events", "ledger", "proof", "reflection"},
+    "audit": {"text", "playbook", "events", "ledger", "proof", "quality", "reflection"},
     "demo": set(),  # bundled sessions, no code
     "hooks": {"text", "playbook", "transcripts", "events", "ledger", "proof", "reflection", "curation", "sessions"},
 }

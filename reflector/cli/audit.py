@@ -79,14 +79,16 @@ def session(place: Place, session_id: str, moment: str | None, as_json: bool) ->
     """
     from reflector.audit.sessions import session_story
     from reflector.cli import session_view
+    from reflector.reflection.gate import quality_of
 
     with place.reading() as ledger:
         past = moments.past(ledger, moment)
         story = session_story(ledger, session_named(ledger, session_id), past)
+        qualities = {window.event_id: quality_of(ledger.event(window.event_id)) for window in story.windows}
     if as_json:
-        print_json(session_view.document(story))
+        print_json(session_view.document(story, qualities))
     else:
-        session_view.show(story)
+        session_view.show(story, qualities)
 
 
 def session_named(ledger: Ledger, session_id: str) -> str:

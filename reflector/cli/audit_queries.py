@@ -205,6 +205,7 @@ def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
                 **fields(found, "events sessions windows states"),
                 **_figures(found.whole),
                 **{f"by_{kind}": [{kind: g.key, **_figures(g)} for g in gs] for kind, gs in found.groups.items()},
+                "agreement": [asdict(one) for one in found.agreements],
             }
         )
         return
@@ -241,6 +242,10 @@ def _print_stats(found: Stats, days: int) -> None:
         if kind == "day" and sys.stdout.isatty() and len(shown) > 1:
             click.echo(f"\ntokens   {spark([g.spent.tokens for g in shown])}")
             click.echo(f"helpful  {spark([g.helpful_rate for g in shown])}")
+    if found.agreements:
+        click.echo()
+        both = [(one.judge, one.rule, one.judged, one.agreed) for one in found.agreements]
+        table(("judge", "rule", "people judged", "agreed"), both, numbers=("people judged", "agreed"))
 
 
 def _figures(group: Group) -> dict[str, Any]:

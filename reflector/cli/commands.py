@@ -27,6 +27,13 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "uninstall": Command("install", "Remove reflector's hooks from Claude Code's settings.", ""),
         "status": Command("status", "Show what is recorded, what waits and what failed.", ""),
         "doctor": Command("doctor", "Check everything between the agent and the playbook.", ""),
+        "config": Command(
+            "config",
+            "Show or change the settings, and where each comes from.",
+            "",
+            "set idle_minutes 30",
+            "set --global backend anthropic",
+        ),
         "completion": Command("completion", "Print the shell's completion script.", "bash"),
     },
     "Sessions": {
@@ -52,6 +59,13 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "5f2a91c0",
             "--backend anthropic --dry-run 5f2a91c0",
         ),
+        "judge": Command(
+            "judge",
+            "Judge the citations that nothing decided, with the evidence on the screen.",
+            "",
+            "--since 2026-11-01",
+            "5f2a91c0 pat-001 helpful --why 'it found the leak'",
+        ),
         "failures": Command("reflection", "List failed reflections and when they are tried again.", ""),
         "give-up": Command("reflection", "Stop trying to judge a session.", "5f2a91c0 --why 'the transcript is gone'"),
         "reparse": Command(
@@ -62,6 +76,12 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "Compare two reflectors over recorded sessions; counts nothing.",
             "--a rules --b recorded",
             "--a rules --b anthropic 5f2a91c0",
+        ),
+        "bench-reflection": Command(
+            "gating",
+            "Measure the gated reflection step on a fixed turn; writes nothing.",
+            "",
+            "-c fixtures -n 5 --raw-time",
         ),
     },
     "Playbook": {
@@ -100,6 +120,13 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "Show the playbook under another policy or without some evidence.",
             "--counting once_per_session",
             "--prune 'harmful > helpful'",
+        ),
+        "gate": Command(
+            "gate",
+            "Show the gate policies, or what one of them would have reflected on.",
+            "",
+            "--shadow turn",
+            "--shadow step --threshold 0.7",
         ),
         "sql": Command(
             "sql", "Query the ledger with SQL, read-only.", "'SELECT name, helpful FROM bullets'", "--views"

@@ -112,7 +112,7 @@ def _judge(place: Place, side: Side, spec: str, template: Path | None, *, fresh:
             )
         return Judge(spec, None, recorded_of=rest or None, uncited=rest != "rules")
     if kind == "anthropic":
-        return _model(place, spec, rest or None, template, fresh=fresh)
+        return model_judge(place, spec, rest or None, template, fresh=fresh)
     from reflector.reflection.backends import backend_of
 
     # Path.expanduser raises for a user that is not there.
@@ -123,7 +123,10 @@ def _judge(place: Place, side: Side, spec: str, template: Path | None, *, fresh:
     return Judge(spec, backend_of(project.config, project.root), uncited=kind != "rules")
 
 
-def _model(place: Place, spec: str, model: str | None, template: Path | None, *, fresh: bool) -> Judge:
+def model_judge(
+    place: Place, spec: str, model: str | None = None, template: Path | None = None, *, fresh: bool
+) -> Judge:
+    """Return a model as a judge of windows; it is not asked yet."""
     from reflector.reflection.backends import backend_of
     from reflector.reflection.backends.anthropic.settings import model_settings
     from reflector.reflection.judging import Judge

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -9,20 +10,25 @@ import click
 from reflector.audit.history import as_json, summary
 from reflector.audit.sessions import Reflection, SessionStory, Window
 from reflector.cli.output import counted, fields, safe, short_time, table
+from reflector.quality.signals import rounded
+from reflector.quality.window import WindowQuality
 from reflector.reflection.judging import Spent
 
+#: The quality of each window by its event's id, or why it is not known.
+Qualities = Mapping[str, WindowQuality | str]
 
-def document(story: SessionStory) -> dict[str, Any]:
+
+def document(story: SessionStory, qualities: Qualities) -> dict[str, Any]:
     """Return the session as docs/json.md says."""
     return {
         "session_id": story.session_id,
-        "windows": [_window(window) for window in story.windows],
+        "windows": [_window(window, qualities[window.event_id]) for window in story.windows],
         "events": [as_json(event) for event in story.events],
         **_spent(story.spent),
     }
 
 
-def _window(window: Window) -> dict[str, Any]:
+def _window(window: Window, quality: WindowQuality | str) -> dict[str, Any]:
     transcript, taken = window.data.get("transcript", {}), window.data.get("window", {})
     return {
         **fields(window, "position event_id session_id state attempts changed_at recorded_at"),
@@ -31,10 +37,40 @@ def _window(window: Window) -> dict[str, Any]:
         "bytes": transcript.get("bytes"),
         "records": taken.get("records"),
         **{kind: window.names(kind) for kind in ("cited", "carried", "retired", "unknown")},
+        "quality": None if isinstance(quality, str) else _quality(quality),
         "gate": window.gate,
         "failures": window.failures,
         "reflections": [_reflection(reflection) for reflection in window.reflections],
     }
+
+
+def _quality(quality: WindowQuality) -> dict[str, Any]:
+    signals = quality.signals
+    return {
+        "score": signals.score(),
+        "tool_calls": quality.calls,
+        "tool_errors": quality.errors,
+        "tool_skipped": quality.skipped,
+        "tool_error_rate": rounded(signals.tool_error_rate),
+        "iterations": quality.rounds,
+        "truncated": signals.was_truncated,
+        "failure_patterns": signals.has_failure_patterns,
+        "empty": signals.is_empty_response,
+    }
+
+
+def _quality_words(quality: WindowQuality | str) -> str:
+    if isinstance(quality, str):
+        return f"unknown: {quality}"
+    signals = quality.signals
+    found = {
+        f"{quality.errors} of {quality.calls} tool calls failed": quality.errors,
+        "cut off": signals.was_truncated,
+        "failure patterns": signals.has_failure_patterns,
+        "no answer": signals.is_empty_response,
+    }
+    rounds = f"{quality.rounds} round{'s' if quality.rounds != 1 else ''}"
+    return f"{signals.score():.2f}; {'; '.join([rounds, *(words for words, is_so in found.items() if is_so)])}"
 
 
 def _reflection(reflection: Reflection) -> dict[str, Any]:
@@ -49,7 +85,7 @@ def _spent(spent: Spent) -> dict[str, Any]:
     return {"tokens": spent.tokens, "cost_usd": str(spent.cost), "unpriced": spent.unpriced}
 
 
-def show(story: SessionStory) -> None:
+def show(story: SessionStory, qualities: Qualities) -> None:
     """Print the session for a person."""
     click.echo(f"session {safe(story.session_id)}")
     states = [f"{window.state} (position {window.position})" for window in story.windows]
@@ -58,19 +94,20 @@ def show(story: SessionStory) -> None:
         click.echo(f"{story.spent.tokens:,} tokens, {cost(story.spent)}")
     for window in story.windows:
         click.echo()
-        _show_window(window)
+        _show_window(window, qualities[window.event_id])
     click.echo()
     rows = [(e.position, short_time(e.recorded_at), e.type, e.actor, summary(e)) for e in story.events]
     table(("position", "recorded", "event", "actor", "what"), rows, numbers=("position",))
 
 
-def _show_window(window: Window) -> None:
+def _show_window(window: Window, quality: WindowQuality | str) -> None:
     data = window.data
     taken, transcript = data.get("window", {}), data.get("transcript", {})
     why = f" ({data['reason']})" if data.get("reason") else ""
     click.echo(safe(f"window {window.position}, {short_time(window.recorded_at)}, by {data.get('trigger')}{why}"))
     facts = [("read", f"{taken.get('records')} records of {transcript.get('path')}")]
     facts += [(kind, ", ".join(window.names(kind))) for kind in ("cited", "carried", "retired", "unknown")]
+    facts += [("quality", _quality_words(quality))]
     facts += [("not judged", window.gate or "")] if window.gate is not None else []
     facts += [("failed", failure) for failure in window.failures]
     for reflection in window.reflections:

@@ -15,13 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from reflector.config import Config
+from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.files import read_bounded
 from reflector.ledger.store import Ledger
 from reflector.locate import agent_folder
+from reflector.quality.policy import PRESETS, Signs
+from reflector.quality.window import WindowQuality, window_quality
 from reflector.reflection.budgets import left_of, spent_on_session, spent_this_month, this_month
 from reflector.reflection.protocol import BackendError
 from reflector.reflection.spending import Spending
+from reflector.reflection.window import own_messages
+from reflector.transcripts.source import UnknownTranscript
 
 #: More than anybody's settings.
 _MOST_BYTES = 4 << 20
@@ -71,9 +76,19 @@ class Gate:
         for setting, (trigger, reason) in _ACE.items():
             if self._ace.get(setting) is False and data.get("trigger") == trigger and reason in (None, data["reason"]):
                 return f"{setting} is false in the client's settings"
+        if closed := self._policy(recorded):
+            return closed
         if not is_model:
             return Opened()
         return self._consent(data) or self._budget(ledger, recorded)
+
+    def _policy(self, recorded: Event) -> str | None:
+        """Why the policy that the user chose lets the window pass, else None."""
+        quality = None if self.config.gate == "cited" else quality_of(recorded)
+        if not isinstance(quality, WindowQuality):
+            return None  # of a transcript that cannot be read the backend says what is wrong with it
+        decision = PRESETS[self.config.gate].decide(signs_of(recorded, quality))
+        return None if decision.reflects else f"the gate {self.config.gate}: {decision.reason}"
 
     def _consent(self, data: Mapping[str, Any]) -> str | None:
         """Return why a model may not be asked about this project, else None. Running a command by hand is consent."""
@@ -134,6 +149,24 @@ class Gate:
             if tokens is not None:
                 left.append((tokens, kind))
         return Opened(*min(left)) if left else Opened()
+
+
+def quality_of(recorded: Event | None) -> WindowQuality | str:
+    """Return the quality of a recorded window; why it is not known where it is not."""
+    if recorded is None or recorded.data is None:
+        return "the session's event was redacted"
+    if recorded.type != ev.SESSION_RECORDED:
+        return "the window has no transcript"
+    try:
+        return window_quality(own_messages(recorded))
+    except (OSError, UnknownTranscript) as error:
+        return f"the transcript cannot be read: {error}"
+
+
+def signs_of(recorded: Event, quality: WindowQuality) -> Signs:
+    """Return what a policy is asked about a window. A window is no step, so PERIODIC never fires for it."""
+    is_final = (recorded.data or {}).get("trigger") == "SessionEnd"
+    return Signs.of(quality.signals, quality.errors, is_final=is_final)
 
 
 def ace_settings(environ: Mapping[str, str] | None = None) -> Mapping[str, Any]:

@@ -27,6 +27,10 @@ from reflector.resources import resource_dir
 PLACEHOLDERS = {
     "playbook.txt": ("key_points",),
     "reflector.txt": ("playbook", "transcript", "cited_ids"),
+    "turn.txt": ("user_request", "score", "response", "tool_errors"),
+    "revision.txt": ("user_request", "response", "reflection", "how"),
+    "step.txt": ("goal", "step_description", "response", "tool_results", "lessons"),
+    "improvement.txt": ("goal", "original_response", "issues"),
 }
 MAX_TEMPLATE = 256 * 1024
 _PART = re.compile(r"\{\{|\}\}|\{([^{}\n]*)\}|[{}]")

@@ -24,14 +24,26 @@ if TYPE_CHECKING:
 MAX_ANSWER = 4_000_000
 
 
-def reflection_id_of(window_id: str, backend: str) -> str:
-    """Return the id of a backend's reflection on a window: the same for every attempt."""
-    return identity("reflection", window_id, backend)
+def reflection_id_of(window_id: str, backend: str, about: Sequence[str | int] = ()) -> str:
+    """Return the id of a backend's reflection on a window, or on some of it: the same for every attempt."""
+    return identity("reflection", window_id, backend, *about)
 
 
-def answered(recorded: Event, backend: str, request: Request, answer: Answer, iteration: int, part: int) -> NewEvent:
-    """Return a raw answer, secrets taken out; `iteration` counts the times the whole window was asked about, from 1."""
-    reflection_id = reflection_id_of(recorded.event_id, backend)
+def answered(
+    recorded: Event,
+    backend: str,
+    request: Request,
+    answer: Answer,
+    iteration: int,
+    part: int,
+    *,
+    about: Sequence[str | int] = (),
+) -> NewEvent:
+    """Return a raw answer, secrets taken out; `iteration` counts the times the whole window was asked about, from 1.
+
+    `about` tells several reflections of one backend on a window apart: each verdict of a person is one.
+    """
+    reflection_id = reflection_id_of(recorded.event_id, backend, about)
     place = (iteration,) if part == 1 else (iteration, part)
     data: dict[str, Any] = {
         "mode": request.mode,
@@ -63,7 +75,7 @@ def completed(
     reflection_id: str,
     parsed: Parsed,
     parser: int,
-    given: Event,
+    given: Event | NewEvent,
     status: Mapping[str, str],
     tags: Sequence[ParsedTag],
 ) -> list[NewEvent]:

@@ -87,8 +87,9 @@ def by_model(
     thinking: str = "",
     calls: tuple[ToolCall, ...] = (),
     synthetic: bool = False,
+    truncated: bool = False,
 ) -> Message:
-    """Return the model's words and calls; `synthetic` where the client wrote them."""
+    """Return the model's words and calls; `synthetic` where the client wrote them, `truncated` where they end early."""
     return Message(
         key=record_key(uuid),
         uuid=uuid,
@@ -100,6 +101,7 @@ def by_model(
         thinking=bounds.excerpt(thinking, bounds.MODEL_TEXT),
         calls=calls,
         offset=place.offset,
+        truncated=truncated,
     )
 
 

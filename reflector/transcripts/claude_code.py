@@ -37,6 +37,8 @@ _OWN_TYPES = frozenset(
 #: Of a long output the answer holds the first 2 kB only; its end, with the result, is in the details.
 _CUT_OUTPUT = "<persisted-output>"
 _CALL_TYPES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
+#: Why the API ended an answer early.
+_CUT_OFF = ("max_tokens", "model_context_window_exceeded")
 
 
 class _Session(Conversation):
@@ -194,6 +196,7 @@ def _assistant(envelope: _Envelope) -> Message:
         thinking="\n".join(thinking),
         calls=tuple(calls),
         synthetic=synthetic,
+        truncated=isinstance(body, dict) and body.get("stop_reason") in _CUT_OFF,
     )
 
 

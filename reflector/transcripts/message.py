@@ -51,6 +51,7 @@ class Message(NamedTuple):
     text      visible text blocks joined by newlines; for origin "refusal" the person's reason
     thinking  thinking blocks joined by newlines (mostly empty in real transcripts)
     offset    byte offset of the record's line in the file
+    truncated whether the model's answer was cut off, where the agent says so
     """
 
     key: int
@@ -64,6 +65,7 @@ class Message(NamedTuple):
     calls: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
     offset: int = 0
+    truncated: bool = False
 
 
 class Tally:

@@ -64,6 +64,8 @@ def test_log_and_session(lived_in: Agent) -> None:
     assert_is(documented("session"), story)
     for window in story["windows"]:
         assert_is(documented("session", "windows"), window)
+        if window["quality"] is not None:
+            assert_is(documented("session", "quality"), window["quality"])
     for event in story["events"]:
         assert_is(documented("log"), event)
     assert [window["state"] for window in story["windows"]] == ["failed"]
@@ -118,7 +120,7 @@ def test_stats(lived_in: Agent) -> None:
     found = lived_in.json("stats")
     assert_is(documented("stats"), found)
     keys = documented("stats")
-    figures = {key: keys[key] for key in list(keys)[5:-3]}
+    figures = {key: keys[key] for key in list(keys)[5:-4]}
     for kind in ("model", "template", "day"):
         assert found[f"by_{kind}"]
         for group in found[f"by_{kind}"]:
@@ -228,3 +230,12 @@ def test_every_document_is_one_json_value_and_nothing_else_on_stdout(lived_in: A
     ran = lived_in.call(*command.split(), "--json", code=None)
     assert isinstance(json.loads(ran.out), dict | list)
     assert ran.out.endswith("\n")
+
+
+def test_gate(lived_in: Agent) -> None:
+    shadow = lived_in.json("gate", "--shadow", "turn")
+    assert_is(documented("gate --shadow"), shadow)
+    for window in shadow["windows"]:
+        assert_is(documented("gate --shadow", "windows"), window)
+    assert [window["reflects"] for window in shadow["windows"] if window["session_id"] == "s-gone"] == [None]
+    assert list(lived_in.json("gate")) == ["gate", "policies"]

@@ -16,8 +16,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from reflector.files import read_bounded
 from reflector.reflection.protocol import Answer, Backend, BackendError, Request
 from reflector.text.secrets import redact
+
+_MOST_BYTES = 256 << 20
 
 
 def request_sha256(request: Request, part: int = 1) -> str:
@@ -50,7 +53,7 @@ class FixturesBackend:
     def answer(self, request: Request, part: int = 1) -> Answer:
         """Return the recorded answer. Raises BackendError where the file is unreadable or has none."""
         wanted = request_sha256(request, part)
-        found = _read(self.path).get(wanted)
+        found = read_fixtures(self.path).get(wanted)
         if found is None:
             raise BackendError(
                 f"{self.path} has no answer for this request ({wanted[:12]}…); record one with --record",
@@ -94,10 +97,11 @@ class Recording:
         return replace(answer, text=line["completion"])
 
 
-def _read(path: Path) -> dict[str, dict[str, Any]]:
+def read_fixtures(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the entries of a file of fixtures by their prompt_hash. Raises BackendError."""
     try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_bounded(path, _MOST_BYTES).decode("utf-8-sig").replace("\r", "\n")
+    except (OSError, ValueError) as error:
         raise BackendError(f"the fixtures {path} cannot be read ({error})", stage="fixtures") from error
     found: dict[str, dict[str, Any]] = {}
     # Only line breaks end a line: `splitlines` would also end it at U+2028, which JSON may hold as it is.

@@ -1,0 +1,163 @@
+"""`reflector config`: the settings, where each comes from, and how to change one.
+
+Invariant: a file of settings is replaced only by one that the program understands; its comments and its order stay.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.output import json_option, note, print_json, table
+from reflector.config import SETTINGS, USERS_OWN, Config, from_text, load_config, project_config, variable
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+
+_KEY = click.Choice(list(SETTINGS))
+_global = click.option("--global", "for_all", is_flag=True, help="Your own file, for all of your projects.")
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def config(ctx: click.Context) -> None:
+    """Show or change the settings, and where each comes from.
+
+    What is set nearer wins: a command's flag, the environment, the project's file, your own file, the default.
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_)
+
+
+@config.command("list")
+@json_option
+@click.pass_obj
+def list_(place: Place, as_json: bool = False) -> None:
+    """Show every setting with its value and where it comes from."""
+    project = place.project()
+    rows = [(key, _shown(project.config, key), _origin(project.config, project.root, key)) for key in SETTINGS]
+    if as_json:
+        print_json({key: {"value": value, "origin": origin} for key, value, origin in rows})
+        return
+    table(("setting", "value", "from"), [(key, _words(value), origin) for key, value, origin in rows])
+
+
+@config.command()
+@click.argument("key", type=_KEY)
+@json_option
+@click.pass_obj
+def get(place: Place, key: str, as_json: bool) -> None:
+    """Print the value of one setting."""
+    project = place.project()
+    value = _shown(project.config, key)
+    if as_json:
+        print_json({"value": value, "origin": _origin(project.config, project.root, key)})
+    else:
+        click.echo(_words(value))
+
+
+@config.command("set")
+@click.argument("key", type=_KEY)
+@click.argument("values", nargs=-1, required=True, metavar="VALUE...")
+@_global
+@click.pass_obj
+def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None:
+    """Set a setting of this project, or with --global of all of your projects.
+
+    A list, such as `projects`, takes several values.
+    """
+    is_list = isinstance(SETTINGS[key].default, tuple)
+    if len(values) > 1 and not is_list:
+        raise click.UsageError(f"{key} takes one value; quote it if it holds blanks")
+    if key in USERS_OWN and not for_all:
+        raise click.UsageError(f"{key} can stand in your own file only; add --global")
+    path, document = _document(place, for_all)
+    document[key] = list(values) if is_list else from_text(key, values[0])
+    _write(place, path, document, private=key == "api_key")
+    root = _root(place)
+    config = load_config(root)
+    if config.layer(key) not in ("user" if for_all else "project", "default"):
+        note(f"{key} is set in {path}, but {_origin(config, root, key)} wins")
+
+
+@config.command()
+@click.argument("key")
+@_global
+@click.pass_obj
+def unset(place: Place, key: str, for_all: bool) -> None:
+    """Remove a setting, also a misspelt one, from the project's file or with --global from your own."""
+    path, document = _document(place, for_all)
+    if key not in document:
+        raise click.ClickException(f"{path} does not set {key}")
+    del document[key]
+    _write(place, path, document)
+
+
+def _root(place: Place) -> Path:
+    """Return the project's folder, whether its settings are understood or not."""
+    from reflector.locate import user_folder
+    from reflector.project import find_project
+
+    return Path(user_folder()).absolute() if place.user else (place.root or find_project()).absolute()
+
+
+def _document(place: Place, for_all: bool) -> tuple[Path, TOMLDocument]:
+    """Return a file of settings and what it holds. Raises a ClickException for one that is not TOML."""
+    import tomlkit
+    from tomlkit.exceptions import ParseError
+
+    from reflector.files import read_bounded, read_ours
+    from reflector.locate import user_config
+
+    path = Path(user_config()) if for_all else project_config(_root(place))
+    try:
+        return path, tomlkit.parse((read_bounded if for_all else read_ours)(path, 1 << 20).decode())
+    except FileNotFoundError:
+        return path, tomlkit.document()
+    except (ParseError, UnicodeDecodeError) as error:
+        raise click.ClickException(f"{path} is not TOML: {error}; correct it in an editor") from error
+
+
+def _write(place: Place, path: Path, document: TOMLDocument, *, private: bool = False) -> None:
+    """Replace a file of settings if the program understands the new one. Raises ConfigError."""
+    from reflector.files import replace_file
+
+    text = document.as_string()
+    load_config(_root(place), instead={path: text})
+    # People keep their own settings behind a link, among their dotfiles; a project's settings are never behind one.
+    replace_file(path if path.parent.name == ".claude" else path.resolve(), text.encode(), 0o600 if private else None)
+
+
+def _origin(config: Config, root: Path, key: str) -> str:
+    from reflector.locate import user_config
+
+    return {
+        "default": "default",
+        "user": user_config(),
+        "project": str(project_config(root)),
+        "environment": variable(key),
+        "flag": "a flag",
+    }[config.layer(key)]
+
+
+def _shown(config: Config, key: str) -> Any:
+    """Return a setting's value as JSON has it; a key is never shown, nor a password in a URL."""
+    value = getattr(config, key)
+    if key == "api_key":
+        return "(set)" if value else ""
+    if key == "ledger_url" and "@" in value:
+        import sqlalchemy as sa
+
+        from reflector.ledger.engines import shown
+
+        return shown(sa.make_url(value))
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ", ".join(value) if isinstance(value, list) else str(value)

@@ -1,0 +1,178 @@
+"""The gate policies: which turns, steps and windows are reflected on, and why.
+
+Invariant: a decision is a pure function of the policy, the signs and how often the step was reflected on. Triggers are
+tried in the policy's order, and every comparison is strict and made after rounding to 6 decimals.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any, Final
+
+from reflector.quality.signals import QualitySignals, rounded
+
+
+class ReflectionTrigger(StrEnum):
+    """Why a reflection starts, the first reason first."""
+
+    LOW_CONFIDENCE = "low_confidence"
+    HIGH_RISK = "high_risk"
+    GOAL_DRIFT = "goal_drift"
+    TOOL_FAILURE = "tool_failure"
+    USER_CRITICAL = "user_critical"
+    PERIODIC = "periodic"
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What is known about a turn or a step when the gate is asked.
+
+    confidence     how good the answer is held to be, from 0 to 1: the agent's own figure, or the score of `signals`
+    risk_level, goal_drift  from 0 to 1
+    tool_failures  calls that failed
+    step_number    the step of a task; 0 for a turn that is no step
+    is_final_step  whether the task ends with it
+    """
+
+    confidence: float
+    risk_level: float = 0.0
+    goal_drift: float = 0.0
+    tool_failures: int = 0
+    step_number: int = 0
+    is_final_step: bool = False
+    signals: QualitySignals | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("confidence", "risk_level", "goal_drift"):
+            if not math.isfinite(getattr(self, name)):
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be a number from 0 to 1")
+
+    @property
+    def facts(self) -> dict[str, float | int | bool]:
+        """The figures as a decision's event keeps them, for another policy to look at."""
+        return {name: getattr(self, name) for name in _FACTS}
+
+    @classmethod
+    def read(cls, facts: Mapping[str, Any]) -> Signs:
+        """Return the signs that an event kept. Raises ValueError and TypeError for what are none."""
+        figures = {name: float(facts[name]) for name in _FACTS[:3]}
+        steps = {name: int(facts[name]) for name in _FACTS[3:5]}
+        return cls(**figures, **steps, is_final_step=facts["is_final_step"] is True)  # type: ignore[arg-type]
+
+    @classmethod
+    def of(cls, signals: QualitySignals, tool_failures: int = 0, step_number: int = 0, is_final: bool = False) -> Signs:
+        """Return the signs of an answer whose signals are known: its score is the confidence."""
+        return cls(
+            signals.score(),
+            tool_failures=tool_failures,
+            step_number=step_number,
+            is_final_step=is_final,
+            signals=signals,
+        )
+
+
+_FACTS: Final = ("confidence", "risk_level", "goal_drift", "tool_failures", "step_number", "is_final_step")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a gate decided. `trigger` is None where it stays closed; `reason` says why in words."""
+
+    trigger: ReflectionTrigger | None
+    reason: str
+
+    @property
+    def reflects(self) -> bool:
+        """Whether a reflection starts."""
+        return self.trigger is not None
+
+
+@dataclass(frozen=True, slots=True)
+class GatePolicy:
+    """When to reflect.
+
+    triggers   those that are tried, in this order; none closes the gate
+    threshold  LOW_CONFIDENCE: the confidence is below it
+    risk, drift  HIGH_RISK and GOAL_DRIFT: the figure is above it
+    period     PERIODIC: every so many steps; 0 for never
+    per_step   how often a step is reflected on at most; None for no limit
+    """
+
+    triggers: tuple[ReflectionTrigger, ...] = (ReflectionTrigger.LOW_CONFIDENCE,)
+    threshold: float = 0.6
+    risk: float = 0.7
+    drift: float = 0.4
+    period: int = 0
+    per_step: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("threshold", "risk", "drift"):
+            if not 0.0 <= getattr(self, name) <= 1.0:  # NaN as well
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be a number from 0 to 1")
+        if self.period < 0 or (self.per_step is not None and self.per_step < 0):
+            raise ValueError(f"period is {self.period} and per_step {self.per_step}; neither may be negative")
+
+    @property
+    def id(self) -> str:
+        """The policy's id: 16 hex digits of the SHA-256 of its values."""
+        values = {name: rounded(value) if isinstance(value, float) else value for name, value in asdict(self).items()}
+        return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+
+    def decide(self, signs: Signs, started: int = 0) -> Decision:
+        """Return the decision about a turn, or about a step on which `started` reflections have begun."""
+        if self.per_step is not None and started >= self.per_step:
+            return Decision(
+                None, f"step {signs.step_number} was reflected on {started} times, the most is {self.per_step}"
+            )
+        for trigger in self.triggers:
+            if reason := self._reason(trigger, signs):
+                return Decision(trigger, reason)
+        what = "confidence" if signs.signals is None else "quality score"
+        return Decision(None, f"no trigger, {what} {signs.confidence:.2f}" if self.triggers else "reflection is off")
+
+    def _reason(self, trigger: ReflectionTrigger, signs: Signs) -> str:
+        """Return why a trigger fires, "" where it does not."""
+        match trigger:
+            case ReflectionTrigger.LOW_CONFIDENCE:
+                low = rounded(signs.confidence) < rounded(self.threshold)
+                return _low(signs, self.threshold) if low else ""
+            case ReflectionTrigger.HIGH_RISK:
+                return _above("risk level", signs.risk_level, self.risk)
+            case ReflectionTrigger.GOAL_DRIFT:
+                return _above("goal drift", signs.goal_drift, self.drift)
+            case ReflectionTrigger.TOOL_FAILURE:
+                return f"Tool calls failed: {signs.tool_failures}" if signs.tool_failures > 0 else ""
+            case ReflectionTrigger.USER_CRITICAL:
+                return "The final step" if signs.is_final_step else ""
+            case ReflectionTrigger.PERIODIC:
+                due = self.period and signs.step_number > 0 and signs.step_number % self.period == 0
+                return f"Step {signs.step_number}, one of every {self.period}" if due else ""
+
+
+def _above(what: str, value: float, limit: float) -> str:
+    above = rounded(value) > rounded(limit)
+    return f"{what.capitalize()} {value:.2f} above {limit:.2f}" if above else ""
+
+
+def _low(signs: Signs, threshold: float) -> str:
+    signals = signs.signals
+    if signals is None:
+        return f"Confidence {signs.confidence:.2f} below threshold {threshold:.2f}"
+    reason = f"Quality score {signs.confidence:.2f} below threshold {threshold:.2f}"
+    if signals.tool_error_rate > 0:
+        reason += f" (tool errors: {signals.tool_error_rate * 100:.0f}%)"
+    return (
+        reason + " (truncated)" * signals.was_truncated + " (failure patterns detected)" * signals.has_failure_patterns
+    )
+
+
+#: The gate of a turn (D-07) and that of a step (E-02 to E-04).
+PRESETS: Final[Mapping[str, GatePolicy]] = {
+    "turn": GatePolicy(),
+    "step": GatePolicy(triggers=tuple(ReflectionTrigger), threshold=0.5, period=5, per_step=2),
+}

@@ -1,0 +1,122 @@
+"""The quality signals of one answer, and the score that follows from them (requirements D-02 to D-06).
+
+Invariant: a score is a pure function of the signals, rounded to 6 decimals, from 0 to 1. Every comparison is made
+after that rounding, so that 32-bit and 64-bit arithmetic agree at a boundary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reflector.quality.words import Words, default_words
+
+#: How many decimals a figure keeps before it is compared.
+DECIMALS = 6
+STATUSES = ("success", "error", "skipped")
+
+_ERRORS, _TRUNCATED, _PATTERNS = 0.4, 0.15, 0.25
+#: The share of the iterations from which on each further one costs, and how much.
+_MANY, _EXCESS = 0.7, 0.5
+
+
+def rounded(value: float) -> float:
+    """Return a figure as it is compared: with 6 decimals."""
+    return round(value, DECIMALS)
+
+
+@dataclass(frozen=True, slots=True)
+class QualitySignals:
+    """What shows how good an answer was.
+
+    tool_error_rate       errors of all tool calls, from 0 to 1; skipped calls are not errors
+    iterations_used       rounds that the agent took
+    max_iterations        rounds that it could have taken; 0 for no limit
+    was_truncated         whether the answer was cut off
+    has_failure_patterns  whether its text gives up, asserts without ground, or reports an error without its structure
+    is_empty_response     whether it is blank
+    """
+
+    tool_error_rate: float = 0.0
+    iterations_used: int = 0
+    max_iterations: int = 0
+    was_truncated: bool = False
+    has_failure_patterns: bool = False
+    is_empty_response: bool = False
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.tool_error_rate):
+            raise ValueError(f"tool_error_rate is {self.tool_error_rate}; it must be a number from 0 to 1")
+
+    def score(self) -> float:
+        """Return the score, from 0 (useless, or empty) to 1 (nothing speaks against the answer)."""
+        if self.is_empty_response:
+            return 0.0
+        score = 1.0 - _ERRORS * self.tool_error_rate - _PATTERNS * self.has_failure_patterns
+        score -= _TRUNCATED * self.was_truncated
+        share = rounded(self.iterations_used / self.max_iterations) if self.max_iterations > 0 else 0.0
+        if share > _MANY:
+            score -= _EXCESS * (share - _MANY)
+        return rounded(min(max(score, 0.0), 1.0))
+
+
+def quality_signals_for_response(
+    content: str,
+    tool_results: Sequence[Mapping[str, Any]],
+    iterations_used: int,
+    max_iterations: int,
+    was_truncated: bool = False,
+    *,
+    words: Words | None = None,
+) -> QualitySignals:
+    """Return the signals of an answer.
+
+    A tool result is a mapping with `name`, `status` (success, error or skipped) and, of an error, `error`.
+    Raises ValueError for another status.
+    """
+    for result in tool_results:
+        if result.get("status") not in STATUSES:
+            raise ValueError(
+                f"tool result {result.get('name')!r}: status is {result.get('status')!r}, not {', '.join(STATUSES)}"
+            )
+    errors = sum(result["status"] == "error" for result in tool_results)
+    words = words or default_words()
+    return QualitySignals(
+        tool_error_rate=errors / len(tool_results) if tool_results else 0.0,
+        iterations_used=iterations_used,
+        max_iterations=max_iterations,
+        was_truncated=was_truncated,
+        has_failure_patterns=has_patterns(content, words),
+        is_empty_response=not content.strip(),
+    )
+
+
+def has_patterns(text: str, words: Words) -> bool:
+    """Return whether any of the three detectors finds something in a text."""
+    detectors = (detect_failure_patterns, detect_assertive_uncertainty, detect_missing_debug_structure)
+    return any(detect(text, words) for detect in detectors)
+
+
+def detect_failure_patterns(text: str, words: Words | None = None) -> bool:
+    """Return whether a text gives up or reports that something failed."""
+    return _has_any(text.lower(), (words or default_words()).failure_patterns)
+
+
+def detect_assertive_uncertainty(text: str, words: Words | None = None) -> bool:
+    """Return whether a text asserts with emphasis where it should give a ground."""
+    return _has_any(text.lower(), (words or default_words()).assertive_uncertainty)
+
+
+def detect_missing_debug_structure(text: str, words: Words | None = None) -> bool:
+    """Return whether a text is about a defect and lacks its cause, or a way to verify it."""
+    words = words or default_words()
+    text = text.lower()
+    if not _has_any(text, words.debug_context):
+        return False
+    return not (_has_any(text, words.root_cause) and _has_any(text, words.verification))
+
+
+def _has_any(text: str, words: Iterable[str]) -> bool:
+    return any(word in text for word in words)

@@ -1,0 +1,179 @@
+"""Quality signals, their score, and the words that an answer is searched for: requirements D-02 to D-06."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.experience import (
+    QualitySignals,
+    detect_assertive_uncertainty,
+    detect_failure_patterns,
+    detect_missing_debug_structure,
+    quality_signals_for_response,
+)
+from reflector.quality.words import WordsError, default_words
+
+
+def signals(errors: float = 0.0, used: int = 0, most: int = 10, *flags: str) -> QualitySignals:
+    return QualitySignals(errors, used, most, "trunc" in flags, "fail" in flags, "empty" in flags)
+
+
+@pytest.mark.parametrize(
+    ("given", "score"),
+    [
+        (signals(0, 1), 1.0),
+        (signals(0.5, 3), 0.8),
+        (signals(0, 9), 0.9),
+        (signals(0, 0, 10, "empty"), 0.0),
+        (signals(0.3, 8, 10, "trunc", "fail"), 0.43),
+        (signals(1, 10, 10, "trunc", "fail"), 0.05),
+        (signals(0, 7), 1.0),
+        (signals(0, 8), 0.95),
+        (signals(0, 5, 0, "trunc"), 0.85),
+        (signals(0, 20), 0.35),
+        (signals(0, 40), 0.0),
+        (signals(1.0), 0.6),
+        (signals(0, 0, 10, "trunc", "fail"), 0.6),
+        (signals(0.375, 0, 10, "fail"), 0.6),
+    ],
+)
+def test_a_score_is_one_less_what_the_signals_cost(given: QualitySignals, score: float) -> None:
+    assert given.score() == score
+
+
+@given(
+    st.builds(
+        QualitySignals,
+        st.floats(-10, 10),
+        st.integers(0, 10**9),
+        st.integers(0, 10**9),
+        st.booleans(),
+        st.booleans(),
+        st.booleans(),
+    )
+)
+def test_a_score_is_from_0_to_1_with_six_decimals(given: QualitySignals) -> None:
+    assert 0.0 <= given.score() <= 1.0
+    assert given.score() == round(given.score(), 6)
+
+
+def test_an_error_rate_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ValueError, match="tool_error_rate is nan"):
+        QualitySignals(tool_error_rate=float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("I'm sorry, I can't do that", True),
+        ("Unfortunately, I cannot access that file", True),
+        ("Here is the file content you requested", False),
+        ("I’m unable to", False),
+        ("An Error occurred here", True),
+        ("As an AI, I think", True),
+    ],
+)
+def test_an_answer_that_gives_up_is_found(text: str, found: bool) -> None:
+    assert detect_failure_patterns(text) is found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("The fact is that Python was invented in 1989.", True),
+        ("There is no question that this is the correct approach.", True),
+        ("Python is generally credited as a language designed for readability.", False),
+        ("The file was found at the expected path.", False),
+    ],
+)
+def test_an_answer_that_asserts_without_ground_is_found(text: str, found: bool) -> None:
+    assert detect_assertive_uncertainty(text) is found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("There is a bug in the config parser.", True),
+        ("The crash is caused by a null pointer in the config parser.", True),
+        (
+            "The crash is caused by a null pointer in the config parser. "
+            "To verify, run `cargo test` and check the output.",
+            False,
+        ),
+        ("The deployment was successful and all services are running.", False),
+        # Known false alarms of the word lists.
+        ("No errors were found.", True),
+        ("I added a prefix.", True),
+        ("Use the debugger", True),
+    ],
+)
+def test_an_answer_about_a_defect_needs_its_cause_and_a_check(text: str, found: bool) -> None:
+    assert detect_missing_debug_structure(text) is found
+
+
+def test_the_lists_have_the_asked_words() -> None:
+    words = default_words()
+    assert (len(words.failure_patterns), len(words.assertive_uncertainty)) == (12, 6)
+    assert {"run ", "check ", "test "} <= set(words.verification)
+    assert (len(words.debug_context), len(words.root_cause), len(words.verification)) == (15, 9, 11)
+
+
+def test_errors_are_counted_among_all_calls_and_skipped_ones_are_not_errors() -> None:
+    results = [
+        {"name": "read", "status": "success", "error": None},
+        {"name": "read", "status": "error", "error": "no such file"},
+        {"name": "bash", "status": "skipped", "error": None},
+        {"name": "bash", "status": "skipped", "error": None},
+    ]
+    found = quality_signals_for_response("Done.", results, 3, 10)
+    assert found == QualitySignals(0.25, 3, 10)
+    assert quality_signals_for_response("Done.", [], 1, 10).tool_error_rate == 0.0
+
+
+@pytest.mark.parametrize("text", ["I cannot", "Without any doubt.", "There is a bug."])
+def test_each_detector_alone_is_a_failure_pattern(text: str) -> None:
+    assert quality_signals_for_response(text, [], 1, 10).has_failure_patterns
+
+
+def test_a_blank_answer_is_empty_and_a_cut_off_one_truncated() -> None:
+    assert quality_signals_for_response(" \n\t", [], 1, 10).is_empty_response
+    assert quality_signals_for_response("So", [], 1, 10, was_truncated=True).was_truncated
+
+
+def test_a_status_that_does_not_exist_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="'read': status is 'ok', not success, error, skipped"):
+        quality_signals_for_response("x", [{"name": "read", "status": "ok"}], 1, 1)
+
+
+def own_words(text: str) -> Path:
+    path = Path.home() / ".config" / "reflector" / "prompts" / "words.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_a_persons_own_lists_take_the_place_of_those_that_they_name() -> None:
+    own_words('failure_patterns = ["Leider kann ich"]')
+    assert detect_failure_patterns("Leider kann ich das nicht.")
+    assert not detect_failure_patterns("I cannot do that.")
+    assert detect_assertive_uncertainty("Without any doubt.")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("failure = []", "'failure' is not a word list"),
+        ("failure_patterns = 1", "must be a list of texts"),
+        ('failure_patterns = [""]', "must be a list of texts"),
+        ("= broken", "is not TOML"),
+    ],
+)
+def test_a_list_that_cannot_be_used_is_refused_with_its_file(text: str, complaint: str) -> None:
+    path = own_words(text)
+    with pytest.raises(WordsError, match=complaint) as error:
+        detect_failure_patterns("x")
+    assert str(path) in str(error.value)

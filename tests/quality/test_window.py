@@ -1,0 +1,111 @@
+"""The quality of a window of a real transcript: read from its own records, shown, and used by the gate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflector.config import Config
+from reflector.events import event as ev
+from reflector.events.event import Event
+from reflector.ledger.store import Ledger
+from reflector.quality.signals import QualitySignals
+from reflector.quality.window import WindowQuality, window_quality
+from reflector.reflection.gate import Gate, Opened, quality_of
+from reflector.sessions.intake import Source, take_in
+from reflector.transcripts.formats import read_messages
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+
+REFUSED = "The user doesn't want to proceed with this tool use. The tool use was rejected"
+
+
+def quality(session: Session, tmp_path: Path) -> WindowQuality:
+    return window_quality(read_messages(session.write(tmp_path / "t.jsonl")))
+
+
+def test_errors_skipped_calls_and_rounds_are_counted(tmp_path: Path) -> None:
+    session = Session().user("Fix it.").runs("make", "ok").runs("make test", "2 failed", is_error=True)
+    session.runs("rm -r x", REFUSED, is_error=True)
+    session._model([{"type": "tool_use", "id": "lost", "name": "Bash", "input": {}}])
+    session.agent("All is well.")
+    found = quality(session, tmp_path)
+    assert (found.calls, found.errors, found.skipped, found.rounds) == (4, 1, 2, 4)
+    assert found.signals == QualitySignals(0.25, 4, 0)
+    assert found.signals.score() == 0.9
+
+
+def test_the_answer_is_what_the_model_says_last(tmp_path: Path) -> None:
+    session = Session().user("Why?").agent("I cannot say.").user("Try again.").agent("Seven.")
+    assert quality(session, tmp_path).signals == QualitySignals(0.0, 2, 0)
+    session.user("And this?").runs("ls", "a b")
+    assert quality(session, tmp_path).signals.is_empty_response
+    session.user("Hello?")
+    assert quality(session, tmp_path).signals.is_empty_response
+
+
+def test_an_answer_that_the_api_cut_off_is_truncated(tmp_path: Path) -> None:
+    session = Session().user("Tell me all.").agent("It all began")
+    session.records[-1]["message"]["stop_reason"] = "max_tokens"
+    assert quality(session, tmp_path).signals.was_truncated
+
+
+def test_a_subagents_words_are_not_the_main_chains_answer(tmp_path: Path) -> None:
+    session, aside = Session().user("Fix it.").agent("Done."), Session("s-1", agent_id="a-1").agent("I cannot.")
+    session.records += aside.records
+    assert not quality(session, tmp_path).signals.has_failure_patterns
+    assert quality(aside, tmp_path).signals.has_failure_patterns
+
+
+def recorded(ledger: Ledger, path: Path, trigger: str = "Stop") -> Event:
+    taken = take_in(ledger, Source(path, trigger))
+    event = ledger.event(taken.event_id or "")
+    assert event is not None
+    return event
+
+
+def test_a_window_has_the_quality_of_its_own_records(tmp_path: Path) -> None:
+    session = Session().cites("pat-001").runs("make", "failed", is_error=True).agent("I cannot.")
+    with Ledger.open_file(tmp_path / "ledger.db") as ledger:
+        first = recorded(ledger, session.write(tmp_path / "t.jsonl"))
+        session.user("Once more.").runs("make", "ok").agent("Done, as [pat-001] says.")
+        second = recorded(ledger, session.write(tmp_path / "t.jsonl"))
+        found = [quality_of(event) for event in (first, second)]
+        assert [one.signals.score() for one in found if isinstance(one, WindowQuality)] == [0.35, 1.0]
+        (tmp_path / "t.jsonl").unlink()
+        assert str(quality_of(first)).startswith("the transcript cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("policy", "answer", "reason"),
+    [
+        ("cited", "Done.", None),
+        ("turn", "Done.", "the gate turn: no trigger, quality score 1.00"),
+        ("turn", "", None),
+        ("step", "Done.", "the gate step: no trigger, quality score 1.00"),
+    ],
+)
+def test_a_users_gate_lets_windows_of_good_quality_pass(
+    tmp_path: Path, policy: str, answer: str, reason: str | None
+) -> None:
+    path = Session().user("Fix [pat-001].").agent(answer).write(tmp_path / "t.jsonl")
+    gate = Gate(Config(gate=policy), tmp_path, {})
+    with Ledger.open_file(tmp_path / "ledger.db") as ledger:
+        event = recorded(ledger, path)
+        found = gate.check(ledger, event, cited=True, live=True, is_model=False)
+        assert found == (reason or Opened())
+        path.unlink()
+        assert gate.check(ledger, event, cited=True, live=True, is_model=False) == Opened()
+
+
+def test_what_the_gate_let_pass_is_an_event_with_the_reason(tmp_path: Path) -> None:
+    agent = Agent.in_folder(tmp_path)
+    agent.environ["REFLECTOR_GATE"] = "turn"
+    agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "t.jsonl"))
+    skipped: list[Any] = [event for event in agent.json("log", "--all") if event["type"] == ev.REFLECTION_SKIPPED]
+    assert [event["data"]["reason"] for event in skipped] == ["the gate turn: no trigger, quality score 1.00"]
+    told = agent.call("session", "s-1").out
+    assert "quality     1.00; 2 rounds" in told
+    assert "reflects on 0 of 1 window" in agent.call("gate", "--shadow", "step").err
