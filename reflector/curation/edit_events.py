@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from reflector.curation.bullets import add_event, is_taken, new_name
+from reflector.curation.bullets import add_event, is_taken
 from reflector.curation.erasure import brought_back
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
@@ -18,6 +18,7 @@ from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded
 from reflector.playbook.edits import Added, Edit, Moved, Recounted, Removed, Revised, edits_between
+from reflector.playbook.names import next_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: i
             known = rows.get(edit.name or "")
             if (edit.section, edit.text) in added or (known is not None and not is_taken(known, edit)):
                 continue
-            name = edit.name if edit.name and edit.name not in names else new_name(edit.section, names, first)
+            name = edit.name if edit.name and edit.name not in names else next_name(edit.section, names, first)
             names.append(name)
             bullet = Bullet(name, edit.section, edit.text, edit.helpful, edit.harmful)
             if known is not None and is_older(known, edit):  # a removal that was undone
