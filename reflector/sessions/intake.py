@@ -59,14 +59,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What an intake found. `event_id` and `position` are None when no record was new.
+    """What an intake found. `event_id` is None when no record was new.
 
     carried  names that earlier windows of the session cite in the same transcript
     """
 
     session_id: str
     event_id: str | None
-    position: int | None
     records: int
     cited: tuple[str, ...]
     carried: tuple[str, ...]
@@ -135,10 +134,11 @@ def _take_in(
     found = found or scan(source.path, source.limit)
     session_id = safe_id(source.session_id or found.session_id) or f"unknown-{found.sha256[:16]}"
     agent_id = safe_id(source.agent_id or found.agent_id)
+    nothing = Taken(session_id, None, 0, (), (), found.tally)
     seen = ledger.seen(found.keys)
     keys = [key for key in found.keys if key not in seen] if seen and window == "new" else list(found.keys)
     if not keys:
-        return Taken(session_id, None, None, 0, (), (), found.tally)
+        return nothing
     before = windows_within(ledger, session_id, agent_id, seen) if seen else []
     packed = pack_keys(keys)
     names = _cited_names(found, frozenset(keys))
@@ -147,7 +147,7 @@ def _take_in(
     split = _split(names, rows)
     carried = _split(earlier, rows)["cited"]
     if beside is not None and not (split["cited"] or split["retired"] or carried):
-        return Taken(session_id, None, None, 0, (), (), found.tally)
+        return nothing
     event = NewEvent(
         ev.SESSION_RECORDED,
         identity(ev.SESSION_RECORDED, found.agent, session_id, agent_id or "", window, _sha(packed)),
@@ -179,19 +179,12 @@ def _take_in(
         session_id=session_id,
     )
     if may_be_there and ledger.event(event.event_id) is not None:
-        return Taken(session_id, None, None, 0, (), (), found.tally)
+        return nothing
     (appended,) = ledger.append([event])
     if not appended.added:
-        return Taken(session_id, None, None, 0, (), (), found.tally)
-    return Taken(
-        session_id,
-        appended.event_id,
-        appended.position,
-        len(keys),
-        tuple(split["cited"]),
-        tuple(carried),
-        found.tally,
-    )
+        return nothing
+    cited, tally = tuple(split["cited"]), found.tally
+    return Taken(session_id, appended.event_id, len(keys), cited, tuple(carried), tally)
 
 
 def _cited_names(found: Scan, keys: frozenset[int]) -> list[str]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from reflector.config import ConfigError
 from reflector.curation.adoption import PlaybookRefused
@@ -26,28 +26,16 @@ from reflector.locate import agent_folder, user_folder
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
-from reflector.reflection.runner import Reflected, Retry, Runner
+from reflector.reflection.runner import Reflected, Retry
 from reflector.sessions import locks
 from reflector.sessions.intake import Source, WindowMode, safe_id, take_in
 from reflector.transcripts.reading import Scan
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
+    from reflector.sessions.pipeline import Pipeline
 
 _TROUBLE = (LedgerError, ConfigError, OSError)
-
-
-class Pipeline(Protocol):
-    """The part of a pipeline over the user's playbook that is used here."""
-
-    project: Project
-    ledger: Ledger
-    runner: Runner
-    reflected: list[Reflected]
-    notes: list[str]
-
-    def finish(self, *, retry: Retry) -> None: ...
-    def write(self) -> None: ...
 
 
 class UsersPlaybookError(ValueError):
