@@ -21,7 +21,7 @@ from reflector.ledger.sqlite_file import had_ledger
 from reflector.ledger.store import Ledger
 from reflector.playbook.names import USER_FIRST
 
-#: Settings that the user's playbook does not share with the projects, and where it may be given them all the same.
+#: Settings that the user's playbook does not share with the projects, and the layers that may set them for it.
 #: A ledger that is named for all projects is not its own, and who asks a model about one project does not thereby
 #: have it asked about every other one that cites the user's playbook.
 _NOT_SHARED: Mapping[str, tuple[Layer, ...]] = {
@@ -75,7 +75,7 @@ class Project:
 
     @property
     def spool_dir(self) -> Path:
-        """Deliveries of the hook that wait to be taken in."""
+        """Deliveries of the hook that wait for the drain."""
         return self.state_dir / "spool"
 
     @property
@@ -127,13 +127,15 @@ class Project:
             from urllib.parse import unquote
 
             file = unquote(self.config.ledger_url.removeprefix("sqlite:///"))
-            # SQLite writes what stands in a journal into the ledger.
+            # SQLite writes the content of a journal into the ledger.
             places += [Path(f"{file}{end}") for end in ("", "-wal", "-journal")]
         for place in places:
             try:
                 found = tracked_below(place)
             except (OSError, ValueError) as error:
-                return f"git's index cannot be read ({error}), so nobody knows whether {place} came with the repository"
+                return (
+                    f"git's index cannot be read ({error}), so it is unknown whether {place} came with the repository"
+                )
             if found is not None:
                 below = place.relative_to(self.root) if place.is_relative_to(self.root) else place
                 return (

@@ -120,7 +120,6 @@ LINKS = {
     "the ledger": ("reflector/ledger.db", "../../../.ssh/authorized_keys"),
     "the ledger's lock": ("reflector/ledger.db.lock", "../../../.ssh/lock"),
     "the log beside the ledger": ("reflector/ledger.db-wal", "../../../.ssh/wal"),
-    "the staged tables": ("reflector/ledger.db.rebuild", "../../../.ssh/rebuild"),
     "the state folder": ("reflector", "../../victim"),
     "the spool": ("reflector/spool", "../../../victim"),
     "the waiting stops": ("reflector/spool/waiting", "../../../../victim"),

@@ -1,4 +1,4 @@
-"""What reflecting took and what came of it: tokens, cost and tags, by model, by template and by day.
+"""Tokens, cost and tags of reflections, by model, by template and by day.
 
 Invariant: each answer and each tag is in one group of every kind, so the groups of a kind add up to the whole. A tag
 belongs to the answer that it was read from; days are those of UTC, as the ledger writes time.
@@ -79,7 +79,7 @@ class Stats:
 
 def stats(ledger: Ledger, past: Past | None = None) -> Stats:
     """The figures as of now or of a moment; retracted tags are in them, as what a judge said. Raises LedgerError."""
-    upto = past.position if past is not None else ledger.head().position
+    upto = (past or ledger.head()).position
     groups: dict[str, dict[str, Group]] = {kind: {} for kind in KINDS}
     whole = Group("")
     of_reflection: dict[str, tuple[Group, ...]] = {}
@@ -93,9 +93,9 @@ def stats(ledger: Ledger, past: Past | None = None) -> Stats:
             group.reflections += not is_answer
             if spent is not None:
                 group.spent += spent
-    nobody = tuple(Group("") for _ in KINDS)
+    unknown = tuple(Group("") for _ in KINDS)
     for reflection_id, tag, number in _tags(ledger, upto):
-        for group in (whole, *of_reflection.get(reflection_id or "", nobody)):
+        for group in (whole, *of_reflection.get(reflection_id or "", unknown)):
             group.tagged(tag, number)
     windows = [window for window in ledger.windows() if window.position <= upto]
     states: dict[str, int] = {}

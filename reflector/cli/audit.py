@@ -9,6 +9,7 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
+from reflector.cli.arguments import BULLET, SESSION
 from reflector.cli.output import json_option, print_json, safe, short_id, short_time, table
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", type=BULLET)
 @moments.as_of
 @json_option
 @click.pass_obj
@@ -68,7 +69,7 @@ def _uncounted(step: Step) -> str:
 
 
 @click.command()
-@click.argument("session_id", metavar="ID")
+@click.argument("session_id", type=SESSION, metavar="ID")
 @moments.as_of
 @json_option
 @click.pass_obj

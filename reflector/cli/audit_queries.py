@@ -10,6 +10,7 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
+from reflector.cli.arguments import BULLET
 from reflector.cli.bars import bar, spark
 from reflector.cli.output import (
     counted,
@@ -119,7 +120,7 @@ def _print_orphans(found: Orphans) -> None:
 
 
 @click.command("double-counts")
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=BULLET)
 @moments.as_of
 @json_option
 @click.pass_obj

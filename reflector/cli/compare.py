@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
+from reflector.cli.arguments import SESSION
 from reflector.cli.output import json_option, note, print_json, progress
 from reflector.config import BACKENDS
 
@@ -38,7 +39,7 @@ _MOST_LABELS = 64 * 1024 * 1024
 @click.option("--fresh", is_flag=True, help="Call models even where the ledger has their answer.")
 @click.option("--yes", is_flag=True, help="Make the calls without asking.")
 @json_option
-@click.argument("sessions", nargs=-1, metavar="[SESSION…]")
+@click.argument("sessions", nargs=-1, type=SESSION, metavar="[SESSION…]")
 @click.pass_obj
 def compare(
     place: Place,

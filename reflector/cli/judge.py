@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
+from reflector.cli.arguments import BULLET, SESSION
 from reflector.cli.output import counted, json_option, note, print_json, safe, short_id, short_time
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ _MESSAGES, _CHARACTERS = 12, 240
 
 
 @click.command()
-@click.argument("session", required=False)
-@click.argument("name", required=False)
+@click.argument("session", required=False, type=SESSION)
+@click.argument("name", required=False, type=BULLET)
 @click.argument("verdict", required=False, type=click.Choice(["helpful", "harmful", "neutral"]))
 @click.option("--why", default="", help="The reason, kept with the verdict.")
 @click.option("--since", metavar="MOMENT", help="Only sessions recorded after a position, a time or a session.")

@@ -11,6 +11,7 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
+from reflector.cli.arguments import BULLET, EVENT_TYPE, SESSION
 from reflector.cli.audit import session_named
 from reflector.cli.output import json_option, print_json, print_json_lines, safe, short_id, short_time, table
 
@@ -28,9 +29,13 @@ _PAUSE = 0.5
     "-n", "--last", type=click.IntRange(min=1), default=50, show_default=True, help="How many events, newest last."
 )
 @click.option("--all", "everything", is_flag=True, help="All events, not only the newest.")
-@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only events of this type; repeatable.")
-@click.option("--session", "session_id", metavar="ID", help="Only events of this session: an id or its beginning.")
-@click.option("--bullet", metavar="NAME", help="Only events that add, change, cite or tag this bullet.")
+@click.option(
+    "--type", "types", multiple=True, type=EVENT_TYPE, metavar="TYPE", help="Only events of this type; repeatable."
+)
+@click.option(
+    "--session", "session_id", type=SESSION, metavar="ID", help="Only events of this session: an id or its beginning."
+)
+@click.option("--bullet", type=BULLET, metavar="NAME", help="Only events that add, change, cite or tag this bullet.")
 @click.option("--backend", help="Only events by this judge, or about a window that it was to judge.")
 @click.option("--model", help="Only events of reflections by this model, or by one whose name begins with this.")
 @click.option("--actor", help="Only events by this actor: human, ingest, import, a judge, or hook for every hook.")

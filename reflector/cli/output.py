@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -96,27 +96,40 @@ def table(
     *,
     numbers: Sequence[str] = (),
     whole: bool = False,
+    paged: bool = False,
     empty: str = "",
 ) -> None:
     """Print a table, or without rows the note `empty`, if it is not "".
 
     The last column takes the room that is left on a terminal, and all it needs in a pipe; `whole` breaks it into lines
-    instead of cutting it. `numbers` are the columns that are aligned to the right; they are never cut.
+    instead of cutting it. `numbers` are the columns that are aligned to the right; they are never cut. `paged` shows a
+    table that is higher than the terminal in a pager.
     """
     if not rows and empty:
         note(empty)
         return
+    lines = list(_table(columns, rows, numbers, whole))
+    if paged and sys.stdout.isatty() and len(lines) >= shutil.get_terminal_size().lines:
+        click.echo_via_pager("\n".join(lines) + "\n")
+        return
+    for line in lines:
+        click.echo(line)
+
+
+def _table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], numbers: Sequence[str], whole: bool
+) -> Iterator[str]:
     cells = [[clean("" if cell is None else str(cell), 2_000) for cell in row] for row in rows]
     widths = [max([_width(name), *(_width(row[i]) for row in cells)]) for i, name in enumerate(columns)]
     right = {index for index, name in enumerate(columns) if name in numbers}
     if sys.stdout.isatty():
         _fit(widths, shutil.get_terminal_size((100, 24)).columns - 2 * (len(columns) - 1), right)
-    click.secho(_line(list(columns), widths, right), bold=True)
+    yield click.style(_line(list(columns), widths, right), bold=True)
     for row in cells:
         first, *others = _broken(row[-1], widths[-1]) if whole else row[-1:]
-        click.echo(_line([*row[:-1], first], widths, right))
+        yield _line([*row[:-1], first], widths, right)
         for other in others:
-            click.echo(_line([*[""] * (len(row) - 1), other], widths, right))
+            yield _line([*[""] * (len(row) - 1), other], widths, right)
 
 
 def _broken(text: str, width: int) -> list[str]:

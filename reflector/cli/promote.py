@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 
 from reflector.cli.app import Place
+from reflector.cli.arguments import BULLET
 from reflector.cli.output import note, safe
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", type=BULLET)
 @click.option("--to", type=click.Choice(["user"]), required=True, expose_value=False, help="user: your own playbook.")
 @click.option("--keep", is_flag=True, help="Keep the bullet in the project too, under its old name.")
 @click.pass_obj

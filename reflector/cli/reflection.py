@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
+from reflector.cli.arguments import SESSION
 from reflector.cli.output import counted, json_option, note, print_json, safe, short_id, short_time, table
 from reflector.config import BACKENDS
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("sessions", nargs=-1, metavar="[SESSION…]")
+@click.argument("sessions", nargs=-1, type=SESSION, metavar="[SESSION…]")
 @click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
 @click.option("--model", help="The model for the backend anthropic.")
 @click.option("--base-url", help="The address of the API.")
@@ -185,7 +186,7 @@ def _print_commands(found: list[dict[str, Any]]) -> None:
 
 
 @click.command("give-up")
-@click.argument("session_id", metavar="SESSION")
+@click.argument("session_id", type=SESSION, metavar="SESSION")
 @click.option("--why", required=True, help="The reason; the ledger keeps it.")
 @click.pass_obj
 def give_up(place: Place, session_id: str, why: str) -> None:
@@ -211,7 +212,7 @@ def give_up(place: Place, session_id: str, why: str) -> None:
 
 
 @click.command()
-@click.argument("session_id", metavar="[SESSION]", required=False)
+@click.argument("session_id", type=SESSION, metavar="[SESSION]", required=False)
 @click.option("--dry-run", is_flag=True, help="Show what would change, and record nothing.")
 @json_option
 @click.pass_obj

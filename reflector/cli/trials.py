@@ -9,6 +9,7 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
+from reflector.cli.arguments import BULLET
 from reflector.cli.output import (
     counted,
     counters,
@@ -123,7 +124,7 @@ def _condition(text: str) -> Condition:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", type=BULLET)
 @click.option("--when", "text", metavar="CONDITION", required=True, help="A condition, such as 'harmful > helpful'.")
 @moments.as_of
 @json_option
@@ -212,7 +213,7 @@ def replay(
 
     prune = _condition(text) if text is not None else None
     with place.reading() as ledger:
-        past = moments.past(ledger, moment) or Past(ledger, ledger.head().position)
+        past = moments.past(ledger, moment) or Past(ledger)
         ids = [session_named(ledger, given) for given in sessions]
         known = judges(ledger, past.position) if backends else []
         for name in backends:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
+from reflector.cli.arguments import BULLET, SESSION
 from reflector.cli.output import counted, fields, note, print_json, safe, short_id, table
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _NAMED = 12
 
 
 @click.command()
-@click.argument("what", metavar="SESSION|REFLECTION|EVENT")
+@click.argument("what", type=SESSION, metavar="SESSION|REFLECTION|EVENT")
 @click.option("--why", required=True, help="The reason; the ledger keeps it.")
 @click.option("--undo", "undone", is_flag=True, help="Put back what was retracted.")
 @click.pass_obj
@@ -208,7 +209,7 @@ def _print_leftovers(removed: list[Path], left: list[Path], others: list[Event])
 
 
 @click.command("assert")
-@click.argument("name")
+@click.argument("name", type=BULLET)
 @click.argument("counters", metavar="HELPFUL/HARMFUL")
 @click.pass_obj
 def assert_(place: Place, name: str, counters: str) -> None:

@@ -31,7 +31,7 @@ _SHORTEST: Final = 8
 _SHORTEST_WANTED: Final = 4
 _HOLDING_TEXT: Final = frozenset(type_ for type_, kind in EVENT_TYPES.items() if kind.holds_prose)
 #: A ledger's own files, which the ledger sweeps itself.
-_OWN: Final = frozenset({"ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db.lock", "ledger.db.rebuild"})
+_OWN: Final = frozenset({"ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db.lock"})
 
 
 class ErasureRefused(LedgerError):

@@ -27,10 +27,10 @@ from reflector.events import event as ev
 from reflector.events.fold import fold
 from reflector.files import replace_file
 from reflector.ledger.store import BulletRow, Ledger
+from reflector.mistakes import Finding
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded, dump, dump_shared, load
 from reflector.playbook.edits import Edit, edits_between
-from reflector.playbook.reading import Problem
 from reflector.project import Project
 
 #: Checkpoints of a ledger: the file as it was last written or adopted; the `last_updated` of the adopted one, which
@@ -82,7 +82,7 @@ class Synced:
     imported: int = 0
     edits: int = 0
     of_another: Path | None = None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Finding, ...] = ()
     written: bool = False
 
 
@@ -245,7 +245,7 @@ def _give_up(ledger: Ledger, project: Project, raw: bytes) -> Path:
     return keep(project, raw)
 
 
-def untaken(ledger: Ledger, project: Project) -> tuple[Problem, ...]:
+def untaken(ledger: Ledger, project: Project) -> tuple[Finding, ...]:
     """Return the problems that make playbook.json unreadable. Raises LedgerError."""
     try:
         found = look(ledger, project)

@@ -28,9 +28,9 @@ from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
 from reflector.ledger.store import Ledger
+from reflector.mistakes import Finding
 from reflector.playbook.document import load
 from reflector.playbook.names import USER_FIRST
-from reflector.playbook.reading import Problem
 from reflector.project import Project
 from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, find_template
 from reflector.sessions import locks, spool
@@ -148,8 +148,8 @@ def _playbook(project: Project) -> Iterator[Check]:
         yield Check("playbook", "warning", text, mend)
 
 
-def _refused(project: Project, problem: Problem) -> Check:
-    return Check("playbook", "error", f"{project.playbook_json}, {problem.where}: {problem.what}", problem.way_out)
+def _refused(project: Project, problem: Finding) -> Check:
+    return Check("playbook", "error", f"{project.playbook_json}, {problem.where}: {problem.message}", problem.remedy)
 
 
 def _git(project: Project) -> Iterator[Check]:

@@ -1,7 +1,7 @@
 """The connection that a ledger appends on, kept from one append to the next.
 
-Invariant: whoever is inside `transaction` holds the playbook's one lock, and whatever goes wrong inside leaves
-neither an open transaction nor the lock behind. Taking a connection from the pool, opening the lock's file
+Invariant: inside `transaction` the playbook's one lock is held, and an error inside leaves neither an open transaction
+nor the lock behind. Taking a connection from the pool, opening the lock's file
 and going through SQLAlchemy's transaction would cost as much as the append itself.
 """
 

@@ -18,6 +18,7 @@ from reflector.events.lessons import POLARITY
 from reflector.events.state import REDACTED, Playbook
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
+from reflector.lessons.journal import Journal
 from reflector.lessons.outcomes import (
     UNPROVEN,
     State,
@@ -195,10 +196,10 @@ def lesson_book(of: Ledger | Past, policy: LessonPolicy | None = None) -> Lesson
 
 
 class Follower:
-    """The book of a ledger that goes on: each question reads only the events that are new."""
+    """The book of a ledger, or of a `Memory`, that goes on: each question reads only the events that are new."""
 
-    def __init__(self, ledger: Ledger, policy: LessonPolicy | None = None) -> None:
-        self.ledger = ledger
+    def __init__(self, journal: Journal, policy: LessonPolicy | None = None) -> None:
+        self.journal = journal
         self.policy = policy or LessonPolicy()
         self._events: list[Event] = []
         self._position = 0
@@ -206,10 +207,10 @@ class Follower:
 
     def book(self) -> LessonBook:
         """Return the book as of now. Raises LedgerError."""
-        new = list(self.ledger.events(types=(*BOOK_TYPES, ev.EVENT_REDACTED), after=self._position))
+        new = list(self.journal.events(types=(*BOOK_TYPES, ev.EVENT_REDACTED), after=self._position))
         if any(event.type == ev.EVENT_REDACTED for event in new):
             self._events, self._position = [], 0
-            new = list(self.ledger.events(types=(*BOOK_TYPES, ev.EVENT_REDACTED)))
+            new = list(self.journal.events(types=(*BOOK_TYPES, ev.EVENT_REDACTED)))
         if new:
             self._events += [event for event in new if event.type != ev.EVENT_REDACTED]
             self._position = new[-1].position

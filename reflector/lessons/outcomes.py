@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TypeVar
 
 from reflector.events.lessons import POLARITY
+from reflector.quality.signals import rounded
 
 State = Literal["active", "decayed", "archived", "needs_review", "retracted"]
 
@@ -87,11 +88,6 @@ class _Signal(Protocol):
 
 
 S = TypeVar("S", bound=_Signal)
-
-
-def rounded(value: float) -> float:
-    """Return a number with 6 decimals, never a negative zero."""
-    return round(value, 6) + 0.0
 
 
 def merge_outcome_signals(stored: Iterable[S], incoming: Iterable[S]) -> tuple[S, ...]:

@@ -157,6 +157,15 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
     return content
 
 
+def told_names(project: Path) -> set[str] | None:
+    """Return the names of the bullets that the next session is told; None where no text is rendered."""
+    try:
+        text = folders.read_file(f"{folders.state_folder(os.fspath(project))}/injection.txt", 1 << 20)
+    except OSError:
+        return None
+    return set(re.findall(r"^\[([a-z_]+-?\d+)\] helpful=", text.decode("utf-8", "replace"), re.MULTILINE))
+
+
 @dataclass(frozen=True, slots=True)
 class _Told:
     """A playbook file's state, its bullets that can be cited, and what keeps it from being read."""
@@ -179,7 +188,7 @@ def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] 
         problems = known.found.loaded.problems
     if problems:
         mend = "correct it, or run `reflector rebuild` where the ledger is to be believed"
-        trouble = f"{shown} cannot be read: {problems[0].where}: {problems[0].what}. Ask the user to {mend}."
+        trouble = f"{shown} cannot be read: {problems[0].where}: {problems[0].message}. Ask the user to {mend}."
         return _Told(state, known.bullets if known is not None else (), (trouble,))
     if known is not None and known.found.kind == "another's":
         trouble = f"{shown} was written by another ledger, and these are not its key points. Tell the user to run"

@@ -55,7 +55,7 @@ def test_a_section_whose_keys_are_all_commented_out_gives_the_defaults(section: 
 def test_what_other_parts_of_the_host_keep_in_shared_sections_is_theirs() -> None:
     host = {
         "t1": {"decay": 0.9},
-        "t3": {"max_rag_loops": 1, "llm": {"provider": "x"}, "apply": {}},
+        "t3": {"max_rag_loops": 1, "lm": 1, "llm": {"provider": "x", "fixtures": {"hash": "x"}}, "apply": {}},
         "scheduler": {"policy": "fair", "budgets": {"t1_iters": 50, "wall_ms": 200}},
     }
     assert load_config(host) == GatedConfig()
@@ -83,6 +83,8 @@ def test_the_settings_are_found_where_the_host_has_them() -> None:
         (reflection(summary_tokens=-1), "t3.reflection.summary_tokens is -1; it must be >= 0"),
         (reflection(surprise=1), "t3.reflection.surprise: unknown key"),
         (reflection(summary_token=1), "t3.reflection.summary_token: unknown key (did you mean 'summary_tokens')"),
+        (reflection(sumary_token=1), "unknown key (did you mean 'summary_tokens')"),
+        (reflection(logs=1), "unknown key (did you mean 'log')"),
         (reflection(backend="nope"), "t3.reflection.backend is 'nope'; it must be one of rulebased, llm"),
         (reflection(backend=None), "it must be one of rulebased, llm"),
         (budgets(ops_reflection=-1), "scheduler.budgets.ops_reflection is -1; it must be >= 0"),
@@ -122,6 +124,10 @@ def test_a_wrong_setting_is_named_with_its_value_and_the_way_out(mapping: dict[s
 )
 def test_what_the_source_took_silently_for_a_default_or_a_zero_is_refused(mapping: dict[str, Any], words: str) -> None:
     assert words in fault(mapping)
+
+
+def test_of_a_key_that_is_like_none_of_ours_nothing_is_guessed() -> None:
+    assert fault(reflection(smary_token=1)) == "t3.reflection.smary_token: unknown key"
 
 
 def test_every_fault_is_in_one_error() -> None:

@@ -76,9 +76,9 @@ def test_where_there_is_nothing_to_tell_nothing_is_printed(project: Project, nam
 UNREADABLE = {
     b"": "the file: is empty",
     b"{": "line 1, column 2: is not JSON",
-    b"[]": "the file: holds no JSON object",
+    b"[]": "the file: is not a JSON object",
     b"{}": "the file: has neither sections nor key_points",
-    b"null": "the file: holds no JSON object",
+    b"null": "the file: is not a JSON object",
     b"\xff\xfe": "the file: is UTF-16",
     b"[" * 100_000: "the file: is nested too deeply",
 }

@@ -26,7 +26,7 @@ def told(ledger: Ledger) -> Ledger:
 
 
 def _codes(ledger: Ledger, *anchors: Anchor) -> set[tuple[str, int | None]]:
-    return {(finding.code, finding.position) for finding in verify(ledger, *anchors)}
+    return {(finding.code, finding.where) for finding in verify(ledger, *anchors)}
 
 
 def _forge(ledger: Ledger, *statements: str) -> None:
@@ -390,7 +390,7 @@ def test_findings_come_in_order_and_say_what_to_do(told: Ledger) -> None:
     _forge(told, "UPDATE event SET actor = 'x' WHERE position IN (5, 9)")
     sql.run(told, "UPDATE bullet SET helpful = 9 WHERE name = 'pat-001'")
     findings = list(verify(told))
-    assert [finding.position for finding in findings] == [5, 9, None]
+    assert [finding.where for finding in findings] == [5, 9, None]
     assert all(finding.message and finding.remedy for finding in findings)
 
 

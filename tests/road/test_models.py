@@ -235,9 +235,9 @@ def test_a_project_that_is_not_on_the_users_list_is_skipped(agent: Agent, api: A
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ('base_url = "http://127.0.0.1:1"', "may stand in the user's own file only"),
-        ('api_key = "k"', "may stand in the user's own file only"),
-        ('projects = ["*"]', "may stand in the user's own file only"),
+        ('base_url = "http://127.0.0.1:1"', "belongs in the user's own file only"),
+        ('api_key = "k"', "belongs in the user's own file only"),
+        ('projects = ["*"]', "belongs in the user's own file only"),
         ("monthly_tokens = 0", "may only be lowered"),
         ("session_tokens = 99999999", "may only be lowered"),
     ],
