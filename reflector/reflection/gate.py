@@ -91,8 +91,11 @@ class Gate:
         return None if decision.reflects else f"the gate {self.config.gate}: {decision.reason}"
 
     def _consent(self, data: Mapping[str, Any]) -> str | None:
-        """Return why a model may not be asked about this project, else None. Running a command by hand is consent."""
-        if data.get("trigger") == "ingest" or self.config.layer("backend") == "flag":
+        """Return why a model may not be asked about this project, else None. Running a command by hand is consent.
+
+        A trajectory has no trigger: a person recorded it.
+        """
+        if data.get("trigger", "ingest") == "ingest" or self.config.layer("backend") == "flag":
             return None
         if self.config.lists(self.project):
             return None

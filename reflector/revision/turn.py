@@ -80,15 +80,15 @@ def revise_turn(
     turn: int = 0,
     config: ReflectionConfig | None = None,
     has_tools: bool = False,
-    journal: Journal | None = None,
+    ledger: Journal | None = None,
     task: str = "",
 ) -> RevisedTurn:
     """Reflect on a turn where its quality asks for it, revise it once, and record what came of it.
 
-    `journal` is a ledger; without one nothing is kept. `has_tools` says that the agent can carry the request out again
+    Without a `ledger` nothing is kept. `has_tools` says that the agent can carry the request out again
     with tools that only read. Raises ValueError for a tool result without a status, TemplateError and LedgerError.
     """
-    steps = _Steps(request, answer, agent, session_id, turn, config or ReflectionConfig(), journal or Memory(), task)
+    steps = _Steps(request, answer, agent, session_id, turn, config or ReflectionConfig(), ledger or Memory(), task)
     signals = answer.signals()
     decision = steps.decide(signals)
     result = RevisedTurn(answer.content, signals, decision)

@@ -197,7 +197,11 @@ def test_the_reason_of_a_proposal_is_bounded_before_it_is_looked_at(agent: Agent
     assert len(proposed["data"]["reason"]) <= 1_000
 
 
-@pytest.mark.parametrize("query", ["test", "test \ud800", "test \U0001f600 \udfff"], ids=ascii)
+@pytest.mark.parametrize(
+    "query",
+    ["test \U0001f600 \udfff", *(pytest.param(q, marks=pytest.mark.slow) for q in ("test", "test \ud800"))],
+    ids=ascii,
+)
 def test_a_call_is_answered_and_nothing_but_the_protocol_is_on_stdout_whatever_is_on_stdin(
     agent: Agent, query: str
 ) -> None:

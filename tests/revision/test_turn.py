@@ -50,7 +50,7 @@ def types(ledger: Ledger) -> list[str]:
 
 def test_a_better_answer_is_appended_and_recorded(ledger: Ledger) -> None:
     agent = Agent("The file does not exist; the folder holds a.txt.")
-    found = turn(agent, journal=ledger)
+    found = turn(agent, ledger=ledger)
     assert [mode for mode, _ in agent.asked] == ["reflect", "text"]
     assert "- read: no such file" in agent.asked[0][1]
     assert "- Strategy: Say what is known" in agent.asked[1][1]
@@ -80,7 +80,7 @@ def test_a_better_answer_is_appended_and_recorded(ledger: Ledger) -> None:
 
 
 def test_a_revision_that_is_no_better_is_recorded_and_not_shown(ledger: Ledger) -> None:
-    found = turn(Agent("I cannot do that either."), journal=ledger)
+    found = turn(Agent("I cannot do that either."), ledger=ledger)
     assert (found.content, found.improved, found.improvement) == ("I cannot do that.", False, 0.0)
     (outcome,) = ledger.events(types=[ev.OUTCOME_OBSERVED])
     assert outcome.data is not None
@@ -102,21 +102,21 @@ def test_an_improvement_of_exactly_the_least_counts() -> None:
 
 
 def test_a_turn_is_revised_once(ledger: Ledger) -> None:
-    first = turn(Agent("The file does not exist."), journal=ledger)
+    first = turn(Agent("The file does not exist."), ledger=ledger)
     before = types(ledger)
     again = Agent("Never asked.")
-    second = turn(again, journal=ledger)
+    second = turn(again, ledger=ledger)
     assert again.asked == []
     assert (second.lesson_id, second.failure) == (first.lesson_id, "the turn was revised before")
     assert types(ledger) == before
 
 
 def test_a_turn_that_was_cut_off_after_its_reflection_goes_on(ledger: Ledger) -> None:
-    turn(Agent(KeyboardInterruptLike("stopped")), journal=ledger)
+    turn(Agent(KeyboardInterruptLike("stopped")), ledger=ledger)
     assert ev.REVISION_ATTEMPTED not in types(ledger)
     agent = Agent()
     agent.answers = ["The file does not exist."]
-    assert turn(agent, journal=ledger).improved
+    assert turn(agent, ledger=ledger).improved
     assert [mode for mode, _ in agent.asked] == ["text"]
 
 
@@ -126,7 +126,7 @@ class KeyboardInterruptLike(Exception):
 
 def test_without_attempts_there_is_a_reflection_and_no_revision(ledger: Ledger) -> None:
     agent = Agent()
-    found = turn(agent, journal=ledger, config=ReflectionConfig(max_retry_attempts=0))
+    found = turn(agent, ledger=ledger, config=ReflectionConfig(max_retry_attempts=0))
     assert (found.content, found.improvement) == ("I cannot do that.", None)
     assert found.reflection is not None
     assert types(ledger) == [ev.GATE_DECIDED, ev.LESSON_RECORDED]
@@ -134,7 +134,7 @@ def test_without_attempts_there_is_a_reflection_and_no_revision(ledger: Ledger) 
 
 def test_an_answer_of_good_quality_asks_nobody(ledger: Ledger) -> None:
     agent = Agent()
-    found = turn(agent, Answer("Seven."), journal=ledger)
+    found = turn(agent, Answer("Seven."), ledger=ledger)
     assert (agent.asked, found.content, found.decision.reflects) == ([], "Seven.", False)
     (decided,) = ledger.events()
     assert decided.data is not None
@@ -145,7 +145,7 @@ def test_an_answer_of_good_quality_asks_nobody(ledger: Ledger) -> None:
 def test_an_answer_without_the_four_fields_leaves_nothing(ledger: Ledger, response: str) -> None:
     agent = Agent()
     agent.answers = [response]
-    found = turn(agent, journal=ledger)
+    found = turn(agent, ledger=ledger)
     assert (found.reflection, found.failure) == (None, "the reflection has no attempt, issue and strategy")
     assert types(ledger) == [ev.GATE_DECIDED]
 
@@ -153,7 +153,7 @@ def test_an_answer_without_the_four_fields_leaves_nothing(ledger: Ledger, respon
 def test_an_agent_that_breaks_leaves_the_turn_as_it_was(ledger: Ledger) -> None:
     agent = Agent()
     agent.answers = [RuntimeError("no \x1b[31mkey sk-ant-api03-" + "a" * 90)]
-    found = turn(agent, journal=ledger)
+    found = turn(agent, ledger=ledger)
     assert found.content == "I cannot do that."
     assert found.failure.startswith("RuntimeError: no key [redacted:")
     bad = turn(Agent(Answer("x", [{"name": "t", "status": "ok"}]), strategy="Read"), has_tools=True)
@@ -187,5 +187,5 @@ def test_without_tools_the_answer_is_revised_by_text() -> None:
 
 def test_a_secret_in_a_reflection_is_not_kept(ledger: Ledger) -> None:
     key = "ghp_" + "a1B2" * 9
-    turn(Agent("Done.", strategy=f"Use {key}"), journal=ledger)
+    turn(Agent("Done.", strategy=f"Use {key}"), ledger=ledger)
     assert key not in "".join(str(event.data) for event in ledger.events())
