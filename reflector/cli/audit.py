@@ -26,10 +26,16 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     """Explain each count of a bullet: session, verdict, reason, totals.
 
     Tags that no longer count are shown with the reason: a retraction, a recount, or the tag that counts instead under
-    the policy in force.
+    the policy in force. The id of a lesson, or its beginning, shows that lesson's outcomes.
     """
     from reflector.audit.blame import blame as steps_of
+    from reflector.cli.lessons import show
     from reflector.cli.playbook import find_bullet
+    from reflector.playbook.names import is_name
+
+    if not is_name(name) and set(name) <= set("0123456789abcdef"):
+        click.get_current_context().invoke(show, id=name, moment=moment, as_json=as_json)
+        return
 
     with place.reading() as ledger:
         past = moments.past(ledger, moment)

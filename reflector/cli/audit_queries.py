@@ -195,9 +195,12 @@ def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
     """Show tokens, cost and tags: by model, by prompt template, by day (UTC)."""
     from reflector.audit.stats import stats as ask
     from reflector.cli.again import month_of, month_words
+    from reflector.lessons.figures import figures, is_used
 
     with place.reading() as ledger:
-        found = ask(ledger, moments.past(ledger, moment))
+        past = moments.past(ledger, moment)
+        found = ask(ledger, past)
+        learned = figures(past or ledger)
         month = month_of(ledger, place.project()) if moment is None else None
     if as_json:
         print_json(
@@ -207,10 +210,13 @@ def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
                 **_figures(found.whole),
                 **{f"by_{kind}": [{kind: g.key, **_figures(g)} for g in gs] for kind, gs in found.groups.items()},
                 "agreement": [asdict(one) for one in found.agreements],
+                **({"lessons": learned} if is_used(learned) else {}),
             }
         )
         return
     _print_stats(found, days)
+    if is_used(learned):
+        click.echo("lessons: " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in learned.items()))
     if month is not None and month["tokens"]:
         click.echo(month_words(month))
 

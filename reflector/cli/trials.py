@@ -10,6 +10,7 @@ import click
 from reflector.cli import moments
 from reflector.cli.app import Place
 from reflector.cli.arguments import BULLET
+from reflector.cli.lessons import changed_lessons, policy_options, print_changed, print_replayed
 from reflector.cli.output import (
     counted,
     counters,
@@ -47,6 +48,7 @@ def diff(place: Place, span: str, as_json: bool) -> None:
 
     with place.reading() as ledger:
         found = difference(ledger, *span_of(ledger, span))
+        lessons = changed_lessons(ledger, found.first, found.last)
     if as_json:
         print_json(
             {
@@ -54,10 +56,13 @@ def diff(place: Place, span: str, as_json: bool) -> None:
                 "to": found.last,
                 "counting": {"before": found.counting[0], "after": found.counting[1]},
                 "bullets": [_changed(one) for one in found.bullets],
+                **({"lessons": lessons} if lessons else {}),
             }
         )
-    else:
+        return
+    if found.bullets or not lessons:
         _print_difference(found)
+    print_changed(lessons)
 
 
 def _changed(one: Changed) -> dict[str, Any]:
@@ -189,10 +194,12 @@ def _total(pair: tuple[int, int]) -> str:
 @click.option("--prune", "text", metavar="CONDITION", help="Remove the bullets for which this condition holds.")
 @moments.as_of
 @click.option("--all", "everything", is_flag=True, help="Include bullets that do not change.")
+@policy_options
 @json_option
 @click.pass_obj
 def replay(
     place: Place,
+    /,
     counting: Counting | None,
     sessions: tuple[str, ...],
     backends: tuple[str, ...],
@@ -200,11 +207,13 @@ def replay(
     moment: str | None,
     everything: bool,
     as_json: bool,
+    **of_lessons: float | None,
 ) -> None:
     """Show the playbook under another policy or without some evidence.
 
     Nothing is written. `reflector policy adopt` puts a policy in force, `reflector retract` takes evidence out.
-    CONDITION is as in `bisect`, such as 'harmful >= 3 and harmful > helpful'.
+    CONDITION is as in `bisect`, such as 'harmful >= 3 and harmful > helpful'. With an option of lessons, the lessons
+    are shown that another policy would see otherwise.
     """
     from reflector.audit.replay import judges
     from reflector.audit.replay import replay as ask
@@ -212,6 +221,13 @@ def replay(
     from reflector.ledger.as_of import Past
 
     prune = _condition(text) if text is not None else None
+    if asked := {name: value for name, value in of_lessons.items() if value is not None}:
+        if counting or sessions or backends or text is not None:
+            raise click.UsageError(
+                "ask for bullets and for lessons one after the other: they have policies of their own"
+            )
+        print_replayed(place, moment, asked, as_json=as_json)
+        return
     with place.reading() as ledger:
         past = moments.past(ledger, moment) or Past(ledger)
         ids = [session_named(ledger, given) for given in sessions]
