@@ -4,7 +4,6 @@ Invariant: these are the public names; the code is in `reflector.gating`. Import
 them calls no network unless the host's own adapter does.
 """
 
-from reflector.gating.budget import OutOfTime
 from reflector.gating.bundle import (
     ReflectionBundle,
     canonical_prompt,
@@ -31,7 +30,6 @@ __all__ = [
     "Fixtures",
     "FixturesAdapter",
     "GatedConfig",
-    "OutOfTime",
     "ReflectionBundle",
     "ReflectionLog",
     "ReflectionResult",

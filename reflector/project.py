@@ -33,10 +33,11 @@ _NOT_SHARED: Mapping[str, tuple[Layer, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project's folder and its settings."""
+    """A project's folder and its settings; `outer` is the project that a dataset's playbook belongs to."""
 
     root: Path
     config: Config
+    outer: Path | None = None
 
     @classmethod
     def at(cls, root: Path, *, flags: Mapping[str, Any] | None = None) -> Project:
@@ -52,6 +53,15 @@ class Project:
     def of_user(cls, *, flags: Mapping[str, Any] | None = None) -> Project:
         """Return the user's own playbook, which applies in every project. Raises ConfigError."""
         return cls.at(Path(locate.user_folder()).absolute(), flags=flags)
+
+    @classmethod
+    def of_dataset(cls, root: Path, dataset: str, *, flags: Mapping[str, Any] | None = None) -> Project:
+        """Return the playbook of a dataset in a project, with the project's settings. Raises ConfigError.
+
+        `dataset` must be a name that `checked_dataset` accepts.
+        """
+        outer = cls.at(root.absolute(), flags={**(flags or {}), "playbook": dataset})
+        return cls(outer.state_dir / "datasets" / dataset, outer.config, outer.root)
 
     @property
     def is_users(self) -> bool:
@@ -87,6 +97,8 @@ class Project:
         """Create the state folder, private and ignored by git. Raises LedgerUnavailable and LedgerForeign."""
         self._refuse_foreign()
         try:
+            if self.outer is not None:
+                make_state(self.outer)
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700 if self.is_users else 0o777)
             make_state(self.root)
         except OSError as error:

@@ -34,6 +34,11 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "set idle_minutes 30",
             "set --global backend anthropic",
         ),
+        "statusline": Command(
+            "statusline",
+            "Print one line for the agent's status line: the playbook, and the last session's verdicts.",
+            "",
+        ),
         "completion": Command("completion", "Print the shell's completion script.", "bash"),
     },
     "Sessions": {
@@ -70,6 +75,12 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "give-up": Command("reflection", "Stop trying to judge a session.", "5f2a91c0 --why 'the transcript is gone'"),
         "reparse": Command(
             "reflection", "Read recorded answers again with the current parser.", "--dry-run", "5f2a91c0"
+        ),
+        "reflect-trajectory": Command(
+            "trajectories",
+            "Record trajectories of tasks that have a right answer, and judge them; safe to repeat.",
+            "--dataset sums trajectories.jsonl",
+            "--ground-truth answer.py --test-report report.xml --iterations 3 trajectory.json",
         ),
         "compare": Command(
             "compare",

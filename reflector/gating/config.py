@@ -56,6 +56,8 @@ def load_config(mapping: Mapping[str, Any]) -> GatedConfig:
 
     Raises ConfigError, which is a ValueError, with a line for every fault.
     """
+    if not isinstance(mapping, Mapping):
+        raise ConfigError(f"the settings are {reprlib.repr(mapping)}; they take a mapping with t3 and scheduler")
     faults: list[str] = []
     found = {name: _read(mapping, name, faults) for name in SECTIONS}
     fixtures = Fixtures(**found.pop("t3.llm.fixtures"))

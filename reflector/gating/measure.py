@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,10 +64,9 @@ def read_config(path: Path | str) -> GatedConfig:
     A path of fixtures is one from here, or else from the file's folder. Raises ConfigError.
     """
     path = EXAMPLES.get(str(path)) or Path(path)
-    mapping = _parsed(path)
-    gate = mapping.get("t3") or {}
-    if isinstance(gate, Mapping):
-        mapping = {**mapping, "t3": {"allow_reflection": True, **gate}}
+    mapping = _parsed(path) or {}
+    if isinstance(mapping, dict) and isinstance(gate := mapping.get("t3") or {}, dict):
+        mapping["t3"] = {"allow_reflection": True, **gate}
     try:
         config = load_config(mapping)
     except ConfigError as error:
@@ -78,19 +77,16 @@ def read_config(path: Path | str) -> GatedConfig:
     return replace(config, fixtures=fixtures)
 
 
-def _parsed(path: Path) -> Mapping[str, Any]:
+def _parsed(path: Path) -> Any:
     try:
         text = read_bounded(path, _MOST_BYTES).decode("utf-8-sig")
-        parsed = _PARSERS[path.suffix.lower()](text)
+        return _PARSERS[path.suffix.lower()](text)
     except KeyError:
         raise ConfigError(f"{path} is none of {', '.join(_PARSERS)}; name the file by what it holds") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be parsed: {error}") from error
-    if not isinstance(parsed or {}, Mapping):
-        raise ConfigError(f"{path} holds {type(parsed).__name__}; it takes a mapping with t3 and scheduler")
-    return parsed or {}
 
 
 def _yaml(text: str) -> Any:

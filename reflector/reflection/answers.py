@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -95,25 +95,26 @@ def parse_answer(text: str) -> Parsed:
     return _read(found)
 
 
-def find_answer(text: str) -> Found:
-    """Return the answer's object in a model's text. Never raises."""
+def find_answer(text: str, wanted: Sequence[str] = _KEYS) -> Found:
+    """Return the answer's object in a model's text: the first one with one of the `wanted` keys. Never raises."""
     # A model's thoughts before its answer may hold drafts of the answer.
     _, thought, answer = text.rpartition("</think>")
-    if thought and (found := _find(answer)).strategy != "none":
+    if thought and (found := _find(answer, wanted)).strategy != "none":
         return found
-    return _find(text)
+    return _find(text, wanted)
 
 
-def _find(text: str) -> Found:
+def _find(text: str, wanted: Sequence[str]) -> Found:
     first: Found | None = None
     for found in objects_in(text):
         value = found.value or {}
-        if any(key in value for key in _KEYS):
+        if any(key in value for key in wanted):
             return Found(value, found.strategy)
         if first is None:
             keys = ", ".join(_show.repr(key) for key in list(value)[:5]) or "no keys"
-            first = Found({}, found.strategy, (f"the object has neither analysis nor bullet_tags but {keys}",))
-    if saved := saved_from(text):
+            lacks = f"neither {' nor '.join(wanted)}" if len(wanted) > 1 else f"no {wanted[0]}"
+            first = Found({}, found.strategy, (f"the object has {lacks} but {keys}",))
+    if wanted is _KEYS and (saved := saved_from(text)):
         return Found(saved, "repaired", ("the JSON is cut off or damaged; only its complete entries were read",))
     return first or Found({}, "none", ("it holds no whole JSON object" if "{" in text else "it holds no JSON",))
 
@@ -222,9 +223,14 @@ def merge_parts(parts: Sequence[Parsed]) -> Parsed:
     return Parsed(
         "\n\n".join(analyses),
         tuple(replace(tag, index=index) for index, tag in enumerate(tags)),
-        max(strategies, key=_DAMAGE.index, default="none"),
+        worst(strategies),
         _bounded(problems),
     )
+
+
+def worst(strategies: Iterable[Strategy]) -> Strategy:
+    """Return the way of finding JSON that says the least for it; none where there is none."""
+    return max((one for one in strategies if one in _DAMAGE), key=_DAMAGE.index, default="none")
 
 
 def _one(said: list[tuple[int, ParsedTag]]) -> ParsedTag:

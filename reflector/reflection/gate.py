@@ -92,8 +92,11 @@ class Gate:
         return None if decision.reflects else f"the gate {self.config.gate}: {decision.reason}"
 
     def _consent(self, data: Mapping[str, Any]) -> str | None:
-        """Why nobody agreed to ask a model about this project, else None. Who runs a command by hand agrees."""
-        if data.get("trigger") == "ingest" or self.config.layer("backend") == "flag":
+        """Why nobody agreed to ask a model about this project, else None. Who runs a command by hand agrees.
+
+        A trajectory has no trigger: a person recorded it.
+        """
+        if data.get("trigger", "ingest") == "ingest" or self.config.layer("backend") == "flag":
             return None
         if self.config.lists(self.project):
             return None

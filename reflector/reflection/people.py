@@ -105,7 +105,7 @@ def judge(ledger: Ledger, citation: Citation, verdict: Verdict, why: str = "") -
     text = json.dumps({"bullet_tags": [{"name": name, "tag": verdict, "rationale": tag.rationale}]}, ensure_ascii=False)
     request = Request(window.session_id or "", (), (name,), partial(iter, ()))
     about = (name, times) if times else (name,)
-    answered = facts.answered(window, HUMAN, request, Answer(text, HUMAN), 1, 1, about=about)
+    answered = facts.answered(window, HUMAN, request.mode, Answer(text, HUMAN), 1, 1, about=about)
     status = {row.name: row.status for row in ledger.rows()}
     parsed = Parsed("", (tag,), "whole")
     events = facts.completed(window, answered.reflection_id or "", parsed, PARSER_VERSION, answered, status, [tag])

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from reflector.playbook.bullet import Bullet
 from reflector.transcripts.message import Message
 
+if TYPE_CHECKING:
+    from reflector.reflection.truth.asking import Question
+
 #: Stages at which a failure says nothing about the window: the API is away, or refuses us whatever it is asked.
 OUTAGES = frozenset({"transport", "access"})
 
-Mode = Literal["citation_guided", "content_based"]
+Mode = Literal["citation_guided", "content_based", "ground_truth"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +112,12 @@ class Backend(Protocol):
     def answer(self, request: Request, part: int = 1) -> Answer:
         """Judge one part of a window, from 1; most windows have one. May raise `BackendError` and nothing else."""
         ...
+
+
+def reply_of(backend: object) -> Callable[[Question], Answer]:
+    """Return the method with which a backend answers about trajectories. Raises BackendError where it has none."""
+    reply: Callable[[Question], Answer] | None = getattr(backend, "reply", None)
+    if reply is None:
+        name = getattr(backend, "name", type(backend).__name__)
+        raise BackendError(f"the backend {name} judges sessions only", stage="backend", attempts=0, final=True)
+    return reply

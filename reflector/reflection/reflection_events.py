@@ -14,7 +14,7 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import WindowRow
 from reflector.playbook.verdicts import VERDICTS
-from reflector.reflection.protocol import Answer, Request
+from reflector.reflection.protocol import Answer, Mode
 from reflector.text.bounds import whole_end
 from reflector.text.secrets import clean, quote, redact
 
@@ -29,10 +29,15 @@ def reflection_id_of(window_id: str, backend: str, about: Sequence[str | int] = 
     return identity("reflection", window_id, backend, *about)
 
 
+def answer_id(reflection_id: str, iteration: int, part: int) -> str:
+    """Return the id of the event of an answer."""
+    return identity(ev.REFLECTION_ANSWERED, reflection_id, *((iteration,) if part == 1 else (iteration, part)))
+
+
 def answered(
     recorded: Event,
     backend: str,
-    request: Request,
+    mode: Mode,
     answer: Answer,
     iteration: int,
     part: int,
@@ -44,9 +49,8 @@ def answered(
     `about` tells several reflections of one backend on a window apart: each verdict of a person is one.
     """
     reflection_id = reflection_id_of(recorded.event_id, backend, about)
-    place = (iteration,) if part == 1 else (iteration, part)
     data: dict[str, Any] = {
-        "mode": request.mode,
+        "mode": mode,
         "backend": backend,
         "model": answer.model,
         "prompt_sha256": answer.prompt_sha256,
@@ -56,11 +60,13 @@ def answered(
     }
     if answer.parts > 1:
         data |= {"part": part, "parts": answer.parts, "plan": dict(answer.plan)}
+    elif part > 1:
+        data["part"] = part
     if answer.left_out:
         data["left_out"] = dict(answer.left_out)
     return NewEvent(
         ev.REFLECTION_ANSWERED,
-        identity(ev.REFLECTION_ANSWERED, reflection_id, *place),
+        answer_id(reflection_id, iteration, part),
         data,
         actor=backend,
         session_id=recorded.session_id,
@@ -126,9 +132,10 @@ def failed(
     actor: str | None = None,
     more: Mapping[str, Any] | None = None,
     retry_after: float = 0.0,
+    place: Sequence[int] = (),
 ) -> NewEvent:
     """Anything that went wrong; a `final` one is not tried again by itself. `retry_after` is how many seconds an API
-    wants to be left alone."""
+    wants to be left alone, `place` the answer that could not be read where the window's others could."""
     reflection_id = reflection_id_of(window.event_id, backend)
     data: dict[str, Any] = {
         "stage": clean(stage, 40),
@@ -141,7 +148,7 @@ def failed(
         data["final"] = True
     return NewEvent(
         ev.REFLECTION_FAILED,
-        identity(ev.REFLECTION_FAILED, reflection_id, window.attempts + 1),
+        identity(ev.REFLECTION_FAILED, reflection_id, *(place or (window.attempts + 1,))),
         data,
         actor=actor or backend,
         session_id=window.session_id,

@@ -9,13 +9,14 @@ after it let go.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reflector import folders
 from reflector.curation.playbook_file import known, of_another, sync
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import user_folder
@@ -30,12 +31,16 @@ from reflector.sessions.injection import write_injection
 from reflector.sessions.intake import Source, Taken, WindowMode, safe_id, source_of, take_in
 from reflector.sessions.pauses import heard_at_ns
 from reflector.sessions.spool import Delivery
+from reflector.text.secrets import clean
 from reflector.transcripts.formats import scan
 
 if TYPE_CHECKING:
     from reflector.sessions.user_playbook import Users
     from reflector.transcripts.reading import Scan
 
+#: What the status line reads, in the state folder, and the most characters of it.
+LAST_SESSION = "last-session.txt"
+_MOST_SAID = 100
 #: No time at which a playbook changed.
 _NEVER = "never"
 
@@ -178,7 +183,17 @@ def drain(
         asked = ask_model(one, retry=retry, wait=wait)
         done.reflected += asked.reflected
         done.notes += asked.notes
+    _leave_last(project, done.reflected)
     return done
+
+
+def _leave_last(project: Project, reflected: Sequence[Reflected]) -> None:
+    """Leave the verdicts of the session that was judged last for the status line."""
+    judged = [one for one in reflected if one.outcome == "completed"]
+    if judged:
+        said = clean(judged[-1].detail, _MOST_SAID) or "nothing decided"
+        with suppress(OSError):  # a line on a screen is worth no failed drain
+            folders.write_durably(folders.open_state(str(project.root)), f"{said}\n".encode(), LAST_SESSION)
 
 
 def runner_of(project: Project, ledger: Ledger) -> Runner:

@@ -99,7 +99,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("c.yaml", "!!python/object/apply:os.system ['true']", "c.yaml cannot be parsed"),
         ("c.yaml", "[" * 5000, "c.yaml cannot be parsed"),
         ("c.yaml", f"{BOMB}t3: *i\n", "c.yaml: t3 is ["),
-        ("c.json", "[1]", "c.json holds list; it takes a mapping"),
+        ("c.json", "[1]", "c.json: the settings are [1]; they take a mapping"),
         ("c.json", "[" * 100_000, "c.json cannot be parsed"),
         ("c.toml", "t3 = ", "c.toml cannot be parsed"),
         ("c.toml", "t3.reflection.summary_token = 1", "c.toml: t3.reflection.summary_token: unknown key (did you mean"),

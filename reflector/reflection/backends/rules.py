@@ -19,6 +19,7 @@ from reflector.text.secrets import redact
 if TYPE_CHECKING:
     from reflector.reflection.rules.episode import Episode
     from reflector.reflection.rules.verdicts import Judgement
+    from reflector.reflection.truth.asking import Question
 
 _RATIONALE = 300
 #: Evidence is quoted up to so many characters.
@@ -55,9 +56,17 @@ class RulesBackend:
         tags = [
             {"name": name, "rationale": rationale(verdict), "tag": verdict.tag} for name, verdict in verdicts.items()
         ]
-        answer = {"analysis": _analysis(verdicts), "bullet_tags": tags}
-        text = json.dumps(answer, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return Answer(text=text, model=VERSION)
+        return Answer(text=_json({"analysis": _analysis(verdicts), "bullet_tags": tags}), model=VERSION)
+
+    def reply(self, question: Question) -> Answer:
+        """Answer a question about a trajectory, by its test report alone."""
+        from reflector.reflection.truth.verdicts import judged
+
+        return Answer(text=_json(judged(question)), model=VERSION)
+
+
+def _json(answer: dict[str, object]) -> str:
+    return json.dumps(answer, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def rationale(judgement: Judgement) -> str:

@@ -129,10 +129,12 @@ async def ask(
     blocks: Sequence[Mapping[str, Any]],
     pacing: Pacing | None = None,
     tries: Tries | None = None,
+    schema: Mapping[str, object] | None = SCHEMA,
 ) -> Reply:
     """Put one question, as content blocks of one user message. Raises CallFailed and nothing else.
 
-    `tries` are those of the same question in other words; it must have some left.
+    `tries` are those of the same question in other words; it must have some left. `schema` is that of the answer, where
+    the API takes one.
     """
     if settings.key is None:
         raise CallFailed(
@@ -149,7 +151,7 @@ async def ask(
     tries = Tries() if tries is None else tries
     try:
         async with asyncio.timeout(settings.deadline - tries.seconds):
-            return await _conversation(settings, blocks, pacing or Pacing(), tries)
+            return await _conversation(settings, blocks, pacing or Pacing(), tries, schema)
     except TimeoutError:
         raise CallFailed(
             f"no answer within {settings.deadline:g} s (requests: {tries.made})",
@@ -163,12 +165,18 @@ async def ask(
 
 
 async def _conversation(
-    settings: ModelSettings, blocks: Sequence[Mapping[str, Any]], pacing: Pacing, tries: Tries
+    settings: ModelSettings,
+    blocks: Sequence[Mapping[str, Any]],
+    pacing: Pacing,
+    tries: Tries,
+    schema: Mapping[str, object] | None,
 ) -> Reply:
     """Return the request, without the schema where the API does not take it, continued where the API pauses."""
     credential: dict[str, Any] = {"auth_token" if settings.bearer else "api_key": settings.key}
     messages: list[dict[str, Any]] = [{"role": "user", "content": list(blocks)}]
-    structured = schema = _STRUCTURED.match(settings.model) is not None and takes_schema(settings)
+    if schema is not None and (_STRUCTURED.match(settings.model) is None or not takes_schema(settings)):
+        schema = None
+    form = schema
     usage, texts = Usage(), list[str]()
     async with anthropic.AsyncAnthropic(
         **credential,
@@ -180,10 +188,10 @@ async def _conversation(
     ) as client:
         while True:
             try:
-                message = await _request(client, settings, messages, pacing, tries, structured=structured)
+                message = await _request(client, settings, messages, pacing, tries, form)
             except (anthropic.BadRequestError, anthropic.UnprocessableEntityError) as error:
-                if structured and tries.made < MAX_RETRIES and _NO_SCHEMA.search(str(error)):
-                    structured = False
+                if form is not None and tries.made < MAX_RETRIES and _NO_SCHEMA.search(str(error)):
+                    form = None
                     continue
                 raise
             content = _content(message, tries)
@@ -192,7 +200,7 @@ async def _conversation(
             if message.stop_reason != "pause_turn" or tries.made >= MAX_RETRIES:
                 break
             messages.append({"role": "assistant", "content": content})
-    if schema and not structured:
+    if schema is not None and form is None:
         remember_no_schema(settings)
     # The SDK does not check what it is given: any of these may be missing or of another type.
     model, stop_reason = message.model, message.stop_reason
@@ -204,7 +212,7 @@ async def _conversation(
         attempts=tries.made,
         milliseconds=round(tries.seconds * 1000),
         request_id=message._request_id,
-        structured=structured,
+        structured=form is not None,
     )
 
 
@@ -241,12 +249,11 @@ async def _request(
     messages: list[Any],
     pacing: Pacing,
     tries: Tries,
-    *,
-    structured: bool,
+    schema: Mapping[str, object] | None,
 ) -> anthropic.types.Message:
     options: dict[str, Any] = {}
-    if structured:
-        options["output_config"] = {"format": {"type": "json_schema", "schema": SCHEMA}}
+    if schema is not None:
+        options["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
     async for attempt in tenacity.AsyncRetrying(
         # An API that asks to wait beyond the deadline is asked at a later drain.
         stop=lambda state: tries.made >= MAX_RETRIES or tries.seconds + state.upcoming_sleep >= settings.deadline,
