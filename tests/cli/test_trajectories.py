@@ -46,7 +46,7 @@ def test_one_object_a_list_and_lines_are_read(agent: Agent) -> None:
     lines = write("lines.jsonl", {**GOOD, "query": "4"}, "", {**GOOD, "query": "5"})
     told = agent.call("reflect-trajectory", one, several, lines)
     assert [line.split("  ")[0] for line in told.out.splitlines()[1:]] == [
-        *("one.json", "several.json, entry 1", "several.json, entry 2", "lines.jsonl, line 1", "lines.jsonl, line 3")
+        *("one.json", "several.json, item 1", "several.json, item 2", "lines.jsonl, line 1", "lines.jsonl, line 3")
     ]
     assert log(agent).count("trajectory.recorded") == 5
 
