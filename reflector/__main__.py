@@ -1,7 +1,7 @@
 """Where every command starts.
 
 Invariant: `reflector hook` is dispatched before any other import, so the agent never waits for a command-line library
-that a hook does not use. So is the drain that a hook starts.
+that a hook does not use. So are the agent's status line and the drain that a hook starts.
 """
 
 import sys
@@ -18,6 +18,11 @@ def main() -> "NoReturn":
             from reflector.hooks import fast
 
             fast.main()
+        case ["statusline"]:
+            from reflector.hooks import statusline
+
+            statusline.main()
+            _end(0)
         case ["--project", project, "drain", "--background"]:
             from reflector.sessions import background
 

@@ -34,6 +34,11 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "set idle_minutes 30",
             "set --global backend anthropic",
         ),
+        "statusline": Command(
+            "statusline",
+            "Print one line for the agent's status line: the playbook, and the last session's verdicts.",
+            "",
+        ),
         "completion": Command("completion", "Print the shell's completion script.", "bash"),
     },
     "Sessions": {
@@ -134,6 +139,18 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "--shadow turn",
             "--shadow step --threshold 0.7",
         ),
+        "recall": Command(
+            "recall",
+            "Find what was learned: bullets, lessons and summaries.",
+            "'flaky tests'",
+            "-k 3 'auth middleware' --as-of 2026-11-01",
+        ),
+        "lessons": Command(
+            "lessons", "List what was learned, and how its worth moved.", "", "--kind mistake --state active"
+        ),
+        "lesson": Command(
+            "lessons", "Show one lesson's whole life, or promote it to a bullet.", "3fa2c1d0", "promote 3fa2c1d0"
+        ),
         "sql": Command(
             "sql", "Query the ledger with SQL, read-only.", "'SELECT name, helpful FROM bullets'", "--views"
         ),
@@ -141,6 +158,12 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
     "Corrections": {
         "policy": Command(
             "trials", "Show or change the counting policy.", "", "adopt once_per_session --why 'resumed sessions'"
+        ),
+        "outcome": Command(
+            "lessons",
+            "Record what happened after a lesson was applied.",
+            "3fa2c1d0 good --why 'the tests pass'",
+            "3fa2c1d0 review_rejected --why 'too slow' --source agent",
         ),
         "retract": Command(
             "undo",

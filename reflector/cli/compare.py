@@ -152,7 +152,7 @@ def model_judge(
 
 
 def _confirm_cost(place: Place, trial: Trial, *, yes: bool) -> None:
-    """Tell what the calls take, and have somebody agree to it."""
+    """Show the estimated cost of the calls, and ask for consent."""
     from reflector.reflection.backends.anthropic.prices import Usage, cost
     from reflector.reflection.backends.anthropic.settings import MAX_TOKENS, model_settings
 

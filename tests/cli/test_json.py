@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -180,15 +181,16 @@ def test_status_where_nothing_is_has_the_same_keys(tmp_path: Path) -> None:
     assert_is(documented("status"), Agent(tmp_path / "empty", tmp_path).json("--project", tmp_path / "empty", "status"))
 
 
-def test_verify(lived_in: Agent) -> None:
+def test_verify(lived_in: Agent, tmp_path: Path) -> None:
     sound = lived_in.json("verify", "--anchor", lived_in.call("head").out.strip())
     assert_is(documented("verify"), sound)
     assert sound["findings"] == []
     for anchor in sound["anchors"]:
         assert_is(documented("verify", "anchors"), anchor)
     assert sound["anchors"]
-    tamper(lived_in)
-    findings = lived_in.json("verify", code=1)["findings"]
+    tampered = Agent(Path(shutil.copytree(lived_in.project, tmp_path / "tampered", symlinks=True)), lived_in.home)
+    tamper(tampered)
+    findings = tampered.json("verify", code=1)["findings"]
     assert findings
     for finding in findings:
         assert_is(documented("verify", "findings"), finding)

@@ -157,7 +157,7 @@ def test_words_for_false(word: Any) -> None:
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=20) | st.integers(), inner),
-    max_leaves=10,
+    max_leaves=4,
 )
 KEYS = st.sampled_from([*asdict(GatedConfig()), "t3", "reflection", "llm", "scheduler", "budgets", "path", "enabled"])
 

@@ -382,7 +382,7 @@ def test_an_answer_that_is_no_message_is_a_failure_and_not_asked_for_again(
     api.else_ = behaviour
     failed = failure(api.settings(), hurried)
     assert (failed.stage, failed.attempts, len(api.asked)) == ("answer", 1, 1)
-    assert str(failed).startswith(("the API's answer is no message", "the API's answer is no JSON"))
+    assert str(failed).startswith(("the API's answer is not a message", "the API's answer is not JSON"))
 
 
 @pytest.mark.parametrize(
