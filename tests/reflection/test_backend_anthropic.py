@@ -89,7 +89,7 @@ def test_what_the_answer_took_stands_beside_it(api: Api, hurried: Hurried, short
     usage = {"input_tokens": 1000, "output_tokens": 50, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 9}
     api.does = [error(529), replace_headers(sound(usage=usage), {"request-id": "req_7"})]
     meta = dict(backend(api, hurried).answer(short).meta)
-    assert 0 <= meta.pop("milliseconds") < 10_000  # type: ignore[operator]
+    assert meta.pop("milliseconds") >= 0  # type: ignore[operator]
     assert meta.pop("estimated_tokens") > 500  # type: ignore[operator]
     assert meta == {
         "input_tokens": 1000,

@@ -62,7 +62,7 @@ def test_a_sound_answer_takes_one_request_and_tells_what_it_took(api: Api, hurri
     assert (reply.text, reply.model, reply.stop_reason) == ("hello", MODEL, "end_turn")
     assert reply.usage == Usage(7, 5, 3, 2)
     assert (reply.attempts, reply.request_id, reply.structured) == (1, "req_1", True)
-    assert 0 <= reply.milliseconds < 10_000
+    assert reply.milliseconds >= 0
     assert hurried.waits == []
 
 
