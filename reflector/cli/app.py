@@ -142,7 +142,7 @@ class Place:
     def reading(self) -> Iterator[Ledger]:
         """The project's ledger for a question, after recording queued deliveries and edits of playbook.json.
 
-        A question never waits for a drain that is at work, and asked where there is no playbook it leaves
+        A question never waits for a drain that is at work, and without a playbook it leaves
         nothing behind.
         """
         from reflector.cli.output import note
@@ -162,7 +162,7 @@ class Place:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
-    if sys.stdout is None:  # closed by whoever started us (`>&-`)
+    if sys.stdout is None:  # closed by the caller (`>&-`)
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
     try:
         code = reflector.main(arguments, prog_name="reflector", standalone_mode=False, color=_colour())

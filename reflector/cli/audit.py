@@ -10,7 +10,7 @@ import click
 from reflector.cli import moments
 from reflector.cli.app import Place
 from reflector.cli.arguments import BULLET, SESSION
-from reflector.cli.output import json_option, note, print_json, safe, short_id, short_time, table
+from reflector.cli.output import json_option, print_json, safe, short_id, short_time, table
 
 if TYPE_CHECKING:
     from reflector.audit.blame import Step
@@ -45,10 +45,8 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
         print_json([asdict(step) for step in steps])
         return
     click.echo(safe(row.bullet.line))
-    if not steps:
-        note("Nobody has judged it yet.")
-        return
-    click.echo()
+    if steps:
+        click.echo()
     shown = [
         (
             step.position,
@@ -60,9 +58,8 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
         )
         for step in steps
     ]
-    table(
-        ("position", "recorded", "session", "verdict", "total", "why"), shown, numbers=("position", "total"), whole=True
-    )
+    columns = ("position", "recorded", "session", "verdict", "total", "why")
+    table(columns, shown, numbers=("position", "total"), whole=True, empty="It has no verdict yet.")
 
 
 def _uncounted(step: Step) -> str:

@@ -17,6 +17,7 @@ import click
 
 from reflector import __version__
 from reflector.cli.app import Place
+from reflector.cli.output import fields
 from reflector.mistakes import Mistake
 from reflector.playbook.names import SECTIONS
 from reflector.resources import install_command
@@ -100,13 +101,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
                     bullets.update({b.name: b for b in ledger.bullets() if b.name not in bullets})
         found = search((b for b in bullets.values() if section in (None, b.section)), query)
         return [
-            {
-                "name": bullet.name,
-                "section": SECTIONS[bullet.section],
-                "text": bullet.text,
-                "helpful": bullet.helpful,
-                "harmful": bullet.harmful,
-            }
+            {"name": bullet.name, "section": SECTIONS[bullet.section], **fields(bullet, "text helpful harmful")}
             for bullet in found[:_MOST_BULLETS]
         ]
 
@@ -130,13 +125,11 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
                 raise click.UsageError(f"no bullet is or was called {clean(name, 64)!r}; search_playbook finds names")
         last = [
             {
-                "recorded_at": step.recorded_at,
-                "session_id": step.session_id,
+                **fields(step, "recorded_at session_id"),
                 "verdict": step.tag or step.disposition,
                 "counted": step.counted,
                 "why": clean(step.rationale or "", _MOST_REASON),
-                "helpful": step.helpful,
-                "harmful": step.harmful,
+                **fields(step, "helpful harmful"),
             }
             for step in steps[-_MOST_STEPS:]
         ]

@@ -97,12 +97,17 @@ def table(
     numbers: Sequence[str] = (),
     whole: bool = False,
     paged: bool = False,
+    empty: str = "",
 ) -> None:
-    """Print a table: the last column takes the room that is left on a terminal, and all it needs in a pipe.
+    """Print a table, or without rows the note `empty`, if it is not "".
 
-    `numbers` are the columns that are aligned to the right; they are never cut. `whole` breaks what does not fit into
-    the last column into lines instead of cutting it. `paged` shows a table that is higher than the terminal in a pager.
+    The last column takes the room that is left on a terminal, and all it needs in a pipe; `whole` breaks it into lines
+    instead of cutting it. `numbers` are the columns that are aligned to the right; they are never cut. `paged` shows a
+    table that is higher than the terminal in a pager.
     """
+    if not rows and empty:
+        note(empty)
+        return
     lines = list(_table(columns, rows, numbers, whole))
     if paged and sys.stdout.isatty() and len(lines) >= shutil.get_terminal_size().lines:
         click.echo_via_pager("\n".join(lines) + "\n")
@@ -233,6 +238,11 @@ def percent(rate: float | None) -> str:
 def rounded(rate: float | None, digits: int = 6) -> float | None:
     """Return a rate as JSON has it."""
     return None if rate is None else round(rate, digits)
+
+
+def fields(value: object, names: str) -> dict[str, Any]:
+    """Return attributes of a value as JSON has them; `names` are separated by spaces."""
+    return {name: getattr(value, name) for name in names.split()}
 
 
 def counters(helpful: int, harmful: int) -> dict[str, int]:

@@ -15,6 +15,7 @@ from reflector.cli.app import Place
 from reflector.cli.arguments import BULLET, SECTION
 from reflector.cli.output import (
     counted,
+    fields,
     json_option,
     note,
     print_csv,
@@ -40,13 +41,7 @@ def bullet_fields(row: BulletRow) -> dict[str, Any]:
     return {
         "name": row.name,
         "section": SECTIONS[row.section],
-        "text": row.text,
-        "helpful": row.helpful,
-        "harmful": row.harmful,
-        "status": row.status,
-        "reason": row.reason,
-        "removed_into": row.removed_into,
-        "position": row.position,
+        **fields(row, "text helpful harmful status reason removed_into position"),
     }
 
 

@@ -11,7 +11,18 @@ from reflector.cli import moments
 from reflector.cli.app import Place
 from reflector.cli.arguments import BULLET
 from reflector.cli.lessons import changed_lessons, policy_options, print_changed, print_replayed
-from reflector.cli.output import counted, counters, json_option, note, print_json, safe, short_id, short_time, table
+from reflector.cli.output import (
+    counted,
+    counters,
+    fields,
+    json_option,
+    note,
+    print_json,
+    safe,
+    short_id,
+    short_time,
+    table,
+)
 from reflector.playbook.counting import COUNTINGS, Counting
 from reflector.playbook.names import SECTIONS
 
@@ -140,9 +151,6 @@ def bisect(place: Place, name: str, text: str, moment: str | None, as_json: bool
     if as_json:
         print_json([_crossing(one) for one in found])
         return
-    if not found:
-        note(f"{name} is at {row.helpful}/{row.harmful}; '{safe(text)}' never held.")
-        return
     rows = [
         (
             one.event.position,
@@ -154,7 +162,9 @@ def bisect(place: Place, name: str, text: str, moment: str | None, as_json: bool
         )
         for one in found
     ]
-    table(("position", "recorded", "session", "total", safe(text), "what"), rows, numbers=("position",))
+    columns = ("position", "recorded", "session", "total", safe(text), "what")
+    never = f"{name} is at {row.helpful}/{row.harmful}; '{safe(text)}' never held."
+    table(columns, rows, numbers=("position",), empty=never)
 
 
 def _crossing(one: Crossing) -> dict[str, Any]:
@@ -224,7 +234,7 @@ def replay(
         known = judges(ledger, past.position) if backends else []
         for name in backends:
             if name not in known:
-                told = f"these did: {', '.join(known)}" if known else "nobody did until then"
+                told = f"these did: {', '.join(known)}" if known else "no backend did until then"
                 raise click.UsageError(f"no backend {name!r} judged a session here; {told}")
         found = ask(ledger, past, counting=counting, sessions=ids, backends=backends, prune=prune)
     if as_json:
@@ -287,17 +297,15 @@ def policy(ctx: click.Context, as_json: bool) -> None:
         counting, adopted = ledger.counting(), adoptions(ledger)
     history = [(event, event.data or {}) for event in adopted]
     if as_json:
-        told = [
+        made = [
             {
-                "position": event.position,
-                "recorded_at": event.recorded_at,
-                "actor": event.actor,
+                **fields(event, "position recorded_at actor"),
                 "counting": data.get("counting"),
                 "reason": data.get("reason"),
             }
             for event, data in history
         ]
-        print_json({"counting": counting, "policies": list(COUNTINGS), "adoptions": told})
+        print_json({"counting": counting, "policies": list(COUNTINGS), "adoptions": made})
         return
     click.echo(counting)
     for event, data in history:

@@ -21,17 +21,17 @@ from reflector.project import Project
 
 
 class PlaybookRefused(Exception):
-    """A playbook file that cannot be taken in; it was left as it is. `problems` names each entry."""
+    """A playbook file that cannot be imported; it was left as it is. `problems` names each entry."""
 
     def __init__(self, path: Path, problems: Sequence[Finding]) -> None:
         self.path = path
         self.problems = tuple(problems)
-        # No ledger can write this file anew: it holds none of these bullets yet.
+        # No ledger can write this file again: it holds none of these bullets yet.
         lines = [f"  {problem}".replace(REBUILD, CORRECT) for problem in self.problems[:20]]
         more = len(self.problems) - len(lines)
         if more > 0:
             lines.append(f"  … and {more} more")
-        super().__init__("\n".join([f"{path} was not taken in and is left as it is:", *lines]))
+        super().__init__("\n".join([f"{path} cannot be imported and is left as it is:", *lines]))
 
 
 def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes, path: Path | None = None) -> int:

@@ -2,7 +2,7 @@
 
 Invariant: a proposal changes no playbook. It is an event of its own; approved, it is the target of the bullet.added
 that follows, and rejected, of an evidence.retracted with the reason. Its identity is the section and the text, so an
-agent that proposes the same thing again is told what became of it, and nobody is asked twice.
+agent that proposes the same thing again gets the decision, and no person is asked twice.
 """
 
 from __future__ import annotations

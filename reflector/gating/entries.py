@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from reflector.events.event import LESSON_RECORDED, NewEvent, identity
 from reflector.gating.bundle import NO_TIME
 from reflector.text.secrets import redact
 
@@ -90,11 +89,12 @@ def write_entries(
 def _append(ledger: Ledger, kept: Mapping[str, Any], turn: int, slot: int) -> bool:
     """Whether the ledger did not have the entry. Raises LedgerError."""
     from reflector.ledger.errors import Conflict
+    from reflector.lessons.recording import lesson_event
 
-    data = {key: value for key, value in kept.items() if key not in ("id", "vec_full")}
+    more = {name: kept[name] for name in ("owner", "ts", "tags")}
     # A vector follows from its text, so only that there is one is a fact.
-    data |= {"entry": kept["id"], "turn": turn, "slot": slot, "embed": "vec_full" in kept}
-    event = NewEvent(LESSON_RECORDED, identity(LESSON_RECORDED, kept["id"]), data, "agent")
+    more |= {"entry": kept["id"], "turn": turn, "slot": slot, "embed": "vec_full" in kept}
+    event = lesson_event(kept["kind"], kept["text"], actor="agent", key=[kept["id"]], **more)
     try:
         return ledger.append([event])[0].added
     except Conflict:  # the same words of the same turn, at another time: the first record stands

@@ -84,16 +84,18 @@ class ReflectionLog:
 
     @contextmanager
     def in_order(self) -> Iterator[None]:
-        """Hold back the records of what runs inside, then write them by agent and turn."""
+        """Hold back the records of what runs inside, then write them by agent and turn, once the outermost ends."""
         with self._lock:
-            self._held = []
+            if outermost := self._held is None:
+                self._held = []
         try:
             yield
         finally:
-            with self._lock:
-                held, self._held = self._held, None
-                for *_, line in sorted(held or ()):
-                    self._write(line)
+            if outermost:
+                with self._lock:
+                    held, self._held = self._held, None
+                    for *_, line in sorted(held or ()):
+                        self._write(line)
 
     def _write(self, line: str) -> None:
         try:

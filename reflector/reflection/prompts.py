@@ -81,7 +81,7 @@ def load_template(name: str, project: Path | None = None) -> str:
 def find_template(name: str, project: Path | None = None) -> Template:
     """Return the template in force, checked. Raises TemplateError."""
     if name not in PLACEHOLDERS:
-        raise TemplateError(f"{name!r} is no prompt template; there are {', '.join(PLACEHOLDERS)}")
+        raise TemplateError(f"{name!r} is not a prompt template; there are {', '.join(PLACEHOLDERS)}")
     return find_own(name, project) or read_template(name, resource_dir("prompts") / name)
 
 
@@ -95,7 +95,7 @@ def find_own(name: str, project: Path | None = None, known: Collection[str] = ()
     if own is not None and os.path.lexists(own):
         _refuse_foreign(own)
         return read_template(name, own, opener=open_ours, known=known)
-    users = user_prompts() / name
+    users = Path(user_settings(), "prompts", name)
     return read_template(name, users, known=known) if os.path.lexists(users) else None
 
 
@@ -104,7 +104,7 @@ def _refuse_foreign(path: Path) -> None:
     try:
         tracked = tracked_below(path)
     except (OSError, ValueError) as error:
-        raise TemplateError(f"{path}: git's index cannot be read ({error}), so nobody knows whose it is") from None
+        raise TemplateError(f"{path}: git's index cannot be read ({error}), so its origin is unknown") from None
     if tracked is not None:
         raise TemplateError(
             f"{path}: is tracked by git, so it came with the repository; read it, and make it yours with: "
@@ -133,11 +133,6 @@ def read_template(
     return template
 
 
-def user_prompts(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the folder where a user keeps templates for all projects."""
-    return Path(user_settings(environ), "prompts")
-
-
 def _check(template: Template, known: Collection[str]) -> None:
     wanted = known or PLACEHOLDERS[template.name]
     found: list[str] = []
@@ -150,11 +145,11 @@ def _check(template: Template, known: Collection[str]) -> None:
         line = template.text.count("\n", 0, match.start()) + 1
         names = ", ".join(f"{{{name}}}" for name in wanted)
         raise TemplateError(
-            f"{template.path}, line {line}: {match[0]!r} is no placeholder; write a literal brace twice, or use {names}"
+            f"{template.path}, line {line}: {match[0]!r} is not a placeholder; double a literal brace, or use {names}"
         )
     for name in wanted:
         count = found.count(name)
         if count > _MOST_TIMES if known else count != 1:
-            times = "is missing" if not count else f"stands there {count} times"
+            times = "is missing" if not count else f"appears {count} times"
             often = f"at most {_MOST_TIMES} times" if known else "once"
-            raise TemplateError(f"{template.path}: the placeholder {{{name}}} {times}; it must stand there {often}")
+            raise TemplateError(f"{template.path}: the placeholder {{{name}}} {times}; it must appear {often}")

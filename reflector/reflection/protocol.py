@@ -1,4 +1,4 @@
-"""What a backend is: the one interface behind which rules, fixtures and models stand.
+"""The interface of a backend: rules, fixtures and models implement it.
 
 Invariant: a backend answers with text and facts about the call, and judges nothing itself. The
 answer's text is appended to the ledger before anybody parses it, so no call is ever made twice.
@@ -98,9 +98,9 @@ class BackendError(Exception):
 class Backend(Protocol):
     """Who judges a window.
 
-    name     stands in events and configuration
-    is_model True where an answer costs time and money: the gate's budgets hold, nobody waits for it under a
-             project's lock, and a window without citations may be judged as well
+    name     its name in events and configuration
+    is_model True where an answer costs time and money: the gate's budgets hold, no process waits for it under
+             a project's lock, and a window without citations may be judged as well
     """
 
     @property

@@ -85,7 +85,7 @@ class Runner:
         return trouble_of(self.ledger.targeting(window.event_id)) if window.state == "failed" else None
 
     def api_rests(self, windows: Sequence[WindowRow], retry: Retry = "due") -> bool:
-        """Whether the API is left alone for now: what it refused one of the windows it would refuse the others."""
+        """Return whether the API is left alone for now: what it refused one window it would refuse the others."""
         troubles = [] if retry == "all" else [self.trouble(window) for window in windows]
         return any(trouble and trouble.outages and not _pause_is_over(trouble, retry) for trouble in troubles)
 
@@ -94,9 +94,11 @@ class Runner:
         waiting = waiting_for_budget(self.ledger)
         if not waiting or not self.backend.is_model:
             return waiting
-        if self.gate.lack_of_month(self.ledger):
+        if isinstance(self.gate.left_of_month(self.ledger), str):
             return []
-        return [window for window in waiting if self.gate.lack_of_session(self.ledger, window.session_id) is None]
+        lacking = {window.session_id for window in waiting}
+        lacking = {one for one in lacking if isinstance(self.gate.left_of_session(self.ledger, one), str)}
+        return [window for window in waiting if window.session_id not in lacking]
 
     def finish(self, window: WindowRow, *, forced: bool = False) -> Reflected:
         """Take one window through the steps it still lacks; a forced one goes past the gate."""
@@ -108,7 +110,7 @@ class Runner:
 
             return finish(self, window, recorded, forced=forced)[0]
         iteration, answers = self._answers(window)
-        while (parts := _parts(answers)) is None or len(answers) < parts:
+        while not answers or len(answers) < (answers[0].data or {}).get("parts", 1):
             asked = self._ask(window, recorded, iteration, answers, forced=forced)
             if isinstance(asked, Reflected):
                 return asked
@@ -306,11 +308,6 @@ def _unread(parsed: Parsed, texts: Sequence[str], answer: Event) -> str:
 
 def _pause_is_over(trouble: Trouble, retry: Retry) -> bool:
     return datetime.now(UTC) >= (trouble.not_before if retry == "left" else trouble.next_try)
-
-
-def _parts(answers: Sequence[Event]) -> int | None:
-    """Return how many answers a window needs, as the first of them tells; None before there is one."""
-    return int((answers[0].data or {}).get("parts", 1)) if answers else None
 
 
 def _asks_anew(event: Event) -> bool:

@@ -136,25 +136,24 @@ class ReflectionEngine:
         result = read_verdict(llm_response, ReflectionTrigger(trigger), self.gate.threshold)
         decision_id = self._begun or self._begin()
         self._begun = None
-        answers = list(self._answers([decision_id]))
+        answers = self._answers([decision_id], self.task)
         data = {
             "answer": kept(llm_response, 200_000),
-            "backend": "embedder",
+            "backend": _ACTOR,
+            "model": "embedder",
             "mode": "step",
             "trigger": str(result.triggered_by),
         }
 
         def made(number: int) -> NewEvent:
             event_id = identity(ev.REFLECTION_ANSWERED, decision_id, number)
-            return NewEvent(
-                ev.REFLECTION_ANSWERED, event_id, {**data, "iteration": number}, _ACTOR, target_id=decision_id
-            )
+            return self._event(ev.REFLECTION_ANSWERED, event_id, {**data, "iteration": number}, decision_id)
 
         append_next(self.journal, len(answers) + 1, made)
         if result.failure:
             failed = {"stage": "parse", "message": result.failure, "attempts": 1}
             event_id = identity(ev.REFLECTION_FAILED, decision_id, len(answers) + 1)
-            self.journal.append([NewEvent(ev.REFLECTION_FAILED, event_id, failed, _ACTOR, target_id=decision_id)])
+            self.journal.append([self._event(ev.REFLECTION_FAILED, event_id, failed, decision_id)])
         else:
             self._compare(decision_id, result)
         return result
@@ -272,7 +271,7 @@ class ReflectionEngine:
         """Append an event under its key, else under the next number that is free; return its id."""
 
         def made(number: int) -> NewEvent:
-            return NewEvent(type_, identity(type_, *about, number), data, _ACTOR, target_id=target or None)
+            return self._event(type_, identity(type_, *about, number), data, target)
 
         if not key:
             return append_next(self.journal, known + 1, made).event_id
@@ -281,19 +280,20 @@ class ReflectionEngine:
             self.journal.append([event])
         return event.event_id
 
+    def _event(self, type_: str, event_id: str, data: dict[str, Any], target: str) -> NewEvent:
+        return NewEvent(type_, event_id, data, _ACTOR, session_id=self.task, target_id=target or None)
+
     def _decisions(self, step: int | None = None) -> list[Event]:
         """Return the decisions about a step of the task, or about all steps of all tasks."""
-        found = []
-        for event in self.journal.events(types=[ev.GATE_DECIDED]):
-            data = event.data or {}
-            if "step" in data and step in (None, data["step"]) and (step is None or data.get("task") == self.task):
-                found.append(event)
-        return found
+        of_task = None if step is None else self.task
+        events = self.journal.events(types=[ev.GATE_DECIDED], session_id=of_task)
+        about = ((event, (event.data or {}).get("step")) for event in events)
+        return [event for event, of in about if of is not None and step in (None, of)]
 
-    def _answers(self, decision_ids: Iterable[str]) -> Iterable[Event]:
+    def _answers(self, decision_ids: Iterable[str], task: str | None = None) -> list[Event]:
         wanted = frozenset(decision_ids)
-        answers = self.journal.events(types=[ev.REFLECTION_ANSWERED])
-        return (event for event in answers if event.target_id in wanted)
+        answers = self.journal.events(types=[ev.REFLECTION_ANSWERED], session_id=task)
+        return [event for event in answers if event.target_id in wanted]
 
     def _verdict(self, answer: Event) -> ReflectionResult:
         data = answer.data or {}
@@ -304,7 +304,7 @@ class ReflectionEngine:
         """Record a revision where the reflection before this one on the step asked for another try."""
         begun = [event.event_id for event in self._decisions(self._step) if _reflects(event)]
         before = begun[: begun.index(decision_id)][-1:] if decision_id in begun else []
-        verdicts = [self._verdict(event) for event in self._answers(before)]
+        verdicts = [self._verdict(event) for event in self._answers(before, self.task)]
         if not verdicts or not verdicts[-1].should_retry or result.quality_score is None:
             return
         initial, retried = verdicts[-1].quality_score or 0.0, result.quality_score
@@ -312,7 +312,7 @@ class ReflectionEngine:
         data = {"initial": initial, "retried": retried, "improved": improved, "mode": "step"}
         event_id = identity(ev.REVISION_ATTEMPTED, before[0])
         if self.journal.event(event_id) is None:
-            self.journal.append([NewEvent(ev.REVISION_ATTEMPTED, event_id, data, _ACTOR, target_id=before[0])])
+            self.journal.append([self._event(ev.REVISION_ATTEMPTED, event_id, data, before[0])])
 
 
 def context_hash(context: str) -> str:

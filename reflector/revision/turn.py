@@ -9,6 +9,7 @@ nobody.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final, Literal
@@ -16,6 +17,7 @@ from typing import Any, Final, Literal
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.lessons import MAX_LESSON
+from reflector.ledger.errors import Conflict
 from reflector.lessons.journal import Journal, Memory
 from reflector.lessons.outcomes import score_improvement
 from reflector.quality.policy import Decision, Signs
@@ -28,6 +30,7 @@ from reflector.text.secrets import quote, redact, visible
 #: The least improvement of a revision that replaces nothing but is shown.
 MIN_REFLECTION_RETRY_DELTA: Final = 0.05
 REVISED: Final = "Revised answer after reflection:"
+_REVISED_BEFORE: Final = "the turn was revised before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ def revise_turn(
     if steps.config.max_retry_attempts == 0:
         return result
     if steps.was_revised(lesson):
-        return replace(result, failure="the turn was revised before")
+        return replace(result, failure=_REVISED_BEFORE)
     mode: Revision = "read_only" if has_tools and asks_for_tools(reflection, answer) else "text"
     try:
         given = agent(build_revision_prompt(request, answer.content, reflection.to_prompt_section(), mode), mode)
@@ -153,7 +156,7 @@ class _Steps:
             "task": quote(self.task, 200),
             "turn": self.turn,
         }
-        self._append(ev.GATE_DECIDED, data, (policy.id, str(signs.facts)))
+        self._append(ev.GATE_DECIDED, data, (policy.id, str(signs.facts), self.task))
         return decision
 
     def reflect(self, signals: QualitySignals) -> tuple[Event | None, str]:
@@ -178,7 +181,8 @@ class _Steps:
             "task": quote(self.task, 200),
         }
         event = NewEvent(ev.LESSON_RECORDED, lesson_id, data, "agent", session_id=self.session_id)
-        self.journal.append([event])
+        with suppress(Conflict):  # another process reflected on the same turn: its reflection stands
+            self.journal.append([event])
         return self.journal.event(lesson_id), ""
 
     def was_revised(self, lesson: Event) -> bool:
@@ -201,14 +205,14 @@ class _Steps:
         kind = "retry_improved" if improved else "retry_did_not_improve"
         about: dict[str, Any] = {"actor": "agent", "session_id": self.session_id, "target_id": lesson.event_id}
         outcome = {"kind": kind, "source": "retry", "why": f"from {before:.2f} to {after:.2f}"}
-        self.journal.append(
-            [
-                NewEvent(ev.REVISION_ATTEMPTED, identity(ev.REVISION_ATTEMPTED, lesson.event_id), data, **about),
-                NewEvent(
-                    ev.OUTCOME_OBSERVED, identity(ev.OUTCOME_OBSERVED, lesson.event_id, "retry"), outcome, **about
-                ),
-            ]
-        )
+        events = [
+            NewEvent(ev.REVISION_ATTEMPTED, identity(ev.REVISION_ATTEMPTED, lesson.event_id), data, **about),
+            NewEvent(ev.OUTCOME_OBSERVED, identity(ev.OUTCOME_OBSERVED, lesson.event_id, "retry"), outcome, **about),
+        ]
+        try:
+            self.journal.append(events)
+        except Conflict:  # another process revised it meanwhile
+            return replace(result, retried=None, failure=_REVISED_BEFORE)
         content = f"{result.content}\n\n{REVISED}\n\n{revised}".lstrip() if improved else result.content
         return replace(result, content=content, improvement=improvement, improved=improved)
 

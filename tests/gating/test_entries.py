@@ -25,6 +25,7 @@ from reflector.gated import (
 )
 from reflector.gating.entries import record
 from reflector.ledger.store import Ledger
+from reflector.lessons.recall import recall
 from reflector.proof.verify import verify
 from tests.gating import vectors
 
@@ -175,9 +176,9 @@ def test_what_is_erased_is_not_written_again(ledger: Ledger) -> None:
     assert list(verify(ledger)) == []
 
 
-def test_reflecting_writes_nothing_by_itself(ledger: Ledger) -> None:
-    """What a turn's reflection gives is seen by later retrieval only, once the host has written it."""
+def test_a_summary_is_found_by_later_retrieval_and_not_before_it_is_written(ledger: Ledger) -> None:
     result = reflect(TURN, OPEN)
     assert ledger.head().position == 0
+    assert recall(ledger, "hi") == []
     write_entries(ledger, result.memory_entries, ops_cap=OPEN.ops_reflection, turn=TURN.turn)
-    assert ledger.head().position == 1
+    assert [(one.document.kind, one.document.text) for one in recall(ledger, "Hi?")] == [("summary", "hi")]

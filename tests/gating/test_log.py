@@ -114,7 +114,8 @@ def test_agents_that_reflect_in_parallel_are_logged_by_agent_and_turn(
 def test_what_was_held_back_is_written_when_an_agent_fails(tmp_path: Path) -> None:
     log = ReflectionLog(tmp_path / FILE_NAME)
     with suppress(RuntimeError), log.in_order():
-        after_turn(bundle(turn=2), OPEN, log=log)
+        with log.in_order():
+            after_turn(bundle(turn=2), OPEN, log=log)
         after_turn(bundle(turn=1), OPEN, log=log)
         raise RuntimeError
     assert [json.loads(line)["turn"] for line in log.path.read_text().splitlines()] == [1, 2]

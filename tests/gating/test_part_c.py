@@ -65,6 +65,7 @@ PLACES = {
         "C.4 norm": "test_every_text_has_thirty_two_numbers_of_norm_one",
     },
     "test_entries.py": {
+        "C-01 later": "test_a_summary_is_found_by_later_retrieval_and_not_before_it_is_written",
         "C-24 cap": "test_the_cap_is_held_and_what_was_written_is_what_is_counted",
         "C-24 timeout": "test_a_timeout_writes_nothing",
         "C-26 id": "test_the_id_of_an_entry_is_made_from_agent_turn_slot_and_text",

@@ -313,12 +313,12 @@ def test_line_ends_of_a_prompt_and_of_a_file_do_not_matter_and_the_last_of_two_a
     ("content", "words"),
     [
         (None, "cannot be read"),
-        (b"{broken\n", "line 1: is no fixture"),
-        (b'\n{"prompt_hash": "x"}\n', "line 2: is no fixture"),
-        (b'{"completion": "x"}\n', "line 1: is no fixture"),
-        (b'{"prompt_hash": "x", "completion": 7}', "line 1: is no fixture"),
+        (b"{broken\n", "line 1: is not a fixture"),
+        (b'\n{"prompt_hash": "x"}\n', "line 2: is not a fixture"),
+        (b'{"completion": "x"}\n', "line 1: is not a fixture"),
+        (b'{"prompt_hash": "x", "completion": 7}', "line 1: is not a fixture"),
         (b"\xff\xfe\n", "cannot be read"),
-        (b"[" * 100_000, "line 1: is no fixture"),
+        (b"[" * 100_000, "line 1: is not a fixture"),
         (b"", "has no completion for the prompt"),
     ],
 )

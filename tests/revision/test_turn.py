@@ -189,3 +189,18 @@ def test_a_secret_in_a_reflection_is_not_kept(ledger: Ledger) -> None:
     key = "ghp_" + "a1B2" * 9
     turn(Agent("Done.", strategy=f"Use {key}"), ledger=ledger)
     assert key not in "".join(str(event.data) for event in ledger.events())
+
+
+def test_of_two_processes_that_revise_one_turn_the_first_stands(ledger: Ledger) -> None:
+    class Late(Agent):
+        """While it reflects, another process does the whole turn."""
+
+        def __call__(self, prompt: str, mode: str) -> str | Answer:
+            turn(Agent("The file does not exist."), ledger=ledger)
+            return super().__call__(prompt, mode)
+
+    found = turn(Late("I looked, and there is none.", strategy="Another"), ledger=ledger)
+    assert (found.content, found.failure) == ("I cannot do that.", "the turn was revised before")
+    assert found.reflection is not None
+    assert found.reflection.corrective_strategy == "Say what is known"
+    assert len(types(ledger)) == 4

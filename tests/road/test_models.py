@@ -319,7 +319,7 @@ def test_a_record_of_the_month_that_cannot_be_used_asks_nobody_and_says_so(agent
     agent.call("drain")
     assert api.asked == []
     (reason,) = reasons(agent)
-    assert "the monthly budget cannot be told" in reason
+    assert "the monthly budget is unknown" in reason
     assert str(state / "reflector") in reason
     assert "cannot be read" in agent.call("status").out
     (state / "reflector").unlink()

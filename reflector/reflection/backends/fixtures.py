@@ -152,7 +152,7 @@ def read_fixtures(path: Path) -> dict[str, dict[str, Any]]:
             key = completion = None
         if not isinstance(key, str) or not isinstance(completion, str):
             raise BackendError(
-                f'{path}, line {number}: is no fixture; each line is {{"prompt_hash": …, "completion": …}}',
+                f'{path}, line {number}: is not a fixture; each line is {{"prompt_hash": …, "completion": …}}',
                 stage="fixtures",
             )
         found[key] = entry

@@ -192,7 +192,7 @@ def _found(text: str, key: str) -> tuple[dict[str, object], Strategy, list[str]]
     if whole.strategy == "whole" and whole.value is not None and key in whole.value:
         return whole.value, whole.strategy, []
     found = find_answer(text, (key,))
-    return dict(found.answer), found.strategy, list(found.problems)
+    return dict(found.value or {}), found.strategy, list(found.problems)
 
 
 def faults_in(error: ValidationError) -> str:

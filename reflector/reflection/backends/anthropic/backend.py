@@ -2,7 +2,7 @@
 
 Invariant: one `answer` is one question with one deadline and at most `MAX_RETRIES` requests, and what was answered is
 never thrown away. Where the API says that the question is too long for its model, half of it is asked, never the same
-again; what the answers took is added up, and one that the window's end cut short stands when no better one follows. A
+again; what the answers took is added up, and one that the window's end cut short counts if no better one follows. A
 window that was divided is asked about in the parts of its first answer, and they and their answers stay within the
 allowance.
 """

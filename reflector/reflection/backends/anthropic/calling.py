@@ -1,9 +1,9 @@
 """One answer from the Messages API, whatever the API does.
 
 Invariant: at most `MAX_RETRIES` requests are made for one question, whatever they are for, and they end within the
-deadline. The SDK's own retries are off, or three attempts would be nine. Its redirects are off too: who is told the
-transcript is for the user to say, not for whoever is asked. Every way to fail comes out as a `CallFailed`, and an
-answer that was paid for never fails for what stands beside its text.
+deadline. The SDK's own retries are off, or three attempts would be nine. Its redirects are off too: who gets the
+transcript is for the user to say, not for the API. Every way to fail comes out as a `CallFailed`, and an
+answer that was paid for never fails for what is beside its text.
 
 What is tried again (requirements A-17): timeouts, broken connections, 429 and 5xx. Everything else would fail
 the same way once more.
@@ -56,7 +56,7 @@ _MOST_TOKENS = 10_000_000
 _MOST_BYTES = 1 << 20
 #: An API that asks for more time than this is asked once a day all the same.
 _LONGEST_REST = 86_400.0
-#: A key that is shorter is only taken out where it stands alone: it may be a word, or a part of many.
+#: A key that is shorter is only taken out as a word of its own: it may be a word, or a part of many.
 _LONG_KEY = 12
 
 SCHEMA: dict[str, object] = {
@@ -147,7 +147,7 @@ async def ask(
         )
     if not (settings.key.isascii() and settings.key.isprintable()):
         raise CallFailed(
-            "the API key holds characters that no key has, such as a line break; set it anew",
+            "the API key holds characters that no key has, such as a line break; set it again",
             stage="access",
             attempts=0,
         )
@@ -242,10 +242,10 @@ async def _read(response: Any) -> None:
 
 
 def _content(message: Any, tries: Tries) -> list[Any]:
-    """Return the content blocks. Raises CallFailed for what is no message."""
+    """Return the content blocks. Raises CallFailed if the answer is not a message."""
     if not isinstance(message, anthropic.types.Message) or not isinstance(message.content, list):
         raise CallFailed(
-            f"the API's answer is no message: {reprlib.repr(message)}", stage="answer", attempts=tries.made
+            f"the API's answer is not a message: {reprlib.repr(message)}", stage="answer", attempts=tries.made
         )
     return message.content
 
@@ -319,7 +319,7 @@ def _rest_in(headers: Mapping[str, str]) -> float:
 
 
 def _usage(message: anthropic.types.Message) -> Usage:
-    """Return the tokens of a message; whatever is no sensible whole number counts as none."""
+    """Return the tokens of a message; anything but a sensible whole number counts as 0."""
 
     def count(name: str) -> int:
         value = getattr(message.usage, name, None)
@@ -362,7 +362,7 @@ def _failure(error: Exception, attempts: int, settings: ModelSettings) -> CallFa
         cause = f" ({type(error.__cause__).__name__}: {error.__cause__})" if error.__cause__ else ""
         return failed(f"no connection to the API{cause}", "transport")
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-        return failed(f"the API's answer is no JSON: {error}", "answer")
+        return failed(f"the API's answer is not JSON: {error}", "answer")
     return failed(f"{type(error).__name__}: {error}", "answer")
 
 
@@ -373,7 +373,7 @@ def _redirected(error: anthropic.APIStatusError) -> str:
         other = urlsplit(urljoin(asked, error.response.headers.get("location", "")))
         origin = f"{other.scheme}://{other.netloc.rpartition('@')[2]}"
     except ValueError:
-        origin = "an address that is none"
+        origin = "an invalid address"
     return (
         f"HTTP {error.status_code}: the API redirects to {origin}, and nothing was sent there; "
         "if you trust it, set it as base_url"
