@@ -248,7 +248,7 @@ def test_a_budget_of_nothing_asks_nobody(store: LedgerPlaybooks, monkeypatch: py
 
 
 def test_reading_old_answers_again_leaves_trajectories_alone(store: LedgerPlaybooks, sums: Ledger) -> None:
-    run(store, Model(insights("a"), verdict("harmful")), attempt(["pat-001"]))
+    run(store, Model(insights("a"), insights("b"), verdict("harmful")), attempt(["pat-001"]), 2)
     before = types(sums)
     assert list(reparse(sums)) == []
     assert types(sums) == before
