@@ -49,7 +49,8 @@ def _command(window: WindowRow, trouble: Trouble, project: Project) -> str | Non
     """Return what to type for one failed window; None where nothing can be done by its session's id."""
     from reflector.reflection.failures import REDACTED
 
-    reflector = "reflector --user" if project.is_users else "reflector"
+    playbook = "--user" if project.is_users else f"--dataset {project.root.name}" if project.outer is not None else ""
+    reflector = f"reflector {playbook}".rstrip()
     if window.session_id is None:
         return f"{reflector} drain --retry-failed" if window.state == "failed" else None
     session = quote(window.session_id)

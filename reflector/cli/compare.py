@@ -87,11 +87,13 @@ def compare(
 
 def _windows(ledger: Ledger, sessions: tuple[str, ...]) -> list[WindowRow]:
     from reflector.cli.audit import session_named
+    from reflector.events.event import SESSION_RECORDED
 
-    if not sessions:
-        return ledger.windows()
     ids = dict.fromkeys(session_named(ledger, given) for given in sessions)
-    return [window for session_id in ids for window in ledger.windows(session_id)]
+    found = [window for session_id in ids for window in ledger.windows(session_id)] if ids else ledger.windows()
+    # A trajectory has no transcript that another judge could read.
+    known = {one.event_id for one in ledger.having({one.event_id for one in found}) if one.type == SESSION_RECORDED}
+    return [window for window in found if window.event_id in known]
 
 
 def _judge(place: Place, side: Side, spec: str, template: Path | None, *, fresh: bool) -> Judge:

@@ -105,6 +105,7 @@ def _reflect(place: Place, project: Project, judge: Backend, windows: list[Windo
 
 
 def _show_prompts(ledger: Ledger, judge: Backend, windows: list[WindowRow]) -> None:
+    from reflector.events.event import TRAJECTORY_RECORDED
     from reflector.reflection.runner import Runner
 
     runner = Runner(ledger, judge)
@@ -112,6 +113,9 @@ def _show_prompts(ledger: Ledger, judge: Backend, windows: list[WindowRow]) -> N
         recorded = ledger.event(window.event_id)
         if recorded is None or recorded.data is None:
             note(f"{short_id(window.session_id)}: the session's event was redacted")
+            continue
+        if recorded.type == TRAJECTORY_RECORDED:
+            note(f"{short_id(window.session_id)}: is a trajectory, whose prompts follow from each other's answers")
             continue
         _show_prompt(judge, runner.request(recorded))
     if not windows:

@@ -60,7 +60,9 @@ def citations(
         # A verdict on a window that still waits for its own reflection would end that wait, for every bullet.
         is_over = row.state in ("completed", "given_up")
         recorded = ledger.event(row.event_id) if row.position > after and is_over else None
-        if recorded is None or recorded.data is None or is_retracted(ledger, recorded.event_id):
+        if recorded is None or recorded.data is None or recorded.type != ev.SESSION_RECORDED:
+            continue
+        if is_retracted(ledger, recorded.event_id):
             continue
         names = [name for name in recorded.data.get("cited", ()) if name in live]
         given = verdicts(ledger, recorded) if names else []

@@ -114,7 +114,7 @@ def skipped(window: WindowRow, recorded: Event, backend: str, reason: str) -> Ne
     return NewEvent(
         ev.REFLECTION_SKIPPED,
         identity(ev.REFLECTION_SKIPPED, recorded.event_id, *place),
-        {"reason": reason, "trigger": recorded.data["trigger"] if recorded.data else None},
+        {"reason": reason, "trigger": (recorded.data or {}).get("trigger")},
         actor=backend,
         session_id=recorded.session_id,
         target_id=recorded.event_id,

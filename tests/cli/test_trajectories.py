@@ -46,7 +46,7 @@ def test_one_object_a_list_and_lines_are_read(agent: Agent) -> None:
     lines = write("lines.jsonl", {**GOOD, "query": "4"}, "", {**GOOD, "query": "5"})
     told = agent.call("reflect-trajectory", one, several, lines)
     assert [line.split("  ")[0] for line in told.out.splitlines()[1:]] == [
-        *("one.json", "several.json, entry 1", "several.json, entry 2", "lines.jsonl, line 1", "lines.jsonl, line 3")
+        *("one.json", "several.json, item 1", "several.json, item 2", "lines.jsonl, line 1", "lines.jsonl, line 3")
     ]
     assert log(agent).count("trajectory.recorded") == 5
 
@@ -165,3 +165,26 @@ def test_answers_that_were_recorded_are_given_again(agent: Agent) -> None:
     agent.call("--dataset", "other", "add", "pat", "Subtract b.")
     told = agent.call("reflect-trajectory", "--backend", "fixtures", "--dataset", "other", path)
     assert "pat-001 harmful" in told.out
+
+
+def test_commands_about_transcripts_leave_trajectories_alone(agent: Agent) -> None:
+    """A trajectory is a window without a transcript: nobody is asked about it a second time, nothing breaks."""
+    agent.call("reflect-trajectory", write("t.json", {**GOOD, "test_report": RED}))
+    agent.environ["REFLECTOR_FIXTURES"] = str(Path("answers.jsonl").absolute())
+    Path("answers.jsonl").touch()
+    agent.call("reflect-trajectory", "--backend", "fixtures", write("open.json", GOOD), code=1)
+    before = log(agent)
+    for command in (
+        "compare --a rules --b recorded",
+        "reflect --dry-run",
+        "judge --json",
+        "reparse",
+        "stats",
+        "status",
+    ):
+        ran = agent.call("--dataset", "sums", *command.split(), code=None)
+        assert "Traceback" not in ran.out + ran.err
+    assert log(agent) == before
+    (failure,) = agent.json("--dataset", "sums", "failures")
+    assert failure["command"] == f"reflector --dataset sums reflect {failure['session_id']}"
+    assert "completed" in agent.call("--dataset", "sums", "reflect", failure["session_id"]).out

@@ -471,3 +471,26 @@ def test_an_answer_with_odd_facts_beside_it_is_not_lost(
 def test_a_limit_without_room_for_a_session_is_refused_in_words() -> None:
     with pytest.raises(PromptTooLong, match=r"leaves no room for a session; raise request_tokens"):
         compose(find_template("reflector.txt"), "", (), list, 2_000)
+
+
+def test_a_question_about_a_trajectory_asks_for_its_own_form_and_sends_no_secret(api: Api, hurried: Hurried) -> None:
+    from reflector.ground_truth import BackendClient, ReflectorAgent, ReflectorPromptBuilder
+    from tests.reflection.truth.cases import Store, attempt, bullet, insight, insights, verdict
+
+    api.does = [sound(insights("k")), sound(verdict("harmful"))]
+    key = "ghp_" + "a1B2c3D4e5" * 3 + "a1B2c3"
+    agent = ReflectorAgent(
+        BackendClient(backend(api, hurried)), ReflectorPromptBuilder(language="en"), Store(bullet("pat-001"))
+    )
+    result = agent.run(attempt(["pat-001"], generated_answer=f"token = '{key}'"), "t", "", "sums")
+    assert result.insights == [insight("k")]
+    assert [one.tag for one in result.bullet_evaluations] == ["harmful"]
+    schemas = [asked.body["output_config"]["format"]["schema"]["properties"] for asked in api.asked]
+    assert [sorted(one) for one in schemas] == [["insights"], ["bullet_id", "reason", "tag"]]
+    assert all(key not in asked.text for asked in api.asked)
+
+
+def test_a_trajectory_that_is_too_long_for_a_request_is_not_sent(api: Api, hurried: Hurried) -> None:
+    with pytest.raises(BackendError, match="request_tokens"):
+        backend(api, hurried, request_tokens=100).complete("x " * 1000)
+    assert api.asked == []

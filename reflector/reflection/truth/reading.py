@@ -1,6 +1,6 @@
 """Files of trajectories: one JSON object, a list of them, or one on each line.
 
-Invariant: each trajectory of a file is yielded, or an error that names the file, the line or entry and what is wrong; a
+Invariant: each trajectory of a file is yielded, or an error that names the file, the line or item and what is wrong; a
 bad one costs no other. Nothing longer than `MAX_ENTRY` is parsed.
 
 A trajectory has the fields of `Trajectory`, and may have `ground_truth` and `test_report`, each a text.
@@ -27,7 +27,7 @@ _TRUTH = ("ground_truth", "test_report")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A trajectory as a file has it; the texts are None where it has none. `where` names the file and the entry."""
+    """A trajectory as a file has it; the texts are None where it has none. `where` is its place."""
 
     where: str
     trajectory: Trajectory
@@ -37,7 +37,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An entry that is no trajectory, and why."""
+    """What stands in a file and is no trajectory, and why."""
 
     where: str
     why: str
@@ -52,7 +52,7 @@ def entries_in(path: Path) -> Iterator[Entry | Unreadable]:
         yield from _lines(path)
     elif isinstance(document := _json(raw), list):
         for number, entry in enumerate(document, 1):
-            yield _entry(f"{path}, entry {number}", json.dumps(entry).encode())
+            yield _entry(f"{path}, item {number}", json.dumps(entry).encode())
     else:
         yield _entry(str(path), raw)
 

@@ -23,7 +23,7 @@ from reflector.mistakes import Mistake
 from reflector.playbook.names import SECTIONS
 from reflector.reflection import reflection_events as facts
 from reflector.reflection.answers import MAX_ANALYSIS, MAX_RATIONALE, PARSER_VERSION, Parsed, ParsedTag, worst
-from reflector.reflection.protocol import OUTAGES, Answer, reply_of
+from reflector.reflection.protocol import OUTAGES, Answer, BackendError, reply_of
 from reflector.reflection.token_estimate import estimate_tokens
 from reflector.reflection.truth.asking import Case, Conversation, Failed, Outcome, Question, conversation
 from reflector.reflection.truth.builder import ReflectorPromptBuilder
@@ -31,6 +31,7 @@ from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight,
 from reflector.text.secrets import quote, redact
 
 if TYPE_CHECKING:
+    from reflector.reflection.gate import Opened
     from reflector.reflection.runner import Reflected, Runner
 
 #: Most tokens of an answer.
@@ -145,7 +146,7 @@ def finish(
     data: Any = recorded.data
     case = case_of(runner.ledger, recorded)
     builder = builder or ReflectorPromptBuilder(project=runner.gate.project, language="en")
-    asking = _Asking(runner, recorded, gate.budget or "monthly")
+    asking = _Asking(runner, recorded, gate, forced)
     outcome = held(conversation(case, builder, data["dataset"], data.get("iterations", 1)), asking)
     if asking.ended is not None:
         return asking.ended, outcome
@@ -174,8 +175,9 @@ class _Asking:
     ended    why nobody is asked any more: the API is away, or a budget is spent
     """
 
-    def __init__(self, runner: Runner, recorded: Event, budget: str) -> None:
-        self.runner, self.recorded, self.budget = runner, recorded, budget
+    def __init__(self, runner: Runner, recorded: Event, gate: Opened, forced: bool) -> None:
+        self.runner, self.recorded, self.forced = runner, recorded, forced
+        self.budget, self.left = gate.budget or "monthly", gate.allowance
         self.given: Event | None = None
         self.failure: Reflected | None = None
         self.ended: Reflected | None = None
@@ -203,7 +205,10 @@ class _Asking:
         runner = self.runner
         if runner.backend.is_model:
             most = estimate_tokens(question.filled.text) + MAX_TOKENS
-            runner.gate.reserve(runner.ledger, most)
+            if self.left is not None and most > self.left:
+                raise BackendError(f"{question.subject} may take {most:,} tokens", stage="budget", attempts=0)
+            runner.gate.reserve(runner.ledger, most, forced=self.forced)
+            self.left = None if self.left is None else self.left - most
         return reply_of(runner.backend)(question)
 
     def _kept(self, question: Question) -> Callable[[Answer], NewEvent]:

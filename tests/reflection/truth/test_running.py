@@ -15,8 +15,9 @@ from reflector.ground_truth import LedgerPlaybooks, ReflectionResult, ReflectorA
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from reflector.reflection.gate import Gate
-from reflector.reflection.protocol import BackendError
+from reflector.reflection.protocol import Answer, BackendError
 from reflector.reflection.runner import Runner
+from reflector.reflection.truth.asking import Question
 from reflector.reflection.truth.running import TrajectoryRefused
 from tests.ledger.events import added, adopted, retracted
 from tests.reflection.truth.cases import Model, attempt, insight, insights, verdict
@@ -207,3 +208,38 @@ def test_an_open_trajectory_is_finished_by_the_runner_of_sessions(store: LedgerP
     done = Runner(sums, RulesBackend(), gate=Gate(Config(), store.project)).finish_pending(retry="all")
     assert [(one.outcome, one.detail) for one in done] == [("completed", "1 insight, pat-001 harmful")]
     assert counters(sums)["pat-001"] == (0, 1)
+
+
+class Priced:
+    """A model whose answers cost tokens."""
+
+    name, is_model = "priced", True
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = list(answers)
+
+    def answer(self, *_: object) -> Answer:
+        raise NotImplementedError
+
+    def reply(self, question: Question) -> Answer:
+        return Answer(self.answers.pop(0), "priced", meta={"input_tokens": 100, "output_tokens": 10})
+
+
+def test_a_budget_that_is_spent_leaves_the_trajectory_open_with_what_was_answered(
+    store: LedgerPlaybooks, sums: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFLECTOR_SESSION_TOKENS", "8500")
+    model = Priced(insights("first"), insights("second"))
+    assert run(store, model, attempt(["pat-001"]), 2).insights == [insight("first")]
+    assert [window.state for window in sums.windows()] == ["skipped"]
+    monkeypatch.setenv("REFLECTOR_SESSION_TOKENS", "60000")
+    again = Priced(insights("second"), verdict())
+    assert run(store, again, attempt(["pat-001"]), 2).insights == [insight("second")]
+    assert counters(sums)["pat-001"] == (1, 0)
+
+
+def test_a_budget_of_nothing_asks_nobody(store: LedgerPlaybooks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REFLECTOR_SESSION_TOKENS", "1")
+    model = Priced(insights("first"))
+    assert run(store, model, attempt()).insights == []
+    assert len(model.answers) == 1
