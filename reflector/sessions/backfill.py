@@ -111,7 +111,7 @@ class Backfill:
                     assert pipeline is not None  # it waited
                     live = [row.bullet for row in pipeline.ledger.rows() if row.status == "live"]
                     seen = pipeline.ledger.seen([one.key for one in files if one.key is not None])
-                    bullets = packed(live) if live else None
+                    bullets = packed(live, project.config.judgement_precision) if live else None
             except Exception:  # noqa: BLE001  it is met again, and told, when it is this project's turn
                 pass
         # A file that was begun before is only looked at: its window is not the whole of it.

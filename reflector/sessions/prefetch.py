@@ -36,14 +36,14 @@ class Prefetched:
     judged: Judged | None = None
 
 
-def packed(bullets: Collection[Bullet]) -> bytes:
-    """Live bullets as `prefetch` takes them, packed once for many files."""
-    return pickle.dumps({bullet.name: bullet for bullet in bullets})
+def packed(bullets: Collection[Bullet], precision: int = 85) -> bytes:
+    """Live bullets and the precision to judge by, as `prefetch` takes them, packed once for many files."""
+    return pickle.dumps(({bullet.name: bullet for bullet in bullets}, precision))
 
 
 @lru_cache(maxsize=2)
-def _unpacked(bullets: bytes) -> dict[str, Bullet]:
-    found: dict[str, Bullet] = pickle.loads(bullets)
+def _unpacked(bullets: bytes) -> tuple[dict[str, Bullet], int]:
+    found: tuple[dict[str, Bullet], int] = pickle.loads(bullets)
     return found
 
 
@@ -55,7 +55,7 @@ def prefetch(path: str | PathLike[str], limit: int | None, bullets: bytes | None
     found = scan(path, limit)
     if not bullets or not found.cited:
         return Prefetched(found)
-    live = _unpacked(bullets)
+    live, precision = _unpacked(bullets)
     names: dict[str, None] = {}
     for _, cited in found.cited:
         names.update(dict.fromkeys(name for name in cited if name in live))
@@ -68,7 +68,8 @@ def prefetch(path: str | PathLike[str], limit: int | None, bullets: bytes | None
         cited=tuple(names),
         messages=lambda: (message for message in read_messages(path, limit=found.bytes) if message.key in keys),
     )
-    return Prefetched(found, Judged({name: live[name].text for name in names}, RulesBackend().answer(request)))
+    answer = RulesBackend(precision).answer(request)
+    return Prefetched(found, Judged({name: live[name].text for name in names}, answer))
 
 
 class PrefetchedBackend:
