@@ -1,8 +1,7 @@
 """Where every command starts.
 
-Invariant: `reflector hook` is told apart before anything else is imported, so the agent never waits
-for a command-line library that a hook does not use. The drain that a hook starts is told apart as well:
-it needs no command line either.
+Invariant: `reflector hook` is dispatched before any other import, so the agent never waits for a command-line library
+that a hook does not use. So are the agent's status line and the drain that a hook starts.
 """
 
 import sys
@@ -19,6 +18,11 @@ def main() -> "NoReturn":
             from reflector.hooks import fast
 
             fast.main()
+        case ["statusline"]:
+            from reflector.hooks import statusline
+
+            statusline.main()
+            _end(0)
         case ["--project", project, "drain", "--background"]:
             from reflector.sessions import background
 
@@ -33,7 +37,7 @@ def main() -> "NoReturn":
 
 
 def _be_short_lived() -> None:
-    """Look for cycles seldom: while a library loads, every module was looked through again for each other one."""
+    """Run the garbage collector rarely: with the default it scans all modules again and again while they load."""
     import gc
 
     gc.set_threshold(100_000)

@@ -1,7 +1,7 @@
 """Configuration: flags over environment over the project's file over the user's file over defaults.
 
 Invariant: a setting is either understood or refused. A misspelt key or a bad value is an error that names
-where it stands, its value and the right one; nothing is coerced silently.
+its place, its value and the right one; nothing is coerced silently.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WORKTREES = ("main", "own")
 #: Which of the windows that could be reflected on are: all that cite, or those that a policy of `quality` opens for.
 GATES = ("cited", "turn", "step")
 
-#: Where a setting can stand, from far to near: what is nearer wins.
+#: The sources of a setting, from far to near: the nearest wins.
 Layer = Literal["default", "user", "project", "environment", "flag"]
 
 #: What only the user may set, never a project's own file: whoever wrote that file would decide who gets the
@@ -41,7 +41,7 @@ _OTHER_VARIABLES = frozenset({"REFLECTOR_PROJECT", "REFLECTOR_NO_SPAWN", "REFLEC
 
 
 class ConfigError(ValueError):
-    """A setting that is not understood; the text says where it stands and what would be right."""
+    """A setting that is not understood; the text names its place and the right value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def load_config(
     own = _read(projects, texts.get(projects), read_ours)
     for key in USERS_OWN:
         if key in own:
-            raise ConfigError(f"{projects}: {key} may stand in the user's own file only; move it to {users}")
+            raise ConfigError(f"{projects}: {key} belongs in the user's own file only; move it to {users}")
     config = _within(config, _over(config, own, "project", partial(_in_file, projects)), projects, users)
     if project.resolve() != Path(user_folder(environ)).resolve():
         config = _fenced(config, project, projects, users)
@@ -192,7 +192,7 @@ def _check_unlisted(config: Config, project: Path, path: Path, home: Path) -> No
     """Refuse what a project's own file decides for its user where the user did not name the project."""
     at_whose = {
         "model": "decides what a request costs",
-        "ledger_url": "names a server, which would be told every event" if _is_server(config.ledger_url) else "",
+        "ledger_url": "names a server, which would get every event" if _is_server(config.ledger_url) else "",
         "playbook": "names a playbook of a ledger that you named" if config.layer("ledger_url") == "user" else "",
     }
     for key, why in at_whose.items():
@@ -226,11 +226,11 @@ def _below(project: Path, file: str) -> Path | None:
     if "\0" in file:
         return None
     root = project.absolute()
-    path = Path(os.path.abspath(project / file))  # noqa: PTH100 - links are told by what resolve() makes of it
+    path = Path(os.path.abspath(project / file))  # noqa: PTH100 - resolve() below shows the links
     if not path.is_relative_to(root) or path == root:
         return None
     below = path.relative_to(root)
-    # What git keeps in its own folder is no part of a clone, and a file there can end the repository.
+    # What git keeps in its own folder is not part of a clone, and a file there can end the repository.
     is_gits = any(part.casefold() == ".git" for part in below.parts)
     return path if not is_gits and path.resolve() == project.resolve() / below else None
 
@@ -315,6 +315,7 @@ _LEAST = {
     "deadline_seconds": 1,
     "judgement_precision": 50,
 }
+_CHOICES: dict[str, Iterable[str]] = {"proposals": PROPOSALS, "gate": GATES, "worktrees": WORKTREES}
 
 
 def _check(key: str, value: Any, where: str) -> None:
@@ -322,12 +323,8 @@ def _check(key: str, value: Any, where: str) -> None:
         near = _nearest(value, BACKENDS)
         hint = f"did you mean {near[0]!r}?" if near else f"the backends are {', '.join(BACKENDS)}"
         raise ConfigError(f"{where} is {value!r}, which is not a backend; {hint}")
-    if key == "proposals" and value not in PROPOSALS:
-        raise ConfigError(f"{where} is {value!r}; proposals is one of {', '.join(PROPOSALS)}")
-    if key == "gate" and value not in GATES:
-        raise ConfigError(f"{where} is {value!r}; gate is one of {', '.join(GATES)}")
-    if key == "worktrees" and value not in WORKTREES:
-        raise ConfigError(f"{where} is {value!r}; worktrees is one of {', '.join(WORKTREES)}")
+    if key in _CHOICES and value not in _CHOICES[key]:
+        raise ConfigError(f"{where} is {value!r}; {key} is one of {', '.join(_CHOICES[key])}")
     if key in _LEAST and value < _LEAST[key]:
         raise ConfigError(f"{where} is {value}; it must be at least {_LEAST[key]}")
     if key == "judgement_precision" and value > 99:

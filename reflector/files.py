@@ -1,8 +1,8 @@
 """Files that somebody else may have put there, such as those that a clone brings: read, replaced whole, and locked.
 
-Invariant: neither for ever, nor more than was allowed, nor anywhere else. A repository can hold a link to `/dev/zero`,
-and a pipe keeps whoever opens it waiting for its other end; only a regular file is opened, and only so many bytes of it
-are read. What is ours in a project is reached through no link below its `.claude` (`folders.Folder`).
+Invariant: a read ends, is bounded and follows no link to other places. A repository can hold a link to `/dev/zero`, and
+opening a pipe waits for its other end, so only regular files are opened and a limited number of bytes is read. No link
+below a project's `.claude` is followed (`folders.Folder`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Folder = folders.Folder
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file to read, wherever links lead. Raises OSError, for anything else as well."""
+    """Open a regular file to read, links followed. Raises OSError, also for anything else."""
     return _regular(os.open(path, os.O_RDONLY | folders.NO_WAIT | folders.BINARY), path)
 
 
@@ -72,7 +72,7 @@ def make_state(root: Path) -> None:
 
 
 def private_folder(path: Path) -> Path:
-    """Make a folder for this user alone where it is missing. Raises OSError where a link or anything else stands."""
+    """Make a folder for this user alone where it is missing. Raises OSError if a link or anything else is there."""
     return Path(folders.private_folder(os.path.abspath(path)))  # noqa: PTH100
 
 

@@ -1,7 +1,7 @@
-"""Folders and files of ours, held open: whatever happens to a path meanwhile, what is done is done where it was begun.
+"""Folders and files of ours, held open, so that a path that changes meanwhile leads nowhere else.
 
 Invariant: no link below a `.claude` is followed, a file is read within bounds and never waited for, and a file that was
-written is on disk, whole, before anybody is told. The hook loads this at every start, so it imports next to nothing;
+written is on disk, whole, before the call returns. The hook loads this at every start, so it imports next to nothing;
 `reflector.files` gives the same to those who work with `Path`.
 """
 
@@ -50,7 +50,7 @@ def read_all(fd: int, limit: int) -> bytes:
 
 
 class Folder:
-    """One of our folders, open: what is done in it is done there, wherever its path leads meanwhile.
+    """One of our folders, held open: its files are reached by it, not by its path.
 
     Links are followed above the last `.claude` only: a repository could ship one, and we would read and write wherever
     it points. Raises OSError for a link, and for anything else that is not a folder. Windows cannot work below an open
@@ -134,7 +134,7 @@ def read_file(path: str, limit: int) -> bytes:
 
 
 def private_folder(path: str) -> str:
-    """Make `path` a folder for this user alone. Raises OSError where a link or anything else stands there."""
+    """Make `path` a folder for this user alone. Raises OSError if a link or anything else is there."""
     try:
         folder = Folder(path)
     except FileNotFoundError:
@@ -166,7 +166,7 @@ def write_all(fd: int, data: bytes) -> None:
 def write_durably(folder: str, data: bytes, name: str = "") -> str:
     """Put `data` into `folder` as `name`, else under a new name; whole and on disk, or OSError.
 
-    The temporary file's name carries time and process: a reader can tell what a killed hook left behind.
+    The temporary file's name carries time and process: a reader recognises the files of a killed hook.
     """
     own = f"{time_ns():020d}-{system.getpid()}-{next(SERIAL)}.json"
     name = name or own
@@ -200,7 +200,7 @@ def state_folder(project: str) -> str:
 def open_state(project: str) -> str:
     """Return the project's state folder, made where it is missing. Raises OSError where it cannot be ours."""
     if not project:
-        raise FileNotFoundError(2, "the hook ran in a folder that is gone, and nobody named the project")
+        raise FileNotFoundError(2, "the hook ran in a folder that is gone, and no project was named")
     state = state_folder(project)
     try:
         private_folder(state)

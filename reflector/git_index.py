@@ -32,7 +32,7 @@ def tracked_below(folder: Path) -> str | None:
 
     The repository is the nearest one, from the folder itself upward.
     """
-    folder = Path(os.path.abspath(folder))  # noqa: PTH100 - a link is where it stands
+    folder = Path(os.path.abspath(folder))  # noqa: PTH100 - links are not followed
     for root in (folder, *folder.parents):
         if (git := git_folder(root)) is not None:
             found = _search(git, root, os.fsencode(folder.relative_to(root).as_posix()) if folder != root else b"")
@@ -62,7 +62,7 @@ def _search(git: Path, root: Path, wanted: bytes) -> bytes | None:
             return None
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as index:
             version = int.from_bytes(index[4:8])
-            # Where the file system does not tell `.Claude` from `.claude`, a checkout writes the one as the other.
+            # Where the file system takes `.Claude` for `.claude`, a checkout writes one as the other.
             if folded := (root / ".GIT").exists():
                 wanted = _folded(wanted)
             is_split = any(git.glob("sharedindex.*"))

@@ -1,6 +1,6 @@
 """The files that the fast hook and the pipeline hand to each other: deliveries, and the rendered playbook.
 
-Invariant: a payload is kept verbatim, whatever it holds, and a rendered text carries the stamp of all that it was made
+Invariant: every payload is kept verbatim, and a rendered text carries the stamp of all that it was made
 from. The hook loads this at every start, so it imports rarely needed modules where it needs them.
 """
 
@@ -17,7 +17,7 @@ try:
 except ImportError:  # Windows: slower, and the same from here on
     import os as system  # type: ignore[no-redef]
 
-#: More than this on stdin is no hook payload; its first part is kept aside as broken.
+#: More than this on stdin is not a hook payload; its first part is kept aside as broken.
 MAX_PAYLOAD = 8 * 1024 * 1024
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 #: The end of a turn, which does not end a session: of Claude Code and Codex, and of Gemini CLI.
@@ -74,7 +74,7 @@ def decode(raw: bytes) -> tuple[dict[str, object], str]:
 
 
 def file_name(identity: str) -> str:
-    """Return a file name for whatever a client calls a session: itself where that is plain, else a digest of it."""
+    """Return a file name for a client's session id: itself where that is plain, else a digest of it."""
     if 0 < len(identity) <= 100 and PLAIN.issuperset(identity):
         return identity + ".json"
     from hashlib import sha256

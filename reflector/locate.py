@@ -62,7 +62,7 @@ def user_folder(environ: "Mapping[str, str] | None" = None) -> str:
 def user_state(environ: "Mapping[str, str] | None" = None) -> str:
     """Return the user's own state folder, `${XDG_STATE_HOME:-~/.local/state}/reflector`; "" for a user without home."""
     base = _base_folder("XDG_STATE_HOME", "/.local/state", environ)
-    return "" if base == "/.local/state" else f"{base}/reflector"  # below the root there is nobody's home
+    return "" if base == "/.local/state" else f"{base}/reflector"  # the root is nobody's home
 
 
 def user_settings(environ: "Mapping[str, str] | None" = None) -> str:
@@ -91,7 +91,7 @@ def find_project(start: str, home: str, *, users_config: str = "", notes: str = 
     """Return the project of the folder `start`, both absolute and without symlinks; `start` may be gone.
 
     home          the user's home folder, whose own `.claude` holds the agent's settings and makes no project
-    users_config  the user's own settings file, where `worktrees = "own"` may stand
+    users_config  the user's own settings file, where `worktrees = "own"` may be set
     notes         the file of notes about worktrees, each a line by `note_of`
     """
     folder = _in_main_checkout(start.rstrip("/") or "/")
@@ -126,7 +126,7 @@ def note_of(root: str, main: str) -> str:
 
 
 def is_project(folder: str) -> bool:
-    """Return whether a folder has a playbook, settings or state of ours, or may have: nobody can look."""
+    """Return whether a folder has a playbook, settings or state of ours, or may have: it cannot be read."""
     claude = folder.rstrip("/") + "/.claude/"
     if any(_kind(claude + name) for name in ("playbook.json", "reflector", "reflector.toml")):
         return True
@@ -225,7 +225,7 @@ def _setting(path: str) -> object:
     text = _read(path, 1 << 20) if path else b""
     if b"worktrees" not in text:
         return None
-    import tomllib  # costs milliseconds, so only where the word stands
+    import tomllib  # costs milliseconds, so only if the word occurs
 
     try:
         return tomllib.loads(text.decode()).get("worktrees")
@@ -244,7 +244,7 @@ def _kind(path: str) -> int:
 def _is_a_persons(folder: str) -> bool:
     """Whether a folder above the repository may be a project: it is this user's, and nobody else may write there.
 
-    A playbook that somebody leaves in `/tmp` would otherwise be told everywhere below it, and one in `/` everywhere.
+    A playbook that somebody leaves in `/tmp` would otherwise apply everywhere below it, and one in `/` everywhere.
     """
     if system.__name__ != "posix":
         return folder[2:] not in ("", "/")
@@ -270,7 +270,7 @@ def _line(path: str) -> str:
 
 
 def _read(path: str, limit: int) -> bytes:
-    """Return a regular file's bytes, b"" where there is none or where it is longer."""
+    """Return a regular file's bytes, b"" if it is missing or longer."""
     if _kind(path) != _FILE:
         return b""
     try:

@@ -21,7 +21,7 @@ from reflector.ledger.sqlite_file import had_ledger
 from reflector.ledger.store import Ledger
 from reflector.playbook.names import USER_FIRST
 
-#: Settings that the user's playbook does not share with the projects, and where it may be given them all the same.
+#: Settings that the user's playbook does not share with the projects, and the layers that may set them for it.
 #: A ledger that is named for all projects is not its own, and who asks a model about one project does not thereby
 #: have it asked about every other one that cites the user's playbook.
 _NOT_SHARED: Mapping[str, tuple[Layer, ...]] = {
@@ -33,10 +33,11 @@ _NOT_SHARED: Mapping[str, tuple[Layer, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project's folder and its settings."""
+    """A project's folder and its settings; `outer` is the project that a dataset's playbook belongs to."""
 
     root: Path
     config: Config
+    outer: Path | None = None
 
     @classmethod
     def at(cls, root: Path, *, flags: Mapping[str, Any] | None = None) -> Project:
@@ -52,6 +53,15 @@ class Project:
     def of_user(cls, *, flags: Mapping[str, Any] | None = None) -> Project:
         """Return the user's own playbook, which applies in every project. Raises ConfigError."""
         return cls.at(Path(locate.user_folder()).absolute(), flags=flags)
+
+    @classmethod
+    def of_dataset(cls, root: Path, dataset: str, *, flags: Mapping[str, Any] | None = None) -> Project:
+        """Return the playbook of a dataset in a project, with the project's settings. Raises ConfigError.
+
+        `dataset` must be a name that `checked_dataset` accepts.
+        """
+        outer = cls.at(root.absolute(), flags={**(flags or {}), "playbook": dataset})
+        return cls(outer.state_dir / "datasets" / dataset, outer.config, outer.root)
 
     @property
     def is_users(self) -> bool:
@@ -75,7 +85,7 @@ class Project:
 
     @property
     def spool_dir(self) -> Path:
-        """Deliveries of the hook that wait to be taken in."""
+        """Deliveries of the hook that wait for the drain."""
         return self.state_dir / "spool"
 
     @property
@@ -87,6 +97,8 @@ class Project:
         """Create the state folder, private and ignored by git. Raises LedgerUnavailable and LedgerForeign."""
         self._refuse_foreign()
         try:
+            if self.outer is not None:
+                make_state(self.outer)
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700 if self.is_users else 0o777)
             make_state(self.root)
         except OSError as error:
@@ -127,13 +139,15 @@ class Project:
             from urllib.parse import unquote
 
             file = unquote(self.config.ledger_url.removeprefix("sqlite:///"))
-            # SQLite writes what stands in a journal into the ledger.
+            # SQLite writes the content of a journal into the ledger.
             places += [Path(f"{file}{end}") for end in ("", "-wal", "-journal")]
         for place in places:
             try:
                 found = tracked_below(place)
             except (OSError, ValueError) as error:
-                return f"git's index cannot be read ({error}), so nobody knows whether {place} came with the repository"
+                return (
+                    f"git's index cannot be read ({error}), so it is unknown whether {place} came with the repository"
+                )
             if found is not None:
                 below = place.relative_to(self.root) if place.is_relative_to(self.root) else place
                 return (

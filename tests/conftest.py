@@ -57,8 +57,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 # Every append and every delivery is synced to the disk, which in memory costs nothing; nobody cuts the power here.
 _MEMORY = Path("/dev/shm")
-if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 2 << 30:
+if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 4 << 30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+    tempfile.tempdir = str(_MEMORY)
 
 OpenLedger = Callable[..., Ledger]
 

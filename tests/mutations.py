@@ -29,6 +29,7 @@ TABLES = ("tests/ledger/test_counting.py", "tests/ledger/test_append.py", "tests
 SPOOL = ("tests/sessions/test_spool.py", "tests/hooks/test_deliveries.py")
 INTAKE = ("tests/sessions/test_intake.py", "tests/road/test_drain.py")
 PIPELINE = ("tests/road/test_drain.py", "tests/cli/test_trouble.py")
+GATED = tuple(f"tests/gating/test_{name}.py" for name in ("step", "config", "entries", "log", "measure"))
 VERIFY = ("tests/proof/test_verify.py", "tests/proof/test_tampering.py")
 
 
@@ -44,6 +45,9 @@ STORE, ADMISSION, PROJECTION = (f"reflector/ledger/{name}.py" for name in ("stor
 SPOOLED, TAKEN, PIPED = (f"reflector/sessions/{name}.py" for name in ("spool", "intake", "pipeline"))
 WALK, DRIFT, TAG_ROWS, PROVEN = (
     f"reflector/proof/{name}.py" for name in ("event_check", "drift", "tag_rows", "verify")
+)
+GATE, SETTINGS, STEP, CUT, KEPT, LOGGED = (
+    f"reflector/gating/{name}.py" for name in ("bundle", "config", "step", "budget", "entries", "log")
 )
 
 MUTATIONS = [
@@ -69,9 +73,7 @@ MUTATIONS = [
     Mutation(
         STORE, "writing.position, writing.chain, writing.recorded_at = position, chain, recorded_at", "pass", APPEND
     ),
-    Mutation(
-        STORE, "                rebuild_within(writing.sql)\n                clear", "                clear", APPEND
-    ),
+    Mutation(STORE, "                rebuild(writing.sql)\n", "                pass\n", APPEND),
     Mutation(ADMISSION, "one.target.required and event.target_id is None", "False", APPEND),
     Mutation(ADMISSION, "0 < len(value) <= _MAX_FIELD", "0 <= len(value) <= _MAX_FIELD", APPEND),
     Mutation(ADMISSION, "event.reflection_id is None or event.event_id != wanted", "False", APPEND),
@@ -132,6 +134,24 @@ MUTATIONS = [
     Mutation(DRIFT, "if counted != folded.active.get(name, []):", "if False:", VERIFY),
     Mutation(DRIFT, "if found != wanted:", "if False:", VERIFY),
     Mutation(PROVEN, '                if line != "ok":', "                if False:", VERIFY),
+    # The gated step.
+    Mutation(GATE, "if not config.allow_reflection or dry_run:", "if dry_run:", GATED),
+    Mutation(GATE, "not config.allow_reflection or dry_run", "not config.allow_reflection", GATED),
+    Mutation(GATE, 'or _asks(state, "_planner_reflection_flag")', "", GATED),
+    Mutation(GATE, 'prompt.replace("\\r\\n", "\\n")', "prompt", GATED),
+    Mutation(GATE, "redact(str(text)).split()", "str(text).split()", GATED),
+    Mutation(SETTINGS, "if found[0] <= 2]", "if found[0] <= 1]", GATED),
+    Mutation(SETTINGS, "if own or len(word) > 4]", "]", GATED),
+    Mutation(SETTINGS, "isinstance(value, float) and value < least", "False", GATED),
+    Mutation(STEP, "if ms > config.time_ms_reflection:", "if ms >= config.time_ms_reflection:", GATED),
+    Mutation(STEP, "result.reason or report.reason", "result.reason", GATED),
+    Mutation(STEP, "ops_written=report.written", "ops_written=len(result.memory_entries)", GATED),
+    Mutation(CUT, "        free.release()\n        raise", "        raise", GATED),
+    Mutation(KEPT, "entries[:ops_cap]", "entries", GATED),
+    Mutation(KEPT, "        return False", "        raise", GATED),
+    Mutation(KEPT, "redact(text).strip()", "text.strip()", GATED),
+    Mutation(LOGGED, "in sorted(held or ())", "in held or ()", GATED),
+    Mutation(LOGGED, '.lower() == "true"', "", GATED),
 ]
 
 

@@ -29,8 +29,9 @@ _LAYERS = {
     "quality": {"text", "transcripts"},
     "reflection": {"text", "playbook", "transcripts", "events", "ledger", "quality"},
     "revision": {"text", "playbook", "events", "ledger", "quality", "reflection", "lessons"},
+    "gating": {"text", "playbook", "transcripts", "events", "ledger", "quality", "reflection", "lessons"},
     "curation": {"text", "playbook", "events", "ledger"},
-    "lessons": {"text", "playbook", "events", "ledger"},
+    "lessons": {"text", "playbook", "events", "ledger", "proof", "quality"},
     "sessions": {"text", "playbook", "transcripts", "events", "ledger", "reflection", "curation"},
     "audit": {"text", "playbook", "events", "ledger", "proof", "quality", "reflection"},
     "demo": set(),  # bundled sessions, no code
@@ -52,7 +53,7 @@ _SHARED = {
 }
 _SHARED_BY = {
     "ledger": {"reflector.files", "reflector.resources"},
-    "playbook": set(),
+    "playbook": {"reflector.mistakes"},
     "transcripts": set(),
     "events": set(),
 }

@@ -69,9 +69,7 @@ def one_session(agent: Agent, tmp_path: Path) -> None:
     transcript = Session("s-1").cites("pat-9001").write(tmp_path / "1.jsonl")
     hooked(agent, "SessionStart")
     hooked(agent, "SessionEnd", session_id="s-1", transcript_path=str(transcript))
-    _, err = agent.start("drain").communicate(timeout=PATIENCE)
-    assert "Traceback" not in err
-    for command in (["add", "pat", "x"], ["rebuild"], ["status"], ["doctor"]):
+    for command in (["drain"], ["add", "pat", "x"], ["rebuild"], ["status"], ["doctor"]):
         agent.call(*command, code=None)
 
 
@@ -120,7 +118,6 @@ LINKS = {
     "the ledger": ("reflector/ledger.db", "../../../.ssh/authorized_keys"),
     "the ledger's lock": ("reflector/ledger.db.lock", "../../../.ssh/lock"),
     "the log beside the ledger": ("reflector/ledger.db-wal", "../../../.ssh/wal"),
-    "the staged tables": ("reflector/ledger.db.rebuild", "../../../.ssh/rebuild"),
     "the state folder": ("reflector", "../../victim"),
     "the spool": ("reflector/spool", "../../../victim"),
     "the waiting stops": ("reflector/spool/waiting", "../../../../victim"),
@@ -249,10 +246,7 @@ def test_nothing_in_the_state_folder_keeps_anybody_waiting(agent: Agent, tmp_pat
 def test_a_hostile_payload_that_names_a_pipe_keeps_nobody_waiting(agent: Agent, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
     agent.hook("SessionEnd", session_id="s-1", transcript_path=str(tmp_path / "pipe.jsonl"))
-    process = agent.start("drain")
-    _, err = process.communicate(timeout=60)
-    assert process.returncode in (0, 1)
-    assert "Traceback" not in err
+    assert agent.call("drain", code=None).code in (0, 1)
 
 
 POWERS = {

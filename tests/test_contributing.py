@@ -18,12 +18,13 @@ PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 
 #: A project with one bullet, and its command line.
 _SHOP = """
-    import os, subprocess, sys
+    import contextlib, io, os
+    from reflector.cli.app import run
 
     def ask(*words):
-        return subprocess.run(
-            [sys.executable, "-m", "reflector", "--project", "shop", *words], capture_output=True, text=True, check=True
-        ).stdout
+        with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8", newline="")) as out:
+            assert run(["--project", "shop", *words]) == 0, words
+        return out.buffer.getvalue().decode()
 
     os.makedirs("shop/.claude")
     ask("add", "pat", "Short.")
@@ -117,9 +118,13 @@ def _patches(walk: str) -> list[str]:
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """A copy of the package as a checkout has it."""
-    for folder in ("reflector", "migrations", "prompts"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    return tmp_path
+    return _copied(tmp_path)
+
+
+def _copied(folder: Path) -> Path:
+    for name in ("reflector", "migrations", "prompts"):
+        shutil.copytree(ROOT / name, folder / name)
+    return folder
 
 
 def _follow(copy: Path, patches: list[str], walk: str) -> subprocess.CompletedProcess[str]:
@@ -148,8 +153,9 @@ def test_an_event_type_touches_at_most_four_files_and_none_may_be_left_out(tmp_p
     patches = _patches("Add an event type")
     assert len(patches) <= 4
     for number in range(len(patches)):
-        folder = tmp_path / str(number)
-        for name in ("reflector", "migrations", "prompts"):
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        ran = _follow(folder, [patch for at, patch in enumerate(patches) if at != number], "Add an event type")
+        ran = _follow(
+            _copied(tmp_path / str(number)),
+            [patch for at, patch in enumerate(patches) if at != number],
+            "Add an event type",
+        )
         assert ran.returncode != 0, patches[number]

@@ -58,6 +58,9 @@ def test_the_demo_shows_what_the_readme_shows(tmp_path: Path, capsys: pytest.Cap
         assert line.strip() in demo
     assert "[pat-002] helpful=1 harmful=2" in demo
     assert "playbook.imported" in demo
+    # The other systems: a judged trajectory, a gated summary, a revised turn, and a lesson that proved itself.
+    for system in ("pat-001 harmful", "done the discount applies", "(quality score 1.00)", "0.54 -> 0.64"):
+        assert system in demo
     assert not demo.rstrip().splitlines()[-1].startswith("position")
 
 

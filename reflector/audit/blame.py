@@ -15,7 +15,7 @@ from reflector.events import event as ev
 from reflector.events.event import Event, identity
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import BulletRow, Ledger
-from reflector.playbook.counting import Counting, member
+from reflector.playbook.counting import member
 from reflector.proof.merge_proof import RESTATED
 
 #: Why a tag does not count by itself whose bullet a merge recounted.
@@ -46,7 +46,7 @@ class Evidence:
     transcript: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One event that set, moved or failed to move a bullet's counters.
 
@@ -67,32 +67,31 @@ class Step:
     counted: bool
     disposition: str
     rationale: str | None
-    backend: str | None
-    model: str | None
+    backend: str | None = None
+    model: str | None = None
     helpful: int
     harmful: int
     event_id: str
-    prompt_sha256: str | None
-    template_sha256: str | None
-    evidence: Evidence | None
-    uncounted_by: Cause | None
+    prompt_sha256: str | None = None
+    template_sha256: str | None = None
+    evidence: Evidence | None = None
+    uncounted_by: Cause | None = None
 
 
 def blame(ledger: Ledger, name: str, past: Past | None = None) -> list[Step]:
     """The steps of a bullet's counters, oldest first, as of now or of a moment. Raises UnknownBullet, LedgerError."""
-    row = ledger.row(name) if past is None else past.row(name)
+    then = past or Past(ledger)
+    row = then.row(name)
     if row is None:
         raise UnknownBullet(name)
-    return _Blame(ledger, row, past).steps()
+    return _Blame(ledger, row, then).steps()
 
 
 class _Blame:
-    def __init__(self, ledger: Ledger, row: BulletRow, past: Past | None) -> None:
+    def __init__(self, ledger: Ledger, row: BulletRow, then: Past) -> None:
         self.ledger = ledger
         self.row = row
-        self.past = past
-        self.upto = None if past is None else past.position
-        self.policy: Counting = ledger.counting() if past is None else past.counting
+        self.then = then
         # What counts, by its key under the policy, with the tag that was the first.
         self.helpful: dict[str, Event] = {}
         self.harmful: dict[str, Event] = {}
@@ -101,8 +100,7 @@ class _Blame:
         self.judged: dict[str, _Judged] = {}
 
     def steps(self) -> list[Step]:
-        tags = self.ledger.tags_of(self.row.name) if self.past is None else self.past.tags_of(self.row.name)
-        active = dict(tags)
+        active = dict(self.then.tags_of(self.row.name))
         self.recounts = self._recounts()
         # All in one question; an import may hold as many bytes as the tags together and is read once.
         events = self.ledger.at([*active, self.row.position])
@@ -112,7 +110,7 @@ class _Blame:
         return [step for step in steps if step is not None]
 
     def _recounts(self) -> list[Event]:
-        recounts = self.ledger.events(types=[ev.BULLET_RECOUNTED], after=self.row.position, upto=self.upto)
+        recounts = self.ledger.events(types=[ev.BULLET_RECOUNTED], after=self.row.position, upto=self.then.position)
         return [event for event in recounts if event.data and event.data.get("name") == self.row.name]
 
     def _step(self, event: Event, active: bool | None) -> Step | None:
@@ -127,7 +125,7 @@ class _Blame:
                 disposition, cause = self._why_not(event)
             else:
                 members = self.helpful if tag == "helpful" else self.harmful
-                key = member(self.policy, event.event_id, event.reflection_id, event.session_id)
+                key = member(self.then.counting, event.event_id, event.reflection_id, event.session_id)
                 if key in members:
                     counted, disposition, cause = False, "double", members[key]
                 members.setdefault(key, event)
@@ -159,8 +157,7 @@ class _Blame:
     @cached_property
     def _retractions(self) -> dict[int, Event]:
         """The retraction by the position of each tag that one covers."""
-        past = self.past or Past(self.ledger, self.ledger.head().position)
-        covered = past.covered()
+        covered = self.then.covered()
         events = {event.event_id: event for event in self.ledger.having(set(covered.values()))}
         return {position: events[event_id] for position, event_id in covered.items()}
 
@@ -184,12 +181,6 @@ class _Blame:
             counted=True,
             disposition="baseline",
             rationale=f"{how} with {baseline[0]} helpful, {baseline[1]} harmful",
-            backend=None,
-            model=None,
-            prompt_sha256=None,
-            template_sha256=None,
-            evidence=None,
-            uncounted_by=None,
         )
 
     def _made(self, event: Event, **values: Any) -> Step:

@@ -1,4 +1,4 @@
-"""Offered, cited, judged: what becomes of each piece of advice; and what leads nowhere.
+"""Offered, cited, judged: the way of each bullet; and citations and tags without a bullet.
 
 Invariant: sessions are counted, not windows, so a session that is compacted five times offers a bullet once. A bullet
 is offered to a session when it was live at one of its windows. A window cites only what was live on the machine that
@@ -88,9 +88,41 @@ class Orphans:
     bullets: tuple[BulletRow, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How a bullet was used, as far as it was judged.
+
+    sessions  that gave it a verdict, neutral ones included
+    last      when the last of these verdicts was recorded, ISO 8601 in UTC
+    trend     the last eight verdicts, oldest first: `+` helpful, `-` harmful, `.` neither
+    """
+
+    sessions: int
+    last: str
+    trend: str
+
+
+def use(ledger: Ledger, past: Past | None = None, name: str | None = None) -> dict[str, Use]:
+    """Return the use of each bullet that was ever judged, or of one, by its name. Raises LedgerError."""
+    upto = past.position if past is not None else ledger.head().position
+    marks: dict[str, list[str]] = {}
+    where = "playbook_id = ? AND position <= ?" + (" AND name = ?" if name is not None else "")
+    values: tuple[object, ...] = (upto, name) if name is not None else (upto,)
+    totals = f"SELECT name, count(DISTINCT session_id), max(position) FROM tag WHERE {where} GROUP BY name"  # noqa: S608
+    aged = f"SELECT name, tag, position, row_number() OVER newest AS age FROM tag WHERE {where}"  # noqa: S608
+    newest = "WINDOW newest AS (PARTITION BY name ORDER BY position DESC)"
+    with ledger.asking() as sql:
+        rows = sql.run(totals, *values).fetchall()
+        recent = f"SELECT name, tag FROM ({aged} {newest}) AS aged WHERE age <= 8 ORDER BY position"  # noqa: S608
+        for one, tag in sql.run(recent, *values).fetchall():
+            marks.setdefault(one, []).append("+" if tag > 0 else "-" if tag < 0 else ".")
+    times = {event.position: event.recorded_at for event in ledger.at([last for _, _, last in rows])}
+    return {one: Use(sessions, times[last], "".join(marks[one])) for one, sessions, last in rows}
+
+
 def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
     """Each bullet's way from offered to judged, in order of creation, tombstones included. Raises LedgerError."""
-    then = past or Past(ledger, ledger.head().position)
+    then = past or Past(ledger)
     sessions: dict[str, list[int]] = {}
     citing: dict[str, set[str]] = {}
     for position, session, names in _windows(ledger, then.position):
@@ -122,8 +154,8 @@ def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
 
 
 def orphans(ledger: Ledger, past: Past | None = None) -> Orphans:
-    """Return what leads nowhere, as of now or of a moment. Raises LedgerError."""
-    then = past or Past(ledger, ledger.head().position)
+    """Return the orphans, as of now or of a moment. Raises LedgerError."""
+    then = past or Past(ledger)
     names: dict[tuple[str, str], UnknownName] = {}
     seen: set[tuple[str, str, str]] = set()
     cited: set[str] = set()
@@ -187,7 +219,7 @@ def _removed(ledger: Ledger, upto: int) -> dict[str, int]:
 
 
 def _judged(ledger: Ledger, upto: int) -> dict[str, set[str]]:
-    """Return the sessions in which each bullet was given a tag, whatever became of it."""
+    """Return the sessions in which each bullet was given a tag, counted or not."""
     query = "SELECT name, session_id FROM tag WHERE playbook_id = ? AND position <= ? AND session_id IS NOT NULL"
     found: dict[str, set[str]] = {}
     with ledger.asking() as sql:

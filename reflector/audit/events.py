@@ -1,7 +1,7 @@
 """Events chosen by what they are about, who wrote them and when.
 
 Invariant: an event is chosen by its facts alone, so the same filter chooses the same events of the same positions,
-whether they are asked for at once, the newest only, or as they come. Sessions, types and a bullet's tags are looked up
+all at once, the newest only, or while they are appended. Sessions, types and a bullet's tags are looked up
 by index; who wrote an event, and which sessions cite a bullet, takes a pass over the events in question.
 """
 

@@ -1,4 +1,4 @@
-"""What happened, told in one line an event; which events are about a bullet, and which session is meant."""
+"""One line for each event, the events about a bullet, and the session that an id means."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reflector.events.event import Event
 from reflector.events.registry import EVENT_TYPES, NAMING_TYPES
 from reflector.ledger.store import BulletRow, Ledger
 
-#: Sessions that are looked up to tell what a beginning could mean.
+#: The most sessions that an error names for an ambiguous beginning.
 _CANDIDATES = 6
 
 
@@ -41,7 +41,7 @@ def _sessions_like(ledger: Ledger, beginning: str) -> list[str]:
         if sql.run(f"{query}session_id = ? LIMIT 1", beginning).fetchone():
             return [beginning]
         if sql.postgres:
-            # Its index is in the order of the database's language, in which a beginning is no range.
+            # Its index is in the order of the database's language, in which a beginning is not a range.
             rows = sql.run(f"{query}starts_with(session_id, ?) ORDER BY 1 LIMIT ?", beginning, _CANDIDATES).fetchall()
         else:
             last = beginning + chr(0x10FFFF)
@@ -52,7 +52,7 @@ def _sessions_like(ledger: Ledger, beginning: str) -> list[str]:
 
 
 def summary(event: Event) -> str:
-    """One line that tells what an event says."""
+    """Return an event's line in `log`."""
     if event.data is None:
         return "(redacted)"
     one = EVENT_TYPES.get(event.type)
@@ -74,7 +74,7 @@ def whole_event(event: Event) -> dict[str, Any]:
     return whole | {"data": dict(event.data) if event.data is not None else None, "meta": dict(event.meta)}
 
 
-#: How a bullet came stands in its row, and its tags in the table of tags.
+#: The bullet's row says how it came, and the table of tags has its tags.
 _FOUND_OTHERWISE = (ev.BULLET_ADDED, ev.BULLET_TAGGED)
 
 

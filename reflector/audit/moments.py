@@ -1,8 +1,8 @@
-"""Moments: how people name a point of a ledger's history.
+"""Moments: the ways to name a point of a ledger's history.
 
-Invariant: a moment means one position, and the same one whenever it is asked for, except where it names the future
-or a session that goes on. A time is the end of what it names: a day all of it, a minute all of it. So a day or a time
-as `log` shows it includes the events that bear it.
+Invariant: a moment means one position, always the same one unless it names the future or a session that continues. A
+time includes the whole period that it names: `2026-11-21` means the end of that day. So a day or a time as `log` shows
+it includes the events of that day or time.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
         raise UnknownMoment(f"{span!r} is not A..B; {_WAYS}, and A..B is two of them, such as 2026-11-01..2026-11-21")
     first = position_of(ledger, begin) if begin.strip() else 0
     last = position_of(ledger, end) if end.strip() else ledger.head().position
+    if first > last:
+        raise UnknownMoment(f"{span!r} ends at position {last}, before it begins at {first}; write {end}..{begin}")
     return first, last
 
 
@@ -105,7 +107,7 @@ def _unit(found: re.Match[str]) -> timedelta:
 
 def _position(ledger: Ledger, text: str) -> int:
     head = ledger.head().position
-    # Longer digits are no position of any ledger, and int() refuses thousands of them.
+    # Longer digits are not a position of any ledger, and int() refuses thousands of them.
     position = int(text) if len(text) < 19 else None
     if position is not None and position <= head:
         return position

@@ -1,7 +1,7 @@
-"""What the playbook would be under another policy or without some evidence.
+"""The playbook as it would be under another policy or without some evidence.
 
-Invariant: nothing is written. What is answered equals the fold over the same events without the tags that are left
-out, under the policy that is asked for; a test compares the two.
+Invariant: nothing is written. The result equals the fold over the same events without the tags that are left out,
+under the chosen policy; a test compares the two.
 """
 
 from __future__ import annotations

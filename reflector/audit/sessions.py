@@ -1,7 +1,7 @@
-"""All that is known of one session, window by window: how it came, what it cited, who judged it and what came of it.
+"""One session, window by window: its trigger, its citations, its reflections and their tags.
 
 Invariant: everything is read from the session's own events, so a session as of a moment is what it was then,
-and the answer does not depend on how many others there are. Only whether a tag counts is asked of the playbook.
+and the answer does not depend on other sessions. Only whether a tag counts comes from the playbook.
 """
 
 from __future__ import annotations
@@ -102,8 +102,9 @@ def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> 
     Raises UnknownSession, LedgerError.
     """
     session_id = session_named(ledger, session_id)
-    events = list(ledger.events(session_id=session_id, upto=past.position if past else None))
-    standing = _standing(ledger, past, events)
+    then = past or Past(ledger)
+    events = list(ledger.events(session_id=session_id, upto=then.position))
+    standing = _standing(then, events)
     windows: dict[str, Window] = {}
     reflections: dict[str, Reflection] = {}
     rationales: dict[str, dict[object, str]] = {}
@@ -157,10 +158,9 @@ def _tagged(event: Event, data: Mapping[str, Any], standing: Mapping[int, Standi
     return Tagged(event.position, name, tag, disposition, standing.get(event.position), rationale)
 
 
-def _standing(ledger: Ledger, past: Past | None, events: Iterable[Event]) -> dict[int, Standing]:
-    """Return what became of each tag that was given to be counted, by position."""
-    policy = past.counting if past is not None else ledger.counting()
-    counting = _counting(ledger, past, [event for event in events if event.type == ev.BULLET_TAGGED])
+def _standing(then: Past, events: Iterable[Event]) -> dict[int, Standing]:
+    """Return the standing of each tag that could count, by position."""
+    covered = then.covered()
     found: dict[int, Standing] = {}
     members: set[tuple[str, int, str]] = set()
     for event in events:
@@ -168,30 +168,11 @@ def _standing(ledger: Ledger, past: Past | None, events: Iterable[Event]) -> dic
         if judged is None:
             continue
         name, value = judged
-        if event.position not in counting:
+        entry = then.entries.get(name)
+        if entry is None or event.position <= entry.recounted_at or event.position in covered:
             found[event.position] = "taken out"
             continue
-        key = (name, value, member(policy, event.event_id, event.reflection_id, event.session_id))
+        key = (name, value, member(then.counting, event.event_id, event.reflection_id, event.session_id))
         found[event.position] = "double" if key in members else "counted"
         members.add(key)
     return found
-
-
-def _counting(ledger: Ledger, past: Past | None, tags: list[Event]) -> set[int]:
-    """Return the positions of those of the tags that nothing took out of the count."""
-    if past is None:
-        with ledger.asking() as sql:
-            among, values = sql.among("position", [tag.position for tag in tags])
-            # A name that is no bullet's has tags that nothing takes out of a count that there is not.
-            query = (
-                f"SELECT position FROM tag WHERE playbook_id = ? AND active = 1 AND {among} AND EXISTS (SELECT 1"  # noqa: S608
-                " FROM bullet WHERE bullet.playbook_id = tag.playbook_id AND bullet.name = tag.name)"
-            )
-            return {row[0] for row in sql.run(query, values).fetchall()}
-    covered, entries = past.covered(), past.entries
-    named = [(tag.position, entries.get(str((tag.data or {}).get("name")))) for tag in tags]
-    return {
-        position
-        for position, entry in named
-        if entry is not None and position > entry.recounted_at and position not in covered
-    }

@@ -1,4 +1,4 @@
-"""What reflecting took and what came of it: tokens, cost and tags, by model, by template and by day.
+"""Tokens, cost and tags of reflections, by model, by template and by day.
 
 Invariant: each answer and each tag is in one group of every kind, so the groups of a kind add up to the whole. A tag
 belongs to the answer that it was read from; days are those of UTC, as the ledger writes time.
@@ -7,6 +7,7 @@ belongs to the answer that it was read from; days are those of UTC, as the ledge
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from reflector.events import event as ev
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.reflection.judging import Spent, spent_on
+from reflector.reflection.window import HUMAN, verdicts
 
 KINDS = ("model", "template", "day")
 
@@ -48,6 +50,21 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Agreement:
+    """How often people judged a citation as a judge had by one of its rules.
+
+    rule     how the judge's reason begins: what it found, without the words that it quotes
+    judged   citations that a person judged too
+    agreed   those on which both say the same
+    """
+
+    judge: str
+    rule: str
+    judged: int
+    agreed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """Figures of a ledger; `groups` by kind, each in order of its keys, days oldest first."""
 
@@ -57,11 +74,12 @@ class Stats:
     states: dict[str, int]
     whole: Group
     groups: dict[str, list[Group]]
+    agreements: list[Agreement]
 
 
 def stats(ledger: Ledger, past: Past | None = None) -> Stats:
     """The figures as of now or of a moment; retracted tags are in them, as what a judge said. Raises LedgerError."""
-    upto = past.position if past is not None else ledger.head().position
+    upto = (past or ledger.head()).position
     groups: dict[str, dict[str, Group]] = {kind: {} for kind in KINDS}
     whole = Group("")
     of_reflection: dict[str, tuple[Group, ...]] = {}
@@ -75,9 +93,9 @@ def stats(ledger: Ledger, past: Past | None = None) -> Stats:
             group.reflections += not is_answer
             if spent is not None:
                 group.spent += spent
-    nobody = tuple(Group("") for _ in KINDS)
+    unknown = tuple(Group("") for _ in KINDS)
     for reflection_id, tag, number in _tags(ledger, upto):
-        for group in (whole, *of_reflection.get(reflection_id or "", nobody)):
+        for group in (whole, *of_reflection.get(reflection_id or "", unknown)):
             group.tagged(tag, number)
     windows = [window for window in ledger.windows() if window.position <= upto]
     states: dict[str, int] = {}
@@ -88,7 +106,26 @@ def stats(ledger: Ledger, past: Past | None = None) -> Stats:
         kind: [group for _, group in sorted(found.items()) if group.answers or group.reflections]
         for kind, found in groups.items()
     }
-    return Stats(upto, len(sessions), len(windows), states, whole, ordered)
+    return Stats(upto, len(sessions), len(windows), states, whole, ordered, _agreements(ledger, upto))
+
+
+def _agreements(ledger: Ledger, upto: int) -> list[Agreement]:
+    """Return how people and judges agree, by judge and rule: of each the last verdict on a bullet in a session."""
+    completed = ledger.events(types=[ev.REFLECTION_COMPLETED], upto=upto)
+    sessions = {one.session_id for one in completed if one.actor == HUMAN}
+    found: dict[tuple[str, str], list[bool]] = {}
+    for session_id in sorted(filter(None, sessions)):
+        windows = [row for row in ledger.windows(session_id) if row.position <= upto]
+        recorded = ledger.event(windows[-1].event_id) if windows else None
+        if recorded is None or recorded.data is None:
+            continue
+        said = {(one.name, one.tag.actor): one for one in verdicts(ledger, recorded) if one.tag.position <= upto}
+        for (name, actor), one in said.items():
+            person = said.get((name, HUMAN))
+            if person is not None and actor != HUMAN:
+                rule = re.split(r"[:(]", one.reason)[0].strip() or "no reason"
+                found.setdefault((actor, rule), []).append(one.verdict == person.verdict)
+    return [Agreement(*key, len(same), sum(same)) for key, same in sorted(found.items())]
 
 
 def _judged(ledger: Ledger, upto: int) -> Iterator[tuple[str, tuple[str, str, str], Spent | None, bool]]:

@@ -1,4 +1,4 @@
-"""What a person names when something is to be taken out or erased: a session, a reflection or an event.
+"""The session, reflection or event that a person names to retract or erase it.
 
 Invariant: a name means one thing or is refused with what it could mean. An id that is written out beats one that only
 begins so; a whole number is a position, as `log` shows it.
@@ -18,7 +18,7 @@ from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
 
 Kind = Literal["session", "reflection", "event"]
-#: What a name could mean is told up to so many times.
+#: The most candidates that an error names.
 _CANDIDATES: Final = 6
 
 
@@ -52,8 +52,8 @@ def target_named(ledger: Ledger, text: str) -> Target:
             "see `reflector log`"
         )
     if len(chosen) > 1:
-        told = ", ".join(f"{kind} {id}" for kind, id in chosen[:_CANDIDATES])
-        raise UnknownTarget(f"{text[:80]!r} could be {told}; write more of it")
+        could = ", ".join(f"{kind} {id}" for kind, id in chosen[:_CANDIDATES])
+        raise UnknownTarget(f"{text[:80]!r} could be {could}; write more of it")
     return _target(ledger, *chosen[0])
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from reflector.cli.output import fields
+
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger, WindowRow
     from reflector.project import Project
@@ -35,13 +37,10 @@ def _failure(window: WindowRow, trouble: Trouble, project: Project) -> dict[str,
         "position": trouble.last.position,
         "session_id": window.session_id,
         "window_id": window.event_id,
-        "state": window.state,
-        "attempts": window.attempts,
+        **fields(window, "state attempts"),
         "failed_at": trouble.last.recorded_at,
         "next_try": trouble.next_try.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if by_itself else None,
-        "backend": data.get("backend"),
-        "stage": data.get("stage"),
-        "message": data.get("message"),
+        **{key: data.get(key) for key in ("backend", "stage", "message")},
         "command": _command(window, trouble, project),
     }
 
@@ -50,7 +49,8 @@ def _command(window: WindowRow, trouble: Trouble, project: Project) -> str | Non
     """Return what to type for one failed window; None where nothing can be done by its session's id."""
     from reflector.reflection.failures import REDACTED
 
-    reflector = "reflector --user" if project.is_users else "reflector"
+    playbook = "--user" if project.is_users else f"--dataset {project.root.name}" if project.outer is not None else ""
+    reflector = f"reflector {playbook}".rstrip()
     if window.session_id is None:
         return f"{reflector} drain --retry-failed" if window.state == "failed" else None
     session = quote(window.session_id)
@@ -66,7 +66,7 @@ def month_of(ledger: Ledger | None, project: Project) -> dict[str, Any] | None:
 
     limit = project.config.monthly_tokens
     try:
-        tokens = Spending().total("", 0) if ledger is None else this_month(ledger, project.config, Spending()).tokens
+        tokens = Spending().total("", 0) if ledger is None else this_month(ledger, Spending())
     except OSError:
         return None
     return {"tokens": tokens, "limit": limit or None}

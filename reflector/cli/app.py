@@ -85,23 +85,38 @@ class _Commands(click.Group):
     help="The project's folder. Default: the nearest one above with a playbook, else the repository's.",
 )
 @click.option("--user", is_flag=True, help="Your own playbook, which applies in every project.")
+@click.option("--dataset", help="The playbook of a dataset in the project: see 'reflect-trajectory'.")
 @click.pass_context
-def reflector(ctx: click.Context, project: Path | None, user: bool) -> None:
+def reflector(ctx: click.Context, project: Path | None, user: bool, dataset: str | None) -> None:
     """An event-sourced playbook for coding agents: every helpful and harmful count can be explained."""
     if user and project is not None:
         raise click.UsageError("--user names your own playbook and --project another one; leave one of them out")
-    ctx.obj = Place(project, user=user)
+    ctx.obj = Place(project, user=user, dataset=dataset)
 
 
 class Place:
     """Where a command works: the project is found and configured when a command first asks."""
 
-    def __init__(self, root: Path | None, *, user: bool = False) -> None:
+    def __init__(self, root: Path | None, *, user: bool = False, dataset: str | None = None) -> None:
         self.root = root
         self.user = user
+        self.dataset = dataset
 
     def project(self, **flags: Any) -> Project:
-        """Return the project, with a command's flags over its settings. Raises ConfigError."""
+        """Return the project, with a command's flags over its settings, or its dataset's playbook.
+
+        Raises ConfigError and DatasetRefused.
+        """
+        found = self._project(**flags)
+        return found if self.dataset is None else self.of_dataset(found, self.dataset, **flags)
+
+    def of_dataset(self, project: Project, dataset: str, **flags: Any) -> Project:
+        """Return the playbook of a dataset in a project. Raises as `project` does."""
+        from reflector.reflection.truth.datasets import checked_dataset
+
+        return type(project).of_dataset(project.root, checked_dataset(dataset), flags=flags)
+
+    def _project(self, **flags: Any) -> Project:
         from reflector.project import Project, find_project
 
         if self.user:  # its folder is made when something is kept in it
@@ -127,7 +142,7 @@ class Place:
     def reading(self) -> Iterator[Ledger]:
         """The project's ledger for a question, after recording queued deliveries and edits of playbook.json.
 
-        A question never waits for a drain that is at work, and asked where there is no playbook it leaves
+        A question never waits for a drain that is at work, and without a playbook it leaves
         nothing behind.
         """
         from reflector.cli.output import note
@@ -147,7 +162,7 @@ class Place:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
-    if sys.stdout is None:  # closed by whoever started us (`>&-`)
+    if sys.stdout is None:  # closed by the caller (`>&-`)
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
     try:
         code = reflector.main(arguments, prog_name="reflector", standalone_mode=False, color=_colour())

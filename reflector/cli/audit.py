@@ -9,7 +9,8 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.output import json_option, note, print_json, safe, short_id, short_time, table
+from reflector.cli.arguments import BULLET, SESSION
+from reflector.cli.output import json_option, print_json, safe, short_id, short_time, table
 
 if TYPE_CHECKING:
     from reflector.audit.blame import Step
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", type=BULLET)
 @moments.as_of
 @json_option
 @click.pass_obj
@@ -25,10 +26,16 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     """Explain each count of a bullet: session, verdict, reason, totals.
 
     Tags that no longer count are shown with the reason: a retraction, a recount, or the tag that counts instead under
-    the policy in force.
+    the policy in force. The id of a lesson, or its beginning, shows that lesson's outcomes.
     """
     from reflector.audit.blame import blame as steps_of
+    from reflector.cli.lessons import show
     from reflector.cli.playbook import find_bullet
+    from reflector.playbook.names import is_name
+
+    if not is_name(name) and set(name) <= set("0123456789abcdef"):
+        click.get_current_context().invoke(show, id=name, moment=moment, as_json=as_json)
+        return
 
     with place.reading() as ledger:
         past = moments.past(ledger, moment)
@@ -38,10 +45,8 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
         print_json([asdict(step) for step in steps])
         return
     click.echo(safe(row.bullet.line))
-    if not steps:
-        note("Nobody has judged it yet.")
-        return
-    click.echo()
+    if steps:
+        click.echo()
     shown = [
         (
             step.position,
@@ -53,9 +58,8 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
         )
         for step in steps
     ]
-    table(
-        ("position", "recorded", "session", "verdict", "total", "why"), shown, numbers=("position", "total"), whole=True
-    )
+    columns = ("position", "recorded", "session", "verdict", "total", "why")
+    table(columns, shown, numbers=("position", "total"), whole=True, empty="It has no verdict yet.")
 
 
 def _uncounted(step: Step) -> str:
@@ -71,7 +75,7 @@ def _uncounted(step: Step) -> str:
 
 
 @click.command()
-@click.argument("session_id", metavar="ID")
+@click.argument("session_id", type=SESSION, metavar="ID")
 @moments.as_of
 @json_option
 @click.pass_obj

@@ -10,8 +10,20 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
+from reflector.cli.arguments import BULLET
 from reflector.cli.bars import bar, spark
-from reflector.cli.output import counted, counters, json_option, note, percent, print_json, rounded, short_id, table
+from reflector.cli.output import (
+    counted,
+    counters,
+    fields,
+    json_option,
+    note,
+    percent,
+    print_json,
+    rounded,
+    short_id,
+    table,
+)
 
 if TYPE_CHECKING:
     from reflector.audit.citations import Orphans
@@ -38,19 +50,8 @@ def citations(place: Place, everything: bool, moment: str | None, as_json: bool)
     with place.reading() as ledger:
         found = [one for one in ask(ledger, moments.past(ledger, moment)) if everything or one.status == "live"]
     if as_json:
-        print_json(
-            [
-                {
-                    **asdict(one),
-                    "citation_rate": rounded(one.citation_rate),
-                    "judged_rate": rounded(one.judged_rate),
-                }
-                for one in found
-            ]
-        )
-        return
-    if not found:
-        note("The playbook is empty.")
+        rates = [{"citation_rate": rounded(o.citation_rate), "judged_rate": rounded(o.judged_rate)} for o in found]
+        print_json([{**asdict(one), **rate} for one, rate in zip(found, rates, strict=True)])
         return
     rows = [
         (
@@ -67,7 +68,7 @@ def citations(place: Place, everything: bool, moment: str | None, as_json: bool)
         for one in sorted(found, key=lambda one: -one.cited)
     ]
     columns = ("name", "offered", "cited", "of offered", "judged", "of cited", "helpful", "harmful", "")
-    table(columns, rows, numbers=columns[1:-1])
+    table(columns, rows, numbers=columns[1:-1], empty="The playbook is empty.")
 
 
 @click.command()
@@ -102,29 +103,24 @@ def _print_orphans(found: Orphans) -> None:
             [(t.name, t.disposition.replace("_", " "), t.tags, t.first, t.last) for t in found.tags],
         ),
         (
-            "Windows nobody judged",
+            "Windows without a verdict",
             ("position", "session", "state", "attempts"),
             [(window.position, short_id(window.session_id), window.state, window.attempts) for window in found.windows],
         ),
         ("Never cited", ("name", "text"), [(row.name, row.text) for row in found.bullets]),
     )
-    told = False
-    for title, columns, rows in parts:
-        if rows:
-            click.echo(f"{chr(10) if told else ''}{title}: {len(rows)}")
-            numbers = [
-                name for name in columns if name in ("sessions", "tags", "first", "last", "position", "attempts")
-            ]
-            table(columns, rows[:_MOST], numbers=numbers)
-            told = True
-    if not told:
+    shown = [part for part in parts if part[2]]
+    for number, (title, columns, rows) in enumerate(shown):
+        click.echo(f"{chr(10) if number else ''}{title}: {len(rows)}")
+        table(columns, rows[:_MOST], numbers=("sessions", "tags", "first", "last", "position", "attempts"))
+    if not shown:
         note("Nothing is orphaned.")
     if found.skipped:
         note(f"{found.skipped} windows were skipped, each with its reason: reflector log --type reflection.skipped")
 
 
 @click.command("double-counts")
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=BULLET)
 @moments.as_of
 @json_option
 @click.pass_obj
@@ -151,9 +147,7 @@ def double_counts(place: Place, name: str | None, moment: str | None, as_json: b
             "counting": found.counting,
             "classes": [
                 {
-                    "code": one.code,
-                    "title": one.title,
-                    "tags": one.tags,
+                    **fields(one, "code title tags"),
                     "bullets": len(one.names),
                     "examples": [asdict(example) for example in one.examples],
                 }
@@ -201,27 +195,28 @@ def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
     """Show tokens, cost and tags: by model, by prompt template, by day (UTC)."""
     from reflector.audit.stats import stats as ask
     from reflector.cli.again import month_of, month_words
+    from reflector.lessons.figures import figures, is_used
 
     with place.reading() as ledger:
-        found = ask(ledger, moments.past(ledger, moment))
+        past = moments.past(ledger, moment)
+        found = ask(ledger, past)
+        learned = figures(past or ledger)
         month = month_of(ledger, place.project()) if moment is None else None
     if as_json:
         print_json(
             {
                 "month": month,
-                "events": found.events,
-                "sessions": found.sessions,
-                "windows": found.windows,
-                "states": found.states,
+                **fields(found, "events sessions windows states"),
                 **_figures(found.whole),
-                **{
-                    f"by_{kind}": [{kind: g.key, **_figures(g)} for g in groups]
-                    for kind, groups in found.groups.items()
-                },
+                **{f"by_{kind}": [{kind: g.key, **_figures(g)} for g in gs] for kind, gs in found.groups.items()},
+                "agreement": [asdict(one) for one in found.agreements],
+                **({"lessons": learned} if is_used(learned) else {}),
             }
         )
         return
     _print_stats(found, days)
+    if is_used(learned):
+        click.echo("lessons: " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in learned.items()))
     if month is not None and month["tokens"]:
         click.echo(month_words(month))
 
@@ -254,18 +249,19 @@ def _print_stats(found: Stats, days: int) -> None:
         if kind == "day" and sys.stdout.isatty() and len(shown) > 1:
             click.echo(f"\ntokens   {spark([g.spent.tokens for g in shown])}")
             click.echo(f"helpful  {spark([g.helpful_rate for g in shown])}")
+    if found.agreements:
+        click.echo()
+        both = [(one.judge, one.rule, one.judged, one.agreed) for one in found.agreements]
+        table(("judge", "rule", "people judged", "agreed"), both, numbers=("people judged", "agreed"))
 
 
 def _figures(group: Group) -> dict[str, Any]:
     return {
-        "answers": group.answers,
-        "reflections": group.reflections,
+        **fields(group, "answers reflections"),
         "tokens": group.spent.tokens,
         "cost_usd": str(group.spent.cost),
         "unpriced": group.spent.unpriced,
-        "helpful": group.helpful,
-        "harmful": group.harmful,
-        "undecided": group.undecided,
+        **fields(group, "helpful harmful undecided"),
         "helpful_rate": rounded(group.helpful_rate),
     }
 

@@ -34,6 +34,11 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "set idle_minutes 30",
             "set --global backend anthropic",
         ),
+        "statusline": Command(
+            "statusline",
+            "Print one line for the agent's status line: the playbook, and the last session's verdicts.",
+            "",
+        ),
         "completion": Command("completion", "Print the shell's completion script.", "bash"),
     },
     "Sessions": {
@@ -59,16 +64,35 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "5f2a91c0",
             "--backend anthropic --dry-run 5f2a91c0",
         ),
+        "judge": Command(
+            "judge",
+            "Judge the citations that nothing decided, with the evidence on the screen.",
+            "",
+            "--since 2026-11-01",
+            "5f2a91c0 pat-001 helpful --why 'it found the leak'",
+        ),
         "failures": Command("reflection", "List failed reflections and when they are tried again.", ""),
         "give-up": Command("reflection", "Stop trying to judge a session.", "5f2a91c0 --why 'the transcript is gone'"),
         "reparse": Command(
             "reflection", "Read recorded answers again with the current parser.", "--dry-run", "5f2a91c0"
+        ),
+        "reflect-trajectory": Command(
+            "trajectories",
+            "Record trajectories of tasks that have a right answer, and judge them; safe to repeat.",
+            "--dataset sums trajectories.jsonl",
+            "--ground-truth answer.py --test-report report.xml --iterations 3 trajectory.json",
         ),
         "compare": Command(
             "compare",
             "Compare two reflectors over recorded sessions; counts nothing.",
             "--a rules --b recorded",
             "--a rules --b anthropic 5f2a91c0",
+        ),
+        "bench-reflection": Command(
+            "gating",
+            "Measure the gated reflection step on a fixed turn; writes nothing.",
+            "",
+            "-c fixtures -n 5 --raw-time",
         ),
     },
     "Playbook": {
@@ -115,6 +139,18 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "--shadow turn",
             "--shadow step --threshold 0.7",
         ),
+        "recall": Command(
+            "recall",
+            "Find what was learned: bullets, lessons and summaries.",
+            "'flaky tests'",
+            "-k 3 'auth middleware' --as-of 2026-11-01",
+        ),
+        "lessons": Command(
+            "lessons", "List what was learned, and how its worth moved.", "", "--kind mistake --state active"
+        ),
+        "lesson": Command(
+            "lessons", "Show one lesson's whole life, or promote it to a bullet.", "3fa2c1d0", "promote 3fa2c1d0"
+        ),
         "sql": Command(
             "sql", "Query the ledger with SQL, read-only.", "'SELECT name, helpful FROM bullets'", "--views"
         ),
@@ -122,6 +158,12 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
     "Corrections": {
         "policy": Command(
             "trials", "Show or change the counting policy.", "", "adopt once_per_session --why 'resumed sessions'"
+        ),
+        "outcome": Command(
+            "lessons",
+            "Record what happened after a lesson was applied.",
+            "3fa2c1d0 good --why 'the tests pass'",
+            "3fa2c1d0 review_rejected --why 'too slow' --source agent",
         ),
         "retract": Command(
             "undo",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
+from reflector.cli.arguments import SESSION
 from reflector.cli.output import json_option, note, print_json, progress
 from reflector.config import BACKENDS
 
@@ -38,7 +39,7 @@ _MOST_LABELS = 64 * 1024 * 1024
 @click.option("--fresh", is_flag=True, help="Call models even where the ledger has their answer.")
 @click.option("--yes", is_flag=True, help="Make the calls without asking.")
 @json_option
-@click.argument("sessions", nargs=-1, metavar="[SESSION…]")
+@click.argument("sessions", nargs=-1, type=SESSION, metavar="[SESSION…]")
 @click.pass_obj
 def compare(
     place: Place,
@@ -86,11 +87,13 @@ def compare(
 
 def _windows(ledger: Ledger, sessions: tuple[str, ...]) -> list[WindowRow]:
     from reflector.cli.audit import session_named
+    from reflector.events.event import SESSION_RECORDED
 
-    if not sessions:
-        return ledger.windows()
     ids = dict.fromkeys(session_named(ledger, given) for given in sessions)
-    return [window for session_id in ids for window in ledger.windows(session_id)]
+    found = [window for session_id in ids for window in ledger.windows(session_id)] if ids else ledger.windows()
+    # A trajectory has no transcript that another judge could read.
+    known = {one.event_id for one in ledger.having({one.event_id for one in found}) if one.type == SESSION_RECORDED}
+    return [window for window in found if window.event_id in known]
 
 
 def _judge(place: Place, side: Side, spec: str, template: Path | None, *, fresh: bool) -> Judge:
@@ -149,7 +152,7 @@ def model_judge(
 
 
 def _confirm_cost(place: Place, trial: Trial, *, yes: bool) -> None:
-    """Tell what the calls take, and have somebody agree to it."""
+    """Show the estimated cost of the calls, and ask for consent."""
     from reflector.reflection.backends.anthropic.prices import Usage, cost
     from reflector.reflection.backends.anthropic.settings import MAX_TOKENS, model_settings
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from decimal import Decimal
 from typing import Any
 
 import click
@@ -30,7 +29,7 @@ from reflector.audit.comparison.agreement import (
     tally_of,
 )
 from reflector.audit.comparison.trial import Trial
-from reflector.cli.output import counted, note, percent, rounded, safe, short_id, table
+from reflector.cli.output import counted, fields, note, percent, rounded, safe, short_id, table
 from reflector.playbook.verdicts import VERDICTS
 from reflector.reflection.judging import Judge
 
@@ -51,9 +50,7 @@ def document(trial: Trial, rulings: Sequence[Ruling], known: Labels | None) -> d
         **_figures(agreement_of(pairs)),
         "both_judged": _figures(agreement_of(judged_by_both(pairs))),
         "matrix": agreement_of(pairs).matrix,
-        "verdicts": [
-            {"session_id": p.session_id, "window_id": p.window_id, "name": p.name, "a": p.a, "b": p.b} for p in pairs
-        ],
+        "verdicts": [fields(pair, "session_id window_id name a b") for pair in pairs],
         "disagreements": [asdict(pair) for pair in pairs if pair.a != pair.b],
         "sides": [_side(side, judge, tally_of(rulings, side)) for side, judge in _sides(trial)],
         "labels": None
@@ -73,30 +70,27 @@ def _sides(trial: Trial) -> tuple[tuple[Side, Judge], tuple[Side, Judge]]:
 
 def _figures(agreement: Agreement) -> dict[str, Any]:
     return {
-        "pairs": agreement.pairs,
-        "agreed": agreement.agreed,
+        **fields(agreement, "pairs agreed"),
         "agreement": rounded(agreement.agreement, 4),
         "kappa": rounded(agreement.kappa, 4),
     }
 
 
 def _side(side: Side, judge: Judge, tally: Tally) -> dict[str, Any]:
+    spent = tally.spent
     return {
         "side": side,
         "spec": judge.spec,
         "models": list(tally.models),
         "template_sha256": judge.template_sha256,
         "judged": tally.judged,
-        "answers_asked": tally.spent.asked,
-        "answers_recorded": tally.spent.recorded,
-        "tokens": tally.spent.tokens,
-        "cost_usd": str(tally.spent.cost),
-        "unpriced": tally.spent.unpriced,
+        "answers_asked": spent.asked,
+        "answers_recorded": spent.recorded,
+        "tokens": spent.tokens,
+        "cost_usd": str(spent.cost),
+        "unpriced": spent.unpriced,
         "strays": tally.strays,
-        "failures": [
-            {"session_id": session_id, "window_id": window_id, "reason": reason}
-            for session_id, window_id, reason in tally.failures
-        ],
+        "failures": [dict(zip(("session_id", "window_id", "reason"), each, strict=True)) for each in tally.failures],
     }
 
 
@@ -113,7 +107,7 @@ def _score(score: Score) -> dict[str, Any]:
 
 
 def show(trial: Trial, rulings: Sequence[Ruling], known: Labels | None) -> None:
-    """The comparison for people."""
+    """Print the comparison for people."""
 
     pairs = [pair for ruling in rulings for pair in ruling.pairs]
     compared = sum(ruling.is_compared for ruling in rulings)
@@ -123,8 +117,8 @@ def show(trial: Trial, rulings: Sequence[Ruling], known: Labels | None) -> None:
         _show_agreement(pairs, agreement_of(pairs), agreement_of(judged_by_both(pairs)))
     if known is not None:
         _show_scores(*_scores(rulings, known))
-    if any(pair.a != pair.b for pair in pairs):
-        _show_disagreements(pairs)
+    if differing := [pair for pair in pairs if pair.a != pair.b]:
+        _show_disagreements(differing)
     click.echo()
     table(
         ("side", "reflector", "judged", "failed", "asked", "recorded", "tokens", "cost", "models"),
@@ -173,15 +167,14 @@ def _show_scores(used: int, unused: int, a: Sequence[Score], b: Sequence[Score])
 def _show_disagreements(pairs: Sequence[Pair]) -> None:
     rows: list[tuple[str, ...]] = []
     for pair in pairs:
-        if pair.a != pair.b:
-            rows.append((short_id(pair.session_id), pair.name, "a", pair.a, pair.a_rationale))
-            rows.append(("", "", "b", pair.b, pair.b_rationale))
+        rows.append((short_id(pair.session_id), pair.name, "a", pair.a, pair.a_rationale))
+        rows.append(("", "", "b", pair.b, pair.b_rationale))
     click.echo()
     table(("session", "bullet", "side", "verdict", "why"), rows, whole=True)
 
 
 def _side_row(side: Side, judge: Judge, tally: Tally) -> tuple[object, ...]:
-    spent = tally.spent
+    spent, more = tally.spent, len(tally.models) - _MODELS
     return (
         side,
         judge.spec,
@@ -190,16 +183,9 @@ def _side_row(side: Side, judge: Judge, tally: Tally) -> tuple[object, ...]:
         spent.asked,
         spent.recorded,
         f"{spent.tokens:,}",
-        _dollars(spent.cost, spent.unpriced),
-        ", ".join(tally.models[:_MODELS])
-        + (f" and {len(tally.models) - _MODELS:,} more" * (len(tally.models) > _MODELS)),
+        " + ".join(filter(None, (f"${spent.cost:.4f}" * bool(spent.cost), "?" * bool(spent.unpriced)))),
+        ", ".join(tally.models[:_MODELS]) + (f" and {more:,} more" if more > 0 else ""),
     )
-
-
-def _dollars(cost: Decimal, unpriced: int) -> str:
-    if not cost:
-        return "?" if unpriced else ""
-    return f"${cost:.4f}" + (" + ?" if unpriced else "")
 
 
 def _print_failures(side: Side, tally: Tally) -> None:

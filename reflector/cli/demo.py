@@ -10,10 +10,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import click
 
+from reflector.cli import demo_systems
 from reflector.hooks.install import SCRIPT
 
 _DATA = Path(__file__).resolve().parent.parent / "demo"
@@ -81,6 +83,7 @@ def _show(project: Path) -> None:
     _run(project, "And pat-002?", "blame", "pat-002")
     _run(project, "Everything that happened, append-only and hash-chained:", "log")
     _run(project, "Is the ledger what was appended? Silence means yes:", "verify")
+    demo_systems.show(project, _DATA / "trajectory.json", _say, partial(_run, project))
 
 
 def _say(text: str) -> None:

@@ -207,7 +207,7 @@ def _confirm(plan: Plan, pool: WorkerPool | None, *, yes: bool) -> None:
 
 def _take_all(plan: Plan, pool: WorkerPool | None) -> Iterator[str]:
     """Take everything in; the errors of the files that could not be."""
-    from reflector.sessions.backfill import Backfill
+    from reflector.sessions.backfill import backfill
 
     of = {project.root: files for project, files in plan}
     with ExitStack() as bars:
@@ -217,7 +217,7 @@ def _take_all(plan: Plan, pool: WorkerPool | None) -> Iterator[str]:
             bar = bars.enter_context(progress(sum(one.bytes for one in of[project.root]) or 1, project.root.name))
             return lambda one: bar.update(one.bytes)
 
-        for project, done in Backfill(plan, pool).run(begin):
+        for project, done in backfill(plan, pool, begin):
             bars.close()  # its line ends before the next is written
             note(f"{project.root.name}: {done.taken} of {counted(len(of[project.root]), 'file')} had something new")
             for path, error in done.failed:

@@ -14,7 +14,6 @@ from reflector.config import BACKENDS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from reflector.reflection.runner import Reflected
     from reflector.sessions.intake import Taken, WindowMode
     from reflector.sessions.pipeline import Drained, Pipeline
 
@@ -65,7 +64,7 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
     if is_model:
         reflected += ask_model(project, retry="left").reflected
     if found:
-        outcomes = {item.window_id: item for item in reflected}
+        outcomes = {item.window_id: _outcome(item.outcome, item.detail) for item in reflected}
         rows = [(path.name, *_cells(taken, outcomes)) for path, taken in found]
         table(("file", "session", "new", "cited", "reflection"), rows, numbers=("new",))
     for line in failed:
@@ -98,12 +97,11 @@ def _ingest_one(pipeline: Pipeline, path: Path, window: str) -> Taken | None:
     return taken
 
 
-def _cells(taken: Taken | None, outcomes: Mapping[str, Reflected]) -> tuple[object, ...]:
+def _cells(taken: Taken | None, outcomes: Mapping[str, str]) -> tuple[object, ...]:
     if taken is None:
-        return ("", 0, "", "this event ends no session or turn")
-    outcome = outcomes.get(taken.event_id or "")
-    told = "nothing new" if taken.event_id is None else _outcome(outcome.outcome, outcome.detail) if outcome else ""
-    return (short_id(taken.session_id), taken.records, ", ".join(taken.cited[:6]), told)
+        return ("", 0, "", "this event does not end a session or turn")
+    outcome = "nothing new" if taken.event_id is None else outcomes.get(taken.event_id, "")
+    return (short_id(taken.session_id), taken.records, ", ".join(taken.cited[:6]), outcome)
 
 
 def _outcome(outcome: str, detail: str) -> str:

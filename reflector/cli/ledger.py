@@ -149,11 +149,11 @@ def verify(
     head = head_line(verified.head.position, verified.head.chain) if verified.head is not None else ""
     if as_json:
         proved = [{**asdict(anchor), "signed_by": [*one.signed_by]} for one in published for anchor in one.anchors]
-        found = [asdict(f) for f in findings]
+        found = [{"code": f.code, "position": f.where, "message": f.message, "remedy": f.remedy} for f in findings]
         print_json({"head": head, "findings": found, "anchors": proved})
     else:
         for f in findings:
-            where = f"position {f.position}" if f.position is not None else "ledger"
+            where = f"position {f.where}" if f.where is not None else "ledger"
             click.echo(safe(f"{where}: {f.message} [{f.code}]; {f.remedy}"))
         if print_head and head:
             click.echo(head)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
+from reflector.cli.arguments import BULLET, EVENT_TYPE, SESSION
 from reflector.cli.audit import session_named
-from reflector.cli.output import json_option, note, print_json, print_json_lines, safe, short_id, short_time, table
+from reflector.cli.output import json_option, print_json, print_json_lines, safe, short_id, short_time, table
 
 if TYPE_CHECKING:
     from reflector.audit.events import Filter
@@ -29,9 +29,13 @@ _PAUSE = 0.5
     "-n", "--last", type=click.IntRange(min=1), default=50, show_default=True, help="How many events, newest last."
 )
 @click.option("--all", "everything", is_flag=True, help="All events, not only the newest.")
-@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only events of this type; repeatable.")
-@click.option("--session", "session_id", metavar="ID", help="Only events of this session: an id or its beginning.")
-@click.option("--bullet", metavar="NAME", help="Only events that add, change, cite or tag this bullet.")
+@click.option(
+    "--type", "types", multiple=True, type=EVENT_TYPE, metavar="TYPE", help="Only events of this type; repeatable."
+)
+@click.option(
+    "--session", "session_id", type=SESSION, metavar="ID", help="Only events of this session: an id or its beginning."
+)
+@click.option("--bullet", type=BULLET, metavar="NAME", help="Only events that add, change, cite or tag this bullet.")
 @click.option("--backend", help="Only events by this judge, or about a window that it was to judge.")
 @click.option("--model", help="Only events of reflections by this model, or by one whose name begins with this.")
 @click.option("--actor", help="Only events by this actor: human, ingest, import, a judge, or hook for every hook.")
@@ -67,9 +71,13 @@ def log(
     """
     from reflector.audit.events import Filter, select
     from reflector.audit.history import as_json as event_json
+    from reflector.audit.history import summary
     from reflector.audit.moments import position_before, position_of
+    from reflector.events.registry import EVENT_TYPES
 
-    _check(types)
+    for name in types:
+        if name not in EVENT_TYPES:
+            raise click.UsageError(f"{name!r} is not an event type; the types are {', '.join(sorted(EVENT_TYPES))}")
     if follow and (until or moment or event_id):
         raise click.UsageError("--follow goes on into the future; leave --until, --as-of and --event away")
     if follow and not place.project().has_ledger():
@@ -92,21 +100,11 @@ def log(
     if as_json:
         print_json([event_json(event) for event in events])
         return
-    if not events:
-        note("No such events.")
-        return
     rows = [
-        (e.position, short_time(e.recorded_at), e.type, e.actor, short_id(e.session_id), _summary(e)) for e in events
+        (e.position, short_time(e.recorded_at), e.type, e.actor, short_id(e.session_id), summary(e)) for e in events
     ]
-    table(("position", "recorded", "event", "actor", "session", "what"), rows, numbers=("position",))
-
-
-def _check(types: Iterable[str]) -> None:
-    from reflector.events.registry import EVENT_TYPES
-
-    for name in types:
-        if name not in EVENT_TYPES:
-            raise click.UsageError(f"{name!r} is not an event type; the types are {', '.join(sorted(EVENT_TYPES))}")
+    columns = ("position", "recorded", "event", "actor", "session", "what")
+    table(columns, rows, numbers=("position",), empty="No such events.")
 
 
 def _follow(ledger: Ledger, chosen: Filter, events: list[Event], head: int, *, as_json: bool) -> None:
@@ -128,6 +126,7 @@ def _follow(ledger: Ledger, chosen: Filter, events: list[Event], head: int, *, a
 
 def _print(events: list[Event], *, as_json: bool) -> None:
     from reflector.audit.history import as_json as event_json
+    from reflector.audit.history import summary
 
     if as_json:
         print_json_lines(event_json(event) for event in events)
@@ -135,12 +134,6 @@ def _print(events: list[Event], *, as_json: bool) -> None:
         room = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else None
         for e in events:
             start = f"{e.position:>8}  {short_time(e.recorded_at)}  {e.type:<20}  {e.actor:<16}"
-            line = safe(f"{start}  {short_id(e.session_id):<8}  {_summary(e)}".replace("\n", " "))
+            line = safe(f"{start}  {short_id(e.session_id):<8}  {summary(e)}".replace("\n", " "))
             click.echo(line[:room])
     sys.stdout.flush()
-
-
-def _summary(event: Event) -> str:
-    from reflector.audit.history import summary
-
-    return summary(event)

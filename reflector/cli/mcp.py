@@ -17,6 +17,8 @@ import click
 
 from reflector import __version__
 from reflector.cli.app import Place
+from reflector.cli.output import fields
+from reflector.mistakes import Mistake
 from reflector.playbook.names import SECTIONS
 from reflector.resources import install_command
 
@@ -40,8 +42,8 @@ visible answer, in brackets: [pat-001]."""
 def mcp(place: Place) -> None:
     """Serve the playbook to the agent as tools, over stdio.
 
-    Serves search_playbook, why, and propose_bullet. Proposals wait for `reflector proposals` unless the setting
-    `proposals` is "accept". Needs the extra `mcp`.
+    Serves search_playbook, why, propose_bullet and lesson_outcome. A proposal waits for `reflector proposals` unless
+    the setting `proposals` is "accept". Needs the extra `mcp`.
     """
     try:
         from mcp.server import MCPServer
@@ -77,7 +79,7 @@ async def _lines() -> AsyncIterator[str]:
 
 
 def add_tools(server: MCPServer[Any], place: Place) -> None:
-    """Give a server the three tools."""
+    """Give a server the four tools."""
     from mcp.types import ToolAnnotations
 
     asks = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -99,13 +101,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
                     bullets.update({b.name: b for b in ledger.bullets() if b.name not in bullets})
         found = search((b for b in bullets.values() if section in (None, b.section)), query)
         return [
-            {
-                "name": bullet.name,
-                "section": SECTIONS[bullet.section],
-                "text": bullet.text,
-                "helpful": bullet.helpful,
-                "harmful": bullet.harmful,
-            }
+            {"name": bullet.name, "section": SECTIONS[bullet.section], **fields(bullet, "text helpful harmful")}
             for bullet in found[:_MOST_BULLETS]
         ]
 
@@ -129,13 +125,11 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
                 raise click.UsageError(f"no bullet is or was called {clean(name, 64)!r}; search_playbook finds names")
         last = [
             {
-                "recorded_at": step.recorded_at,
-                "session_id": step.session_id,
+                **fields(step, "recorded_at session_id"),
                 "verdict": step.tag or step.disposition,
                 "counted": step.counted,
                 "why": clean(step.rationale or "", _MOST_REASON),
-                "helpful": step.helpful,
-                "harmful": step.harmful,
+                **fields(step, "helpful harmful"),
             }
             for step in steps[-_MOST_STEPS:]
         ]
@@ -163,6 +157,24 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         told = {"proposal": proposal.id[:8], "state": proposal.state, "name": proposal.name, "why": proposal.why}
         return {key: value for key, value in told.items() if value is not None}
 
+    @server.tool(annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False))
+    def lesson_outcome(lesson: str, outcome: Literal["good", "bad"], why: str) -> dict[str, Any]:
+        """Say whether a lesson that you applied helped (good) or misled (bad).
+
+        lesson: its id or the beginning of it. why: what happened, such as the test that passes now.
+        """
+        from reflector.cli.lessons import SAID
+        from reflector.lessons.book import lesson_book
+        from reflector.lessons.recording import observe_outcome
+        from reflector.text.secrets import quote
+
+        with _errors_for_the_agent(), place.pipeline() as pipeline:
+            id = lesson_book(pipeline.ledger).named(lesson).id
+            observe_outcome(pipeline.ledger, id, SAID[outcome], quote(why, _MOST_REASON), source="agent")
+            one = lesson_book(pipeline.ledger).named(id)
+            pipeline.write()
+        return {"lesson": id[:8], "effectiveness": one.effectiveness, "confidence": one.confidence, "state": one.state}
+
 
 def _places(place: Place) -> Iterator[Place]:
     yield place
@@ -181,6 +193,8 @@ def _errors_for_the_agent() -> Iterator[None]:
         yield
     except click.ClickException as error:
         raise ToolError(error.format_message()) from error
+    except Mistake as error:
+        raise ToolError(str(error)) from error
     except Exception as error:
         if known_code(error) is None:
             raise

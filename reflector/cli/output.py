@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -91,24 +91,45 @@ def _cell(value: object) -> object:
 
 
 def table(
-    columns: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[str] = (), whole: bool = False
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    numbers: Sequence[str] = (),
+    whole: bool = False,
+    paged: bool = False,
+    empty: str = "",
 ) -> None:
-    """A table: the last column takes the room that is left on a terminal, and all it needs in a pipe.
+    """Print a table, or without rows the note `empty`, if it is not "".
 
-    `numbers` are the columns that are aligned to the right; they are never cut. `whole` breaks what does not fit into
-    the last column into lines instead of cutting it.
+    The last column takes the room that is left on a terminal, and all it needs in a pipe; `whole` breaks it into lines
+    instead of cutting it. `numbers` are the columns that are aligned to the right; they are never cut. `paged` shows a
+    table that is higher than the terminal in a pager.
     """
+    if not rows and empty:
+        note(empty)
+        return
+    lines = list(_table(columns, rows, numbers, whole))
+    if paged and sys.stdout.isatty() and len(lines) >= shutil.get_terminal_size().lines:
+        click.echo_via_pager("\n".join(lines) + "\n")
+        return
+    for line in lines:
+        click.echo(line)
+
+
+def _table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], numbers: Sequence[str], whole: bool
+) -> Iterator[str]:
     cells = [[clean("" if cell is None else str(cell), 2_000) for cell in row] for row in rows]
     widths = [max([_width(name), *(_width(row[i]) for row in cells)]) for i, name in enumerate(columns)]
     right = {index for index, name in enumerate(columns) if name in numbers}
     if sys.stdout.isatty():
         _fit(widths, shutil.get_terminal_size((100, 24)).columns - 2 * (len(columns) - 1), right)
-    click.secho(_line(list(columns), widths, right), bold=True)
+    yield click.style(_line(list(columns), widths, right), bold=True)
     for row in cells:
         first, *others = _broken(row[-1], widths[-1]) if whole else row[-1:]
-        click.echo(_line([*row[:-1], first], widths, right))
+        yield _line([*row[:-1], first], widths, right)
         for other in others:
-            click.echo(_line([*[""] * (len(row) - 1), other], widths, right))
+            yield _line([*[""] * (len(row) - 1), other], widths, right)
 
 
 def _broken(text: str, width: int) -> list[str]:
@@ -217,6 +238,11 @@ def percent(rate: float | None) -> str:
 def rounded(rate: float | None, digits: int = 6) -> float | None:
     """Return a rate as JSON has it."""
     return None if rate is None else round(rate, digits)
+
+
+def fields(value: object, names: str) -> dict[str, Any]:
+    """Return attributes of a value as JSON has them; `names` are separated by spaces."""
+    return {name: getattr(value, name) for name in names.split()}
 
 
 def counters(helpful: int, harmful: int) -> dict[str, int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +12,10 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
+from reflector.cli.arguments import BULLET, SECTION
 from reflector.cli.output import (
     counted,
+    fields,
     json_option,
     note,
     print_csv,
@@ -28,6 +32,7 @@ from reflector.playbook.document import dump
 from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:
+    from reflector.audit.citations import Use
     from reflector.ledger.as_of import Past
 
 
@@ -36,58 +41,133 @@ def bullet_fields(row: BulletRow) -> dict[str, Any]:
     return {
         "name": row.name,
         "section": SECTIONS[row.section],
-        "text": row.text,
-        "helpful": row.helpful,
-        "harmful": row.harmful,
-        "status": row.status,
-        "reason": row.reason,
-        "removed_into": row.removed_into,
-        "position": row.position,
+        **fields(row, "text helpful harmful status reason removed_into position"),
     }
 
 
+#: How `list` may be ordered.
+_ORDERS: dict[str, Callable[[tuple[BulletRow, Use | None]], Any]] = {
+    "best": lambda one: best_first(one[0].bullet),
+    "name": lambda one: one[0].name,
+    "harmful": lambda one: (-one[0].harmful, best_first(one[0].bullet)),
+    "used": lambda one: (-(one[1].sessions if one[1] else 0), best_first(one[0].bullet)),
+    "recent": lambda one: (one[1] is not None, one[1].last if one[1] else "", one[0].position),
+}
+#: Columns of a terminal below which a table has no room for them.
+_WIDE = 100
+
+
 @click.command("list")
+@click.option("--search", metavar="WORDS", help="Only bullets with one of these words, those with most of them first.")
+@click.option("--section", type=SECTION, help="Only this section.")
+@click.option("--stale", type=click.IntRange(1), metavar="DAYS", help="Only bullets that were not used for so long.")
+@click.option("--sort", type=click.Choice(list(_ORDERS)), help="The order; default: the best first.")
+@click.option("--limit", type=click.IntRange(1), help="At most so many bullets.")
 @click.option("--all", "everything", is_flag=True, help="Include removed bullets.")
 @moments.as_of
 @json_option
 @click.pass_obj
-def list_(place: Place, everything: bool, moment: str | None, as_json: bool) -> None:
-    """List the playbook's bullets with their counters."""
+def list_(
+    place: Place,
+    search: str | None,
+    section: str | None,
+    stale: int | None,
+    sort: str | None,
+    limit: int | None,
+    everything: bool,
+    moment: str | None,
+    as_json: bool,
+) -> None:
+    """List the playbook's bullets with their counters.
+
+    `used` is the number of sessions that cited the bullet and were judged, and `trend` the last eight verdicts: `+`
+    helpful, `-` harmful, `.` neither. `--stale` and `--sort recent` show when it was last used, and `told` stands where
+    the agent is not told all of them.
+    """
+    from reflector.audit.citations import use
+    from reflector.playbook.search import search as search_bullets
+    from reflector.sessions.injection import told_names
+
     with place.reading() as ledger:
         past = moments.past(ledger, moment)
         rows = [row for row in (past or ledger).rows() if everything or row.status == "live"]
+        uses = use(ledger, past)
+        told = told_names(place.project().root) if moment is None else None
+    is_empty = not rows
+    rows = [row for row in rows if section in (None, row.section) and _is_stale(uses.get(row.name), stale)]
+    if search is not None:
+        places = {bullet.name: place for place, bullet in enumerate(search_bullets((r.bullet for r in rows), search))}
+        rows = sorted((row for row in rows if row.name in places), key=lambda row: places[row.name])
+    if sort is not None or (search is None and not as_json):
+        rows = [row for row, _ in sorted(((row, uses.get(row.name)) for row in rows), key=_ORDERS[sort or "best"])]
+    rows = rows[:limit]
     if as_json:
-        print_json([bullet_fields(row) for row in rows])
-        return
-    if not rows and moment is not None:
+        print_json([{**bullet_fields(row), **_use_fields(row, uses.get(row.name), told)} for row in rows])
+    elif rows:
+        _print_list(rows, uses, told, dated=sort == "recent" or stale is not None)
+    elif not is_empty:
+        note("No bullet is like that.")
+    elif moment is not None:
         note("The playbook was empty then.")
-        return
-    if not rows:
+    else:
         note("The playbook is empty. Add advice with: reflector add pat 'Run the tests before you commit'")
-        return
-    ordered = sorted(rows, key=lambda row: best_first(row.bullet))
-    shown = [
-        (r.name, r.helpful, r.harmful, r.text if r.status == "live" else f"({r.status}) {r.text}") for r in ordered
-    ]
-    table(("name", "helpful", "harmful", "text"), shown, numbers=("helpful", "harmful"))
+
+
+def _is_stale(used: Use | None, days: int | None) -> bool:
+    from datetime import UTC, datetime, timedelta
+
+    return days is None or used is None or used.last < f"{datetime.now(UTC) - timedelta(days=days):%Y-%m-%dT%H:%M:%S}"
+
+
+def _use_fields(row: BulletRow, used: Use | None, told: set[str] | None) -> dict[str, Any]:
+    return {
+        "used": used.sessions if used else 0,
+        "last_used": used.last if used else None,
+        "told": None if told is None else row.name in told,
+    }
+
+
+def _print_list(rows: Sequence[BulletRow], uses: Mapping[str, Use], told: set[str] | None, *, dated: bool) -> None:
+    columns: dict[str, list[object]] = {
+        "name": [row.name for row in rows],
+        "helpful": [row.helpful for row in rows],
+        "harmful": [row.harmful for row in rows],
+    }
+    found = [uses.get(row.name) for row in rows]
+    if any(found):
+        columns["used"] = [used.sessions if used else 0 for used in found]
+        if dated:
+            columns["last used"] = [short_time(used.last) if used else "" for used in found]
+        elif not sys.stdout.isatty() or shutil.get_terminal_size((_WIDE, 24)).columns >= _WIDE:
+            columns["trend"] = [used.trend if used else "" for used in found]
+    if told is not None and any(row.name not in told and row.status == "live" for row in rows):
+        columns["told"] = ["yes" if row.name in told else "" for row in rows]
+    columns["text"] = [row.text if row.status == "live" else f"({row.status}) {row.text}" for row in rows]
+    shown = list(zip(*columns.values(), strict=True))
+    table(tuple(columns), shown, numbers=("helpful", "harmful", "used"), paged=True)
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", type=BULLET)
 @moments.as_of
 @json_option
 @click.pass_obj
 def show(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     """Show one bullet with its history."""
+    from reflector.audit.citations import use
     from reflector.audit.history import about, summary
     from reflector.audit.history import as_json as event_json
+    from reflector.sessions.injection import told_names
 
     with place.reading() as ledger:
         past = moments.past(ledger, moment)
         row = find_bullet(ledger, name, past)
+        used = use(ledger, past, row.name).get(row.name)
+        told = told_names(place.project().root) if moment is None else None
         events = about(ledger, row, upto=past.position if past else None)
     if as_json:
-        print_json({**bullet_fields(row), "events": [event_json(event) for event in events]})
+        fields = {**bullet_fields(row), **_use_fields(row, used, told)}
+        print_json({**fields, "events": [event_json(event) for event in events]})
         return
     click.echo(safe(row.bullet.line))
     gone = f", removed ({row.reason}{', into ' + row.removed_into if row.removed_into else ''})"
@@ -113,7 +193,7 @@ def find_bullet(ledger: Ledger, name: str, past: Past | None = None) -> BulletRo
 
 
 @click.command()
-@click.argument("section", type=click.Choice(list(SECTIONS)))
+@click.argument("section", type=SECTION)
 @click.argument("text")
 @click.pass_obj
 def add(place: Place, section: str, text: str) -> None:

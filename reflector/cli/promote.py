@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 
 from reflector.cli.app import Place
+from reflector.cli.arguments import BULLET
 from reflector.cli.output import note, safe
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", type=BULLET)
 @click.option("--to", type=click.Choice(["user"]), required=True, expose_value=False, help="user: your own playbook.")
 @click.option("--keep", is_flag=True, help="Keep the bullet in the project too, under its old name.")
 @click.pass_obj
@@ -28,12 +29,12 @@ def promote(place: Place, name: str, keep: bool) -> None:
         raise click.UsageError(f"{project.root} is your own playbook already; name a project with --project")
     # The project's lock first and then the user's, as everywhere.
     with place.pipeline(project) as pipeline, place.pipeline(Project.of_user()) as users:
-        promoted = run(
+        name, is_new = run(
             find_bullet(pipeline.ledger, name), pipeline.ledger, users.ledger, home=str(project.root), keep=keep
         )
         users.write()
         pipeline.write()
-        bullet = next(row.bullet for row in users.ledger.rows() if row.name == promoted.name)
+        bullet = next(row.bullet for row in users.ledger.rows() if row.name == name)
     click.echo(safe(bullet.line))
-    if not promoted.added:
-        note(f"Your own playbook said exactly this already, as {promoted.name}.")
+    if not is_new:
+        note(f"Your own playbook said exactly this already, as {name}.")

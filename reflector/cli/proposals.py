@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import json_option, note, print_json, safe, short_id, short_time, table
+from reflector.cli.output import json_option, print_json, safe, short_id, short_time, table
 
 
 @click.group(invoke_without_command=True)
@@ -29,20 +29,12 @@ def proposals(ctx: click.Context, everything: bool, as_json: bool) -> None:
     if as_json:
         print_json([asdict(one) for one in found])
         return
-    if not found:
-        note("No proposal waits." if not everything else "Nothing was proposed.")
-        return
     rows = [
-        (
-            short_id(one.id),
-            short_time(one.proposed_at),
-            one.name or one.state,
-            one.section,
-            f"{one.text} ({one.reason})",
-        )
-        for one in found
+        (short_id(p.id), short_time(p.proposed_at), p.name or p.state, p.section, f"{p.text} ({p.reason})")
+        for p in found
     ]
-    table(("id", "proposed", "state", "section", "text"), rows, whole=True)
+    empty = "Nothing was proposed." if everything else "No proposal waits."
+    table(("id", "proposed", "state", "section", "text"), rows, whole=True, empty=empty)
 
 
 @proposals.command()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
+from reflector.cli.arguments import SESSION
 from reflector.cli.output import counted, json_option, note, print_json, safe, short_id, short_time, table
 from reflector.config import BACKENDS
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("sessions", nargs=-1, metavar="[SESSION…]")
+@click.argument("sessions", nargs=-1, type=SESSION, metavar="[SESSION…]")
 @click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
 @click.option("--model", help="The model for the backend anthropic.")
 @click.option("--base-url", help="The address of the API.")
@@ -98,15 +99,13 @@ def _reflect(place: Place, project: Project, judge: Backend, windows: list[Windo
                 break  # the others would fare alike
     with place.pipeline(project) as pipeline:
         pipeline.write()
-    if rows:
-        table(("session", "reflection", "what"), rows)
-    else:
-        note("Another process judged it meanwhile.")
+    table(("session", "reflection", "what"), rows, empty="Another process judged it meanwhile.")
     if failed:
         raise click.exceptions.Exit(1)
 
 
 def _show_prompts(ledger: Ledger, judge: Backend, windows: list[WindowRow]) -> None:
+    from reflector.events.event import TRAJECTORY_RECORDED
     from reflector.reflection.runner import Runner
 
     runner = Runner(ledger, judge)
@@ -115,34 +114,32 @@ def _show_prompts(ledger: Ledger, judge: Backend, windows: list[WindowRow]) -> N
         if recorded is None or recorded.data is None:
             note(f"{short_id(window.session_id)}: the session's event was redacted")
             continue
+        if recorded.type == TRAJECTORY_RECORDED:
+            note(f"{short_id(window.session_id)}: is a trajectory, whose prompts follow from each other's answers")
+            continue
         _show_prompt(judge, runner.request(recorded))
     if not windows:
         note("Nothing is open; name a session.")
 
 
 def _show_prompt(judge: Backend, request: Request) -> None:
-    """The prompt on stdout, what it would take on stderr."""
+    """Print the prompt on stdout, its size on stderr."""
+    from reflector.reflection.judging import prompts_of
     from reflector.reflection.protocol import BackendError
 
-    prompt_of = getattr(judge, "prompt", None) or getattr(getattr(judge, "backend", None), "prompt", None)
-    if prompt_of is None:
-        note(f"{judge.name} asks nobody: {len(request.cited)} cited, {request.mode.replace('_', ' ')}")
-        return
-    part = parts = 1
-    while part <= parts:
-        try:
-            prompt = prompt_of(request, part)
-        except (BackendError, OSError, ValueError) as error:
-            raise click.ClickException(str(error)) from error
-        parts = prompt.parts
-        click.echo(safe(prompt.text))
-        cut = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in prompt.left_out.items())
-        note(
-            f"part {part} of {parts}: about {prompt.tokens:,} tokens"
-            + (f"; left out: {cut}" if cut else "")
-            + "; nothing was sent"
-        )
-        part += 1
+    part = 0
+    try:
+        for part, prompt in enumerate(prompts_of(judge, request), 1):
+            click.echo(safe(prompt.text))
+            cut = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in prompt.left_out.items())
+            cut = f"; left out: {cut}" if cut else ""
+            note(f"part {part} of {prompt.parts}: about {prompt.tokens:,} tokens{cut}; nothing was sent")
+    except BrokenPipeError:  # the reader of the output is gone
+        raise
+    except (BackendError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    if not part:
+        note(f"{judge.name} calls no model: {len(request.cited)} cited, {request.mode.replace('_', ' ')}")
 
 
 @click.command()
@@ -161,21 +158,20 @@ def failures(place: Place, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
+    rows = [
+        (
+            short_id(one["session_id"]),
+            one["state"],
+            one["attempts"],
+            short_time(one["next_try"]) if one["next_try"] else "by hand",
+            f"{one['stage']}: {one['message']}",
+        )
+        for one in found
+    ]
+    columns = ("session", "state", "attempts", "next try", "why")
+    table(columns, rows, numbers=("attempts",), empty="No reflection failed.")
     if found:
-        rows = [
-            (
-                short_id(one["session_id"]),
-                one["state"],
-                one["attempts"],
-                _next(one),
-                f"{one['stage']}: {one['message']}",
-            )
-            for one in found
-        ]
-        table(("session", "state", "attempts", "next try", "why"), rows, numbers=("attempts",))
         _print_commands(found)
-    else:
-        note("No reflection failed.")
     if waiting:
         note(
             f"{counted(waiting, 'session window')} not judged for want of budget ({month_words(month)}). "
@@ -193,12 +189,8 @@ def _print_commands(found: list[dict[str, Any]]) -> None:
         note("Let a session go: reflector give-up SESSION --why TEXT")
 
 
-def _next(failure: dict[str, Any]) -> str:
-    return short_time(failure["next_try"]) if failure["next_try"] else "by hand"
-
-
 @click.command("give-up")
-@click.argument("session_id", metavar="SESSION")
+@click.argument("session_id", type=SESSION, metavar="SESSION")
 @click.option("--why", required=True, help="The reason; the ledger keeps it.")
 @click.pass_obj
 def give_up(place: Place, session_id: str, why: str) -> None:
@@ -224,7 +216,7 @@ def give_up(place: Place, session_id: str, why: str) -> None:
 
 
 @click.command()
-@click.argument("session_id", metavar="[SESSION]", required=False)
+@click.argument("session_id", type=SESSION, metavar="[SESSION]", required=False)
 @click.option("--dry-run", is_flag=True, help="Show what would change, and record nothing.")
 @json_option
 @click.pass_obj
@@ -246,12 +238,9 @@ def reparse(place: Place, session_id: str | None, dry_run: bool, as_json: bool) 
     if as_json:
         print_json([asdict(one) for one in found])
         return
-    told = [one for one in found if one.reading != "same"]
-    if not told:
-        note(f"{len(found)} answers, all read as before.")
-        return
-    rows = [(short_id(one.session_id), one.reading, _tags(one.before), _tags(one.after)) for one in told]
-    table(("session", "reading", "before", "after"), rows)
+    changed = [one for one in found if one.reading != "same"]
+    rows = [(short_id(one.session_id), one.reading, _tags(one.before), _tags(one.after)) for one in changed]
+    table(("session", "reading", "before", "after"), rows, empty=f"{len(found)} answers, all read as before.")
 
 
 def _tags(tags: tuple[tuple[str, str], ...]) -> str:

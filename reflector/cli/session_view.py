@@ -9,7 +9,7 @@ import click
 
 from reflector.audit.history import as_json, summary
 from reflector.audit.sessions import Reflection, SessionStory, Window
-from reflector.cli.output import safe, short_time, table
+from reflector.cli.output import counted, fields, safe, short_time, table
 from reflector.quality.signals import rounded
 from reflector.quality.window import WindowQuality
 from reflector.reflection.judging import Spent
@@ -31,17 +31,8 @@ def document(story: SessionStory, qualities: Qualities) -> dict[str, Any]:
 def _window(window: Window, quality: WindowQuality | str) -> dict[str, Any]:
     transcript, taken = window.data.get("transcript", {}), window.data.get("window", {})
     return {
-        "position": window.position,
-        "event_id": window.event_id,
-        "session_id": window.session_id,
-        "state": window.state,
-        "attempts": window.attempts,
-        "changed_at": window.changed_at,
-        "recorded_at": window.recorded_at,
-        "trigger": window.data.get("trigger"),
-        "reason": window.data.get("reason"),
-        "agent": window.data.get("agent"),
-        "agent_id": window.data.get("agent_id"),
+        **fields(window, "position event_id session_id state attempts changed_at recorded_at"),
+        **{key: window.data.get(key) for key in ("trigger", "reason", "agent", "agent_id")},
         "transcript": transcript.get("path"),
         "bytes": transcript.get("bytes"),
         "records": taken.get("records"),
@@ -84,25 +75,9 @@ def _quality_words(quality: WindowQuality | str) -> str:
 
 def _reflection(reflection: Reflection) -> dict[str, Any]:
     return {
-        "reflection_id": reflection.reflection_id,
-        "backend": reflection.backend,
-        "model": reflection.model,
-        "mode": reflection.mode,
-        "answers": reflection.answers,
-        "completed": reflection.completed,
-        "analysis": reflection.analysis,
+        **fields(reflection, "reflection_id backend model mode answers completed analysis"),
         **_spent(reflection.spent),
-        "tags": [
-            {
-                "position": tag.position,
-                "name": tag.name,
-                "tag": tag.tag,
-                "disposition": tag.disposition,
-                "counted": tag.counted,
-                "rationale": tag.rationale,
-            }
-            for tag in reflection.tags
-        ],
+        "tags": [fields(tag, "position name tag disposition counted rationale") for tag in reflection.tags],
     }
 
 
@@ -111,10 +86,10 @@ def _spent(spent: Spent) -> dict[str, Any]:
 
 
 def show(story: SessionStory, qualities: Qualities) -> None:
-    """The session for a person."""
+    """Print the session for a person."""
     click.echo(f"session {safe(story.session_id)}")
     states = [f"{window.state} (position {window.position})" for window in story.windows]
-    click.echo(f"{len(states)} window{'s' if len(states) != 1 else ''}: {', '.join(states)}")
+    click.echo(f"{counted(len(states), 'window')}: {', '.join(states)}")
     if story.spent.tokens:
         click.echo(f"{story.spent.tokens:,} tokens, {cost(story.spent)}")
     for window in story.windows:

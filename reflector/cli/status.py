@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import counted, json_option, os_error_words, print_json, safe
+from reflector.cli.output import counted, fields, json_option, os_error_words, print_json, safe
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -40,30 +40,24 @@ def _facts(project: Project) -> dict[str, Any]:
     from reflector.ledger.errors import LedgerError
     from reflector.sessions import spool
     from reflector.sessions.pauses import MOST_ATTEMPTS
+    from reflector.sessions.user_playbook import told_beside
 
     counts = spool.counts(project.spool_dir)
+    beside = told_beside(project)
     facts: dict[str, Any] = {
         "project": str(project.root),
         "backend": project.config.backend,
         "ledger": None,
         "bullets": 0,
-        "user": _users(project),
-        "problems": [
-            *_problems(project.playbook_json),
-            *_of_others(project),
-            *_problems_of_user(project),
-            *_problems_of_locks(project),
-        ],
+        "user": {"bullets": beside.bullets, "hidden": list(beside.hidden)} if beside else None,
+        "problems": _problems(project),
         "windows": {},
         "spool": {
-            "pending": counts.pending,
-            "waiting": counts.waiting,
-            "silent": counts.silent,
+            **fields(counts, "pending waiting silent"),
             "failed": [
                 {
                     "delivery": f.path.name,
-                    "error": f.error,
-                    "attempts": f.attempts,
+                    **fields(f, "error attempts"),
                     "given_up": f.attempts >= MOST_ATTEMPTS,
                 }
                 for f in spool.failed(project.spool_dir)
@@ -88,28 +82,24 @@ def _facts(project: Project) -> dict[str, Any]:
     return facts
 
 
-def _problems_of_user(project: Project) -> list[str]:
-    from reflector.locate import user_folder
-
-    return [] if project.is_users else _problems(Path(user_folder()) / ".claude" / "playbook.json")
-
-
-def _problems_of_locks(project: Project) -> list[str]:
-    from reflector.sessions import locks
-
-    reason = "" if project.config.ledger_url else locks.why_none(project.state_dir)
-    told = f"no file can be locked in {project.state_dir} ({reason}), so its ledger cannot be written"
-    return [f"{told}; see `reflector doctor`"] if reason else []
-
-
-def _of_others(project: Project) -> list[str]:
+def _problems(project: Project) -> list[str]:
+    """Return why a playbook.json, the project's or the user's, cannot be read, or the ledger cannot be written."""
     from reflector.curation.file_writing import kept_of_others
     from reflector.curation.playbook_file import of_another
+    from reflector.locate import user_folder
+    from reflector.sessions import locks
 
-    return [of_another(project.playbook_json, kept) for kept in kept_of_others(project)]
+    found = _unreadable(project.playbook_json)
+    found += [of_another(project.playbook_json, kept) for kept in kept_of_others(project)]
+    if not project.is_users:
+        found += _unreadable(Path(user_folder()) / ".claude" / "playbook.json")
+    if reason := "" if project.config.ledger_url else locks.why_none(project.state_dir):
+        what = f"no file can be locked in {project.state_dir} ({reason}), so its ledger cannot be written"
+        found.append(f"{what}; see `reflector doctor`")
+    return found
 
 
-def _problems(path: Path) -> list[str]:
+def _unreadable(path: Path) -> list[str]:
     """Return the problems that keep a playbook.json from being read."""
     from reflector.files import read_ours
     from reflector.playbook.document import MAX_BYTES, load
@@ -121,13 +111,6 @@ def _problems(path: Path) -> list[str]:
     except OSError as error:
         return [os_error_words(error)]
     return [f"{path}: {problem}" for problem in load(raw).problems]
-
-
-def _users(project: Project) -> dict[str, Any] | None:
-    from reflector.sessions.user_playbook import told_beside
-
-    beside = told_beside(project)
-    return {"bullets": beside.bullets, "hidden": list(beside.hidden)} if beside else None
 
 
 def _elsewhere() -> int:
@@ -150,9 +133,7 @@ def _ledger_facts(project: Project) -> dict[str, Any]:
         skipped = any(window.state == "skipped" for window in windows)
         failures = [
             {
-                "position": failure["position"],
-                "session_id": failure["session_id"],
-                "attempts": failure["attempts"],
+                **{key: failure[key] for key in ("position", "session_id", "attempts")},
                 "error": f"{failure['stage']}: {failure['message']}",
                 "command": failure["command"],
             }
@@ -193,7 +174,7 @@ def _print(facts: dict[str, Any]) -> None:
     if facts["month"] is None or facts["month"]["tokens"] or facts["waiting_for_budget"]:
         lines.append(("tokens", month_words(facts["month"])))
     if user := facts["user"]:
-        hidden = f"; {', '.join(user['hidden'])} not told: the project's name means another" if user["hidden"] else ""
+        hidden = f"; {', '.join(user['hidden'])} not shown: the project's name means another" if user["hidden"] else ""
         lines.append(("yours", f"{counted(user['bullets'], 'bullet')} of your own beside it{hidden}"))
     silent = f", {spool['silent']} ended without a word or a transcript" if spool["silent"] else ""
     lines.append(("spool", f"{spool['pending']} pending, {spool['waiting']} waiting for their session's end{silent}"))

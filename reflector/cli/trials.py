@@ -9,7 +9,20 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.output import counted, counters, json_option, note, print_json, safe, short_id, short_time, table
+from reflector.cli.arguments import BULLET
+from reflector.cli.lessons import changed_lessons, policy_options, print_changed, print_replayed
+from reflector.cli.output import (
+    counted,
+    counters,
+    fields,
+    json_option,
+    note,
+    print_json,
+    safe,
+    short_id,
+    short_time,
+    table,
+)
 from reflector.playbook.counting import COUNTINGS, Counting
 from reflector.playbook.names import SECTIONS
 
@@ -35,6 +48,7 @@ def diff(place: Place, span: str, as_json: bool) -> None:
 
     with place.reading() as ledger:
         found = difference(ledger, *span_of(ledger, span))
+        lessons = changed_lessons(ledger, found.first, found.last)
     if as_json:
         print_json(
             {
@@ -42,10 +56,13 @@ def diff(place: Place, span: str, as_json: bool) -> None:
                 "to": found.last,
                 "counting": {"before": found.counting[0], "after": found.counting[1]},
                 "bullets": [_changed(one) for one in found.bullets],
+                **({"lessons": lessons} if lessons else {}),
             }
         )
-    else:
+        return
+    if found.bullets or not lessons:
         _print_difference(found)
+    print_changed(lessons)
 
 
 def _changed(one: Changed) -> dict[str, Any]:
@@ -112,7 +129,7 @@ def _condition(text: str) -> Condition:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", type=BULLET)
 @click.option("--when", "text", metavar="CONDITION", required=True, help="A condition, such as 'harmful > helpful'.")
 @moments.as_of
 @json_option
@@ -134,9 +151,6 @@ def bisect(place: Place, name: str, text: str, moment: str | None, as_json: bool
     if as_json:
         print_json([_crossing(one) for one in found])
         return
-    if not found:
-        note(f"{name} is at {row.helpful}/{row.harmful}; '{safe(text)}' never held.")
-        return
     rows = [
         (
             one.event.position,
@@ -148,7 +162,9 @@ def bisect(place: Place, name: str, text: str, moment: str | None, as_json: bool
         )
         for one in found
     ]
-    table(("position", "recorded", "session", "total", safe(text), "what"), rows, numbers=("position",))
+    columns = ("position", "recorded", "session", "total", safe(text), "what")
+    never = f"{name} is at {row.helpful}/{row.harmful}; '{safe(text)}' never held."
+    table(columns, rows, numbers=("position",), empty=never)
 
 
 def _crossing(one: Crossing) -> dict[str, Any]:
@@ -178,10 +194,12 @@ def _total(pair: tuple[int, int]) -> str:
 @click.option("--prune", "text", metavar="CONDITION", help="Remove the bullets for which this condition holds.")
 @moments.as_of
 @click.option("--all", "everything", is_flag=True, help="Include bullets that do not change.")
+@policy_options
 @json_option
 @click.pass_obj
 def replay(
     place: Place,
+    /,
     counting: Counting | None,
     sessions: tuple[str, ...],
     backends: tuple[str, ...],
@@ -189,11 +207,13 @@ def replay(
     moment: str | None,
     everything: bool,
     as_json: bool,
+    **of_lessons: float | None,
 ) -> None:
     """Show the playbook under another policy or without some evidence.
 
     Nothing is written. `reflector policy adopt` puts a policy in force, `reflector retract` takes evidence out.
-    CONDITION is as in `bisect`, such as 'harmful >= 3 and harmful > helpful'.
+    CONDITION is as in `bisect`, such as 'harmful >= 3 and harmful > helpful'. With an option of lessons, the lessons
+    are shown that another policy would see otherwise.
     """
     from reflector.audit.replay import judges
     from reflector.audit.replay import replay as ask
@@ -201,13 +221,20 @@ def replay(
     from reflector.ledger.as_of import Past
 
     prune = _condition(text) if text is not None else None
+    if asked := {name: value for name, value in of_lessons.items() if value is not None}:
+        if counting or sessions or backends or text is not None:
+            raise click.UsageError(
+                "ask for bullets and for lessons one after the other: they have policies of their own"
+            )
+        print_replayed(place, moment, asked, as_json=as_json)
+        return
     with place.reading() as ledger:
-        past = moments.past(ledger, moment) or Past(ledger, ledger.head().position)
+        past = moments.past(ledger, moment) or Past(ledger)
         ids = [session_named(ledger, given) for given in sessions]
         known = judges(ledger, past.position) if backends else []
         for name in backends:
             if name not in known:
-                told = f"these did: {', '.join(known)}" if known else "nobody did until then"
+                told = f"these did: {', '.join(known)}" if known else "no backend did until then"
                 raise click.UsageError(f"no backend {name!r} judged a session here; {told}")
         found = ask(ledger, past, counting=counting, sessions=ids, backends=backends, prune=prune)
     if as_json:
@@ -270,17 +297,15 @@ def policy(ctx: click.Context, as_json: bool) -> None:
         counting, adopted = ledger.counting(), adoptions(ledger)
     history = [(event, event.data or {}) for event in adopted]
     if as_json:
-        told = [
+        made = [
             {
-                "position": event.position,
-                "recorded_at": event.recorded_at,
-                "actor": event.actor,
+                **fields(event, "position recorded_at actor"),
                 "counting": data.get("counting"),
                 "reason": data.get("reason"),
             }
             for event, data in history
         ]
-        print_json({"counting": counting, "policies": list(COUNTINGS), "adoptions": told})
+        print_json({"counting": counting, "policies": list(COUNTINGS), "adoptions": made})
         return
     click.echo(counting)
     for event, data in history:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import counted, note, print_json, safe, short_id, table
+from reflector.cli.arguments import BULLET, SESSION
+from reflector.cli.output import counted, fields, note, print_json, safe, short_id, table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +21,7 @@ _NAMED = 12
 
 
 @click.command()
-@click.argument("what", metavar="SESSION|REFLECTION|EVENT")
+@click.argument("what", type=SESSION, metavar="SESSION|REFLECTION|EVENT")
 @click.option("--why", required=True, help="The reason; the ledger keeps it.")
 @click.option("--undo", "undone", is_flag=True, help="Put back what was retracted.")
 @click.pass_obj
@@ -45,13 +46,11 @@ def retract(place: Place, what: str, why: str, undone: bool) -> None:
     positions = ", ".join(str(one.position) for one in appended)
     some = f"{len(appended)} windows" if target.kind == "session" and len(appended) > 1 else f"{target.kind}"
     click.echo(f"{some} {short_id(target.id)}: recorded at {positions}")
-    if not changed:
-        note("No counter moved: nothing of it had counted, or it is out for another reason as well.")
-        return
     rows = [
         (old.name, f"{old.helpful}/{old.harmful}", f"{new.helpful}/{new.harmful}", new.text) for old, new in changed
     ]
-    table(("name", "before", "after", "text"), rows, numbers=("before", "after"))
+    none = "No counter moved: nothing of it had counted, or it is out for another reason as well."
+    table(("name", "before", "after", "text"), rows, numbers=("before", "after"), empty=none)
 
 
 @click.command()
@@ -172,8 +171,7 @@ def _print_matches(erasure: Erasure, files: list[Path], ours: list[Path]) -> Non
 def _found(erasure: Erasure, files: list[Path], ours: list[Path], redacted_at: list[int]) -> dict[str, object]:
     return {
         "events": [
-            {"position": event.position, "event_id": event.event_id, "type": event.type, "texts": list(texts)}
-            for event, texts in erasure.events
+            {**fields(event, "position event_id type"), "texts": list(texts)} for event, texts in erasure.events
         ],
         "stays": [event.position for event in erasure.stays],
         "copies": [str(path) for path in ours],
@@ -211,7 +209,7 @@ def _print_leftovers(removed: list[Path], left: list[Path], others: list[Event])
 
 
 @click.command("assert")
-@click.argument("name")
+@click.argument("name", type=BULLET)
 @click.argument("counters", metavar="HELPFUL/HARMFUL")
 @click.pass_obj
 def assert_(place: Place, name: str, counters: str) -> None:

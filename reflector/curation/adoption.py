@@ -13,24 +13,25 @@ from reflector.curation.file_writing import digest, keep
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import BulletRow, Ledger
+from reflector.mistakes import Finding
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded
-from reflector.playbook.reading import CORRECT, REBUILD, Problem
+from reflector.playbook.reading import CORRECT, REBUILD
 from reflector.project import Project
 
 
 class PlaybookRefused(Exception):
-    """A playbook file that cannot be taken in; it was left as it is. `problems` names each entry."""
+    """A playbook file that cannot be imported; it was left as it is. `problems` names each entry."""
 
-    def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
+    def __init__(self, path: Path, problems: Sequence[Finding]) -> None:
         self.path = path
         self.problems = tuple(problems)
-        # No ledger can write this file anew: it holds none of these bullets yet.
+        # No ledger can write this file again: it holds none of these bullets yet.
         lines = [f"  {problem}".replace(REBUILD, CORRECT) for problem in self.problems[:20]]
         more = len(self.problems) - len(lines)
         if more > 0:
             lines.append(f"  … and {more} more")
-        super().__init__("\n".join([f"{path} was not taken in and is left as it is:", *lines]))
+        super().__init__("\n".join([f"{path} cannot be imported and is left as it is:", *lines]))
 
 
 def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes, path: Path | None = None) -> int:
@@ -72,7 +73,7 @@ def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes,
     return len(new)
 
 
-def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Problem, ...]:
+def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Finding, ...]:
     """Return the names of a file that mean another bullet in the ledger."""
     known = {row.name: row for row in rows}
     return tuple(
@@ -80,12 +81,13 @@ def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Problem, ...
     )
 
 
-def _name_taken(bullet: Bullet, status: str) -> Problem:
-    return Problem(
+def _name_taken(bullet: Bullet, status: str) -> Finding:
+    return Finding(
+        "playbook",
         where=f"bullet {bullet.name}",
-        what="the name was retired in this ledger"
+        message="the name was retired in this ledger"
         if status != "live"
         else "the name means another bullet in this ledger",
         value=bullet.text[:60],
-        way_out=f"names are never reused: remove the name to be given a new one, or see `reflector show {bullet.name}`",
+        remedy=f"names are never reused: remove the name to be given a new one, or see `reflector show {bullet.name}`",
     )

@@ -6,8 +6,6 @@ and the one that came second chooses again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.ledger.errors import Conflict
@@ -49,7 +47,7 @@ def add_bullet(
         same = next((row for row in rows if row.status == "live" and row.text == text), None)
         if same is not None:
             raise BulletRefused(f"{same.name} says exactly this already")
-        bullet = Bullet(new_name(section, [*(row.name for row in rows), *tried], first), section, text)
+        bullet = Bullet(next_name(section, [*(row.name for row in rows), *tried], first), section, text)
         try:
             (appended,) = ledger.append([add_event(bullet, origin=origin, actor=actor, proposal=proposal)])
         except Conflict:
@@ -60,7 +58,7 @@ def add_bullet(
 
 
 def secret_fault(text: str) -> str | None:
-    """What of a bullet's text looks like a secret, None where nothing does: every later session would be told it."""
+    """Return what looks like a secret in a bullet's text, None if nothing does: every later session would get it."""
     kinds = found(text)
     if not kinds:
         return None
@@ -83,11 +81,6 @@ def add_event(bullet: Bullet, *, origin: str, actor: str, proposal: str | None =
         actor=actor,
         target_id=proposal,
     )
-
-
-def new_name(section: str, ever_used: Iterable[str], first: int = 0) -> str:
-    """Return the next name of a section: one above the highest that was ever given out, and not below `first`."""
-    return next_name(section, ever_used, first)
 
 
 def is_taken(row: BulletRow, bullet: Bullet | Added) -> bool:

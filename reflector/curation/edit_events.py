@@ -1,7 +1,7 @@
 """Edits of playbook.json, as events.
 
 Invariant: an edit is appended once, however often its file is read before it is written again: what the ledger says
-already is no event. Counts that came since the file was written stay.
+already is not an event. Counts that came since the file was written stay.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from reflector.curation.bullets import add_event, is_taken, new_name
+from reflector.curation.bullets import add_event, is_taken
 from reflector.curation.erasure import brought_back
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
@@ -18,6 +18,7 @@ from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded
 from reflector.playbook.edits import Added, Edit, Moved, Recounted, Removed, Revised, edits_between
+from reflector.playbook.names import next_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +40,14 @@ def take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: i
     rows = {row.name: row for row in ledger.rows()}
     gone = {name: row for name, row in rows.items() if row.status != "live" and name not in back}
     sections = {bullet.name: bullet.section for bullet in loaded.bullets}
-    # A bullet that was reworded where it still stood comes back: nobody would be told the words of a removed one.
+    # A bullet that was reworded in an older file comes back: no session gets the words of a removed one.
     edits = [
         Added(sections[edit.name], edit.text, edit.name, gone[edit.name].helpful, gone[edit.name].harmful)
         if isinstance(edit, Revised) and edit.name in gone
         else edit
         for edit in edits
     ]
-    # Whoever read the same edit before, and did not write the file, has added these.
+    # A process that read the same edit before, and did not write the file, has added these.
     added = {(row.section, row.text) for row in rows.values() if row.position > base.position and row.status == "live"}
     names = list(rows)
     events: list[NewEvent] = []
@@ -55,7 +56,7 @@ def take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: i
             known = rows.get(edit.name or "")
             if (edit.section, edit.text) in added or (known is not None and not is_taken(known, edit)):
                 continue
-            name = edit.name if edit.name and edit.name not in names else new_name(edit.section, names, first)
+            name = edit.name if edit.name and edit.name not in names else next_name(edit.section, names, first)
             names.append(name)
             bullet = Bullet(name, edit.section, edit.text, edit.helpful, edit.harmful)
             if known is not None and is_older(known, edit):  # a removal that was undone
@@ -86,7 +87,7 @@ def in_names_of(ledger: Ledger, before: Loaded, after: Loaded) -> tuple[list[Bul
 
 
 def is_older(row: BulletRow, edit: Added) -> bool:
-    """True for a bullet that was removed since, under whose name it stands."""
+    """Return whether the name is that of a removed bullet that said the same."""
     return row.status != "live" and (row.section, row.text) == (edit.section, edit.text)
 
 

@@ -1,8 +1,8 @@
-"""Prose erased from the ledger, and what of it stands elsewhere.
+"""Prose erased from the ledger, and the other places that hold it.
 
-Invariant: nothing that counts is lost, and nobody is told that a text is gone where it is not. The ledger erases it
-from its own files, and the copies of imported playbooks that hold it go too. Events that say the same, and other files
-in which it stands, are named: only a person knows whether they are meant.
+Invariant: nothing that counts is lost, and no text is reported as gone that is not. The ledger erases it
+from its own files, and the copies of imported playbooks that hold it go too. Events and other files
+that hold the same text are named: only a person knows whether they are meant.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from reflector.ledger.store import Ledger
 from reflector.text.secrets import quote
 
 _MAX_REASON: Final = 500
-#: A text as short as this stands in many places and says nothing about any of them.
+#: A text as short as this is in many places and says nothing about any of them.
 _SHORTEST: Final = 8
 #: What is looked for everywhere may be a name, but not a syllable.
 _SHORTEST_WANTED: Final = 4
 _HOLDING_TEXT: Final = frozenset(type_ for type_, kind in EVENT_TYPES.items() if kind.holds_prose)
 #: A ledger's own files, which the ledger sweeps itself.
-_OWN: Final = frozenset({"ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db.lock", "ledger.db.rebuild"})
+_OWN: Final = frozenset({"ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db.lock"})
 
 
 class ErasureRefused(LedgerError):
@@ -65,7 +65,7 @@ def planned(event: Event, bullets: Collection[str] = ()) -> Erasure:
     It takes no text where all of it was erased before.
     """
     if bullets and event.type != ev.PLAYBOOK_IMPORTED:
-        raise ErasureRefused(f"only a playbook.imported holds several bullets; position {event.position} is none")
+        raise ErasureRefused(f"only a playbook.imported holds several bullets; position {event.position} is not one")
     there = {item["name"] for item in (event.data or {}).get("bullets", ())} if bullets else set()
     if strange := [name for name in bullets if name not in there]:
         raise ErasureRefused(f"{', '.join(strange)} did not come with the import at position {event.position}")
@@ -98,9 +98,9 @@ def holding(ledger: Ledger, wanted: str) -> Erasure:
 
 
 def erase(ledger: Ledger, erasure: Erasure, why: str, *, actor: str = "human") -> list[Appended]:
-    """Erase it. The playbook's lock must be held; playbook.json is written by whoever holds it.
+    """Erase it. The playbook's lock must be held; its holder writes playbook.json.
 
-    What was erased before, but stayed in the file because somebody read it, is swept out now.
+    What was erased before, but stayed in the file because another process read it, is swept out now.
     Raises LedgerError, LedgerLocked where others kept the file from being swept: the same call again does it then.
     """
     reason = quote(why, _MAX_REASON)
@@ -129,13 +129,13 @@ def echoes(ledger: Ledger, erasure: Erasure) -> list[Event]:
 
 
 def copies(folder: Path, erasure: Erasure) -> list[Path]:
-    """Files below a folder, other than the ledger's own, in which a text that goes, or went, stands."""
+    """Return the files below a folder, other than the ledger's own, that hold a text that goes, or went."""
     forms = [form.encode() for form in _forms(erasure)]
     return [path for path in sorted(folder.rglob("*")) if forms and _holds(path, forms)]
 
 
 def forget(files: Iterable[Path]) -> list[Path]:
-    """Remove copies in which a text that went still stands; which they were."""
+    """Remove copies that still hold a text that went, and return them."""
     found = list(files)
     for path in found:
         path.unlink()
@@ -169,7 +169,7 @@ def _holds(path: Path, wanted: list[bytes]) -> bool:
 
 
 def _spelt(text: str) -> set[str]:
-    """How a text stands in a file: as it is, and as JSON writes it, with and without ASCII only, once and twice."""
+    """Return the forms of a text in a file: as it is, and as JSON, with and without ASCII only, once and twice."""
     forms = {text}
     for _ in range(2):
         forms |= {json.dumps(form, ensure_ascii=ascii_)[1:-1] for form in forms for ascii_ in (False, True)}

@@ -27,14 +27,14 @@ from reflector.events import event as ev
 from reflector.events.fold import fold
 from reflector.files import replace_file
 from reflector.ledger.store import BulletRow, Ledger
+from reflector.mistakes import Finding
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded, dump, dump_shared, load
 from reflector.playbook.edits import Edit, edits_between
-from reflector.playbook.reading import Problem
 from reflector.project import Project
 
 #: Checkpoints of a ledger: the file as it was last written or adopted; the `last_updated` of the adopted one, which
-#: stands in it until it is written; and the version in git that was taken in last.
+#: stands in it until it is written; and the version in git that was recorded last.
 WRITTEN = "playbook.json"
 _STAMP = "playbook.json adopted"
 _IN_GIT = "playbook.json in git"
@@ -57,7 +57,7 @@ _ADVICE = frozenset(
 #: shared      came through git, where it holds no time and no counts, and may have been edited since
 #: baseline    of no ledger, or of another one while this one never had a bullet: it is adopted with its counters
 #: another's   of another ledger, or of a later state that this one lost
-#: unreadable  cannot be taken in, for a comma too many or a counter below 0; nothing but a rebuild overwrites it
+#: unreadable  cannot be recorded, for a comma too many or a counter below 0; nothing but a rebuild overwrites it
 Kind = Literal["missing", "written", "ours", "shared", "baseline", "another's", "unreadable"]
 
 
@@ -76,13 +76,13 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """What a synchronisation did: bullets imported, edits taken in, the copy of a file that another ledger had written,
-    what keeps the file from being taken in, and whether it was written."""
+    """What a synchronisation did: bullets imported, edits recorded, the copy of a file that another ledger wrote, the
+    problems that make the file unreadable, and whether it was written."""
 
     imported: int = 0
     edits: int = 0
     of_another: Path | None = None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Finding, ...] = ()
     written: bool = False
 
 
@@ -96,7 +96,7 @@ class Known:
 
 
 def sync(ledger: Ledger, project: Project, *, write: bool = True) -> Synced:
-    """Take in what changed in playbook.json, then write what the ledger says, unless a question only wants to know.
+    """Record what changed in playbook.json, then write what the ledger says, unless a question only wants to know.
 
     Raises OSError, LedgerError, and PlaybookRefused where the ledger has no bullets either.
     """
@@ -164,14 +164,14 @@ def look(ledger: Ledger, project: Project) -> Found:
 
 
 def known(ledger: Ledger, project: Project) -> Known:
-    """What a session is told from: the ledger's bullets, and whether playbook.json says them. Raises as `look` does."""
+    """Return what a session gets: the ledger's bullets, and what playbook.json is. Raises as `look` does."""
     rows = ledger.rows()
     live = [row.bullet for row in rows if row.status == "live"]
     return Known(live, {row.name for row in rows if row.status != "live"}, look(ledger, project))
 
 
 def of_another(path: Path, kept: Path) -> str:
-    """Return what a person is told of a file that another ledger had written."""
+    """Return the note about a file that another ledger wrote."""
     return (
         f"{path} was written by another ledger, or by this one before an older copy of it came back. Nothing of it was "
         f"counted; it is kept as {kept}. Put the newest backup in place with `reflector restore`, or count the "
@@ -191,7 +191,7 @@ def dumped(project: Project, bullets: Sequence[Bullet], updated_at: str | None) 
 
 
 def set_aside(project: Project) -> tuple[Path, str] | None:
-    """Keep a copy of playbook.json as it stands: where, and its digest; None where there is none. Raises OSError."""
+    """Keep a copy of playbook.json and return its path and digest; None if there is no such file. Raises OSError."""
     raw = read(project.playbook_json)
     return None if raw is None else (keep(project, raw), digest(raw))
 
@@ -199,7 +199,7 @@ def set_aside(project: Project) -> tuple[Path, str] | None:
 def forget_counts(project: Project) -> Path | None:
     """Set every counter of playbook.json to 0, for a ledger that counts its sessions again.
 
-    Returns where what stood there is kept, None where there is no such file. Raises PlaybookRefused, OSError.
+    Returns the copy of the old file, None if there was none. Raises PlaybookRefused, OSError.
     """
     raw = read(project.playbook_json)
     if raw is None:
@@ -216,8 +216,8 @@ def forget_counts(project: Project) -> Path | None:
 def settle(ledger: Ledger, project: Project) -> Path | None:
     """Hold playbook.json against a history that was put in place as a whole. Raises LedgerError, OSError.
 
-    A file of that history is one of ours, and what a person changed in it is taken in as ever. Any other is no edit of
-    it: it is kept aside, to be written anew by the next `sync`; where it is kept, None where nothing had to be.
+    A file of that history is one of ours, and what a person changed in it is recorded as usual. Any other is not an
+    edit of it: it is kept aside, and the next `sync` writes the file. Returns the copy, None if nothing had to be kept.
     """
     raw = read(project.playbook_json)
     if (
@@ -230,7 +230,7 @@ def settle(ledger: Ledger, project: Project) -> Path | None:
 
 
 def mend(ledger: Ledger, project: Project) -> Path | None:
-    """Keep a playbook.json that cannot be taken in aside, to be written anew by the next `sync`.
+    """Keep an unreadable playbook.json aside; the next `sync` writes the file.
 
     Returns where it is kept; None for any other file, and where the ledger has no bullet that could be written. Raises
     PlaybookRefused, LedgerError, OSError.
@@ -245,8 +245,8 @@ def _give_up(ledger: Ledger, project: Project, raw: bytes) -> Path:
     return keep(project, raw)
 
 
-def untaken(ledger: Ledger, project: Project) -> tuple[Problem, ...]:
-    """Return what keeps the entries of playbook.json from being taken in. Raises LedgerError."""
+def untaken(ledger: Ledger, project: Project) -> tuple[Finding, ...]:
+    """Return the problems that make playbook.json unreadable. Raises LedgerError."""
     try:
         found = look(ledger, project)
     except PlaybookRefused as error:
@@ -292,7 +292,7 @@ def _edits_since(ledger: Ledger, position: int, loaded: Loaded) -> Sequence[Edit
 
 
 def _is_adopted(ledger: Ledger, content: str) -> bool:
-    """True for the digest of a file that was imported by whoever was killed before it was remembered."""
+    """Return whether a process imported a file of this digest, and was killed before it remembered the file."""
     return any((event.data or {}).get("sha256") == content for event in ledger.events(types=[ev.PLAYBOOK_IMPORTED]))
 
 
@@ -347,7 +347,7 @@ def _take_edits(ledger: Ledger, project: Project, found: Found, copy: bytes | No
 
 
 def _take_shared(ledger: Ledger, project: Project, found: Found) -> tuple[int, bool]:
-    """Take in what git brought, credited to it, and then what a person changed in that; how many events both gave, and
+    """Record what git brought, credited to it, and then what a person changed in that; how many events both gave, and
     whether the file is as git brought it and the ledger has all of its names."""
     version, first = version_in_git(project.root), project.first_number
     last, known = ledger.checkpoint(checkpoint_of(project)), ledger.checkpoint(checkpoint_of(project, _IN_GIT))

@@ -18,7 +18,7 @@ def adoptions(ledger: Ledger, upto: int | None = None) -> list[Event]:
 
 
 def adopt(ledger: Ledger, counting: Counting, *, reason: str | None = None, actor: str = "human") -> Appended | None:
-    """Put a counting policy in force: every counter is counted anew under it. None where it is in force already."""
+    """Put a counting policy in force: every counter is counted again under it. None where it is in force already."""
     if ledger.counting() == counting:
         return None
     before = adoptions(ledger)

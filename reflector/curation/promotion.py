@@ -1,13 +1,11 @@
 """Advice that proved itself in one project, given to every project of the user.
 
-Invariant: the text moves and the evidence stays. The new bullet starts without counts, since no session that it is
-told in has judged it yet; its event tells where it comes from and what was counted there. Promoting is safe to
+Invariant: the text moves and the evidence stays. The new bullet starts without counts, since no session that
+got it has judged it yet; its event tells where it comes from and what was counted there. Promoting is safe to
 repeat: the user's bullet with this very text is taken for the one that an interrupted promotion added.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from reflector.curation.bullets import BulletRefused, add_bullet
 from reflector.events import event as ev
@@ -19,17 +17,10 @@ from reflector.playbook.names import USER_FIRST
 PROMOTED = "promoted"
 
 
-@dataclass(frozen=True, slots=True)
-class Promoted:
-    """The name in the user's playbook, and whether this promotion gave it out."""
-
-    name: str
-    added: bool
-
-
-def promote(row: BulletRow, project: Ledger, users: Ledger, *, home: str, keep: bool = False) -> Promoted:
+def promote(row: BulletRow, project: Ledger, users: Ledger, *, home: str, keep: bool = False) -> tuple[str, bool]:
     """Add a project's bullet to the user's playbook and, unless `keep`, retire it in the project, into the new name.
 
+    Returns that name, and whether it is new: the user's playbook may have the very text already.
     `home` names the project in the origin of the new bullet. Both playbooks' locks must be held.
     Raises BulletRefused for a bullet that was removed, LedgerError.
     """
@@ -46,4 +37,4 @@ def promote(row: BulletRow, project: Ledger, users: Ledger, *, home: str, keep: 
         project.append(
             [NewEvent(ev.BULLET_REMOVED, identity(ev.BULLET_REMOVED, row.name, PROMOTED), data, actor="human")]
         )
-    return Promoted(name, same is None)
+    return name, same is None

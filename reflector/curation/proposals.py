@@ -2,7 +2,7 @@
 
 Invariant: a proposal changes no playbook. It is an event of its own; approved, it is the target of the bullet.added
 that follows, and rejected, of an evidence.retracted with the reason. Its identity is the section and the text, so an
-agent that proposes the same thing again is told what became of it, and nobody is asked twice.
+agent that proposes the same thing again gets the decision, and no person is asked twice.
 """
 
 from __future__ import annotations
@@ -49,8 +49,10 @@ class Proposal:
     why: str | None = None
 
 
-def propose(ledger: Ledger, section: str, text: str, reason: str, *, actor: str = "agent") -> Proposal:
-    """Record a proposal, once. Raises ProposalRefused, LedgerError."""
+def propose(
+    ledger: Ledger, section: str, text: str, reason: str, *, actor: str = "agent", lesson: str | None = None
+) -> Proposal:
+    """Record a proposal, once; `lesson` is the id of what it is made of. Raises ProposalRefused, LedgerError."""
     if section not in SECTIONS:
         raise ProposalRefused(f"{section!r} is not a section; the sections are {', '.join(SECTIONS)}")
     text = text.strip()
@@ -65,7 +67,7 @@ def propose(ledger: Ledger, section: str, text: str, reason: str, *, actor: str 
             raise ProposalRefused(f"{MOST_WAITING} proposals wait already; ask the person to look at them first")
         data = {"section": section, "text": text, "reason": quote(reason, _MAX_REASON)}
         with suppress(Conflict):  # the same text, proposed for another reason a moment ago
-            ledger.append([NewEvent(ev.BULLET_PROPOSED, event_id, data, actor)])
+            ledger.append([NewEvent(ev.BULLET_PROPOSED, event_id, data, actor, target_id=lesson)])
     event = ledger.event(event_id)
     if event is None or event.data is None:
         raise ProposalRefused("this was proposed before, and its text was erased from the ledger since")

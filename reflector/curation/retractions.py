@@ -67,7 +67,7 @@ def moved(before: Sequence[BulletRow], after: Sequence[BulletRow]) -> list[tuple
 def _append(ledger: Ledger, lines: Sequence[tuple[Event, list[Event]]], why: str, actor: str) -> list[Appended]:
     reason = quote(why, _MAX_REASON)
     if not reason:
-        raise RetractionRefused("the reason is empty; say with --why why, for whoever reads the ledger later")
+        raise RetractionRefused("the reason is empty; say with --why why, for later readers of the ledger")
     ends = [line[-1] if line else target for target, line in lines]
     return ledger.append(
         [

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from reflector.curation.bullets import add_event, new_name
+from reflector.curation.bullets import add_event
 from reflector.curation.edit_events import edit_event, is_older, is_so
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
@@ -20,6 +20,7 @@ from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded, entry_text
 from reflector.playbook.edits import Added, Edit, Recounted, Removed, Revised, edits_between
+from reflector.playbook.names import next_name
 from reflector.project import Project
 
 #: The line of `.claude/.gitattributes` that says so. It is committed, so it holds in every clone.
@@ -98,7 +99,7 @@ def take_version(ledger: Ledger, project: Project, theirs: Loaded, digest: str) 
             if gone is not None and not _branch_removed(project.root, gone.bullet):
                 continue
             names = {*rows, *moved.values(), *(str(event.data["name"]) for event in events)}
-            name = edit.name if edit.name and edit.name not in names else new_name(edit.section, names)
+            name = edit.name if edit.name and edit.name not in names else next_name(edit.section, names)
             bullet = Bullet(name, edit.section, edit.text)
             events.append(_added(bullet if gone is None else replace(gone.bullet, name=name)))
     for index, edit in enumerate(edits):
@@ -141,7 +142,7 @@ def _branch_removed(root: Path, bullet: Bullet) -> bool:
 
 
 def _changes(root: Path, bullet: Bullet, *options: str) -> bytes | None:
-    """The commits of the present branch after which playbook.json has a bullet, as it stands, or has it no more."""
+    """The commits of the present branch that add a bullet, as it is now, to playbook.json, or take it out."""
     # Merges are asked too: a name that two clones gave out is changed in one.
     return ask_git(
         root, "log", *options, "--full-history", "-m", "--no-show-signature", "--no-textconv",

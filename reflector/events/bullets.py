@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events import fields as f
-from reflector.events.effects import BringsBullets, ChangesBullet, ChangesNothing, GivesTag, SetsBaseline
+from reflector.events.effects import BringsBullets, ChangesBullet, ChangesNothing, GivesTag
 from reflector.events.kinds import EventType, Field, Merge, Target
 from reflector.events.state import REDACTED, Data, FoldedEvent
 from reflector.playbook.names import section_slug
@@ -125,7 +125,7 @@ TYPES: Final = (
     ),
     EventType(
         name=ev.BULLET_MOVED,
-        meaning="A bullet stands in another section.",
+        meaning="A bullet moved to another section.",
         since=1,
         fields={**_NAMED, **_SECTION},
         effect=ChangesBullet(_moved),
@@ -142,7 +142,7 @@ TYPES: Final = (
         effect=ChangesBullet(_removed),
         summary=_removal,
         merge=Merge.BESIDE,
-        no_retraction="a removed bullet's name is never reused; add its text anew with `reflector add`",
+        no_retraction="a removed bullet's name is never reused; add its text again with `reflector add`",
         checked=True,
     ),
     EventType(
@@ -151,7 +151,7 @@ TYPES: Final = (
         since=1,
         # `into`: git gave the name to other advice, and this bullet has what was counted before.
         fields={**_NAMED, **_BASELINE, "into": f.NAME_OR_NULL},
-        effect=SetsBaseline(_recounted),
+        effect=ChangesBullet(_recounted),
         summary=_counters,
         merge=Merge.BESIDE,
         no_retraction=_EDIT,
@@ -159,7 +159,7 @@ TYPES: Final = (
     ),
     EventType(
         name=ev.BULLET_ASSERTED,
-        meaning="A bullet's counters were pinned where they stood.",
+        meaning="A bullet's counters were pinned at their present values.",
         since=1,
         fields={**_NAMED, "helpful": f.needed(f.NUMBER), "harmful": f.needed(f.NUMBER)},
         effect=ChangesNothing("`verify` compares the events with it"),

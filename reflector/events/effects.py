@@ -21,13 +21,11 @@ class Effect:
     folds      whether the fold has something to do
     changes    whether a bullet or a count may differ afterwards: `last_updated` is the time of the last such event
     reads      whether the fold needs the event's data, or its header only
-    unsettles  whether tags of earlier positions may count, or not, from here on
     """
 
     folds: ClassVar[bool] = True
     changes: ClassVar[bool] = True
     reads: ClassVar[bool] = True
-    unsettles: ClassVar[bool] = False
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         """Fold the event into the playbook."""
@@ -56,13 +54,6 @@ class ChangesBullet(Effect):
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         book.change(data, **self.values(event, data))
-
-
-@dataclass(frozen=True, slots=True)
-class SetsBaseline(ChangesBullet):
-    """Sets the baseline of a bullet: the tags before it no longer count."""
-
-    unsettles: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +117,6 @@ class Retracts(Effect):
     """Takes the target out of the count, or puts back what a retraction took out."""
 
     reads: ClassVar[bool] = False
-    unsettles: ClassVar[bool] = True
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         book.retract(event)
@@ -136,8 +126,6 @@ class Retracts(Effect):
 class AdoptsPolicy(Effect):
     """Puts a counting policy in force."""
 
-    unsettles: ClassVar[bool] = True
-
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         if is_counting(data.get("counting")):
             book.adopted = data["counting"]
@@ -145,7 +133,7 @@ class AdoptsPolicy(Effect):
 
 @dataclass(frozen=True, slots=True)
 class ChangesNothing(Effect):
-    """Changes neither the playbook nor a window, and says why it is recorded all the same."""
+    """Changes neither the playbook nor a window, and says why it is recorded anyway."""
 
     because: str
 

@@ -84,7 +84,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where an event stands: its first position, and whether this append added it."""
+    """The place of an event: its first position, and whether this append added it."""
 
     event_id: str
     position: int

@@ -64,9 +64,9 @@ class Target:
 class Merge(Enum):
     """What a merge does with an event whose id is here with other data."""
 
-    FIRST = "the one that is here stands"
-    BESIDE = "both stand, the other one under an id of its own"
-    VERDICT = "the one that is here stands; the merge asks whether the two differ on purpose"
+    FIRST = "the one that is here stays"
+    BESIDE = "both stay, the other one under an id of its own"
+    VERDICT = "the one that is here stays; the merge asks whether the two differ on purpose"
     LOCAL = "not appended: it speaks of its own ledger alone"
 
 

@@ -128,7 +128,8 @@ TYPES: Final = (
             # mistake
             "mistake": _EVIDENCE,
             "context_hash": f.WORD,
-            # summary
+            # summary; `entry` is the id that its host knows it by
+            "entry": f.WORD_OR_PROSE,
             "turn": f.NUMBER,
             "slot": f.NUMBER,
             "ts": f.WORD_OR_PROSE,

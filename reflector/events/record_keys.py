@@ -1,6 +1,6 @@
 """The keys of a window's records, packed into one text.
 
-A session's event carries them so that the ledger alone knows which transcript records were taken in,
+A session's event carries them so that the ledger alone knows which transcript records it holds,
 long after the transcript is gone: 8 bytes a record instead of a 36-character uuid.
 """
 

@@ -22,8 +22,6 @@ def _where(holds: Callable[[EventType], bool]) -> tuple[str, ...]:
 
 #: Types besides tags and completions that the playbook follows from: few events of a history.
 RARE_TYPES: Final = _where(lambda one: one.effect.changes)
-#: After one of these a tag that counted may no longer count, or one that did not may count again.
-UNSETTLING_TYPES: Final = _where(lambda one: one.effect.unsettles)
 #: Types whose target is taken at most once: the partial UNIQUE index of the event table.
 ONCE_PER_TARGET: Final = _where(lambda one: one.target is not None and one.target.once)
 #: Types that may name bullets; of tags the table of tags knows.

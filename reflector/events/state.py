@@ -16,8 +16,8 @@ from reflector.playbook.counting import DEFAULT, Counting, member
 from reflector.playbook.names import section_slug
 
 REDACTED = "[redacted]"
-#: A reflection's tags stand right behind its completion, within this many positions; a tag that stands elsewhere can
-#: be retracted by itself only. So the ledger finds them as a range of its key, without an index.
+#: A reflection's tags follow its completion within this many positions; a tag elsewhere can be retracted by itself
+#: only. So the ledger finds them as a range of its key, without an index.
 MAX_TAGS = 10_000
 
 #: The data of an event.
@@ -94,7 +94,7 @@ class Playbook:
     _retracted_by: dict[str, str] = field(default_factory=dict)
 
     def add(self, event: FoldedEvent, bullets: Sequence[Data]) -> None:
-        """Add the bullets that an event brings. A name means one bullet for ever: a second one changes nothing."""
+        """Add the bullets that an event brings. A name means one bullet forever: a second one changes nothing."""
         first = self.last_ordinal + 1
         for ordinal, bullet in enumerate(bullets, start=first):
             name, baseline = bullet["name"], (bullet.get("helpful", 0), bullet.get("harmful", 0))
@@ -179,7 +179,7 @@ class Playbook:
 
 
 def verdict(data: Data) -> tuple[str, int] | None:
-    """Return (name, 1 or -1) of a tag that counts; None for one that never does, whatever its shape."""
+    """Return (name, 1 or -1) of a tag that counts; None for one that never does, malformed ones included."""
     name, tag = data.get("name"), data.get("tag")
     if data.get("disposition") != "counted" or not isinstance(name, str) or not name or "\0" in name:
         return None

@@ -2,10 +2,10 @@
 
 Invariant: a backup is one state of the ledger, in one file that only its owner may read, and it was verified after it
 was written; a file under its name is there whole or not at all, and none is ever overwritten. A ledger is replaced by
-a verified copy only, at once, and never without what stood there being kept beside it.
+a verified copy only, at once, and the replaced file is kept beside it.
 
-The copy is made by VACUUM INTO: a snapshot that no writer waits for, and without the free pages in which an erased
-text could still stand. A ledger is put back by SQLite's backup interface, page by page into the same file in one
+The copy is made by VACUUM INTO: a snapshot that no writer waits for, and without the free pages, which could still
+hold an erased text. A ledger is put back by SQLite's backup interface, page by page into the same file in one
 transaction, so that processes which have it open go on with what was restored and not with a file that is gone.
 """
 
@@ -75,7 +75,7 @@ def ledger_file(url: sa.URL) -> Path:
 
 
 def backup(ledger: Ledger, to: Path) -> Anchor:
-    """Copy a ledger into a new file, whatever is appended meanwhile; the head at which the copy ends.
+    """Copy a ledger into a new file, also while others append; return the head at which the copy ends.
 
     Raises LedgerUnavailable for an existing file or a ledger on a server, Unsound, OSError, LedgerError.
     """
@@ -134,8 +134,8 @@ def _refuse_loss(present: Path, staged: Path, backup_file: Path, *, readable: bo
         return
     if not readable:
         raise WouldLose(
-            f"the ledger {present} cannot be read, so nobody knows which events {backup_file} lacks; "
-            "restore it all the same with --force, the ledger is kept beside it"
+            f"the ledger {present} cannot be read, so it is unknown which events {backup_file} lacks; "
+            "restore it anyway with --force; the ledger is kept beside it"
         )
     with _opened(staged) as then, _opened(present) as now:
         for name, origin, position, chain in now.execute(_PLAYBOOKS).fetchall():
@@ -143,7 +143,7 @@ def _refuse_loss(present: Path, staged: Path, backup_file: Path, *, readable: bo
             if position and (found is None or found[0] != chain):
                 raise WouldLose(
                     f"the ledger {present} has events of the playbook {name!r} up to position {position} that "
-                    f"{backup_file} lacks; restore it all the same with --force, the ledger is kept beside it"
+                    f"{backup_file} lacks; restore it anyway with --force; the ledger is kept beside it"
                 )
 
 

@@ -1,13 +1,13 @@
 """A ledger as lines of CloudEvents 1.0 JSON: the form in which one is moved, and read by other programs.
 
 Invariant: a line holds all that the chain commits to: every field of the header, `data` and `meta` as they are stored,
-and the hashes. So whoever has the file can prove it, and what is read back from a line is the very event that was
+and the hashes. So the file alone can be proved, and reading a line gives the very event that was
 written to it. The first line says whose history it is and where it ends; it is a CloudEvent too, so that a program
 which knows CloudEvents and not us reads every line.
 
 The names and what they hold are a documented contract (docs/moving.md). Attributes that are not ours are passed over:
-brokers add their own. A file may come from anybody, and its hashes only say that nobody changed it since: a line whose
-time, or whose place in another ledger, a later merge could not read is refused.
+brokers add their own. A file may come from anywhere, and its hashes only say that it was not changed since. So a
+line is refused if a later merge could not read its time or its place in another ledger.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def _is_time(value: object) -> bool:
         return False
     try:
         datetime.fromisoformat(value)
-    except ValueError:  # there is no such day or hour
+    except ValueError:  # a day or an hour that does not exist
         return False
     return True
 

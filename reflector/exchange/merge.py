@@ -30,7 +30,7 @@ from reflector.ledger.admission import prepare
 from reflector.ledger.canonical import genesis, leaf, next_chain, sealed
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.projection import Projector
-from reflector.ledger.rebuilding import rebuild_within
+from reflector.ledger.rebuilding import rebuild
 from reflector.ledger.rows import Head, Projected, Stored
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger, later_than
@@ -49,14 +49,13 @@ class NamesCollide(LedgerError):
     """Names that mean one bullet here and another one in the file."""
 
     def __init__(self, colliding: list[Collision]) -> None:
-        several = f"{len(colliding)} names mean other bullets"
-        told = "1 name means another bullet" if len(colliding) == 1 else several
+        count = "1 name means another bullet" if len(colliding) == 1 else f"{len(colliding)} names mean other bullets"
         lines = [f"  {c.name}: here {c.here[:60]!r}, in the file {c.there[:60]!r}" for c in colliding[:_SHOWN]]
         more = [f"  … and {len(colliding) - _SHOWN} more"] if len(colliding) > _SHOWN else []
         super().__init__(
             "\n".join(
                 [
-                    f"{told} here than in the file, and a name means one bullet for ever; nothing was merged. "
+                    f"{count} here than in the file, and a name means one bullet forever; nothing was merged. "
                     "With --rename the file's bullets get the next free names:",
                     *lines,
                     *more,
@@ -75,7 +74,7 @@ class VerdictsDiffer(LedgerError):
             "\n".join(
                 [
                     "the same reflections gave other verdicts here than in the file; nothing was merged. "
-                    "With --ours the verdicts of this ledger stand:",
+                    "With --ours this ledger keeps its verdicts:",
                     *lines,
                 ]
             )
@@ -124,7 +123,7 @@ def merge(
     first: int = 0,
     progress: Progress | None = None,
 ) -> Merged:
-    """Take the events of an exported ledger in that are not here. `lines` is called for the file's lines, twice.
+    """Append the events of an exported ledger that are not here. `lines` is called for the file's lines, twice.
 
     rename  bullets of the file whose names mean another bullet here get the next free ones, with numbers from `first`
     ours    where verdicts of one reflection differ, those of this ledger count
@@ -155,7 +154,7 @@ def _merged(
     with locked(ledger) as (_, sql, head):
         if head != before:
             raise _Again
-        rest = _behind(checked(lines())[1], found.common)
+        rest = dropwhile(lambda one: one.stored.position <= found.common, checked(lines())[1])
         if found.forward:
             last = _grown(sql, rest)
             return Merged(Head(head.playbook, head.origin, last.position, last.chain, last.recorded_at), forward=True)
@@ -170,10 +169,6 @@ def _merged(
     return Merged(end, *counts, given, restated, merging.overlapping, merging.set_aside)
 
 
-def _behind(events: Iterator[Checked], position: int) -> Iterator[Checked]:
-    return dropwhile(lambda one: one.stored.position <= position, events)
-
-
 def _grown(sql: Statements, rest: Iterator[Checked]) -> Stored:
     """Append the rest of the same history unchanged, and erase what it erased here; the last event."""
     erased: list[str] = []
@@ -182,7 +177,7 @@ def _grown(sql: Statements, rest: Iterator[Checked]) -> Stored:
     for target in erased:
         sql.run(_ERASE, target)
     sql.execute(_MOVE, last.position, last.chain, last.recorded_at, sql.id)
-    rebuild_within(sql)
+    rebuild(sql)
     return last
 
 
@@ -249,7 +244,7 @@ class _Merging:
         """Append what came of windows and bullets that both judged or changed, and move the head; the names of these
         bullets."""
         if self.erases:
-            rebuild_within(self.sql)
+            rebuild(self.sql)
         for event in judged_twice(self.sql):
             self.set_aside += 1
             self._own(event)
@@ -284,7 +279,7 @@ class _Merging:
         stored, meta = item.one.stored, item.one.event.meta
         rule = EVENT_TYPES[stored.type].merge
         if rule is Merge.LOCAL or RESTATED in meta:
-            return None  # said of the other ledger as it stood there, which its own history proves
+            return None  # about the other ledger as it was there, which its own history proves
         for known in (item.event_id, *came_as(meta)):
             if known in self.there and self.there[known][1] == item.data_hash:
                 return None
@@ -369,7 +364,7 @@ class _Merging:
         self.projector.project(projected)
 
     def _count_overlaps(self, projected: list[Projected]) -> None:
-        """Windows of records that other windows have taken in here: what they cite may be counted on both sides."""
+        """Count the windows whose records other windows here hold: their citations may be counted on both sides."""
         for event in projected:
             keys = (event.data or {}).get("window", {}).get("keys") if event.type == ev.SESSION_RECORDED else None
             if isinstance(keys, str):

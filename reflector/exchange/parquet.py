@@ -1,7 +1,7 @@
 """A ledger as Parquet, for analysts: its events and each view in a file of its own.
 
 Invariant: all files are of one state of the ledger. A file is there whole or not at all, memory does not grow with the
-number of rows, and a column has the same type whatever is in it: 64-bit integers, times in UTC, strings.
+number of rows, and a column has the same type for any content: 64-bit integers, times in UTC, strings.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What has to be known of another ledger's file, and of this one, before the two can be merged.
+"""The facts about another ledger's file and about this ledger that a merge needs.
 
 Invariant: nothing is written. The whole file is proved, so that a merge begins only with a history that is sound, and
 which bullets of the two are the same is decided from how they came into being: the event that first brought a bullet
@@ -38,7 +38,7 @@ class Bullets:
     births: dict[str, list[Birth]] = field(default_factory=dict)
 
     def take(self, type_: str, event_id: str, data_hash: str, meta: Mapping[str, Any], data: Mapping[str, Any]) -> None:
-        """Take an event of the history in, in order."""
+        """Add the next event of the history."""
         for index, bullet in enumerate(new_bullets(type_, data)):
             self.texts.setdefault(bullet["name"], set()).add(bullet["text"])
             self.births.setdefault(bullet["name"], []).append((*_first_appended(event_id, data_hash, meta), index))
@@ -139,18 +139,18 @@ class _Own:
     def __init__(self, ledger: Reader) -> None:
         self.ledger = ledger
         self.page: dict[int, str] = {}
-        self.parted = False
+        self.differs = False
 
     def has(self, position: int, chain: str) -> bool:
-        if self.parted:
+        if self.differs:
             return False
         if position not in self.page:
             with self.ledger.asking() as sql:
                 query = "SELECT position, chain FROM event WHERE playbook_id = ? AND position >= ? AND position < ?"
                 self.page = dict(sql.run(query, position, position + _PAGE).fetchall())
-        # Whose chains differ at one position have no later one in common.
-        self.parted = self.page.get(position) != chain
-        return not self.parted
+        # Once the chains differ, no later position can match.
+        self.differs = self.page.get(position) != chain
+        return not self.differs
 
 
 def _take(found: Survey, one: Checked, erased: Erased) -> None:
@@ -200,7 +200,7 @@ def free_names(colliding: Iterable[str], here: Bullets, found: Survey, first: in
     for name in colliding:
         slug = name.partition("-")[0].partition("_")[0]
         taken.add(new := next_name(slug, taken, first))
-        # A name that a session cited, though it meant nothing there, could not be told from the bullet's own.
+        # A name that a session cited, though it meant nothing there, could be mistaken for the bullet's own.
         while new in found.named:
             taken.add(new := next_name(slug, taken, first))
         names[name] = new

@@ -23,7 +23,7 @@ from reflector.ledger.engines import shown, write_transaction
 from reflector.ledger.errors import LedgerError, translated
 from reflector.ledger.migration import triggers
 from reflector.ledger.reader import Reader
-from reflector.ledger.rebuilding import rebuild_within
+from reflector.ledger.rebuilding import rebuild
 from reflector.ledger.rows import Head, Stored
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
@@ -64,7 +64,7 @@ class Checked(NamedTuple):
 
 
 def exported(ledger: Reader, upto: int | None = None) -> Iterator[str]:
-    """Yield the lines of a ledger, up to a position or its head: one state of it, whatever is appended meanwhile."""
+    """Yield the lines of a ledger, up to a position or its head: one state of it, also while others append."""
     with translated(shown(ledger.engine.url)), ledger.asking() as sql:
         name, origin, head = sql.run("SELECT name, origin, position FROM playbook WHERE id = ?").fetchone()
         end = head if upto is None else min(upto, head)
@@ -173,17 +173,17 @@ def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None
     with locked(ledger) as (connection, sql, head):
         if head.position:
             raise NotEmpty(
-                f"{shown(ledger.engine.url)} has {head.position:,} events of the playbook {ledger.name!r} and is left "
-                "as it is; name an empty ledger, or take the others in beside them: `reflector import FILE --merge`"
+                f"{shown(ledger.engine.url)} has {head.position:,} events of the playbook {ledger.name!r} and was left "
+                "unchanged; name an empty ledger, or add the file's events to these: `reflector import FILE --merge`"
             )
         last = write(sql, events, progress)
         _become(connection, sql, header, last)
-        rebuild_within(sql)
+        rebuild(sql)
     return ledger.head()
 
 
 def copy(source: Reader, url: str, progress: Progress | None = None) -> Head:
-    """Make the empty ledger at a URL the same ledger as this one, whatever its engine; where it ends.
+    """Make the empty ledger at a URL the same ledger as this one, on any engine; return where it ends.
 
     Raises NotEmpty, WrongLine where the source is not sound, LedgerError.
     """
@@ -282,7 +282,7 @@ def _check_what_is_left(one: Checked, gone: Checked) -> None:
 def _become(connection: sa.Connection, sql: Statements, header: Header, last: Stored | None) -> None:
     """Give the empty playbook the origin of the one that was loaded, and its head.
 
-    An empty one was given an origin when somebody first opened it, and its trigger keeps that for ever. So the
+    An empty one was given an origin when it was first opened, and its trigger keeps that forever. So the
     trigger is down for this one statement, which only a playbook without events ever sees.
     """
     name = "playbook_head_moves_on"

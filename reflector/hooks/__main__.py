@@ -1,6 +1,6 @@
 """Runs the hook: `python -I -S …/reflector/hooks/__main__.py`, which is what the agent's settings call.
 
-Invariant: nothing stands here but the way to the hook. Python compiles the file that it runs at each start and a module
+Invariant: this file only leads to the hook. Python compiles the file that it runs at each start and a module
 once; compiling the hook took a quarter of its time.
 """
 

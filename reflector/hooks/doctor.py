@@ -28,9 +28,9 @@ from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
 from reflector.ledger.store import Ledger
+from reflector.mistakes import Finding
 from reflector.playbook.document import load
 from reflector.playbook.names import USER_FIRST
-from reflector.playbook.reading import Problem
 from reflector.project import Project
 from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, find_template
 from reflector.sessions import locks, spool
@@ -138,7 +138,7 @@ def _has_ledger(root: str) -> bool:
 
 
 def _playbook(project: Project) -> Iterator[Check]:
-    """Yield what keeps playbook.json from being taken in, and copies of it that another ledger had written."""
+    """Yield why playbook.json cannot be read, and the copies of it that another ledger wrote."""
     raw = read(project.playbook_json)
     for problem in load(raw).problems[:5] if raw is not None else ():
         yield _refused(project, problem)
@@ -148,8 +148,8 @@ def _playbook(project: Project) -> Iterator[Check]:
         yield Check("playbook", "warning", text, mend)
 
 
-def _refused(project: Project, problem: Problem) -> Check:
-    return Check("playbook", "error", f"{project.playbook_json}, {problem.where}: {problem.what}", problem.way_out)
+def _refused(project: Project, problem: Finding) -> Check:
+    return Check("playbook", "error", f"{project.playbook_json}, {problem.where}: {problem.message}", problem.remedy)
 
 
 def _git(project: Project) -> Iterator[Check]:
@@ -280,7 +280,7 @@ def _windows(ledger: Ledger, project: Project) -> Iterator[Check]:
 
 
 def _beside(project: Project) -> Iterator[Check]:
-    """The user's own playbook, where there is one: of a name that both have, only the project's bullet is told."""
+    """Yield the state of the user's own playbook; of a name that both have, the agent gets the project's bullet."""
     beside = told_beside(project)
     if beside is None:
         return
@@ -292,7 +292,7 @@ def _beside(project: Project) -> Iterator[Check]:
     yield Check(
         "yours",
         "warning",
-        f"{text}; not told here, because the project gave their names to others: {names}",
+        f"{text}; not shown here, because the project gave their names to others: {names}",
         f"give them other names in {project.playbook_json}; those of your own begin at {USER_FIRST}",
     )
 

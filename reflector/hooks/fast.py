@@ -133,8 +133,8 @@ def physical(folder: str) -> str:
 def keeper_of(project: str) -> str:
     """Return who keeps what a session in `project` says: the project, else the user's own playbook.
 
-    "" where neither has a playbook: the agent was told nothing, so it can cite nothing, and no ledger is made for it.
-    What a project that is gone had, nobody can tell.
+    "" where neither has a playbook: the agent got no playbook, so it cites nothing, and no ledger is created.
+    A project that is gone may have had one.
     """
     if is_project(project) or not exists(project) or environment("REFLECTOR_LEDGER_URL"):
         return project
@@ -155,7 +155,7 @@ def injection(project: str) -> tuple[bytes, bytes]:
     """Return what a start prints, as the JSON object for a subagent and as text; two times b"" for nothing."""
     try:
         stamp = injection_stamp(project)
-    except (OSError, ValueError):  # a project without a playbook is told the user's own
+    except (OSError, ValueError):  # without a playbook of the project, the user's own
         project = user_folder()
         try:
             stamp = injection_stamp(project)
@@ -171,7 +171,7 @@ def injection(project: str) -> tuple[bytes, bytes]:
 
             kept = write_injection(project)
         except Exception as error:  # noqa: BLE001  no playbook is worth the agent's session
-            complain(f"the playbook is not told: {error}")
+            complain(f"the playbook is not shown: {error}")
             return b"", b""
     _, as_json, text = kept.split(b"\n", 2)
     # What begins as JSON would be obeyed and not read.
@@ -191,7 +191,7 @@ def has_work(state: str) -> bool:
 
 
 def start_drain(project: str) -> None:
-    """Start `reflector drain` in a session of its own, holding nothing of ours open. Raises OSError."""
+    """Start `reflector drain` in a session of its own, with none of our files open. Raises OSError."""
     if environment("REFLECTOR_NO_SPAWN") == "1" or not sys.executable:
         return
     command = [sys.executable, "-I", "-m", "reflector", "--project", project, "drain", "--background"]
@@ -238,14 +238,14 @@ def deliver(project: str, payload: dict[str, object] | None, data: bytes) -> str
             raise OSError(f"{first}; {second}") from None
 
 
-def note_unheard(project: str, told: str) -> None:
-    """Leave a trace, for `status`, of a payload that never came; none in a folder that nobody calls a project."""
+def note_unheard(project: str, error: str) -> None:
+    """Leave a trace, for `status`, of a payload that never came, if the folder is a project."""
     try:
         if not environment("CLAUDE_PROJECT_DIR"):
             system.stat(state_folder(project))
     except (OSError, ValueError):
         return
-    deliver(project, None, f"{told}\n".encode("utf-8", "replace"))
+    deliver(project, None, f"{error}\n".encode("utf-8", "replace"))
 
 
 def hook() -> None:
@@ -253,9 +253,9 @@ def hook() -> None:
     try:
         raw = read_all(0, MAX_PAYLOAD)
     except OSError as error:  # started without a stdin, for one
-        told = f"nothing kept: stdin cannot be read: {error}"
-        complain(told)
-        note_unheard(project_of({}), told)
+        said = f"nothing kept: stdin cannot be read: {error}"
+        complain(said)
+        note_unheard(project_of({}), said)
         return
     try:
         if len(raw) > MAX_PAYLOAD:
@@ -267,7 +267,7 @@ def hook() -> None:
         complain(f"the payload is broken ({error}); kept as {path}")
         return
     except (ImportError, OSError) as error:
-        # Whoever takes the spool in parses it again.
+        # The drain parses it again.
         project = project_of({})
         data = enclosed(project, "null", raw.removeprefix(BYTE_ORDER_MARK))
         complain(f"the payload was not read ({error}); kept as {deliver(project, {'hook_event_name': ''}, data)}")

@@ -1,7 +1,7 @@
 """Sharing playbook.json through git: set up in a repository, and taken out of it again.
 
 Invariant: installing twice is installing once, and uninstalling leaves every file as it was, to the byte. Our line of
-`.claude/.gitattributes` stands first, so that no line before it has to end for it.
+`.claude/.gitattributes` is the first, so that no line before it has to end for it.
 """
 
 from __future__ import annotations

@@ -114,9 +114,9 @@ def handlers(text: str) -> list[Handler]:
 
 
 def install(text: str, command: str) -> str:
-    """Return the text with our hook at each of `EVENTS`; an older one of ours is replaced where it stands.
+    """Return the text with our hook at each of `EVENTS`; an older one of ours is replaced in its place.
 
-    Raises MalformedJson where the text is no JSON, or something else stands where hooks should. A blank text
+    Raises MalformedJson where the text is not JSON, or something else is in the place of hooks. A blank text
     becomes a document.
     """
     if not text.strip(_BLANKS):
@@ -148,7 +148,7 @@ def differs_by_us(text: str, before: str) -> bool:
     commands = {handler.command for handler in handlers(text) if handler.own}
     if any(handler.own for handler in handlers(before)):
         return False
-    # By what they say: an older installation that was replaced may stand in other blanks than a new one.
+    # By what they say: an older installation that was replaced may be spaced differently than a new one.
     return any(_said(install(before, command)) == _said(text) for command in commands)
 
 
@@ -226,12 +226,12 @@ def _dropped(text: str, path: _Path) -> str:
 
 
 def _holds_one(container: Any) -> bool:
-    # A group without handlers is none, whatever it matches.
+    # A group without handlers does nothing, whatever it matches.
     return len(container) == 1 or (isinstance(container, dict) and container.keys() == {"matcher", "hooks"})
 
 
 def _check(text: str) -> None:
-    """Raise MalformedJson where something else stands than hooks can be added to."""
+    """Raise MalformedJson if hooks cannot be added to what is there."""
     document = _is(text, root(text), dict, "the document")
     hooks = member(text, document, "hooks")
     if hooks is None:

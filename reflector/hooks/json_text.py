@@ -1,4 +1,4 @@
-"""A JSON document as a text: where its values stand, and how to change one of them.
+"""A JSON document as a text: where its values are, and how to change one of them.
 
 Invariant: a change touches the characters of the value that it is about and the comma beside it, nothing else.
 What comes in looks like its neighbours: their indentation, line ends and spaces. Taking the last member or item
@@ -21,7 +21,7 @@ _DECODER = json.JSONDecoder()
 
 
 class MalformedJson(Exception):
-    """A text that is no JSON document, or not the one that is wanted; says where and why."""
+    """A text that is not a JSON document, or not the expected one; says where and why."""
 
     def __init__(self, text: str, position: int, reason: str) -> None:
         self.line = text.count("\n", 0, position) + 1
@@ -32,7 +32,7 @@ class MalformedJson(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value and its place: `text[start:end]`; `begin` is where its key stands, or `start` in an array."""
+    """A value and its place: `text[start:end]`; `begin` is the place of its key, or `start` in an array."""
 
     key: str
     begin: int
@@ -47,7 +47,7 @@ def root(text: str) -> Node:
         value = json.loads(text, parse_constant=_refuse)
     except _NotANumber:
         found = next(match for match in _NO_NUMBER.finditer(text) if match[1])
-        raise MalformedJson(text, found.start(), f"{found[1]} is no JSON number") from None
+        raise MalformedJson(text, found.start(), f"{found[1]} is not a JSON number") from None
     except json.JSONDecodeError as error:
         comment = text[error.pos : error.pos + 2] in ("//", "/*") or text[error.pos : error.pos + 1] == "#"
         reason = "JSON has no comments" if comment else f"not JSON: {error.msg}"
@@ -92,10 +92,10 @@ def children(text: str, container: Node) -> list[Node]:
 
 
 def member(text: str, container: Node, key: str) -> Node | None:
-    """Return a member of an object, or None. Raises MalformedJson where the key stands twice: readers would differ."""
+    """Return a member of an object, or None. Raises MalformedJson if the key appears twice: readers would differ."""
     found = [child for child in children(text, container) if child.key == key]
     if len(found) > 1:
-        raise MalformedJson(text, found[1].begin, f"{json.dumps(key)} stands here a second time; make it one")
+        raise MalformedJson(text, found[1].begin, f"{json.dumps(key)} appears here a second time; remove one")
     return found[0] if found and isinstance(container.value, dict) else None
 
 
@@ -153,7 +153,7 @@ class _Style:
     """How a document is written."""
 
     newline: str
-    """What ends a line; "" where values stand on one line."""
+    """What ends a line; "" where values share one line."""
     unit: str
     """One step of indentation."""
     space: str

@@ -86,7 +86,7 @@ def install_hooks(path: Path, command: str, *, private: bool, dry_run: bool = Fa
 
     def edit(before: bytes | None) -> bytes:
         text = _text(path, before or b"")
-        with _told(path):
+        with _refusing(path):
             return _raw(before, install.install(text, command))
 
     if dry_run:
@@ -135,7 +135,7 @@ def _uninstalled(path: Path, before: bytes | None) -> bytes | None:
     if before is None:
         return None
     text = _text(path, before)
-    with _told(path):
+    with _refusing(path):
         after = install.uninstall(text)
         if after == text:
             return before
@@ -155,7 +155,7 @@ def _uninstalled(path: Path, before: bytes | None) -> bytes | None:
 def _read(path: Path) -> bytes | None:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise SettingsRefused(path, " is no regular file")
+            raise SettingsRefused(path, " is not a regular file")
         return path.read_bytes()
     except FileNotFoundError:
         return None
@@ -177,7 +177,7 @@ def _raw(before: bytes | None, text: str) -> bytes:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _refusing(path: Path) -> Iterator[None]:
     try:
         yield
     except MalformedJson as error:

@@ -1,11 +1,10 @@
-"""The playbook as it stood at a position of its ledger.
+"""The playbook as it was at a position of its ledger.
 
-Invariant: what is answered equals `fold(ledger.history(upto=position))`, under every policy; a test compares the
-two. Only the rare events (bullets, retractions, policies) are folded. The tags, which are most of a history, are
-counted as ranges of the index that orders them by bullet, from whichever end of the history is nearer: a
-question about yesterday does not grow with the years before it.
+Invariant: each answer equals `fold(ledger.history(upto=position))`, under every policy; a test compares the two. Only
+the rare events (bullets, retractions, policies) are folded. The tags, which are most of a history, are counted as
+ranges of the index that orders them by bullet.
 
-A tag counts at a position when it stands behind its bullet's baseline and no retraction that stood then covers it.
+A tag counts at a position if it comes after its bullet's baseline and no retraction in force then covers it.
 """
 
 from __future__ import annotations
@@ -13,40 +12,31 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from functools import cached_property
-from typing import Final
 
 from reflector.events import event as ev
 from reflector.events.fold import MAX_TAGS, Entry, Playbook, fold
-from reflector.events.registry import RARE_TYPES, UNSETTLING_TYPES
+from reflector.events.registry import RARE_TYPES
+from reflector.ledger.projection import MEMBERS
 from reflector.ledger.reader import Reader
 from reflector.ledger.rows import BulletRow
 from reflector.ledger.statements import Statements
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.counting import Counting
 
-#: Up to so many retracted reflections their tags are looked up range by range; above, in one pass over all tags.
-_RANGES: Final = 32
-#: Up to so many bullets are counted one by one where a policy makes several tags one.
-_FEW: Final = 4
-_MEMBERS: Final[dict[Counting, str]] = {
-    "as_applied": "count(*)",
-    "once_per_reflection": "count(DISTINCT reflection_id) + count(*) - count(reflection_id)",
-    "once_per_session": "count(DISTINCT session_id) + count(*) - count(session_id)",
-}
 #: One range of the index tag_count for each value of `active` and `tag`.
 _COUNT = (
-    "SELECT tag, {members} FROM tag WHERE playbook_id = ? AND name = ? AND active IN ({active}) AND tag IN (1, -1)"
+    "SELECT tag, {members} FROM tag WHERE playbook_id = ? AND name = ? AND active IN (0, 1) AND tag IN (1, -1)"
     " AND position > ? AND position <= ?{but} GROUP BY tag"
 )
 
 
 class Past:
-    """The playbook of a ledger after the event at `position`; 0 is the empty one before the first."""
+    """The playbook of a ledger after the event at `position`: None is the last one, 0 is before the first."""
 
-    def __init__(self, ledger: Reader, position: int) -> None:
+    def __init__(self, ledger: Reader, position: int | None = None) -> None:
         self.ledger = ledger
-        self.position = position
-        self._book: Playbook = fold(ledger.events(types=RARE_TYPES, upto=position))
+        self.position = ledger.head().position if position is None else position
+        self._book: Playbook = fold(ledger.events(types=RARE_TYPES, upto=self.position))
         self._covered: dict[int, tuple[str, str]] | None = None
         self._left_out: Mapping[str, Collection[int]] = {}
 
@@ -124,67 +114,17 @@ class Past:
         return self._covered
 
     def _totals(self, sql: Statements, names: Iterable[str], counting: Counting) -> dict[str, tuple[int, int]]:
-        chosen = [self.entries[name] for name in names]
-        if counting == "as_applied" and self._is_settled(sql):
-            return {entry.name: _counted_back(sql, entry.name, self.position) for entry in chosen}
         out: dict[str, set[int]] = {name: set(positions) for name, positions in self._left_out.items()}
         for position, (_, name) in self._covered_in(sql).items():
             out.setdefault(name, set()).add(position)
-        if counting != "as_applied" and len(chosen) > _FEW:
-            return self._counted_at_once(sql, chosen, counting, out)
-        return {entry.name: self._counted(sql, entry, counting, out.get(entry.name, ())) for entry in chosen}
-
-    def _counted_at_once(
-        self, sql: Statements, chosen: list[Entry], counting: Counting, out: Mapping[str, Collection[int]]
-    ) -> dict[str, tuple[int, int]]:
-        """The counters by one pass over the tags in their own order: sessions and reflections stand in no index, and
-        looking each up costs more than reading them all."""
-        column = "reflection_id" if counting == "once_per_reflection" else "session_id"
-        query = f"SELECT name, position, tag, {column} FROM tag WHERE playbook_id = ? AND tag <> 0 AND position <= ?"  # noqa: S608
-        after = {entry.name: entry.recounted_at for entry in chosen}
-        members: dict[tuple[str, int], set[object]] = {(entry.name, tag): set() for entry in chosen for tag in (1, -1)}
-        rows = sql.run(query, self.position)
-        while page := rows.fetchmany(10_000):
-            for name, position, tag, id in page:
-                if position > after.get(name, position) and position not in out.get(name, ()):
-                    members[name, tag].add(id or position)
-        return {
-            e.name: (e.baseline[0] + len(members[e.name, 1]), e.baseline[1] + len(members[e.name, -1])) for e in chosen
-        }
+        return {name: self._counted(sql, self.entries[name], counting, out.get(name, ())) for name in names}
 
     def _counted(self, sql: Statements, entry: Entry, counting: Counting, out: Collection[int]) -> tuple[int, int]:
         among, values = sql.among("position", out) if out else ("", None)
-        query = _COUNT.format(members=_MEMBERS[counting], active="0, 1", but=f" AND NOT {among}" if out else "")
+        query = _COUNT.format(members=MEMBERS[counting], but=f" AND NOT {among}" if out else "")
         more = (values,) if out else ()
         found = dict(sql.run(query, entry.name, entry.recounted_at, self.position, *more).fetchall())
         return entry.baseline[0] + found.get(1, 0), entry.baseline[1] + found.get(-1, 0)
-
-    def _is_settled(self, sql: Statements) -> bool:
-        """Return whether the tags that count today counted then, as far as they were there, and counting on from today
-        backwards is the shorter way."""
-        if self.counting != "as_applied" or self._left_out:
-            return False
-        (head,) = sql.run("SELECT position FROM playbook WHERE id = ?").fetchone()
-        if head - self.position > self.position:
-            return False
-        return sql.run(_UNSETTLED, self.position).fetchone() is None
-
-
-#: Without the plus the planner walks all events behind the position instead of the few of these types.
-_UNSETTLED: Final = (
-    f"SELECT 1 FROM event WHERE playbook_id = ? AND type <> '{ev.BULLET_TAGGED}' AND +position > ?"  # noqa: S608
-    f" AND type IN ({', '.join(repr(name) for name in UNSETTLING_TYPES)}) LIMIT 1"
-)
-_NO_END: Final = 2**53
-
-
-def _counted_back(sql: Statements, name: str, position: int) -> tuple[int, int]:
-    """A bullet's counters of today without the tags that came later: the size of the set that was there before."""
-    today = "SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?"
-    helpful, harmful = sql.run(today, name).fetchone()
-    query = _COUNT.format(members="count(*)", active="1", but="")
-    later = dict(sql.run(query, name, position, _NO_END).fetchall())
-    return helpful - later.get(1, 0), harmful - later.get(-1, 0)
 
 
 def _row(entry: Entry, helpful: int, harmful: int) -> BulletRow:
@@ -215,24 +155,10 @@ def _covered(sql: Statements, gone: dict[str, str], upto: int) -> dict[int, tupl
         for type_, position, event_id, reflection_id, target_id in found
         if type_ == ev.REFLECTION_COMPLETED and reflection_id
     }
-    for position, name, reflection_id in _tags_of(sql, {id: at for id, (at, _) in completed.items()}, upto):
-        start, retraction = completed[reflection_id]
-        if start < position <= start + MAX_TAGS:
-            covered[position] = (retraction, name)
+    query = (
+        "SELECT position, name FROM tag WHERE playbook_id = ? AND position > ? AND position <= ? AND reflection_id = ?"
+    )
+    for reflection_id, (start, retraction) in completed.items():
+        tags = sql.run(query, start, min(start + MAX_TAGS, upto), reflection_id).fetchall()
+        covered.update({position: (retraction, name) for position, name in tags})
     return covered
-
-
-def _tags_of(sql: Statements, completed: dict[str, int], upto: int) -> list[tuple[int, str, str]]:
-    """(position, name, reflection's id) of the tags of these reflections, by the position of their completion."""
-    query = "SELECT position, name, reflection_id FROM tag WHERE playbook_id = ?"
-    if len(completed) > _RANGES:
-        among, ids = sql.among("reflection_id", completed)
-        rows = sql.run(f"{query} AND position <= ? AND {among}", upto, ids).fetchall()
-    else:
-        query = f"{query} AND position > ? AND position <= ? AND reflection_id = ?"
-        rows = [
-            row
-            for reflection_id, start in completed.items()
-            for row in sql.run(query, start, min(start + MAX_TAGS, upto), reflection_id).fetchall()
-        ]
-    return [(position, name, reflection_id) for position, name, reflection_id in rows]

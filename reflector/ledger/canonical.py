@@ -4,7 +4,7 @@ Model: an event's `data` and `meta` are canonical JSON texts. The leaf of an eve
 fields and the hashes of both texts; the chain hashes the chain before it and the leaf. Whoever holds
 one chain value holds a commitment to every event up to it: no edit, removal or reorder leaves it.
 
-Invariant: the same values give the same bytes for ever. This form is a documented contract (see
+Invariant: the same values give the same bytes forever. This form is a documented contract (see
 docs/ledger-format.md) with golden tests: changing it changes every hash, so a change is a new prefix
 beside `pl1:`, never an edit here. Hashing `data` by its own hash rather than in place is what lets a
 text be erased later while the chain still verifies.
@@ -27,7 +27,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=
 
 
 class NotCanonical(ValueError):
-    """A value that has no canonical form; the text names where it stands."""
+    """A value that has no canonical form; the text names its place."""
 
 
 def canonical(value: Mapping[str, Any]) -> str:

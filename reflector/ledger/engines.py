@@ -26,7 +26,7 @@ from reflector.ledger.errors import LedgerCorrupt, LedgerLocked, LedgerUnavailab
 from reflector.ledger.sqlite_file import is_file, open_file, sqlite_module
 from reflector.resources import install_command
 
-# What the drivers say beside the error that they raise is no line for the person who gets that error.
+# The drivers also log the errors that they raise; a person sees the error itself.
 for _name in ("psycopg", "sqlalchemy.pool"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
@@ -186,7 +186,7 @@ def migration_transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
 def sweep(engine: sa.Engine) -> None:
     """Rewrite a SQLite ledger's file, so that what was erased is in no free page and in no write-ahead log.
 
-    Raises LedgerLocked where another process goes on reading from an older state, which is kept for it as long.
+    Raises LedgerLocked if another process still reads an older state, which SQLite keeps for it.
     """
     if engine.dialect.name != "sqlite":
         return
@@ -198,28 +198,11 @@ def sweep(engine: sa.Engine) -> None:
             busy = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         finally:
             connection.close()
-        forget_staged(engine.url)
     if busy:
         raise LedgerLocked(
             f"another process reads {engine.url.database} and keeps its old content there: what was erased is out of "
             "the ledger, but not yet out of its file. End that process, then run the same command again"
         )
-
-
-def staging_file(url: sa.URL) -> Path | None:
-    """Return the file beside a SQLite ledger's in which a rebuild stages its rows; None for any other ledger."""
-    return Path(f"{url.database}.rebuild") if is_file(url) else None
-
-
-def forget_staged(url: sa.URL) -> None:
-    """Remove what a rebuild staged beside a SQLite ledger, whose lock must be held."""
-    path = staging_file(url)
-    # The write-ahead log first: with a new file beside it, it would be taken for that one's.
-    if path is None:
-        return
-    for suffix in ("-wal", "-shm", ""):
-        with suppress(OSError), folder_of(path) as folder:  # Windows keeps a file that another rebuild has open
-            folder.remove(f"{path.name}{suffix}")
 
 
 @contextmanager
@@ -261,7 +244,7 @@ def release(handle: int) -> None:
 
 
 def queue_for(handle: int, url: sa.URL) -> None:
-    """Wait for the lock in the kernel's queue, but not for ever: its holder may be stopped.
+    """Wait for the lock in the kernel's queue, but not forever: its holder may be stopped.
 
     Raises LedgerLocked, after which the handle has to be closed, and LedgerUnavailable.
     """

@@ -30,7 +30,7 @@ class Conflict(LedgerError):
 
 
 class NameTaken(Conflict):
-    """A new bullet has the name of another: a name means one bullet for ever, removed ones included."""
+    """A new bullet has the name of another: a name means one bullet forever, also after its removal."""
 
     def __init__(self, event_id: str, name: str, position: int) -> None:
         LedgerError.__init__(
@@ -51,7 +51,7 @@ class AlreadyRetracted(LedgerError):
 
 
 class NotSo(LedgerError):
-    """Counters were asserted that the ledger does not have; its text says what stands."""
+    """Counters were asserted that the ledger does not have; its text gives those that it has."""
 
 
 class LedgerLocked(LedgerError):

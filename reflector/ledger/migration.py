@@ -1,7 +1,7 @@
 """Bringing a ledger's schema to this code's revision, on first use and after an upgrade.
 
 Invariant: a ledger that is current is found current without importing Alembic, one that is newer than the
-code is refused untouched, and whatever a migration did, every trigger and every view exists afterwards.
+code is refused untouched, and after every migration all triggers and views exist.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def drop_triggers(connection: sa.Connection) -> None:
 def create_triggers(connection: sa.Connection) -> None:
     """Drop and create every trigger, so that each is the one of this code."""
     dialect = connection.dialect.name
-    # On the driver's cursor: several statements in one text, and percent signs that are no placeholders.
+    # On the driver's cursor: several statements in one text, and percent signs that are not placeholders.
     cursor = connection.connection.cursor()
     for name, sql in triggers(dialect).items():
         if dialect == "sqlite":

@@ -6,14 +6,14 @@ rebuild calls the same function over all events. So the tables equal the pure fo
 
 A counter is written as baseline plus the size of the set of counted tags. Under `as_applied` a new tag makes
 that set one larger, so it is added; whenever tags leave or come back, or members are shared, the set
-is counted anew. Nothing is ever subtracted.
+is counted again. Nothing is ever subtracted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass, field, fields
-from typing import Any
+from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events.effects import AdoptsPolicy, ChangesNothing, Effect, MovesWindow, OpensWindow, Retracts
@@ -27,7 +27,12 @@ from reflector.playbook.counting import DEFAULT, Counting, is_counting
 #: Raised when `project` writes other rows for the same events; a ledger with an older one is rebuilt.
 CODE_VERSION = 1
 TABLES = "tables"
-
+#: How many tags count, in SQL. Under the last two policies a tag without the id is a member by itself.
+MEMBERS: Final[dict[Counting, str]] = {
+    "as_applied": "count(*)",
+    "once_per_reflection": "count(DISTINCT reflection_id) + count(*) - count(reflection_id)",
+    "once_per_session": "count(DISTINCT session_id) + count(*) - count(session_id)",
+}
 
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
 _TAG_COLUMNS = ("position", "name", "tag", "active", "session_id", "reflection_id")
@@ -102,7 +107,7 @@ class Projector:
         return self._retracts
 
     def _tagged(self, event: Projected, data: Mapping[str, Any]) -> bool:
-        """Take a tag in; True for one that counts unless it is retracted."""
+        """Add a tag; return whether it counts."""
         judged = verdict(data)
         waiting = self._waiting
         if judged is None:
@@ -173,16 +178,11 @@ class Projector:
         return found is not None
 
     def _recount(self, names: Iterable[str] | None) -> None:
-        """Count the sets of these bullets (None: of all) anew, under the policy in force."""
+        """Count the sets of these bullets (None: of all) again, under the policy in force."""
         chosen = sorted(names) if names is not None else None
         if chosen is not None and not chosen:
             return
-        # Under the last two a tag without the id is a member by itself.
-        members = {
-            "as_applied": "count(*)",
-            "once_per_reflection": "count(DISTINCT reflection_id) + count(*) - count(reflection_id)",
-            "once_per_session": "count(DISTINCT session_id) + count(*) - count(session_id)",
-        }[self.counting()]
+        members = MEMBERS[self.counting()]
         only = "" if chosen is None else f" AND name IN ({', '.join('?' * len(chosen))})"
         # Grouped in the order of the index tag_count, so that it streams; inactive rows fall out here.
         query = f"SELECT name, active, tag, {members} FROM tag WHERE playbook_id = ?{only} GROUP BY name, active, tag"  # noqa: S608
@@ -278,7 +278,7 @@ class Projector:
         return row[0] if row else None
 
     def _reconsider(self, target: str) -> None:
-        """Decide anew which tags under an event (a window, a reflection or one tag) are active."""
+        """Decide again which tags under an event (a window, a reflection or one tag) are active."""
         row = self.sql.run(
             "SELECT type, position, reflection_id FROM event WHERE playbook_id = ? AND event_id = ?", target
         ).fetchone()

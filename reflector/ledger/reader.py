@@ -1,7 +1,7 @@
 """Reading a ledger: its head, its events, the current playbook and its windows.
 
 Invariant: nothing here writes. Each question is one statement, or pages of an append-only table, so it is
-answered from one state of the ledger, whatever is appended meanwhile.
+answered from one state of the ledger, also while others append.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class Reader:
             ]
 
     def seen(self, keys: Sequence[int]) -> set[int]:
-        """Those of the record keys that a window has already taken in."""
+        """Return those of the record keys that a window already holds."""
         with self._reading() as connection:
             sql = self._statements(connection)
             if not sql.run("SELECT 1 FROM record WHERE playbook_id = ? LIMIT 1").fetchone():
@@ -209,7 +209,7 @@ class Reader:
     @contextmanager
     def asking(self) -> Iterator[Statements]:
         """Statements that all see one state of the ledger; they are for reading only."""
-        # PostgreSQL gives each statement its own state unless it is told; SQLite's transaction is one as it is.
+        # By default, PostgreSQL gives each statement its own state; a transaction of SQLite has one.
         level = {"isolation_level": "REPEATABLE READ"} if self.engine.dialect.name == "postgresql" else {}
         with self._reading() as connection:
             asked = connection.execution_options(**level) if level else connection

@@ -1,6 +1,6 @@
-"""A question in SQL, asked of a ledger by a connection that cannot change it.
+"""Queries in SQL, run on a connection that cannot change the ledger.
 
-Invariant: whatever the query says, nothing is written, neither to the ledger nor to another file, and all queries of
+Invariant: no query writes anything, neither to the ledger nor to another file, and all queries of
 one connection see one state. Each engine is held to it twice. SQLite's file is opened read-only, and an authorizer
 lets nothing pass but reading. PostgreSQL's transaction is READ ONLY, and the query is declared as a cursor by the
 extended protocol, which takes one SELECT and no second statement: `COMMIT; DELETE …` is never run.
@@ -103,7 +103,7 @@ def _in_memory(ledger: Reader) -> Iterator[Any]:
 
 
 def _allows(action: int, name: str | None, *_: str | None) -> int:
-    """SQLite's authorizer. Attaching a file, settings and transactions are no reading either."""
+    """SQLite's authorizer. Attaching a file, settings and transactions are not reading either."""
     if action in _READS or (action == sqlite3.SQLITE_PRAGMA and name in _LOOKS):
         return sqlite3.SQLITE_OK
     return sqlite3.SQLITE_DENY
@@ -242,7 +242,7 @@ def _several() -> NotAQuestion:
 
 
 def _misunderstood(engine: str, text: str) -> NotAQuestion:
-    return NotAQuestion(f"{engine} does not understand the query: {text}. `reflector sql --views` lists what there is")
+    return NotAQuestion(f"{engine} does not understand the query: {text}. `reflector sql --views` lists the views")
 
 
 def _too_long(seconds: float | None) -> TooLong:

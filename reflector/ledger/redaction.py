@@ -2,9 +2,9 @@
 
 Invariant: after a redaction every counter, name and window is as before, in the tables and in a rebuild, and the
 chain verifies. So an event that is not prose alone leaves its facts behind, in the `kept` of the event.redacted that
-erases it, and whoever reads the event reads those.
+erases it; a reader of the event gets those.
 
-A later text of the same event stands in that `kept`. So the event.redacted that erases it points to the one before
+A later text of the same event is in that `kept`. So the event.redacted that erases it points to the one before
 and erases that: redactions of one event are a line, of which the last one holds what is left of the event.
 """
 
@@ -99,7 +99,7 @@ def redaction_of(line: Sequence[Event], event_id: str, reason: str, takes: Takes
 
 
 def what_is_left(target_id: str, by_target: Mapping[str, tuple[str, Mapping[str, Any] | None]]) -> Any:
-    """Return the data that stands for an erased event's, None where nothing does.
+    """Return the data that replaces that of an erased event, None if there is none.
 
     `by_target` has the id and the data (None once it was erased) of each event.redacted, by the id of its target.
     """

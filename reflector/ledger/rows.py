@@ -29,6 +29,14 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
+class Anchor:
+    """A head that was published earlier."""
+
+    position: int
+    chain: str
+
+
+@dataclass(frozen=True, slots=True)
 class BulletRow:
     """A bullet as the ledger keeps it, tombstones included."""
 
@@ -61,7 +69,7 @@ class WindowRow:
 
 
 def event_of(row: Sequence[Any], kept: Mapping[str, Any] | None = None) -> Event:
-    """Return an event from the columns of its fields, in their order; `kept` stands for data that was redacted.
+    """Return an event from the columns of its fields, in their order; `kept` replaces data that was redacted.
 
     Raises LedgerCorrupt for data that is not JSON.
     """

@@ -1,9 +1,9 @@
 """The file of a SQLite ledger: made for its owner, opened where it was made, and known to be that one.
 
-Invariant: SQLite opens what stands in the ledger's folder, which no link below a `.claude` led to. SQLite goes by
-paths, and whoever may write above that folder can put another in its place at any moment. So the file is made here and
-SQLite may make none; before anything is written through it, the files that SQLite has open are compared with those that
-stand in the folder, and what it put anywhere else meanwhile is removed again.
+Invariant: SQLite opens the file in the ledger's folder, and no link below a `.claude` leads there. SQLite uses paths,
+and a user who can write above that folder can replace it at any moment. So the file is created here and not by SQLite.
+Before anything is written, the files that SQLite has open are compared with those in the folder, and files that it
+created elsewhere are removed.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def open_file(path: Path, prepare: Callable[[Any], None], **options: Any) -> Any
 
 
 def _made(folder: Folder, path: Path) -> _Identity:
-    """Return which file stands in the folder, a new one where there was none. Raises LedgerUnavailable."""
+    """Return the identity of the file in the folder, which is created if it is missing. Raises LedgerUnavailable."""
     if _stat(folder, path.name) is None:
         with suppress(FileExistsError):
             # Not opened where it is there: closing it would let go of the locks that this process holds on it.
@@ -139,7 +139,7 @@ def _stat(folder: Folder, name: str) -> os.stat_result | None:
 
 
 def _open_files() -> Iterator[tuple[int, _Identity]]:
-    """Yield the regular files that this process has open, by their descriptors; none where the system does not tell."""
+    """Yield the regular files that this process has open, by descriptor; none if the system does not list them."""
     try:
         numbers = [int(name) for name in os.listdir("/dev/fd")]  # noqa: PTH208
     except OSError:
@@ -152,7 +152,7 @@ def _open_files() -> Iterator[tuple[int, _Identity]]:
 
 
 def _strays(folder: Folder, path: Path, opened: set[tuple[int, _Identity]]) -> list[Path]:
-    """Return where SQLite put files beside the database that are not in its folder; Linux tells by which path."""
+    """Return where SQLite put files beside the database that are not in its folder; Linux gives the path."""
     strays = []
     for number, identity in opened:
         try:

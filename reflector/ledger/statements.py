@@ -11,22 +11,16 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import sqlalchemy as sa
+
+from reflector.ledger import tables
+
 #: Columns that are numbers; every other one is text.
 _NUMBERS = frozenset(
-    {
-        "position",
-        "schema_version",
-        "ordinal",
-        "recounted_at",
-        "baseline_helpful",
-        "baseline_harmful",
-        "helpful",
-        "harmful",
-        "tag",
-        "active",
-        "attempts",
-        "key",
-    }
+    column.name
+    for table in tables.metadata.tables.values()
+    for column in table.columns
+    if isinstance(column.type, sa.Integer)
 )
 
 
@@ -61,8 +55,8 @@ class Statements:
         return f"{column} IN (SELECT value FROM json_each(?))", json.dumps(list(values))  # noqa: S608  the code's own name
 
     def text_at(self, column: str, *path: str) -> str:
-        """The expression of what stands at a path of a JSON column: a text, a number as the engine gives it, a list
-        or an object as JSON text; NULL where nothing stands there."""
+        """Return the expression for the value at a path of a JSON column: a text, a number as the engine gives it, a
+        list or an object as JSON text; NULL for no value."""
         if self.postgres:
             # PostgreSQL refuses to read any field beside a NUL, which an answer may hold.
             return f"(replace({column}, '\\u0000', '\\ufffd')::json #>> '{{{','.join(path)}}}')"

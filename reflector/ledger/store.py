@@ -1,4 +1,4 @@
-"""The ledger: open it, append events to it, fill its tables anew.
+"""The ledger: open it, append events to it, rebuild its tables.
 
 Invariant: an append is one transaction. It takes the playbook's lock, gives the new events the positions
 after the head, extends the chain, folds them into the tables and commits, or leaves nothing behind.
@@ -34,19 +34,13 @@ from reflector.ledger.errors import (
 from reflector.ledger.migration import ensure_current
 from reflector.ledger.projection import CODE_VERSION, TABLES, Projector
 from reflector.ledger.reader import Reader, line_of
-from reflector.ledger.rebuilding import (
-    Progress,
-    begin_tables,
-    clear_staged,
-    insert_checkpoint,
-    rebuild_beside,
-    rebuild_within,
-)
+from reflector.ledger.rebuilding import Progress, rebuild, set_checkpoint
 from reflector.ledger.redaction import Takes, everything, redaction_of
 from reflector.ledger.rows import BulletRow, Head, Projected, Stored, WindowRow
 from reflector.ledger.sqlite_file import claim_file, is_file
 from reflector.ledger.statements import Statements
 from reflector.ledger.writer import Writer, Writing
+from reflector.playbook.counting import DEFAULT
 
 __all__ = ["BulletRow", "Head", "Ledger", "WindowRow", "utc_now"]
 
@@ -123,7 +117,7 @@ class Ledger(Reader):
         self.close()
 
     def append(self, events: Sequence[NewEvent]) -> list[Appended]:
-        """Append events in order, all or none; answer where each stands.
+        """Append events in order, all or none; return the position of each.
 
         An id the ledger has with the same data is answered with its first position and added once only.
         Raises Conflict for an id with other data, NameTaken for a new bullet with an old name, AlreadyRetracted,
@@ -170,14 +164,14 @@ class Ledger(Reader):
         return answers
 
     def redact(self, event_id: str, *, reason: str, actor: str, takes: Takes = everything) -> Appended:
-        """Erase an event's text for ever; see `redact_all`."""
+        """Erase an event's text forever; see `redact_all`."""
         (answer,) = self.redact_all([event_id], reason=reason, actor=actor, takes=takes)
         return answer
 
     def redact_all(
         self, event_ids: Collection[str], *, reason: str, actor: str, takes: Takes = everything
     ) -> list[Appended]:
-        """Erase texts of events for ever, as one operation: data becomes NULL, its hash, facts and counts stay.
+        """Erase texts of events forever, as one operation: data becomes NULL, its hash, facts and counts stay.
 
         `takes` says which texts go of an event that holds more than prose. Appends an event.redacted for each, with
         the facts that have to stay, and rebuilds the tables. What was erased before adds nothing. On SQLite the file
@@ -189,8 +183,7 @@ class Ledger(Reader):
             for event_id in event_ids:
                 answers.append(self._redact(writing, event_id, reason, actor, takes))
             if any(answer.added for answer in answers):
-                rebuild_within(writing.sql)
-                clear_staged(writing.sql)
+                rebuild(writing.sql)
         with translated(shown(self.engine.url)):
             sweep(self.engine)
         return answers
@@ -212,7 +205,7 @@ class Ledger(Reader):
         """Pin a bullet's counters at this position: `verify` proves from then on that the events gave these.
 
         Compared and appended under one lock, so that no other append comes between. Raises NoSuchTarget for a name
-        that was never given, NotSo where others stand.
+        that was never given, NotSo if the counters differ.
         """
         with self._writing() as writing:
             query = "SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?"
@@ -221,7 +214,7 @@ class Ledger(Reader):
                 raise NoSuchTarget(f"no bullet is or was called {name!r}; see `reflector list --all`")
             if tuple(row) != (helpful, harmful):
                 raise NotSo(
-                    f"{name} stands at {row[0]}/{row[1]}, not at {helpful}/{harmful}; nothing was appended. "
+                    f"{name} is at {row[0]}/{row[1]}, not at {helpful}/{harmful}; nothing was appended. "
                     f"See why with `reflector blame {name}`"
                 )
             data = {"name": name, "helpful": helpful, "harmful": harmful}
@@ -230,16 +223,13 @@ class Ledger(Reader):
         return answer
 
     def rebuild(self, progress: Progress | None = None) -> None:
-        """Fill the projected tables again from the events, and put them in the place of the old ones at once.
+        """Fill the projected tables again from the events, in one transaction.
 
-        Appends nothing and calls nobody; readers see the old rows until then. A rebuild that was killed goes on where
-        it stopped. `progress` is called with the position reached from time to time. Raises LedgerError.
+        Appends nothing and calls no backend. Readers see the old rows until the commit; writers wait. `progress` is
+        called with the position reached, page by page. Raises LedgerError.
         """
-        with translated(shown(self.engine.url)):
-            beside = rebuild_beside(self.engine, self.playbook_id, progress)
-        if not beside:
-            with self._writing() as writing:
-                rebuild_within(writing.sql)
+        with self._writing() as writing:
+            rebuild(writing.sql, progress)
 
     def recount(self) -> None:
         """Rebuild every counter from the tag table: one GROUP BY over an index."""
@@ -249,8 +239,7 @@ class Ledger(Reader):
     def set_checkpoint(self, name: str, position: int, state_hash: str) -> None:
         """Remember that a named projection was written at a position, with this hash."""
         with self._writing() as writing:
-            writing.sql.run("DELETE FROM projection WHERE playbook_id = ? AND name = ?", name)
-            insert_checkpoint(writing.sql, name, "", position, state_hash)
+            set_checkpoint(writing.sql, name, "", position, state_hash)
 
     @contextmanager
     def _writing(self, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
@@ -289,7 +278,8 @@ def _playbook(engine: sa.Engine, name: str) -> tuple[int, int | None]:
                 id=new_id, name=name, origin=origin, position=0, chain=genesis(name, origin), recorded_at=utc_now()
             )
         )
-        begin_tables(Statements(connection.connection.cursor(), connection.dialect.name, new_id))
+        sql = Statements(connection.connection.cursor(), connection.dialect.name, new_id)
+        set_checkpoint(sql, TABLES, DEFAULT, 0, "")
         return new_id, CODE_VERSION
 
 

@@ -167,7 +167,7 @@ retraction = sa.Table(
     **_SQLITE,
 )
 
-#: Keys of every transcript record a window has taken in: a fork or a resume adds only what is not here.
+#: Keys of every transcript record that a window holds: a fork or a resume adds only records that are not here.
 record = sa.Table(
     "record",
     metadata,

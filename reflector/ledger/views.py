@@ -71,7 +71,7 @@ def drop_views(connection: sa.Connection) -> None:
 def create_views(connection: sa.Connection) -> None:
     """Drop and create every view, so that each is the one of this code."""
     drop_views(connection)
-    # On the driver's cursor: percent signs that are no placeholders.
+    # On the driver's cursor: percent signs that are not placeholders.
     cursor = connection.connection.cursor()
     for name in VIEWS:
         cursor.execute(view_sql(connection.dialect.name, name))
@@ -124,12 +124,12 @@ def _changed_on_server(connection: sa.Connection, name: str) -> str | None:
     try:
         wanted = view_sql("postgresql", name).replace(f"CREATE VIEW {name}", f"CREATE TEMPORARY VIEW {copy}", 1)
         connection.exec_driver_sql(wanted.replace("%", "%%"))
-        anew = connection.exec_driver_sql(f"SELECT pg_get_viewdef('pg_temp.{copy}'::regclass)").scalar()
+        made = connection.exec_driver_sql(f"SELECT pg_get_viewdef('pg_temp.{copy}'::regclass)").scalar()
     except sa.exc.DBAPIError:
         return None
     finally:
         savepoint.rollback()
-    return None if standing == anew else "was changed"
+    return None if standing == made else "was changed"
 
 
 def _described(connection: sa.Connection, schema: str, name: str) -> str | None:

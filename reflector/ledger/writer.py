@@ -1,13 +1,12 @@
 """The connection that a ledger appends on, kept from one append to the next.
 
-Invariant: whoever is inside `transaction` holds the playbook's one lock, and whatever goes wrong inside leaves
-neither an open transaction nor the lock behind. Taking a connection from the pool, opening the lock's file
+Invariant: inside `transaction` the playbook's one lock is held, and an error inside leaves neither an open transaction
+nor the lock behind. Taking a connection from the pool, opening the lock's file
 and going through SQLAlchemy's transaction would cost as much as the append itself.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import threading
@@ -22,11 +21,7 @@ from reflector.ledger.engines import open_lock, queue_for, release
 from reflector.ledger.statements import Statements
 
 _HEAD = "SELECT position, chain, recorded_at FROM playbook WHERE id = ?"
-_KNOWN_SQLITE = (
-    "SELECT event_id, position, data_hash FROM event"
-    " WHERE playbook_id = ? AND event_id IN (SELECT value FROM json_each(?))"
-)
-_KNOWN_POSTGRES = "SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND event_id = ANY(?)"
+_KNOWN = "SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND "
 
 
 @dataclass(slots=True)
@@ -82,16 +77,17 @@ class Writer:
     def _begun(self, sql: Statements, event_ids: Sequence[str]) -> Writing:
         head: Sequence[Any]
         found: Sequence[Sequence[Any]] = ()
+        among, ids = sql.among("event_id", event_ids)
         if not self._postgres:
             sql.cursor.execute("BEGIN IMMEDIATE")
             (head,) = sql.run(_HEAD).fetchall()
             if event_ids:
-                found = sql.run(_KNOWN_SQLITE, json.dumps(event_ids)).fetchall()
+                found = sql.run(_KNOWN + among, ids).fetchall()
         else:
             # Both are sent at once. The first may wait; what the second sees was committed before it ran.
             locked = sql.run(f"{_HEAD} FOR UPDATE")
             if event_ids:
-                found = sql.run(_KNOWN_POSTGRES, list(event_ids)).fetchall()
+                found = sql.run(_KNOWN + among, ids).fetchall()
             (head,) = locked.fetchall()
         return Writing(sql, head[0], head[1], head[2], {row[0]: (row[1], row[2]) for row in found})
 

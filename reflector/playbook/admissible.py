@@ -1,4 +1,4 @@
-"""What the text and the counters of a bullet may be, wherever they come from: people, agents, models and files.
+"""Checks of the text and the counters of a bullet, for all sources: people, agents, models and files.
 
 Invariant: one rule for all. Control, escape and bidirectional characters are refused, not cleaned: texts are shown in
 terminals and prompts, and a cleaned text would differ from the file that its owner sees. So are Unicode's invisible
@@ -21,7 +21,7 @@ _REFUSED = re.compile(
 def text_fault(text: object) -> str | None:
     """Why `text` cannot be a bullet's text, None where it can."""
     if not isinstance(text, str):
-        return "the text is no string"
+        return "the text is not a string"
     if not text.strip():
         return "the text is empty"
     if len(text) > MAX_TEXT:

@@ -24,7 +24,7 @@ class Bullet:
 def best_first(bullet: Bullet) -> tuple[float, int, str]:
     """Sort key: Laplace's rule of succession (helpful+1)/(all+2), then more helpful, then name.
 
-    A bullet nobody judged yet stands at 0.5: above those that harmed, below those that helped.
+    A bullet without tags has 0.5: above those that harmed, below those that helped.
     """
     rate = (bullet.helpful + 1) / (bullet.helpful + bullet.harmful + 2)
     return (-rate, -bullet.helpful, bullet.name)

@@ -1,7 +1,7 @@
 """playbook.json in and out.
 
 Invariant: `load(dump(bullets, …)).bullets == bullets`, and nothing that `load` could not read passes in
-silence: each such thing is a `Problem` that names the entry, the value and the way out. A file that gave
+silence: each such thing is a finding that names the entry, the value and the way out. A file that gave
 problems is never a reason to write another in its place.
 
 The form (version "1.0") is a documented contract, shared with the tool that first wrote such files:
@@ -25,10 +25,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from reflector.mistakes import Finding
+
 from .bullet import Bullet
 from .names import SECTIONS, by_number
 from .reading import MAX_BYTES as MAX_BYTES
-from .reading import REBUILD, SHAPES, SHOWN, Problem, Reading
+from .reading import REBUILD, SHAPES, SHOWN, Reading
 
 VERSION: Final = "1.0"
 
@@ -52,14 +54,14 @@ class Loaded:
     format: Format
     bullets: tuple[Bullet, ...] = ()
     last_updated: str | None = None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     named_here: frozenset[str] = frozenset()
     uncounted: frozenset[str] = frozenset()
 
 
 def dump(bullets: Iterable[Bullet], last_updated: str | None) -> bytes:
-    """Return the file's bytes for live bullets. Raises KeyError for a bullet whose section is none of the five."""
+    """Return the file's bytes for live bullets. Raises KeyError for a bullet whose section is not one of the five."""
     entries = [
         (b.section, {"name": b.name, "text": b.text, "helpful": b.helpful, "harmful": b.harmful}) for b in bullets
     ]
@@ -69,7 +71,7 @@ def dump(bullets: Iterable[Bullet], last_updated: str | None) -> bytes:
 def dump_shared(bullets: Iterable[Bullet]) -> bytes:
     """Return the bytes of a file that several ledgers share: what their bullets say, without anything that each counts.
 
-    Bullets stand in the order of their names, so the same advice gives the same bytes whoever learned what first.
+    Bullets are in the order of their names, so the same advice gives the same bytes on every machine.
     """
     ordered = sorted(bullets, key=lambda b: by_number(b.name))
     return _dumped({"version": VERSION}, [(b.section, {"name": b.name, "text": b.text}) for b in ordered])
@@ -96,7 +98,7 @@ def load(raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, foreign
     `taken` are names that entries without one must not get, besides those in the file: all that the
     ledger has ever given out, so that no removed bullet's history is inherited. `first` is the lowest
     number that a name may have here: an entry with a lower one is read as one without a name. A `foreign` file is
-    not the project's own, which the ledger could write anew.
+    not the project's own, which the ledger could write again.
     """
     reading = Reading(set(taken), first, foreign=foreign)
     document = reading.parse(raw)
@@ -114,14 +116,14 @@ def load(raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, foreign
         reading.key_points(document["key_points"])
     else:
         keys = ", ".join(sorted(SHOWN.repr(key) for key in list(document)[:8])) or "no keys"
-        way_out = SHAPES if foreign else f"it is no playbook; {REBUILD}"
+        way_out = SHAPES if foreign else f"it is not a playbook; {REBUILD}"
         reading.problem("the file", "has neither sections nor key_points", keys, way_out)
         return Loaded("unreadable", problems=tuple(reading.problems))
     if (version := document.get("version", VERSION)) != VERSION:
         reading.notes.append(f"version {SHOWN.repr(version)} was read as {VERSION}")
     updated = document.get("last_updated")
     if updated is not None and not (isinstance(updated, str) and len(updated) <= 64 and updated.isprintable()):
-        reading.notes.append(f"last_updated {SHOWN.repr(updated)} is no time")
+        reading.notes.append(f"last_updated {SHOWN.repr(updated)} is not a time")
         updated = None
     order = list(SECTIONS)
     bullets = tuple(sorted(reading.bullets(), key=lambda b: order.index(b.section)))
@@ -137,7 +139,7 @@ def load(raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, foreign
 
 
 def _shape(document: dict[str, Any]) -> Format:
-    """Under which key a document's advice stands. Where sections hold objects, these are it; texts may be ids."""
+    """Return the key that holds a document's advice. Objects in sections are advice; texts there may be ids."""
     sections = document.get("sections")
     lists = list(sections.values()) if isinstance(sections, dict) else []
     if not any(isinstance(entry, dict) for entries in lists if isinstance(entries, list) for entry in entries):

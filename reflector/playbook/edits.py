@@ -5,7 +5,7 @@ against the document that was written last, not against the ledger's present sta
 person touched. Appended to the ledger, they leave the counts that arrived meanwhile as they are.
 
 Bullets are matched by name, never by likeness: a bullet whose name was changed by hand is a removal and
-an addition, because a name means one bullet for ever. The order inside a section is the order of creation
+an addition, because a name means one bullet forever. The order inside a section is the order of creation
 and not a person's to change, so a bullet that only changed its place gives no edit.
 """
 

@@ -1,6 +1,6 @@
 """Names of bullets and their five sections.
 
-Invariant: a name means one bullet for ever. The next name of a section is one above the highest
+Invariant: a name means one bullet forever. The next name of a section is one above the highest
 number that was ever given out, tombstones included, so no history is ever merged into another's.
 """
 
@@ -19,7 +19,7 @@ SECTIONS: dict[str, str] = {
 }
 SLUG_OF_TITLE: dict[str, str] = {title: slug for slug, title in SECTIONS.items()}
 
-#: The user's own playbook gives its names from this number up: what the agent is told at a start comes from two
+#: The user's own playbook gives its names from this number up: the text at a session's start comes from two
 #: playbooks, and a name in it must mean one bullet.
 USER_FIRST = 9001
 _BEYOND = 10**9
@@ -29,7 +29,7 @@ NAME = re.compile(r"(?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+", re.ASCII)
 
 
 def is_name(value: object) -> bool:
-    """True for `pat-001`, `kpt_7`; False for anything else, whatever its type."""
+    """True for `pat-001`, `kpt_7`; False for anything else, of any type."""
     return isinstance(value, str) and len(value) <= 64 and NAME.fullmatch(value) is not None
 
 

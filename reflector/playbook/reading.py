@@ -1,6 +1,6 @@
-"""What stands in a playbook file, entry by entry.
+"""A playbook file, read entry by entry.
 
-Invariant: nothing is passed over in silence. What cannot be read is a `Problem` that names the entry, the value and the
+Invariant: nothing is passed over in silence. What cannot be read is a finding that names the entry, the value and the
 way out; what is understood and will be written differently is a note.
 """
 
@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from reflector.mistakes import Finding
+
 from .admissible import MAX_COUNT, text_fault
 from .bullet import Bullet
 from .names import SECTIONS, SLUG_OF_TITLE, is_below, is_name, section_slug, unused_names
@@ -21,7 +23,7 @@ from .names import SECTIONS, SLUG_OF_TITLE, is_below, is_name, section_slug, unu
 MAX_BYTES: Final = 64 * 1024 * 1024
 
 CORRECT = "correct it there"
-REBUILD = f"{CORRECT}, or write the file anew from the ledger with `reflector rebuild`"
+REBUILD = f"{CORRECT}, or write the file again from the ledger with `reflector rebuild`"
 _IMPORT = "correct it there and import the file again"
 SHAPES = "advice is read from `sections`, `key_points`, `bullets` or `skills`; bring it into one of these"
 #: One word that ends in a number, such as `shell_usage-00012`, or a UUID: it names advice and gives none.
@@ -32,20 +34,6 @@ SHOWN = reprlib.Repr()
 SHOWN.maxstring = SHOWN.maxother = SHOWN.maxlong = 60
 SHOWN.maxdict = SHOWN.maxlist = 3
 SHOWN.maxlevel = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing that could not be read: where it stands, what is wrong, its value, and the way out."""
-
-    where: str
-    what: str
-    value: str
-    way_out: str
-
-    def __str__(self) -> str:
-        shown = f" ({self.value})" if self.value else ""
-        return f"{self.where}: {self.what}{shown}; {self.way_out}"
 
 
 class _Duplicates(dict[str, Any]):
@@ -95,7 +83,7 @@ class Reading:
     taken: set[str]
     first: int = 0
     foreign: bool = False
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     entries: list[_Entry] = field(default_factory=list)
     named_here: set[str] = field(default_factory=set)
@@ -103,7 +91,7 @@ class Reading:
     unnamed_are_kpt: bool = False
 
     def problem(self, where: str, what: str, value: str, way_out: str) -> None:
-        self.problems.append(Problem(where, what, value, way_out))
+        self.problems.append(Finding("playbook", where, what, way_out, value))
 
     @property
     def mend(self) -> str:
@@ -149,8 +137,8 @@ class Reading:
             self.problem("the file", "is nested too deeply to be a playbook", "", self.mend)
             return None
         if not isinstance(document, dict):
-            way_out = SHAPES if self.foreign else f"it is no playbook; {REBUILD}"
-            self.problem("the file", "holds no JSON object", SHOWN.repr(document), way_out)
+            way_out = SHAPES if self.foreign else f"it is not a playbook; {REBUILD}"
+            self.problem("the file", "is not a JSON object", SHOWN.repr(document), way_out)
             return None
         self.duplicates("the file", document)
         return document
@@ -160,26 +148,26 @@ class Reading:
             self.problem(where, "holds a key twice", SHOWN.repr(key), "keep one of the two")
 
     def sections(self, sections: object) -> None:
-        """Titles in any case; what stands under an unknown title goes to OTHERS."""
+        """Titles in any case; bullets under an unknown title go to OTHERS."""
         if not isinstance(sections, dict):
-            self.problem("sections", "is no object", SHOWN.repr(sections), 'write {"OTHERS": []} at least')
+            self.problem("sections", "is not an object", SHOWN.repr(sections), 'write {"OTHERS": []} at least')
             return
         self.duplicates("sections", sections)
         for title, entries in sections.items():
             shown = f"sections[{SHOWN.repr(title)}]"
             slug = section_slug(title)
             if not isinstance(entries, list):
-                self.problem(shown, "is no list", SHOWN.repr(entries), "write [] for a section without bullets")
+                self.problem(shown, "is not a list", SHOWN.repr(entries), "write [] for a section without bullets")
                 continue
             if slug == "oth" and entries and not _is_title(title):
-                self.notes.append(f"{shown} is no section; its {len(entries)} bullets go to OTHERS")
+                self.notes.append(f"{shown} is not a section; its {len(entries)} bullets go to OTHERS")
             for index, entry in enumerate(entries):
                 self.entry(f"{shown}[{index}]", slug, entry)
 
     def key_points(self, points: object) -> None:
         """The flat list of earlier versions: bare texts, or objects with or without counters or a score."""
         if not isinstance(points, list):
-            self.problem("key_points", "is no list", SHOWN.repr(points), "write [] for none")
+            self.problem("key_points", "is not a list", SHOWN.repr(points), "write [] for none")
             return
         self.unnamed_are_kpt = True
         for index, entry in enumerate(points):
@@ -207,7 +195,7 @@ class Reading:
             left |= entry.keys() - _ENTRY_KEYS - {"id", "content", "section", "status"}
             self.entry(where, section_slug(section) if isinstance(section, str) else "oth", ours)
         if strange:
-            self.notes.append(f"{strange} of {key} stand in no section of ours and go to OTHERS")
+            self.notes.append(f"{strange} of {key} are in unknown sections and go to OTHERS")
         if left:
             self.notes.append(f"{', '.join(sorted(map(SHOWN.repr, left))[:5])} of {key} is not kept")
 
@@ -220,7 +208,7 @@ class Reading:
         if not isinstance(entry, dict):
             self.problem(
                 where,
-                "is no bullet",
+                "is not a bullet",
                 SHOWN.repr(entry),
                 'write {"name", "text", "helpful", "harmful"}, or the text alone',
             )
@@ -239,7 +227,7 @@ class Reading:
             )
         text = entry.get("text")
         if (fault := text_fault(text)) is not None:
-            shown = SHOWN.repr(text) if "text" in entry else "there is none"
+            shown = SHOWN.repr(text) if "text" in entry else "missing"
             self.problem(where, fault, shown, "correct the text, or remove the entry")
         counters = self.counters(where, entry)
         unknown = sorted(SHOWN.repr(key) for key in entry if key not in _ENTRY_KEYS and key != "score")
@@ -271,7 +259,7 @@ class Reading:
         elif type(value) is int or (isinstance(value, _NoNumber) and value.literal.isdigit()):
             what = f"is above {MAX_COUNT:,}"
         else:
-            what = "is no whole number"
+            what = "is not a whole number"
         self.problem(where, f"{key} {what}", SHOWN.repr(value), f"write {key} as a whole number, 0 or more")
         return 0
 

@@ -1,7 +1,7 @@
 """The three verdicts on a bullet, and how several of one reader become one.
 
 Invariant: a verdict beats neutral, and verdicts that contradict each other become neutral: both are true of
-different moments, and nobody knows which weighs more.
+different moments, and it is unknown which weighs more.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Folded:
     """What the events say, all of them read.
 
     windows   by the window's event id
-    keys      of every transcript record taken in
+    keys      of every transcript record that a window holds
     active    positions of the tags that the tag table counts, by name, in order: what is to be compared
     """
 
@@ -78,10 +78,10 @@ def _checkpoints(stored: list[tuple[Any, ...]], playbook: Playbook) -> Iterator[
     if found != wanted:
         yield f"version, counting, and time of the last change are {found} in the table, {wanted} by the events"
     for name, (version, policy, position, state_hash, updated_at) in of.items():
-        # What was written into a file and when is no event; but it is no more than that.
+        # Writing a file is not an event, so only the form of such a checkpoint is checked.
         there = 0 <= position <= playbook.position and _HASH.fullmatch(state_hash) is not None
         if not there or not 0 < version <= CODE_VERSION or (policy, updated_at) != ("", None):
-            yield f"the checkpoint {name!r} is none that is ever written: {of[name]}"
+            yield f"the checkpoint {name!r} is not one that reflector writes: {of[name]}"
 
 
 def _bullets(stored: dict[str, tuple[Any, ...]], playbook: Playbook) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """One pass over a playbook's events: chain, order and redactions checked, the playbook folded.
 
 Invariant: each event is read once, in order, and found sound or named with what is wrong; what the fold gives in the
-end is what the tables must hold. Nothing of a row is trusted: what cannot be read is a finding, and the walk goes on.
+end is what the tables must hold. No row is trusted: one that cannot be read is a finding, and the walk continues.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from reflector.ledger.admission import fault_of
 from reflector.ledger.canonical import digest, genesis, next_chain
 from reflector.ledger.projection import storable
 from reflector.ledger.redaction import what_is_left
-from reflector.ledger.rows import Projected, redaction_data
+from reflector.ledger.rows import Anchor, Projected, redaction_data
+from reflector.mistakes import Finding
 from reflector.proof.drift import Folded
-from reflector.proof.finding import RESTORE, Anchor, Finding
+from reflector.proof.remedies import RESTORE
 from reflector.proof.tag_rows import COLUMNS as _TAG_COLUMNS
 from reflector.proof.tag_rows import TagRows
 
@@ -121,7 +122,7 @@ class Walk:
             cursor.close()
 
     def unreadable_from(self) -> int | None:
-        """Return the position of the first event that SQLite cannot give; None where that cannot be told.
+        """Return the position of the first event that SQLite cannot give; None if it is unknown.
 
         A batch is given whole or not at all, and a driver reads one row ahead, so this asks for them one by one.
         """
@@ -132,7 +133,7 @@ class Walk:
         for position in range(self.position + 1, self.position + _BATCH + 2):
             try:
                 cursor.execute(query, (position,)).fetchone()
-            except Exception:  # noqa: BLE001 - the very error that brought us here, of whatever class
+            except Exception:  # noqa: BLE001 - the error that is being located, of any class
                 return position
         return None
 
@@ -148,7 +149,7 @@ class Walk:
             return
         data: Mapping[str, Any] | None = kept.get(row[1]) if text is None else json.loads(text)
         if data is not None and (fault := fault_of(type_, data)):
-            what = f"this {type_} holds what is not admitted: {fault}"
+            what = f"this {type_} holds data that is not admitted: {fault}"
             self.wrong = Finding("data", row[0], what, _TAKEN_IN)
         apply(folded.playbook, Projected(row[0], row[1], type_, row[5], row[7], row[8], row[9], data))
         if type_ in WINDOW_TYPES:

@@ -1,7 +1,6 @@
 """Heads that were published in git: a file at a commit, branch or tag, as git itself has it.
 
-Invariant: nothing of what is asked for becomes an option or a shell's word, and git is asked for one blob of bounded
-size.
+Invariant: no part of a spec becomes an option or a word of a shell, and git is asked for one blob of bounded size.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def _blob(project: Path, found: str, limit: int) -> bytes:
 
 
 def _ask(project: Path, *arguments: str) -> bytes | None:
-    """Return what git answers, None where it refuses. Raises NotPublished where it cannot be asked."""
+    """Return git's output, None if it refuses. Raises NotPublished if it cannot be run."""
     try:
         return ask_git(project, *arguments)
     except GitUnavailable as error:

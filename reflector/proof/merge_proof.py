@@ -1,7 +1,7 @@
 """What a merged ledger keeps of the other one's history, and the proof that it is that history.
 
 Model: every event that came from another ledger says in its `meta` whose it was, at which position, recorded when. A
-`ledger.merged` behind them says up to which head of the other ledger it was taken in, and has the leaf of each event
+`ledger.merged` behind them says up to which head the other ledger was merged, and has the leaf of each event
 that was not appended, because it was here already. So the other ledger's chain can be computed from this one alone.
 
 Invariant: `faults` is silent exactly where every merged stretch of another ledger gives the chain that it had.
@@ -55,8 +55,8 @@ def first_moment(meta: Mapping[str, Any], own: Moment) -> Moment:
 class Clock:
     """The times at which one ledger's own events count as recorded.
 
-    Invariant: an event comes behind all that its ledger knew when it was appended, whatever the clocks said. So what
-    was appended behind another machine's events counts as recorded after these, if by a microsecond only.
+    Invariant: an event comes behind all that its ledger knew when it was appended, even if the clocks disagree. So an
+    event that was appended behind another machine's events counts as recorded after these, if by a microsecond only.
     """
 
     def __init__(self) -> None:

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 
 from reflector.ledger import tables
 from reflector.ledger.canonical import digest, genesis, next_chain
-from reflector.proof.finding import RESTORE, Finding
+from reflector.mistakes import Finding
+from reflector.proof.remedies import RESTORE
 
 
 def other_playbooks(connection: sa.Connection, playbook_id: int) -> Iterator[Finding]:

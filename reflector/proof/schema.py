@@ -20,7 +20,7 @@ from reflector.ledger.engines import open_engine
 from reflector.ledger.migration import triggers
 from reflector.ledger.tables import metadata
 from reflector.ledger.views import wrong_views
-from reflector.proof.finding import Finding
+from reflector.mistakes import Finding
 
 #: Said of a thing that another program made.
 _STRANGE = "is not the ledger's"
@@ -130,13 +130,13 @@ _Parts = dict[tuple[str, str], tuple[Any, ...]]
 
 
 def _server_findings(connection: sa.Connection) -> Iterator[Finding]:
-    inspector = sa.inspect(connection)
-    there = set(inspector.get_table_names())
+    found = sa.MetaData()
+    found.reflect(connection, only=lambda name, _: name in metadata.tables)
     for table in metadata.sorted_tables:
-        if table.name not in there:
+        if table.name not in found.tables:
             yield _changed("table", table.name, "is missing")
             continue
-        standing, made = _standing_parts(inspector, table.name, connection), _made_parts(table, connection)
+        made, standing = _parts(table, connection), _parts(found.tables[table.name], connection)
         for part in [*made, *(standing.keys() - made.keys())]:
             if part not in standing:
                 yield _changed(*part, "is missing")
@@ -145,50 +145,27 @@ def _server_findings(connection: sa.Connection) -> Iterator[Finding]:
     yield from _hidden(connection)
 
 
-def _standing_parts(inspector: sa.Inspector, table: str, connection: sa.Connection) -> _Parts:
-    found: _Parts = {
-        ("column", f"{table}.{c['name']}"): (c["type"].compile(connection.dialect), c["nullable"])
-        for c in inspector.get_columns(table)
-    }
-    found["constraint", f"primary key of {table}"] = tuple(inspector.get_pk_constraint(table)["constrained_columns"])
-    for unique in inspector.get_unique_constraints(table):
-        found["constraint", f"unique {tuple(unique['column_names'])} of {table}"] = ()
-    for key in inspector.get_foreign_keys(table):
-        referred = (key["referred_table"], *key["referred_columns"])
-        found["constraint", f"reference {tuple(key['constrained_columns'])} of {table}"] = referred
-    for check in inspector.get_check_constraints(table):
-        found["constraint", f"check {check['name']} of {table}"] = _words(check["sqltext"])
-    for index in inspector.get_indexes(table):
-        if not index.get("duplicates_constraint"):
-            is_partial = bool(index["dialect_options"].get("postgresql_where"))
-            columns = tuple(index["column_names"])
-            found["index", f"{index['name']} of {table}"] = (columns, bool(index["unique"]), is_partial)
-    return found
-
-
-def _made_parts(table: sa.Table, connection: sa.Connection) -> _Parts:
+def _parts(table: sa.Table, connection: sa.Connection) -> _Parts:
+    """Return what is compared of a table, as this code defines it or as the database describes it."""
     name = table.name
-    made: _Parts = {
+    parts: _Parts = {
         ("column", f"{name}.{c.name}"): (c.type.compile(connection.dialect), bool(c.nullable)) for c in table.columns
     }
     for constraint in (*table.constraints, *(one for column in table.columns for one in column.constraints)):
         if isinstance(constraint, sa.PrimaryKeyConstraint):
-            made["constraint", f"primary key of {name}"] = tuple(c.name for c in constraint.columns)
+            parts["constraint", f"primary key of {name}"] = tuple(c.name for c in constraint.columns)
         elif isinstance(constraint, sa.UniqueConstraint):
-            made["constraint", f"unique {tuple(c.name for c in constraint.columns)} of {name}"] = ()
+            parts["constraint", f"unique {tuple(c.name for c in constraint.columns)} of {name}"] = ()
         elif isinstance(constraint, sa.ForeignKeyConstraint):
             referred = (constraint.referred_table.name, *(element.column.name for element in constraint.elements))
-            made["constraint", f"reference {tuple(constraint.column_keys)} of {name}"] = referred
+            parts["constraint", f"reference {tuple(constraint.column_keys)} of {name}"] = referred
         elif isinstance(constraint, sa.CheckConstraint):
-            made["constraint", f"check {constraint.name} of {name}"] = _words(str(constraint.sqltext))
+            parts["constraint", f"check {constraint.name} of {name}"] = _words(str(constraint.sqltext))
     for index in table.indexes:
-        is_partial = index.dialect_options["sqlite"]["where"] is not None
-        made["index", f"{index.name} of {name}"] = (
-            tuple(c.name for c in index.columns),
-            bool(index.unique),
-            is_partial,
-        )
-    return made
+        is_partial = any(index.dialect_options[engine]["where"] is not None for engine in ("sqlite", "postgresql"))
+        columns = tuple(getattr(c, "name", str(c)) for c in index.expressions)
+        parts["index", f"{index.name} of {name}"] = (columns, bool(index.unique), is_partial)
+    return parts
 
 
 def _words(sql: str) -> tuple[str, ...]:
@@ -196,7 +173,7 @@ def _words(sql: str) -> tuple[str, ...]:
 
 
 def _hidden(connection: sa.Connection) -> Iterator[Finding]:
-    """Rules, row security and invalid indexes: PostgreSQL does or shows something else than it is asked."""
+    """Rules, row security and invalid indexes: with these PostgreSQL does or shows something else."""
     ours = "relnamespace = current_schema()::regnamespace"
     rules = "SELECT tablename, rulename FROM pg_rules WHERE schemaname = current_schema()"
     for table, rule in connection.exec_driver_sql(rules).fetchall():

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from reflector.proof.finding import REBUILD, Finding
+from reflector.mistakes import Finding
+from reflector.proof.remedies import REBUILD
 
 #: The columns that `TagRows` reads, in order.
 COLUMNS: Final = "position, name, tag, session_id, reflection_id, active"

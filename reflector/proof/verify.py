@@ -2,7 +2,7 @@
 
 Invariant: findings are values, in order, and a sound ledger yields none. Verifying reads the events and the
 tables in one snapshot and writes nothing. What a chain cannot see alone (a truncated tail) an anchor shows: a
-head that was published earlier must still be a prefix. Damage is a finding wherever it shows, when the ledger is
+head that was published earlier must still be a prefix. Damage is a finding when the ledger is
 opened, read or closed; a ledger that cannot be reached (a lock, a missing driver, a server that is down) is an
 error, for that says nothing about the ledger.
 """
@@ -18,14 +18,15 @@ import sqlalchemy as sa
 
 from reflector.ledger.engines import shown
 from reflector.ledger.errors import LedgerCorrupt, LedgerGone, translated
-from reflector.ledger.rows import Head
+from reflector.ledger.rows import Anchor, Head
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
+from reflector.mistakes import Finding
 from reflector.proof.drift import drift
 from reflector.proof.event_check import Walk
-from reflector.proof.finding import REBUILD, RESTORE, Anchor, Finding
 from reflector.proof.merge_proof import faults
 from reflector.proof.other_playbooks import other_playbooks
+from reflector.proof.remedies import REBUILD, RESTORE
 from reflector.proof.schema import schema_findings
 from reflector.proof.schema import wrong_triggers as _wrong_triggers
 
@@ -51,9 +52,13 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
             yield from _readable(connection, schema_findings(connection), "the schema")
             walk = Walk(connection, ledger.playbook_id, anchors)
             yield from _readable(connection, walk.findings(), "the history", walk)
-            yield from _readable(connection, _merges(connection, ledger.playbook_id), "a merge")
+            sql = Statements(connection.connection.cursor(), connection.dialect.name, ledger.playbook_id)
+            merges = (Finding("merge", position, what, RESTORE) for position, what in faults(sql))
+            yield from _readable(connection, merges, "a merge")
             if walk.foldable:
-                yield from _readable(connection, _drift(connection, walk), "a table")
+                differences = drift(connection, walk.id, walk.folded)
+                drifts = (Finding("projection", None, what, REBUILD) for what in differences)
+                yield from _readable(connection, drifts, "a table")
             yield from _readable(connection, other_playbooks(connection, ledger.playbook_id), "another playbook")
         yield from damage.result()
 
@@ -114,17 +119,6 @@ def unreadable(error: Exception) -> bool:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
-
-
-def _merges(connection: sa.Connection, playbook_id: int) -> Iterator[Finding]:
-    sql = Statements(connection.connection.cursor(), connection.dialect.name, playbook_id)
-    for position, what in faults(sql):
-        yield Finding("merge", position, what, RESTORE)
-
-
-def _drift(connection: sa.Connection, walk: Walk) -> Iterator[Finding]:
-    for difference in drift(connection, walk.id, walk.folded):
-        yield Finding("projection", None, difference, REBUILD)
 
 
 def _damage(engine: sa.Engine) -> list[Finding]:

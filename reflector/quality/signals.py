@@ -23,8 +23,8 @@ _MANY, _EXCESS = 0.7, 0.5
 
 
 def rounded(value: float) -> float:
-    """Return a figure as it is compared: with 6 decimals."""
-    return round(value, DECIMALS)
+    """Return a figure as it is compared: with 6 decimals, never a negative zero."""
+    return round(value, DECIMALS) + 0.0
 
 
 @dataclass(frozen=True, slots=True)

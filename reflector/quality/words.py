@@ -34,6 +34,7 @@ class Words:
     debug_context: tuple[str, ...] = ()
     root_cause: tuple[str, ...] = ()
     verification: tuple[str, ...] = ()
+    looking: tuple[str, ...] = ()
 
 
 def default_words() -> Words:

@@ -39,8 +39,8 @@ _NOBODY_KNOWN: tuple[Role, Origin] = ("user", "injected")
 def format_playbook(playbook: dict[str, Any], template: str | None = None) -> str:
     """Return the playbook as the agent reads it: the template with sections and bullets in place of `{key_points}`.
 
-    Sections stand in canonical order under `## TITLE`, a blank line between them; empty ones are left out, and
-    entries under unknown titles stand under OTHERS. Without any bullet the result is "", so that nobody is
+    Sections are in canonical order under `## TITLE`, a blank line between them; empty ones are left out, and
+    entries under unknown titles go to OTHERS. Without any bullet the result is "", so that no agent is
     asked to cite what is not there. `template` is that of `load_template("playbook.txt")` unless given.
     """
     sections = sections_text(bullets_of(playbook))
@@ -65,11 +65,11 @@ def apply_bullet_tags(playbook: dict[str, Any], bullet_tags: list[dict[str, Any]
     entries = {entry["name"]: entry for _, entry in _entries(playbook) if isinstance(entry.get("name"), str)}
     tags: Any = bullet_tags  # from a model, so whatever the signature says, it may be anything
     if not isinstance(tags, list):
-        _log.warning("bullet_tags is no list but %s; nothing was counted", reprlib.repr(tags))
+        _log.warning("bullet_tags is not a list but %s; nothing was counted", reprlib.repr(tags))
         return playbook
     for index, given in enumerate(tags):
         if not isinstance(given, dict):
-            _log.warning("tag %d is no object but %s; it was not counted", index, reprlib.repr(given))
+            _log.warning("tag %d is not an object but %s; it was not counted", index, reprlib.repr(given))
             continue
         name, tag = given.get("name"), given.get("tag")
         entry = entries.get(name) if isinstance(name, str) else None
@@ -80,7 +80,7 @@ def apply_bullet_tags(playbook: dict[str, Any], bullet_tags: list[dict[str, Any]
             if type(count) is int:
                 entry[tag] = count + 1
             else:
-                _log.warning("%s: %s is no number but %s; the tag was not counted", name, tag, reprlib.repr(count))
+                _log.warning("%s: %s is not a number but %s; the tag was not counted", name, tag, reprlib.repr(count))
         elif tag != "neutral":
             _log.warning(
                 "tag %d: %s is called %s, not helpful, harmful or neutral; it was not counted",
@@ -152,11 +152,12 @@ def _messages(messages: list[dict[str, Any]]) -> Iterator[Message]:
 
 
 def _result(answer: str) -> dict[str, Any]:
-    """The answer's two keys, each entry as it stands where the object is sound, else what could be read of it."""
+    """Return the answer's two keys, each entry unchanged if the object is sound, else what could be read of it."""
     from reflector.reflection.answers import find_answer, parse_answer
 
     found = find_answer(answer)
-    analysis, tags = found.answer.get("analysis", ""), found.answer.get("bullet_tags", [])
+    given: dict[str, Any] = found.value or {}
+    analysis, tags = given.get("analysis", ""), given.get("bullet_tags", [])
     if found.strategy != "repaired" and isinstance(analysis, str) and isinstance(tags, list):
         return {"analysis": analysis, "bullet_tags": [tag for tag in tags if isinstance(tag, dict)]}
     parsed = parse_answer(answer)

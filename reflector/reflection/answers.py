@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from reflector.events.fold import MAX_TAGS
 from reflector.playbook.names import is_name
 from reflector.playbook.verdicts import VERDICTS, decisive
-from reflector.reflection.extraction import Strategy, objects_in, saved_from
+from reflector.reflection.extraction import Extraction, Strategy, objects_in, saved_from
 from reflector.text.secrets import quote
 
 #: Raised when the same text would give another result; it is written beside each result.
@@ -46,7 +45,7 @@ class ParsedTag:
     """One entry of `bullet_tags`.
 
     index      its place in the list, from 0
-    name       the bullet's name, well-formed; None where there is none
+    name       the bullet's name, well-formed; None if there is none
     tag        helpful, harmful, neutral; "unknown" for any other word; None where there is none
     rationale  one line of at most 2,000 characters, "" where there is none
     malformed  why the entry says nothing about a bullet, else None
@@ -75,18 +74,6 @@ class Parsed:
         return self.strategy == "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The object of an answer that has the analysis and the tags, before anything in it is checked.
-
-    problems  what was wrong; of the strategy none, why there is nothing
-    """
-
-    answer: Mapping[str, Any]
-    strategy: Strategy
-    problems: tuple[str, ...] = ()
-
-
 def parse_answer(text: str) -> Parsed:
     """Read an answer: a sound object, else the complete entries of a damaged one."""
     found = find_answer(text)
@@ -95,36 +82,38 @@ def parse_answer(text: str) -> Parsed:
     return _read(found)
 
 
-def find_answer(text: str) -> Found:
-    """Return the answer's object in a model's text. Never raises."""
+def find_answer(text: str, wanted: Sequence[str] = _KEYS) -> Extraction:
+    """Return the answer's object in a model's text: the first one with one of the `wanted` keys. Never raises."""
     # A model's thoughts before its answer may hold drafts of the answer.
     _, thought, answer = text.rpartition("</think>")
-    if thought and (found := _find(answer)).strategy != "none":
+    if thought and (found := _find(answer, wanted)).strategy != "none":
         return found
-    return _find(text)
+    return _find(text, wanted)
 
 
-def _find(text: str) -> Found:
-    first: Found | None = None
+def _find(text: str, wanted: Sequence[str]) -> Extraction:
+    first: Extraction | None = None
     for found in objects_in(text):
         value = found.value or {}
-        if any(key in value for key in _KEYS):
-            return Found(value, found.strategy)
+        if any(key in value for key in wanted):
+            return found
         if first is None:
             keys = ", ".join(_show.repr(key) for key in list(value)[:5]) or "no keys"
-            first = Found({}, found.strategy, (f"the object has neither analysis nor bullet_tags but {keys}",))
-    if saved := saved_from(text):
-        return Found(saved, "repaired", ("the JSON is cut off or damaged; only its complete entries were read",))
-    return first or Found({}, "none", ("it holds no whole JSON object" if "{" in text else "it holds no JSON",))
+            lacks = f"neither {' nor '.join(wanted)}" if len(wanted) > 1 else f"no {wanted[0]}"
+            first = Extraction({}, found.strategy, (f"the object has {lacks} but {keys}",))
+    if wanted is _KEYS and (saved := saved_from(text)):
+        return Extraction(saved, "repaired", ("the JSON is cut off or damaged; only its complete entries were read",))
+    return first or Extraction({}, "none", ("it holds no whole JSON object" if "{" in text else "it holds no JSON",))
 
 
-def _read(found: Found) -> Parsed:
+def _read(found: Extraction) -> Parsed:
     problems = list(found.problems)
-    analysis = found.answer.get("analysis", "")
+    answer = found.value or {}
+    analysis = answer.get("analysis", "")
     if not isinstance(analysis, str):
         problems.append(f"analysis is not text: {_show.repr(analysis)}")
         analysis = ""
-    entries = found.answer.get("bullet_tags", [])
+    entries = answer.get("bullet_tags", [])
     if not isinstance(entries, list):
         problems.append(f"bullet_tags is not a list: {_show.repr(entries)}")
         entries = []
@@ -189,7 +178,7 @@ def merge_parts(parts: Sequence[Parsed]) -> Parsed:
     """One answer for a window that was judged in parts, which are given in order; that of one part is as it is.
 
     A bullet has one verdict, by the rule of `decisive`; where parts contradict each other its rationale says which
-    part said what. Entries that say nothing about a bullet are kept. Tags stand in the order in which the parts first
+    part said what. Entries that say nothing about a bullet are kept. Tags are in the order in which the parts first
     name them, with new indices. `problems` name their part; a part in which nothing could be read is a problem, and
     the whole is `failed` when all of them are. Raises ValueError without any part.
     """
@@ -222,9 +211,14 @@ def merge_parts(parts: Sequence[Parsed]) -> Parsed:
     return Parsed(
         "\n\n".join(analyses),
         tuple(replace(tag, index=index) for index, tag in enumerate(tags)),
-        max(strategies, key=_DAMAGE.index, default="none"),
+        worst(strategies),
         _bounded(problems),
     )
+
+
+def worst(strategies: Iterable[Strategy]) -> Strategy:
+    """Return the way of finding JSON that says the least for it; none where there is none."""
+    return max((one for one in strategies if one in _DAMAGE), key=_DAMAGE.index, default="none")
 
 
 def _one(said: list[tuple[int, ParsedTag]]) -> ParsedTag:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from reflector.config import Config
 from reflector.events import event as ev
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.reflection.spending import Spending
@@ -25,19 +23,12 @@ _WORD = "budget"
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 
-@dataclass(frozen=True, slots=True)
-class Month:
-    """What was taken this month: `tokens` by all of the person's ledgers, `own` by this one; `limit` is 0 for none."""
+def this_month(ledger: Ledger, spending: Spending) -> int:
+    """Return the tokens that all of the person's ledgers took since the calendar month (UTC) began.
 
-    tokens: int
-    own: int
-    limit: int
-
-
-def this_month(ledger: Ledger, config: Config, spending: Spending) -> Month:
-    """Return what was taken since the calendar month (UTC) began. Raises LedgerError and OSError."""
-    own = spent_this_month(ledger)
-    return Month(spending.total(ledger.head().origin, own), own, config.monthly_tokens)
+    Raises LedgerError and OSError.
+    """
+    return spending.total(ledger.head().origin, spent_this_month(ledger))
 
 
 def spent_this_month(ledger: Ledger, now: datetime | None = None) -> int:
@@ -52,15 +43,15 @@ def spent_on_session(ledger: Ledger, session_id: str | None) -> int:
 
 
 def tokens_of(meta: Mapping[str, Any]) -> int:
-    """Return every token that an answer took, as its event's meta tells."""
+    """Return every token that an answer took, as its event's meta says."""
     return sum(value for value in map(meta.get, _COUNTS) if isinstance(value, int) and value > 0)
 
 
-def lack(kind: str, limit: int, spent: int) -> str | None:
-    """Why a budget allows no question, else None."""
+def left_of(kind: str, limit: int, spent: int) -> int | str:
+    """Return the tokens that a budget has left; if they are too few for a question, the reason in words."""
     left = limit - spent
     if left >= LEAST_ALLOWANCE:
-        return None
+        return left
     setting = f"(setting {kind}_tokens)"
     if left <= 0:
         return f"the {kind} {_WORD} is spent: {spent:,} of {limit:,} tokens {setting}"

@@ -31,15 +31,18 @@ _TAGS = re.compile(r'"bullet_tags"\s{0,40}:\s{0,40}\[')
 class Extraction:
     """An object found in a text, and how.
 
-    strategy  whole (the text is nothing else), fence (```json), bare_fence (```), braces (text around it), none
+    strategy  whole (the text is nothing else), fence (```json), bare_fence (```), braces (text around it), repaired
+              (complete entries of a damaged one), none
+    problems  what is wrong with it, or why there is none
     """
 
     value: dict[str, Any] | None
     strategy: Strategy
+    problems: tuple[str, ...] = ()
 
 
 def extract_json(text: str) -> Extraction:
-    """Return the first sound object, of the strategy none where there is none. Never raises."""
+    """Return the first sound object, with the strategy none if there is none. Never raises."""
     return next(objects_in(text), Extraction(None, "none"))
 
 

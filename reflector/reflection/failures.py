@@ -19,7 +19,7 @@ BACKOFF = timedelta(minutes=1)
 _LONGEST = timedelta(hours=1)
 #: Stage of the failure with which a person ends the tries.
 GIVEN_UP = "given up"
-#: Stage of a window whose event was redacted: nobody can judge it any more.
+#: Stage of a window whose event was redacted: it cannot be judged any more.
 REDACTED = "window"
 
 

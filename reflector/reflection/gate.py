@@ -22,7 +22,7 @@ from reflector.ledger.store import Ledger
 from reflector.locate import agent_folder
 from reflector.quality.policy import PRESETS, Signs
 from reflector.quality.window import WindowQuality, window_quality
-from reflector.reflection.budgets import Month, lack, spent_on_session, spent_this_month, this_month
+from reflector.reflection.budgets import left_of, spent_on_session, spent_this_month, this_month
 from reflector.reflection.protocol import BackendError
 from reflector.reflection.spending import Spending
 from reflector.reflection.window import own_messages
@@ -31,8 +31,7 @@ from reflector.transcripts.source import UnknownTranscript
 #: More than anybody's settings.
 _MOST_BYTES = 4 << 20
 _UNTOLD = (
-    "the monthly budget cannot be told: the record {} cannot be used ({}); "
-    "mend or remove it, or set monthly_tokens to 0"
+    "the monthly budget is unknown: the record {} cannot be used ({}); mend or remove it, or set monthly_tokens to 0"
 )
 #: Settings of the ACE tool, in the client's user settings: what they switch off, where they are false.
 _ACE = {
@@ -65,7 +64,7 @@ class Gate:
     ) -> Opened | str:
         """Return whether a window is reflected on; where it is not, the reason.
 
-        A person who asks for one window by hand (`forced`) needs nobody's consent and spends what it takes.
+        A person who asks for one window by hand (`forced`) needs no consent and spends what it takes.
         """
         if not live:
             return "the playbook is empty"
@@ -92,8 +91,11 @@ class Gate:
         return None if decision.reflects else f"the gate {self.config.gate}: {decision.reason}"
 
     def _consent(self, data: Mapping[str, Any]) -> str | None:
-        """Why nobody agreed to ask a model about this project, else None. Who runs a command by hand agrees."""
-        if data.get("trigger") == "ingest" or self.config.layer("backend") == "flag":
+        """Return why a model may not be asked about this project, else None. Running a command by hand is consent.
+
+        A trajectory has no trigger: a person recorded it.
+        """
+        if data.get("trigger", "ingest") == "ingest" or self.config.layer("backend") == "flag":
             return None
         if self.config.lists(self.project):
             return None
@@ -103,21 +105,24 @@ class Gate:
             return "only the project's own file asks for a model; add the project to `projects` in the user's one"
         return None
 
-    def lack_of_month(self, ledger: Ledger) -> str | None:
-        """Why the month's budget allows no question, else None."""
-        month = self._month(ledger)
-        if isinstance(month, str):
-            return month
-        return lack("monthly", month.limit, month.tokens) if month.limit else None
+    def left_of_month(self, ledger: Ledger) -> int | str | None:
+        """Return the tokens that the month has left, None for no limit; or why it allows no question."""
+        limit = self.config.monthly_tokens
+        try:
+            return left_of("monthly", limit, this_month(ledger, self.spending)) if limit else None
+        except OSError as error:
+            return _UNTOLD.format(self.spending.path, error.strerror)
 
-    def lack_of_session(self, ledger: Ledger, session_id: str | None) -> str | None:
-        """Why the session's budget allows no question, else None."""
+    def left_of_session(self, ledger: Ledger, session_id: str | None) -> int | str | None:
+        """Return the tokens that a session has left, None for no limit; or why it allows no question."""
         limit = self.config.session_tokens
-        return lack("session", limit, spent_on_session(ledger, session_id)) if limit else None
+        return left_of("session", limit, spent_on_session(ledger, session_id)) if limit else None
 
     def reserve(self, ledger: Ledger, tokens: int, *, forced: bool = False) -> None:
-        """Tell the person's other ledgers what the next request may take. Raises BackendError where the month's budget
-        has not that much left, also because of what they reserved meanwhile."""
+        """Record for the person's other ledgers what the next request may take.
+
+        Raises BackendError if the month's budget has not that much left, also because of what they reserved meanwhile.
+        """
         limit = None if forced else self.config.monthly_tokens or None
         try:
             missing = self.spending.reserve(ledger.head().origin, spent_this_month(ledger), tokens, limit)
@@ -132,31 +137,21 @@ class Gate:
             )
 
     def settle(self, ledger: Ledger) -> None:
-        """Tell them what the ledger took in the end."""
+        """Record for them what the ledger took in the end."""
         with suppress(OSError):  # the ledger has it, and says it again before its next request
             self.spending.write(ledger.head().origin, spent_this_month(ledger))
 
     def _budget(self, ledger: Ledger, recorded: Event) -> Opened | str:
         left: list[tuple[int, str]] = []
-        if limit := self.config.session_tokens:
-            spent = spent_on_session(ledger, recorded.session_id)
-            if reason := lack("session", limit, spent):
-                return reason
-            left.append((limit - spent, "session"))
-        if self.config.monthly_tokens:
-            month = self._month(ledger)
-            if isinstance(month, str):
-                return month
-            if reason := lack("monthly", month.limit, month.tokens):
-                return reason
-            left.append((month.limit - month.tokens, "monthly"))
+        for kind, tokens in (
+            ("session", self.left_of_session(ledger, recorded.session_id)),
+            ("monthly", self.left_of_month(ledger)),
+        ):
+            if isinstance(tokens, str):
+                return tokens
+            if tokens is not None:
+                left.append((tokens, kind))
         return Opened(*min(left)) if left else Opened()
-
-    def _month(self, ledger: Ledger) -> Month | str:
-        try:
-            return this_month(ledger, self.config, self.spending)
-        except OSError as error:
-            return _UNTOLD.format(self.spending.path, error.strerror)
 
 
 def quality_of(recorded: Event | None) -> WindowQuality | str:

@@ -1,7 +1,7 @@
 """A recorded window judged again, without a trace.
 
-Invariant: nothing here appends, so nothing is counted, whoever is asked and whatever is answered. An answer that the
-ledger has already is read again instead of asked for, and all are read by today's parser.
+Invariant: nothing here appends, so nothing is counted. An answer that the ledger has already is read again instead of
+asked for, and all are read by today's parser.
 
 A window is asked about as it was when it was recorded. The names that the windows before it had left undecided count as
 cited also when it has decided them since, or a judge of later days would see less than the one of its own. The playbook
@@ -10,10 +10,10 @@ is that of today.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reflector.events import event as ev
 from reflector.events.event import Event
@@ -25,6 +25,9 @@ from reflector.reflection.protocol import OUTAGES, Answer, Backend, BackendError
 from reflector.reflection.runner import Runner
 from reflector.text.secrets import quote
 from reflector.transcripts.source import UnknownTranscript
+
+if TYPE_CHECKING:
+    from reflector.reflection.prompting import Prompt
 
 MAX_RATIONALE = 300
 _DATED = 9  # of -20261024, which an API appends to the name of the model that it was asked for
@@ -119,9 +122,9 @@ class Judge:
         return self.backend is not None and self.backend.is_model
 
     def recorded(self, case: Case) -> list[Event]:
-        """Return the answers of the ledger that stand for a call, each part's; empty where there are none."""
+        """Return the recorded answers that replace a call, each part's; empty if there are none."""
         if self.backend is None:
-            return last_answers(case.story, self._is_wanted)
+            return last_answers(case.story, lambda answer: self.recorded_of in (None, _backend_of(answer)))
         # Who costs nothing is asked: a recorded answer of the rules may be one of older rules.
         if self.fresh or not self.backend.is_model:
             return []
@@ -138,19 +141,10 @@ class Judge:
             return Judgement(None, f"the ledger has no answer{whose}")
         if not self.backend.is_model:
             return self.ask(case)
-        prompt_of = getattr(self.backend, "prompt", None)
-        if prompt_of is None:
-            return [0]
-        found: list[int] = []
-        parts = 1
         try:
-            while len(found) < parts:
-                prompt = prompt_of(case.request, len(found) + 1)
-                parts = prompt.parts
-                found.append(prompt.tokens)
+            return [prompt.tokens for prompt in prompts_of(self.backend, case.request)] or [0]
         except Exception as error:  # noqa: BLE001  as in `ask`
             return Judgement(None, _words(error))
-        return found
 
     def ask(self, case: Case) -> Judgement:
         """Ask the backend about a window. Never raises for what a backend, an answer or a transcript does."""
@@ -180,13 +174,10 @@ class Judge:
             reason = "; ".join(parsed.problems) or "the answer holds no JSON object"
             return Judgement(None, quote(f"parse: {reason}", MAX_RATIONALE), spent, models=told)
         verdicts, strays = verdicts_of(parsed, {bullet.name for bullet in case.request.playbook})
-        # The rules say again what the session's earlier windows have decided, and nobody else is asked about that.
+        # The rules say again what the session's earlier windows have decided, and no other judge is asked about that.
         decided = set((case.recorded.data or {})["carried"]).difference(case.request.cited)
         verdicts = {name: verdict for name, verdict in verdicts.items() if name not in decided}
         return Judgement(verdicts, "", spent, strays, told)
-
-    def _is_wanted(self, answer: Event) -> bool:
-        return self.recorded_of is None or _backend_of(answer) == self.recorded_of
 
     def _is_same(self, answer: Event) -> bool:
         data = answer.data or {}
@@ -196,6 +187,19 @@ class Judge:
             and _is_model(_model_of(answer), self.model)
             and data.get("template_sha256") == self.template_sha256
         )
+
+
+def prompts_of(backend: Backend, request: Request) -> Iterator[Prompt]:
+    """Yield what a backend would send about a window, part by part; nothing for a backend that asks nobody.
+
+    Raises BackendError, and what reading the transcript raises.
+    """
+    prompt_of = getattr(backend, "prompt", None) or getattr(getattr(backend, "backend", None), "prompt", None)
+    part = parts = 1
+    while prompt_of is not None and part <= parts:
+        prompt: Prompt = prompt_of(request, part)
+        yield prompt
+        part, parts = part + 1, prompt.parts
 
 
 def case_of(ledger: Ledger, window: WindowRow) -> Case | None:
@@ -242,7 +246,7 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 class _Nobody:
-    """Stands where a runner wants a backend and nobody is to be asked."""
+    """The backend of a runner that must not ask any."""
 
     name = "nobody"
     is_model = False
@@ -275,7 +279,7 @@ def _model_of(answer: Event) -> str:
 
 
 def _is_model(answered: str, asked: str) -> bool:
-    """Whether an answer is from the model that would be asked; the API tells a dated name for one without a date."""
+    """Whether an answer is from the model that would be asked; the API returns a dated name for one without a date."""
     date = answered.removeprefix(asked)
     return answered == asked or (len(date) == _DATED and date[0] == "-" and date[1:].isdigit())
 
@@ -287,7 +291,7 @@ def _is_for_all(error: BackendError) -> bool:
 
 
 def spent_on(meta: Mapping[str, Any], model: str, *, asked: bool) -> Spent:
-    """Return what an answer took, as its meta tells."""
+    """Return what an answer took, as its meta says."""
 
     def count(name: str) -> int:
         value = meta.get(name)

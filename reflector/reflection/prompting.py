@@ -1,7 +1,7 @@
 """The reflector's question: template, playbook, transcript and cited IDs as one prompt.
 
-Invariant: a prompt fits its limit, and what stands in the data cannot leave it. Secrets are taken out before
-anything is sent, a bullet or a turn cannot close the tag it stands in, and the template is filled once. The same
+Invariant: a prompt fits its limit, and the data cannot leave its place. Secrets are taken out before
+anything is sent, a bullet or a turn cannot close the tag around it, and the template is filled once. The same
 window, playbook and template give the same prompt, byte for byte.
 """
 

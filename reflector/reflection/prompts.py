@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -33,6 +33,8 @@ PLACEHOLDERS = {
     "improvement.txt": ("goal", "original_response", "issues"),
 }
 MAX_TEMPLATE = 256 * 1024
+#: A value may be megabytes, and a template that repeats it without end would fill the memory.
+_MOST_TIMES = 4
 _PART = re.compile(r"\{\{|\}\}|\{([^{}\n]*)\}|[{}]")
 
 
@@ -79,14 +81,22 @@ def load_template(name: str, project: Path | None = None) -> str:
 def find_template(name: str, project: Path | None = None) -> Template:
     """Return the template in force, checked. Raises TemplateError."""
     if name not in PLACEHOLDERS:
-        raise TemplateError(f"{name!r} is no prompt template; there are {', '.join(PLACEHOLDERS)}")
+        raise TemplateError(f"{name!r} is not a prompt template; there are {', '.join(PLACEHOLDERS)}")
+    return find_own(name, project) or read_template(name, resource_dir("prompts") / name)
+
+
+def find_own(name: str, project: Path | None = None, known: Collection[str] = ()) -> Template | None:
+    """Return the template that a person put in place of ours, checked; None where there is none.
+
+    `known` are the placeholders of a template that need not hold each of them once. Raises TemplateError.
+    """
     own = project / ".claude" / "reflector" / "prompts" / name if project is not None else None
     # A folder or a dead link in a template's place is an error, not the absence of one.
     if own is not None and os.path.lexists(own):
         _refuse_foreign(own)
-        return read_template(name, own, opener=open_ours)
-    users = user_prompts() / name
-    return read_template(name, users if os.path.lexists(users) else resource_dir("prompts") / name)
+        return read_template(name, own, opener=open_ours, known=known)
+    users = Path(user_settings(), "prompts", name)
+    return read_template(name, users, known=known) if os.path.lexists(users) else None
 
 
 def _refuse_foreign(path: Path) -> None:
@@ -94,7 +104,7 @@ def _refuse_foreign(path: Path) -> None:
     try:
         tracked = tracked_below(path)
     except (OSError, ValueError) as error:
-        raise TemplateError(f"{path}: git's index cannot be read ({error}), so nobody knows whose it is") from None
+        raise TemplateError(f"{path}: git's index cannot be read ({error}), so its origin is unknown") from None
     if tracked is not None:
         raise TemplateError(
             f"{path}: is tracked by git, so it came with the repository; read it, and make it yours with: "
@@ -102,8 +112,10 @@ def _refuse_foreign(path: Path) -> None:
         )
 
 
-def read_template(name: str, path: Path, *, opener: Callable[[Path], BinaryIO] = open_regular) -> Template:
-    """Return the template `name` from a file of one's own, checked. Raises TemplateError."""
+def read_template(
+    name: str, path: Path, *, opener: Callable[[Path], BinaryIO] = open_regular, known: Collection[str] = ()
+) -> Template:
+    """Return the template `name` from a file of one's own, checked; `known` as in `find_own`. Raises TemplateError."""
     try:
         with opener(path) as file:
             raw = file.read(MAX_TEMPLATE + 1)
@@ -117,17 +129,12 @@ def read_template(name: str, path: Path, *, opener: Callable[[Path], BinaryIO] =
     except UnicodeDecodeError as error:
         raise TemplateError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
     template = Template(name, path, text)
-    _check(template)
+    _check(template, known)
     return template
 
 
-def user_prompts(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the folder where a user keeps templates for all projects."""
-    return Path(user_settings(environ), "prompts")
-
-
-def _check(template: Template) -> None:
-    wanted = PLACEHOLDERS[template.name]
+def _check(template: Template, known: Collection[str]) -> None:
+    wanted = known or PLACEHOLDERS[template.name]
     found: list[str] = []
     for match in _PART.finditer(template.text):
         if match[0] in ("{{", "}}"):
@@ -136,11 +143,13 @@ def _check(template: Template) -> None:
             found.append(match[1])
             continue
         line = template.text.count("\n", 0, match.start()) + 1
-        known = ", ".join(f"{{{name}}}" for name in wanted)
+        names = ", ".join(f"{{{name}}}" for name in wanted)
         raise TemplateError(
-            f"{template.path}, line {line}: {match[0]!r} is no placeholder; write a literal brace twice, or use {known}"
+            f"{template.path}, line {line}: {match[0]!r} is not a placeholder; double a literal brace, or use {names}"
         )
     for name in wanted:
-        if (count := found.count(name)) != 1:
-            times = "is missing" if not count else f"stands there {count} times"
-            raise TemplateError(f"{template.path}: the placeholder {{{name}}} {times}; it must stand there once")
+        count = found.count(name)
+        if count > _MOST_TIMES if known else count != 1:
+            times = "is missing" if not count else f"appears {count} times"
+            often = f"at most {_MOST_TIMES} times" if known else "once"
+            raise TemplateError(f"{template.path}: the placeholder {{{name}}} {times}; it must appear {often}")

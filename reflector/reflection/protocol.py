@@ -1,4 +1,4 @@
-"""What a backend is: the one interface behind which rules, fixtures and models stand.
+"""The interface of a backend: rules, fixtures and models implement it.
 
 Invariant: a backend answers with text and facts about the call, and judges nothing itself. The
 answer's text is appended to the ledger before anybody parses it, so no call is ever made twice.
@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from reflector.playbook.bullet import Bullet
 from reflector.transcripts.message import Message
 
+if TYPE_CHECKING:
+    from reflector.reflection.truth.asking import Question
+
 #: Stages at which a failure says nothing about the window: the API is away, or refuses us whatever it is asked.
 OUTAGES = frozenset({"transport", "access"})
 
-Mode = Literal["citation_guided", "content_based"]
+Mode = Literal["citation_guided", "content_based", "ground_truth"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +98,9 @@ class BackendError(Exception):
 class Backend(Protocol):
     """Who judges a window.
 
-    name     stands in events and configuration
-    is_model True where an answer costs time and money: the gate's budgets hold, nobody waits for it under a
-             project's lock, and a window without citations may be judged as well
+    name     its name in events and configuration
+    is_model True where an answer costs time and money: the gate's budgets hold, no process waits for it under
+             a project's lock, and a window without citations may be judged as well
     """
 
     @property
@@ -109,3 +112,12 @@ class Backend(Protocol):
     def answer(self, request: Request, part: int = 1) -> Answer:
         """Judge one part of a window, from 1; most windows have one. May raise `BackendError` and nothing else."""
         ...
+
+
+def reply_of(backend: object) -> Callable[[Question], Answer]:
+    """Return the method with which a backend answers about trajectories. Raises BackendError where it has none."""
+    reply: Callable[[Question], Answer] | None = getattr(backend, "reply", None)
+    if reply is None:
+        name = getattr(backend, "name", type(backend).__name__)
+        raise BackendError(f"the backend {name} judges sessions only", stage="backend", attempts=0, final=True)
+    return reply

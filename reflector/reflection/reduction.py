@@ -10,6 +10,7 @@ the window is judged in parts.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,7 +35,6 @@ from reflector.reflection.turns import (
     SMALL,
     WHOLE,
     Strength,
-    Volume,
     cites,
     elsewhere,
     fitted,
@@ -48,8 +48,8 @@ __all__ = ["LEAST_LIMIT", "NoSuchPart", "Reduced", "estimate_tokens", "reduce_me
 
 #: A task, a citation and the notes around them fit this, whatever they hold; in estimated tokens.
 LEAST_LIMIT = 1_500
-#: The share of the limit that each turn may take where little room is left, tried in order.
-_SHARES = (3, 12, 48)
+#: The share of the limit that each turn may take, and where little room is left.
+_SHARE, _SMALL_SHARE = 3, 48
 
 Messages = Callable[[], Iterable[Message]]
 
@@ -104,7 +104,7 @@ def reduce_messages(
 
 
 def _plan(messages: Messages, cited: frozenset[str], limit: int, most_parts: int) -> Plan:
-    cap = limit // 3
+    cap = limit // _SHARE
     survey = Survey()
     strength = _surveyed(messages, cited, limit, cap, survey)
     size = len(survey.marks)
@@ -115,14 +115,13 @@ def _plan(messages: Messages, cited: frozenset[str], limit: int, most_parts: int
         return Plan(LIGHT, cap, filled, survey.task, ((0, size),))
     if (ranges := parts(survey, kept, WIDE.before, limit, most_parts)) is not None:
         return Plan(LIGHT, cap, kept, survey.task, ranges)
-    narrow = core(survey, NARROW)
-    for share in _SHARES:
-        cap = limit // share
-        _measure(messages, cited, cap, survey)
-        if (ranges := parts(survey, narrow, NARROW.before, limit, most_parts)) is not None:
-            return Plan(SMALL, cap, narrow, survey.task, ranges)
-    kept = thinned(survey, limit, most_parts)
-    ranges = parts(survey, kept, 0, limit, most_parts)
+    cap = limit // _SMALL_SHARE
+    for turn, message in enumerate(message for message in messages() if speaks(message, cited)):
+        survey.sizes[turn] = fitted(message, cited, SMALL, cap)[1]
+    kept = core(survey, NARROW)
+    if (ranges := parts(survey, kept, NARROW.before, limit, most_parts)) is None:
+        kept = thinned(survey, limit, most_parts)
+        ranges = parts(survey, kept, 0, limit, most_parts)
     assert ranges is not None  # `thinned` keeps no more than fits
     return Plan(SMALL, cap, kept, survey.task, ranges)
 
@@ -158,40 +157,11 @@ def _surveyed(messages: Messages, cited: frozenset[str], limit: int, cap: int, s
     return WHOLE if whole <= limit else LIGHT if light <= limit else None
 
 
-def _measure(messages: Messages, cited: frozenset[str], cap: int, survey: Survey) -> None:
-    """Replace the survey's sizes by those at `SMALL`."""
-    turns = (message for message in messages() if speaks(message, cited))
-    for turn, message in enumerate(turns):
-        survey.sizes[turn] = fitted(message, cited, SMALL, cap)[1]
-
-
-class _Lost:
-    """What is not shown, added up."""
-
-    def __init__(self) -> None:
-        self._turns = self._citations = 0
-        self._volumes = [0] * len(Volume._fields)
-
-    def add(self, message: Message, shown: Volume) -> None:
-        for kind, (whole, part) in enumerate(zip(volume(message), shown, strict=True)):
-            self._volumes[kind] += whole - part
-
-    def add_turn(self, message: Message, cited: Collection[str]) -> None:
-        self.add(message, Volume())
-        self._turns += 1
-        self._citations += bool(cites(message, cited))
-
-    def counts(self) -> dict[str, int]:
-        counted = {"turns": self._turns, "citations": self._citations}
-        counted.update(zip(Volume._fields, self._volumes, strict=True))
-        return {kind: count for kind, count in counted.items() if count}
-
-
 def _built(messages: Messages, cited: frozenset[str], plan: Plan, part: int) -> Reduced:
     start, stop = plan.ranges[part - 1]
     total = len(plan.kept)
     turns: list[dict[str, Any]] = []
-    lost = _Lost()
+    lost: Counter[str] = Counter(turns=0, citations=0)
     missing = seen = 0
     for message in messages():
         is_turn = speaks(message, cited)
@@ -202,23 +172,19 @@ def _built(messages: Messages, cited: frozenset[str], plan: Plan, part: int) -> 
         if turn < start:
             if is_turn and turn == plan.task:
                 turns.append(fitted(message, cited, plan.strength, plan.cap)[0].data)
-        elif not is_turn:
-            # What only thinks belongs to the part of the turn behind it.
-            shown = Volume()
-            if plan.strength is WHOLE and message.thinking:
-                data, shown = fitted(message, cited, WHOLE, None)[0]
-                turns.append(data)
-            lost.add(message, shown)
-        elif plan.kept[turn]:
+            continue
+        # What only thinks belongs to the part of the turn behind it.
+        if plan.kept[turn] if is_turn else plan.strength is WHOLE and message.thinking:
             if missing:
                 turns.append(gap(missing))
                 missing = 0
             data, shown = fitted(message, cited, plan.strength, plan.cap)[0]
             turns.append(data)
-            lost.add(message, shown)
-        else:
+            lost.subtract(shown._asdict())
+        elif is_turn:
             missing += 1
-            lost.add_turn(message, cited)
+            lost.update(turns=1, citations=bool(cites(message, cited)))
+        lost.update(volume(message)._asdict())
     if missing:
         turns.append(gap(missing))
     if stop < total:
@@ -226,4 +192,4 @@ def _built(messages: Messages, cited: frozenset[str], plan: Plan, part: int) -> 
     if start > 0:
         led = plan.task is not None and plan.task < start
         turns.insert(1 if led else 0, elsewhere(start - led, "before"))
-    return Reduced(tuple(turns), part, len(plan.ranges), lost.counts())
+    return Reduced(tuple(turns), part, len(plan.ranges), {kind: count for kind, count in lost.items() if count})

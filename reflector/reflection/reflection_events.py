@@ -14,7 +14,7 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import WindowRow
 from reflector.playbook.verdicts import VERDICTS
-from reflector.reflection.protocol import Answer, Request
+from reflector.reflection.protocol import Answer, Mode
 from reflector.text.bounds import whole_end
 from reflector.text.secrets import clean, quote, redact
 
@@ -24,17 +24,33 @@ if TYPE_CHECKING:
 MAX_ANSWER = 4_000_000
 
 
-def reflection_id_of(window_id: str, backend: str) -> str:
-    """Return the id of a backend's reflection on a window: the same for every attempt."""
-    return identity("reflection", window_id, backend)
+def reflection_id_of(window_id: str, backend: str, about: Sequence[str | int] = ()) -> str:
+    """Return the id of a backend's reflection on a window, or on some of it: the same for every attempt."""
+    return identity("reflection", window_id, backend, *about)
 
 
-def answered(recorded: Event, backend: str, request: Request, answer: Answer, iteration: int, part: int) -> NewEvent:
-    """Return a raw answer, secrets taken out; `iteration` counts the times the whole window was asked about, from 1."""
-    reflection_id = reflection_id_of(recorded.event_id, backend)
-    place = (iteration,) if part == 1 else (iteration, part)
+def answer_id(reflection_id: str, iteration: int, part: int) -> str:
+    """Return the id of the event of an answer."""
+    return identity(ev.REFLECTION_ANSWERED, reflection_id, *((iteration,) if part == 1 else (iteration, part)))
+
+
+def answered(
+    recorded: Event,
+    backend: str,
+    mode: Mode,
+    answer: Answer,
+    iteration: int,
+    part: int,
+    *,
+    about: Sequence[str | int] = (),
+) -> NewEvent:
+    """Return a raw answer, secrets taken out; `iteration` counts the times the whole window was asked about, from 1.
+
+    `about` tells several reflections of one backend on a window apart: each verdict of a person is one.
+    """
+    reflection_id = reflection_id_of(recorded.event_id, backend, about)
     data: dict[str, Any] = {
-        "mode": request.mode,
+        "mode": mode,
         "backend": backend,
         "model": answer.model,
         "prompt_sha256": answer.prompt_sha256,
@@ -44,11 +60,13 @@ def answered(recorded: Event, backend: str, request: Request, answer: Answer, it
     }
     if answer.parts > 1:
         data |= {"part": part, "parts": answer.parts, "plan": dict(answer.plan)}
+    elif part > 1:
+        data["part"] = part
     if answer.left_out:
         data["left_out"] = dict(answer.left_out)
     return NewEvent(
         ev.REFLECTION_ANSWERED,
-        identity(ev.REFLECTION_ANSWERED, reflection_id, *place),
+        answer_id(reflection_id, iteration, part),
         data,
         actor=backend,
         session_id=recorded.session_id,
@@ -63,7 +81,7 @@ def completed(
     reflection_id: str,
     parsed: Parsed,
     parser: int,
-    given: Event,
+    given: Event | NewEvent,
     status: Mapping[str, str],
     tags: Sequence[ParsedTag],
 ) -> list[NewEvent]:
@@ -96,7 +114,7 @@ def skipped(window: WindowRow, recorded: Event, backend: str, reason: str) -> Ne
     return NewEvent(
         ev.REFLECTION_SKIPPED,
         identity(ev.REFLECTION_SKIPPED, recorded.event_id, *place),
-        {"reason": reason, "trigger": recorded.data["trigger"] if recorded.data else None},
+        {"reason": reason, "trigger": (recorded.data or {}).get("trigger")},
         actor=backend,
         session_id=recorded.session_id,
         target_id=recorded.event_id,
@@ -114,9 +132,10 @@ def failed(
     actor: str | None = None,
     more: Mapping[str, Any] | None = None,
     retry_after: float = 0.0,
+    place: Sequence[int] = (),
 ) -> NewEvent:
     """Anything that went wrong; a `final` one is not tried again by itself. `retry_after` is how many seconds an API
-    wants to be left alone."""
+    wants to be left alone, `place` the answer that could not be read where the window's others could."""
     reflection_id = reflection_id_of(window.event_id, backend)
     data: dict[str, Any] = {
         "stage": clean(stage, 40),
@@ -129,7 +148,7 @@ def failed(
         data["final"] = True
     return NewEvent(
         ev.REFLECTION_FAILED,
-        identity(ev.REFLECTION_FAILED, reflection_id, window.attempts + 1),
+        identity(ev.REFLECTION_FAILED, reflection_id, *(place or (window.attempts + 1,))),
         data,
         actor=actor or backend,
         session_id=window.session_id,

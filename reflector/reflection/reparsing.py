@@ -89,7 +89,7 @@ def _reparse(
 
 
 def _standing(ledger: Ledger, story: Sequence[Event]) -> Event | None:
-    """Return the reflection that was read last and that nobody retracted."""
+    """Return the reflection that was read last and was not retracted."""
     read = [event for event in story if event.type == ev.REFLECTION_COMPLETED]
     for event in reversed(read):
         if not any(other.type == ev.EVIDENCE_RETRACTED for other in ledger.targeting(event.event_id)):

@@ -9,7 +9,7 @@ for the ledger only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from reflector.config import Config
 from reflector.events import event as ev
-from reflector.events.event import Event
+from reflector.events.event import Event, NewEvent
 from reflector.ledger.canonical import NotCanonical
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import Ledger, WindowRow
@@ -26,7 +26,7 @@ from reflector.reflection import reflection_events as facts
 from reflector.reflection.budgets import waiting_for_budget
 from reflector.reflection.failures import REDACTED, Trouble, trouble_of
 from reflector.reflection.gate import Gate
-from reflector.reflection.protocol import Backend, BackendError, Request
+from reflector.reflection.protocol import Answer, Backend, BackendError, Request
 from reflector.reflection.reflection_events import reflection_id_of
 from reflector.reflection.window import reading
 from reflector.text.secrets import quote
@@ -85,7 +85,7 @@ class Runner:
         return trouble_of(self.ledger.targeting(window.event_id)) if window.state == "failed" else None
 
     def api_rests(self, windows: Sequence[WindowRow], retry: Retry = "due") -> bool:
-        """Whether the API is left alone for now: what it refused one of the windows it would refuse the others."""
+        """Return whether the API is left alone for now: what it refused one window it would refuse the others."""
         troubles = [] if retry == "all" else [self.trouble(window) for window in windows]
         return any(trouble and trouble.outages and not _pause_is_over(trouble, retry) for trouble in troubles)
 
@@ -94,17 +94,23 @@ class Runner:
         waiting = waiting_for_budget(self.ledger)
         if not waiting or not self.backend.is_model:
             return waiting
-        if self.gate.lack_of_month(self.ledger):
+        if isinstance(self.gate.left_of_month(self.ledger), str):
             return []
-        return [window for window in waiting if self.gate.lack_of_session(self.ledger, window.session_id) is None]
+        lacking = {window.session_id for window in waiting}
+        lacking = {one for one in lacking if isinstance(self.gate.left_of_session(self.ledger, one), str)}
+        return [window for window in waiting if window.session_id not in lacking]
 
     def finish(self, window: WindowRow, *, forced: bool = False) -> Reflected:
         """Take one window through the steps it still lacks; a forced one goes past the gate."""
         recorded = self.ledger.event(window.event_id)
         if recorded is None or recorded.data is None:
-            return self._failed(window, REDACTED, "the session's event was redacted before it was judged")
+            return self.failed(window, REDACTED, "the session's event was redacted before it was judged")
+        if recorded.type == ev.TRAJECTORY_RECORDED:
+            from reflector.reflection.truth.running import finish
+
+            return finish(self, window, recorded, forced=forced)[0]
         iteration, answers = self._answers(window)
-        while (parts := _parts(answers)) is None or len(answers) < parts:
+        while not answers or len(answers) < (answers[0].data or {}).get("parts", 1):
             asked = self._ask(window, recorded, iteration, answers, forced=forced)
             if isinstance(asked, Reflected):
                 return asked
@@ -156,37 +162,62 @@ class Runner:
             forced=forced,
         )
         if isinstance(gate, str):
-            return self._skipped(window, recorded, gate)
+            return self.skipped(window, recorded, gate)
         part = len(answers) + 1
         plan = (answers[0].data or {}).get("plan", {}) if answers else {}
         reserve = partial(self.gate.reserve, self.ledger, forced=forced)
         request = replace(request, allowance=gate.allowance, plan=plan, reserve=reserve)
+        return self.put(
+            window,
+            recorded,
+            lambda: self.backend.answer(request, part),
+            lambda answer: facts.answered(recorded, self.backend.name, request.mode, answer, iteration, part),
+            gate.budget or "monthly",
+        )
+
+    def put(
+        self,
+        window: WindowRow,
+        recorded: Event,
+        ask: Callable[[], Answer],
+        kept: Callable[[Answer], NewEvent],
+        budget: str,
+    ) -> Event | Reflected:
+        """Return the answer to one question, appended as what `kept` makes of it; whatever else came is an event too.
+
+        `budget` is the one that leaves least.
+        """
         try:
-            return self._answer(window, recorded, request, iteration, part, gate.budget or "monthly")
+            return self._answer(window, recorded, ask, kept, budget)
         finally:
             if self.backend.is_model:
                 self.gate.settle(self.ledger)
 
     def _answer(
-        self, window: WindowRow, recorded: Event, request: Request, iteration: int, part: int, budget: str
+        self,
+        window: WindowRow,
+        recorded: Event,
+        ask: Callable[[], Answer],
+        kept: Callable[[Answer], NewEvent],
+        budget: str,
     ) -> Event | Reflected:
         try:
-            answer = self.backend.answer(request, part)
+            answer = ask()
         except (OSError, UnknownTranscript) as error:
-            return self._failed(window, "transcript", str(error))
+            return self.failed(window, "transcript", str(error))
         except BackendError as error:
             if error.stage == "budget":
-                return self._skipped(window, recorded, f"what is left of the {budget} budget is too little: {error}")
-            return self._failed(
+                return self.skipped(window, recorded, f"what is left of the {budget} budget is too little: {error}")
+            return self.failed(
                 window, error.stage, str(error), error.attempts, final=error.final, retry_after=error.retry_after
             )
         except Exception as error:  # noqa: BLE001  a backend's bug is a recorded failure, never a lost session
-            return self._failed(window, "backend", f"{type(error).__name__}: {error}")
+            return self.failed(window, "backend", f"{type(error).__name__}: {error}")
         try:
-            event = facts.answered(recorded, self.backend.name, request, answer, iteration, part)
+            event = kept(answer)
             self.ledger.append([event])
         except NotCanonical as error:
-            return self._failed(window, "answer", str(error))
+            return self.failed(window, "answer", str(error))
         stored = self.ledger.event(event.event_id)
         assert stored is not None  # it was appended above
         return stored
@@ -194,7 +225,7 @@ class Runner:
     def _complete(self, window: WindowRow, recorded: Event, answers: Sequence[Event]) -> Reflected:
         texts = [answer.data["answer"] for answer in answers if answer.data is not None]
         if len(texts) < len(answers):
-            return self._failed(window, "answer", "the answer was redacted before it was read")
+            return self.failed(window, "answer", "the answer was redacted before it was read")
         # Of a window that cites nothing there is no answer to read, and most cite nothing.
         from reflector.reflection.answers import PARSER_VERSION, read_answers
         from reflector.reflection.standing import settled
@@ -203,8 +234,8 @@ class Runner:
         if parsed.failed:
             if answers[-1].meta.get("stop_reason") == "refusal":
                 # A model that declined once declines the same question again, unless a person says otherwise.
-                return self._failed(window, "answer", "the model declined to answer", final=True)
-            return self._failed(window, "parse", _unread(parsed, texts, answers[-1]), parser=PARSER_VERSION)
+                return self.failed(window, "answer", "the model declined to answer", final=True)
+            return self.failed(window, "parse", _unread(parsed, texts, answers[-1]), parser=PARSER_VERSION)
         reflection_id = answers[-1].reflection_id or ""
         done = partial(facts.completed, recorded, reflection_id, parsed, PARSER_VERSION, answers[-1])
         for is_last in (False, True):
@@ -224,14 +255,19 @@ class Runner:
             for e in events[1:]
             if e.data["disposition"] == "counted" or e.data["name"] in was
         ]
-        return Reflected(window.event_id, "completed", ", ".join(told))
+        return self.completed(window, ", ".join(told))
 
-    def _skipped(self, window: WindowRow, recorded: Event, reason: str) -> Reflected:
+    def completed(self, window: WindowRow, told: str) -> Reflected:
+        """Return how a window ended whose reflection was appended."""
+        return Reflected(window.event_id, "completed", told, window.session_id)
+
+    def skipped(self, window: WindowRow, recorded: Event, reason: str) -> Reflected:
+        """Record that the gate is closed."""
         if window.state != "skipped":  # one that was asked about by hand is skipped already, perhaps for another reason
             self.ledger.append([facts.skipped(window, recorded, self.backend.name, quote(reason, 500))])
         return Reflected(window.event_id, "skipped", reason)
 
-    def _failed(
+    def failed(
         self,
         window: WindowRow,
         stage: str,
@@ -242,6 +278,7 @@ class Runner:
         parser: int | None = None,
         retry_after: float = 0.0,
     ) -> Reflected:
+        """Record what went wrong."""
         more = {} if parser is None else {"parser": parser}
         event = facts.failed(
             window,
@@ -271,11 +308,6 @@ def _unread(parsed: Parsed, texts: Sequence[str], answer: Event) -> str:
 
 def _pause_is_over(trouble: Trouble, retry: Retry) -> bool:
     return datetime.now(UTC) >= (trouble.not_before if retry == "left" else trouble.next_try)
-
-
-def _parts(answers: Sequence[Event]) -> int | None:
-    """Return how many answers a window needs, as the first of them tells; None before there is one."""
-    return int((answers[0].data or {}).get("parts", 1)) if answers else None
 
 
 def _asks_anew(event: Event) -> bool:

@@ -1,4 +1,4 @@
-"""Which turns of a window that is too big are kept, and in which part each stands.
+"""Which turns of a window that is too big are kept, and the part of each.
 
 Invariant: a plan's parts fit their limit, cover the window in order without overlap, and depend on nothing but
 sizes and marks of the turns. Words are of no concern here.

@@ -1,6 +1,6 @@
 """What models took this month, over all ledgers of a person.
 
-Invariant: the ledgers have the truth, each its own; this record only tells them of each other, and being lost or
+Invariant: the ledgers have the truth, each its own; this record only informs them of each other, and being lost or
 damaged it can never raise what is left by what the asking ledger took itself. A line says of one ledger how much it
 has taken this month in all, and how much the request that it is about to make may take on top, so writing one again
 changes nothing, and the next line of the same ledger mends whatever a process that died left open. The most that was
@@ -78,7 +78,7 @@ class Spending:
         return missing
 
     def _ledgers(self) -> dict[str, tuple[int, int]]:
-        """Return (taken, reserved) by ledger; what is no line is passed over."""
+        """Return (taken, reserved) by ledger; other lines are skipped."""
         if self.path is None:
             return {}
         try:

@@ -84,12 +84,12 @@ def size_of(data: dict[str, Any]) -> int:
 
 
 def gap(turns: int) -> dict[str, Any]:
-    """Return the turn that stands for those left out."""
+    """Return the note in place of turns that were left out."""
     return {"note": f"… {turns} {_turns(turns)} left out …"}
 
 
 def elsewhere(turns: int, where: str) -> dict[str, Any]:
-    """Return the turn that stands for those of other parts, `where` is before or after."""
+    """Return the note in place of turns of other parts; `where` is before or after."""
     return {"note": f"… {turns} {_turns(turns)} {where} this, judged in other parts …"}
 
 
@@ -172,7 +172,7 @@ def fitted(message: Message, cited: Collection[str], strength: Strength, cap: in
 
 
 def _excerpt(text: str, cited: Collection[str], limit: int | None) -> tuple[str, int]:
-    """Head, tail and what stands around the citations; how many characters of the text that is."""
+    """Return head, tail and what surrounds the citations; and how many characters of the text that is."""
     if limit is None or len(text) <= limit:
         return clean(text), len(text)
     if not any(match[1] in cited for match in CITATION.finditer(text)):
@@ -182,12 +182,12 @@ def _excerpt(text: str, cited: Collection[str], limit: int | None) -> tuple[str,
 
 
 def _around(text: str, cited: Collection[str], limit: int) -> tuple[str, int]:
-    """Only what stands around the citations."""
+    """Return only what surrounds the citations."""
     return _joined(text, _spans(text, cited, limit))
 
 
 def _spans(text: str, cited: Collection[str], room: int) -> list[tuple[int, int]]:
-    """Return where the citations stand, the first of each name first, with more behind each than before it."""
+    """Return the spans of the citations, the first of each name first, with more behind each than before it."""
     first: dict[str, tuple[int, int]] = {}
     for match in CITATION.finditer(text):
         if match[1] in cited and match.end() - match.start() <= _LONGEST_NAME:

@@ -30,6 +30,10 @@ from reflector.transcripts.message import Message
 _STORY = (ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
 
 
+#: The actor of what a person decides.
+HUMAN = "human"
+
+
 def rereads(backend: str) -> bool:
     """Return whether a backend, by its name, judges the session as far as it went: the rules, which cost nothing."""
     return backend == "rules"
@@ -50,7 +54,19 @@ class Given:
 
     @property
     def is_decided(self) -> bool:
+        """Whether the verdict is helpful or harmful."""
         return self.verdict != "neutral"
+
+    @property
+    def reason(self) -> str:
+        """The rationale of the verdict, "" where there is none or it was redacted."""
+        index = (self.tag.data or {}).get("index")
+        said = (self.completed.data or {}).get("rationales", ())
+        return next((str(one.get("rationale", "")) for one in said if one.get("index") == index), "")
+
+    def is_settled_for(self, backend: str) -> bool:
+        """Whether a backend leaves the citation alone: a person judged it, or another backend decided it."""
+        return self.tag.actor == HUMAN or (self.tag.actor != backend and self.is_decided)
 
     @property
     def name(self) -> str:
@@ -108,7 +124,7 @@ def reading(ledger: Ledger, recorded: Event, backend: str, *, then: bool = False
     given = verdicts(ledger, recorded)
     if rereads(backend):
         names = {event.event_id: carried.intersection((event.data or {}).get("cited", ())) for event in before}
-        _leave_decided(names, [one for one in given if one.is_erased or (one.tag.actor != backend and one.is_decided)])
+        _leave_decided(names, [one for one in given if one.is_erased or one.is_settled_for(backend)])
         return Reading(recorded, [(event, names[event.event_id]) for event in before])
     known = {event.event_id for event in before}
     last = {one.name: one.verdict for one in given if not then or one.window_id in known}

@@ -65,9 +65,7 @@ def _labelled(lines: Iterable[str]) -> FourFields | None:
             current.append(value)
         elif current is not None and not _FRAME.fullmatch(rest):
             current.append(rest)
-    attempt, issue, strategy = (
-        " ".join(filter(None, map(_cleaned, found[name]))) for name in ("attempt", "issue", "strategy")
-    )
+    attempt, issue, strategy = (_joined(found[name]) for name in ("attempt", "issue", "strategy"))
     return _sound(attempt, issue, strategy, (tag for value in found["tags"] for tag in _split(value)))
 
 
@@ -104,6 +102,15 @@ def _normal(label: str) -> str:
         for character in label.strip(_LABEL_ENDS)
     )
     return "".join(kept).strip("_")
+
+
+def _joined(values: Iterable[str]) -> str:
+    """Return the lines of a field as one. A comma at a line's end is the field's, behind a quote it is JSON's."""
+    cleaned = (
+        _cleaned(value) + "," * (value.rstrip().endswith(",") and value.rstrip(", ")[-1:] not in _VALUE_ENDS)
+        for value in values
+    )
+    return " ".join(filter(None, cleaned)).rstrip(",")
 
 
 def _cleaned(value: str) -> str:

@@ -1,8 +1,8 @@
 """The drain that a hook starts: the same work as the command's, without the command line around it.
 
-Invariant: it ends as `reflector drain --background` would. It says nothing, for nobody listens; where it meets an
-error the command line is run in its place, which meets it again and knows its words and its exit code. What the
-drain took in until then stays.
+Invariant: it ends as `reflector drain --background` would. It prints nothing; after an error
+the command line runs instead, which meets the error again and has its words and its exit code. What the drain
+recorded until then stays.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from reflector.sessions.start_queue import load_in_turn
 
 
 def run(project: str) -> int | None:
-    """Drain a project, unless another drain is about to: the exit code, None where the command line has to tell."""
+    """Drain a project, unless another drain is about to. Returns the exit code, None after an error to report."""
     if not load_in_turn(project, lambda: import_module("reflector.sessions.pipeline")):
         return 0
     from reflector.project import Project

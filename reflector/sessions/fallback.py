@@ -1,4 +1,4 @@
-"""What stands in for a project's state folder: where that cannot be written, or where no file can be locked in it.
+"""The stand-ins for a project's state folder that cannot be written, or in which no file can be locked.
 
 Invariant: each place is this user's alone, and laid out as a project's state folder; each record names its project,
 so a later drain knows whose it is. Two places are tried in turn: the user's own state folder,
@@ -15,7 +15,7 @@ from reflector.locate import environment, user_state
 
 
 def stand_ins() -> list[Path]:
-    """Return the state folders that stand in, those that are there. Touches nothing."""
+    """Return the stand-in state folders that exist. Changes nothing."""
     kept = [user_state()] if user_state() else []
     if _is_ours(_temporary()):
         kept.append(_temporary())
@@ -63,7 +63,7 @@ def _temporary() -> str:
 
 
 def _is_ours(folder: str) -> bool:
-    """Whether a folder, and no link to one, is there that nobody else may use: anybody may have made it first."""
+    """Return whether a folder, not a link, exists that is this user's alone: anybody may have created it first."""
     try:
         found = Path(folder).lstat()
     except OSError:

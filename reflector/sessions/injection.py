@@ -1,4 +1,4 @@
-"""What the agent is told at a session's start: the best of the playbook, within what the agent will read.
+"""The text that the agent gets at a session's start: the best of the playbook, within what the agent will read.
 
 Invariant: what is printed fits. Over 10,000 characters Claude Code hands the agent a 2,000-character
 preview instead, and no model was seen to open the file it points to. So the bullets are taken best first
@@ -73,7 +73,7 @@ def render(
 ) -> Injection:
     """Fill a template's text with the best bullets that fit, grouped by section, the best bullet's section first.
 
-    `files` hold those that do not fit; `troubles` are told behind them.
+    `files` hold those that do not fit; `troubles` follow them.
 
     The section titles stay because advice reads the other way round under MISTAKES TO AVOID.
     Raises ValueError where the template alone leaves no room for any bullet.
@@ -126,9 +126,9 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
 
     `ask` says what the project's ledger knows, where it is open. Entries that are no bullets, or have no name
     yet that could be cited, are passed over: the import says why. A playbook of the user's that cannot be opened does
-    not keep the project's from being told.
+    not keep the project's from being shown.
     Raises OSError where there is no playbook.json, ValueError where the template is unusable.
-    A state folder that cannot be written is no error: the text is rendered again at the next start.
+    A state folder that cannot be written is not an error: the text is rendered again at the next start.
     """
     folder = Path(project)
     users = Path(user_folder())
@@ -147,7 +147,7 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
     except FileNotFoundError:
         pass
     except OSError as error:
-        complain(f"the user's playbook is not told: {error}")
+        complain(f"the user's playbook is not shown: {error}")
     rendered = render(bullets, template(folder) if bullets else "", files, troubles)
     content = b"\n".join((stamp, rendered.json.encode(), rendered.text.encode()))
     try:
@@ -155,6 +155,15 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
     except (OSError, ValueError) as error:
         complain(f"rendered playbook not kept, the next start renders it again: {error}")
     return content
+
+
+def told_names(project: Path) -> set[str] | None:
+    """Return the names of the bullets that the next session is told; None where no text is rendered."""
+    try:
+        text = folders.read_file(f"{folders.state_folder(os.fspath(project))}/injection.txt", 1 << 20)
+    except OSError:
+        return None
+    return set(re.findall(r"^\[([a-z_]+-?\d+)\] helpful=", text.decode("utf-8", "replace"), re.MULTILINE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +188,7 @@ def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] 
         problems = known.found.loaded.problems
     if problems:
         mend = "correct it, or run `reflector rebuild` where the ledger is to be believed"
-        trouble = f"{shown} cannot be read: {problems[0].where}: {problems[0].what}. Ask the user to {mend}."
+        trouble = f"{shown} cannot be read: {problems[0].where}: {problems[0].message}. Ask the user to {mend}."
         return _Told(state, known.bullets if known is not None else (), (trouble,))
     if known is not None and known.found.kind == "another's":
         trouble = f"{shown} was written by another ledger, and these are not its key points. Tell the user to run"
@@ -188,7 +197,7 @@ def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] 
     if known is not None:
         counted = {(b.name, b.text): b for b in known.bullets}
         bullets = [counted.get((b.name, b.text), b) if b.name in loaded.uncounted else b for b in bullets]
-        # A name means one bullet forever: one that git brought back is told once it has its own.
+        # A name means one bullet forever: one that git brought back is shown once it has its own.
         named = {bullet.text: bullet for bullet in known.bullets}
         bullets = [
             named.get(bullet.text, bullet) if bullet.name in known.removed else bullet
@@ -219,5 +228,5 @@ def _of_ledger(folder: Path) -> Known | None:
     except PlaybookRefused:  # the next command says why
         return None
     except (ConfigError, LedgerError) as error:
-        complain(f"the ledger is not told: {error}")
+        complain(f"the ledger is not read: {error}")
         return None

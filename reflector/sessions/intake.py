@@ -1,6 +1,6 @@
-"""Taking a session in: from a transcript to one `session.recorded`.
+"""Recording a session: from a transcript to one `session.recorded`.
 
-Invariant: a record of a transcript is taken in once. The window of an intake is the records that no earlier
+Invariant: a record of a transcript is recorded once. The window of an intake is the records that no earlier
 window of the playbook holds, whatever file, session id or hook they come by; an intake without new
 records appends nothing. So a compaction, a subagent's stop, a session's end and an import of history
 do not count one citation four times.
@@ -31,40 +31,20 @@ from reflector.transcripts.reading import Scan
 
 WindowMode = Literal["new", "whole"]
 _MAX_ID = 200
-#: Events in the middle of a turn, should somebody register the hook for them, and starts, which a hook keeps where it
-#: could not read them: a window ends with none of these.
+#: Events in the middle of a turn (the Before… and After… of Gemini CLI), and starts, which a hook keeps if it could not
+#: read them: a window ends with none of these. PreCompress comes before every request, whether it compresses or not.
 _MID_TURN = frozenset(
-    {
-        "SessionStart",
-        "SubagentStart",
-        "UserPromptSubmit",
-        "UserPromptExpansion",
-        "PreToolUse",
-        "PermissionRequest",
-        "PermissionDenied",
-        "PostToolUse",
-        "PostToolUseFailure",
-        "PostToolBatch",
-        "Notification",
-        "MessageDisplay",
-        "TaskCreated",
-        "TaskCompleted",
-        # of Gemini CLI
-        "BeforeAgent",
-        "BeforeModel",
-        "AfterModel",
-        "BeforeToolSelection",
-        "BeforeTool",
-        "AfterTool",
-        # Comes before every request to the model, whether it compresses or not.
-        "PreCompress",
-    }
+    """
+    SessionStart SubagentStart UserPromptSubmit UserPromptExpansion PreToolUse PermissionRequest PermissionDenied
+    PostToolUse PostToolUseFailure PostToolBatch Notification MessageDisplay TaskCreated TaskCompleted BeforeAgent
+    BeforeModel AfterModel BeforeToolSelection BeforeTool AfterTool PreCompress
+    """.split()
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What to take in: a transcript and what is known about how it came.
+    """What to record: a transcript and what is known about how it came.
 
     limit is how many bytes of the file to read, None for all: what was appended later is a later window's.
     """
@@ -79,14 +59,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What an intake found. `event_id` and `position` are None when no record was new.
+    """What an intake found. `event_id` is None when no record was new.
 
     carried  names that earlier windows of the session cite in the same transcript
     """
 
     session_id: str
     event_id: str | None
-    position: int | None
     records: int
     cited: tuple[str, ...]
     carried: tuple[str, ...]
@@ -94,11 +73,11 @@ class Taken:
 
 
 def source_of(delivery: Delivery) -> Source | None:
-    """Return what a delivery asks to take in; None when it has no transcript or nothing ended.
+    """Return what a delivery asks to record; None if it has no transcript or nothing ended.
 
     What was said after a compaction is a later window's. After an end there is no later one, and the client writes
     its transcript behind the hook's back, so it is read to where it ends by now. So it is after a stop, which is
-    taken in when its session seems to have ended: most of the turn may have been written after it.
+    recorded when its session seems to have ended: most of the turn may have been written after it.
     """
     if delivery.event in _MID_TURN:
         return None
@@ -128,17 +107,17 @@ def take_in(
 ) -> Taken:
     """Record the source's window in the ledger, with what it cites.
 
-    `found` is what a scan of the source found, where somebody made it already. `beside` is for a playbook that was
-    told beside another one: the names that mean a bullet of the other, and None for a playbook that was told alone.
+    `found` is the scan of the source, if there was one. `beside` is for a playbook that the agent got beside another
+    one: the names that mean a bullet of the other; None for a playbook on its own.
     A window that says nothing of a playbook beside another is left out; its records stay new.
 
-    Raises OSError for a file that cannot be read, UnknownTranscript for one that is no transcript, and
+    Raises OSError for a file that cannot be read, UnknownTranscript for one that is not a transcript, and
     LedgerError.
     """
     try:
         return _take_in(ledger, source, window, found, beside)
     except Conflict:
-        # The same window is there under another path or trigger: taken in by another machine a moment ago, so
+        # The same window is there under another path or trigger: recorded by another machine a moment ago, so
         # that its records are seen by now, or by an earlier intake of the whole transcript.
         return _take_in(ledger, source, window, found, beside, may_be_there=True)
 
@@ -155,10 +134,11 @@ def _take_in(
     found = found or scan(source.path, source.limit)
     session_id = safe_id(source.session_id or found.session_id) or f"unknown-{found.sha256[:16]}"
     agent_id = safe_id(source.agent_id or found.agent_id)
+    nothing = Taken(session_id, None, 0, (), (), found.tally)
     seen = ledger.seen(found.keys)
     keys = [key for key in found.keys if key not in seen] if seen and window == "new" else list(found.keys)
     if not keys:
-        return Taken(session_id, None, None, 0, (), (), found.tally)
+        return nothing
     before = windows_within(ledger, session_id, agent_id, seen) if seen else []
     packed = pack_keys(keys)
     names = _cited_names(found, frozenset(keys))
@@ -167,7 +147,7 @@ def _take_in(
     split = _split(names, rows)
     carried = _split(earlier, rows)["cited"]
     if beside is not None and not (split["cited"] or split["retired"] or carried):
-        return Taken(session_id, None, None, 0, (), (), found.tally)
+        return nothing
     event = NewEvent(
         ev.SESSION_RECORDED,
         identity(ev.SESSION_RECORDED, found.agent, session_id, agent_id or "", window, _sha(packed)),
@@ -199,19 +179,12 @@ def _take_in(
         session_id=session_id,
     )
     if may_be_there and ledger.event(event.event_id) is not None:
-        return Taken(session_id, None, None, 0, (), (), found.tally)
+        return nothing
     (appended,) = ledger.append([event])
     if not appended.added:
-        return Taken(session_id, None, None, 0, (), (), found.tally)
-    return Taken(
-        session_id,
-        appended.event_id,
-        appended.position,
-        len(keys),
-        tuple(split["cited"]),
-        tuple(carried),
-        found.tally,
-    )
+        return nothing
+    cited, tally = tuple(split["cited"]), found.tally
+    return Taken(session_id, appended.event_id, len(keys), cited, tuple(carried), tally)
 
 
 def _cited_names(found: Scan, keys: frozenset[int]) -> list[str]:

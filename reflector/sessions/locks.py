@@ -23,7 +23,7 @@ from reflector.sessions.fallback import open_temporary
 def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
     """Hold one of the project's locks; yields whether it is held.
 
-    Under `drain.lock` the spool is taken in and playbook.json is written, under `model.lock` a model is asked. Who
+    Under `drain.lock` the spool is processed and playbook.json is written, under `model.lock` a model is asked. Who
     does not wait may leave at once when the lock is taken, provided that the holder looks for work once more after
     it let go: a delivery is on disk before its drain asks for the lock.
     """
@@ -48,7 +48,7 @@ def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
 
 
 def why_none(folder: Path) -> str:
-    """Why no file can be locked in a folder, in the system's words; "" where it can, or where nobody can tell."""
+    """Why no file can be locked in a folder, in the system's words; "" if it can, or if that is unknown."""
     try:
         fd = os.open(folder, os.O_RDONLY)
     except OSError:

@@ -1,7 +1,7 @@
 """When a delivery that waits is looked at again, by a clock that may have been wrong.
 
-Invariant: a time to come is no reason to wait. A clock that was ahead and is right again delays nothing for longer than
-one that was right all along.
+Invariant: a time in the future is not a reason to wait. A clock that was ahead and is right again delays nothing longer
+than one that was right all along.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def is_over(attempts: int, failed_at_ns: int) -> bool:
 def heard_at_ns(file: Path, received_at_ns: int) -> int:
     """Return when what a file holds was received, nanoseconds since the epoch.
 
-    What claims a time to come counts from when it is first looked at, which the time of its file keeps.
+    A time in the future counts from when it is first looked at, which the time of its file keeps.
     """
     now = time.time_ns()
     if received_at_ns <= now:
@@ -35,6 +35,6 @@ def heard_at_ns(file: Path, received_at_ns: int) -> int:
         if seen <= now:
             return seen
         os.utime(file)
-    except FileNotFoundError:  # taken in meanwhile
+    except FileNotFoundError:  # recorded meanwhile
         pass
     return now

@@ -9,13 +9,14 @@ after it let go.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reflector import folders
 from reflector.curation.playbook_file import known, of_another, sync
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import user_folder
@@ -30,20 +31,23 @@ from reflector.sessions.injection import write_injection
 from reflector.sessions.intake import Source, Taken, WindowMode, safe_id, source_of, take_in
 from reflector.sessions.pauses import heard_at_ns
 from reflector.sessions.spool import Delivery
+from reflector.text.secrets import clean
 from reflector.transcripts.formats import scan
 
 if TYPE_CHECKING:
     from reflector.sessions.user_playbook import Users
     from reflector.transcripts.reading import Scan
 
+#: What the status line reads, in the state folder, and the most characters of it.
+LAST_SESSION = "last-session.txt"
+_MOST_SAID = 100
 #: No time at which a playbook changed.
 _NEVER = "never"
 
 
 @dataclass(slots=True)
 class Drained:
-    """What a drain did: deliveries taken in, those set aside with their error, reflections, and what its user
-    should be told."""
+    """What a drain did: deliveries recorded, those set aside with their error, reflections, and notes for the user."""
 
     taken: int = 0
     empty: int = 0
@@ -55,14 +59,14 @@ class Drained:
 class Pipeline:
     """A project with its ledger open and its lock held: the one way from a transcript to playbook.json.
 
-    `users` is the user's own playbook where one is told beside the project's.
+    `users` is the user's own playbook if the agent gets one beside the project's.
     """
 
     def __init__(self, project: Project, ledger: Ledger, users: Users | None = None) -> None:
         self.project = project
         self.ledger = ledger
         self.users = users
-        #: Of which state of the playbook the text is that the start hook prints; a shared file is no sign of one.
+        #: The state of the playbook that the start hook prints; a shared file says nothing about it.
         self._rendered: str | None = _NEVER
         self.notes: list[str] = []
         self.reflected: list[Reflected] = []
@@ -93,9 +97,9 @@ class Pipeline:
                 self._note(text)
 
     def write(self, *, file: bool = True) -> None:
-        """Take in edits of playbook.json, write it, and render the text that the start hook prints.
+        """Record edits of playbook.json, write it, and render the text that the start hook prints.
 
-        A question leaves the `file` as it is: it may be under version control. What its user should know of it goes to
+        A question leaves the `file` as it is: it may be under version control. Notes for the user go to
         `notes`.
         """
         synced = sync(self.ledger, self.project, write=file)
@@ -111,7 +115,7 @@ class Pipeline:
             try:
                 write_injection(self.project.root, partial(known, self.ledger, self.project))
             except ValueError as error:  # a person's own template; counting does not wait for its mending
-                self._note(f"the agent is not told the playbook as it is now: {error}")
+                self._note(f"the agent does not get the current playbook: {error}")
 
     def _note(self, text: str) -> None:
         if text not in self.notes:
@@ -122,7 +126,7 @@ class Pipeline:
 def open_pipeline(project: Project, *, wait: bool = True, write: bool = True) -> Iterator[Pipeline | None]:
     """Hold the project's lock and open its ledger; None when another process holds the lock and `wait` is False.
 
-    Edits of playbook.json are taken in; the file itself is left as it is unless `write`.
+    Edits of playbook.json are recorded; the file itself is left as it is unless `write`.
     Raises LedgerError, PlaybookRefused and ConfigError.
     """
     state = project.make_state_dir()
@@ -153,7 +157,7 @@ def drain(
     retry: Retry = "due",
     progress: Callable[[Delivery], None] | None = None,
 ) -> Drained | None:
-    """Take in the spool and finish what is pending; None when another process is at it and `wait` is False.
+    """Process the spool and finish what is pending; None if another process is at it and `wait` is False.
 
     `retry` says which failed reflections are tried again; "all" tries failed deliveries again as well, which
     otherwise are tried when their pause is over.
@@ -166,7 +170,7 @@ def drain(
     while again:
         with open_pipeline(project, wait=wait) as pipeline:
             if pipeline is None:
-                # Whoever holds the lock looks into the spool once more after letting go of it.
+                # The holder of the lock looks into the spool once more after releasing it.
                 return done if done.taken or done.empty or done.failed else None
             _drain_once(pipeline, done, retry=round_, progress=progress)
             asking = [project] if pipeline.runner.backend.is_model else []
@@ -178,7 +182,17 @@ def drain(
         asked = ask_model(one, retry=retry, wait=wait)
         done.reflected += asked.reflected
         done.notes += asked.notes
+    _leave_last(project, done.reflected)
     return done
+
+
+def _leave_last(project: Project, reflected: Sequence[Reflected]) -> None:
+    """Leave the verdicts of the session that was judged last for the status line."""
+    judged = [one for one in reflected if one.outcome == "completed"]
+    if judged:
+        said = clean(judged[-1].detail, _MOST_SAID) or "nothing decided"
+        with suppress(OSError):  # a line on a screen is worth no failed drain
+            folders.write_durably(folders.open_state(str(project.root)), f"{said}\n".encode(), LAST_SESSION)
 
 
 def runner_of(project: Project, ledger: Ledger) -> Runner:
@@ -194,7 +208,7 @@ def runner_of(project: Project, ledger: Ledger) -> Runner:
 def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> Drained:
     """Finish what is pending with a model, each window tried once, while others may use the project.
 
-    Whoever finds another process at it leaves the windows to it. When the API cannot be reached or refuses us, the
+    If another process is at it, the windows are left to it. When the API cannot be reached or refuses us, the
     other windows wait for a later drain. Raises as `drain` does.
     """
     done = Drained()
@@ -206,7 +220,7 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> D
                 break
             with project.open_ledger() as ledger:
                 done.reflected += _ask_about(runner_of(project, ledger), tried, retry)
-        # Looked after letting go: whoever recorded a window before that has left it to this process.
+        # After releasing the lock: a window that another process recorded before that is left to this one.
         with project.open_ledger() as ledger:
             left = bool(_untried(ledger, tried))
     if done.reflected:
@@ -296,7 +310,7 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery, done: Drained) -> Non
 
 
 def _says_nothing(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> bool:
-    """Return whether there never was anything to take in, so that nothing is lost.
+    """Return whether there never was anything to record, so that nothing is lost.
 
     An empty transcript says nothing. A missing one may have been lost or moved, so its delivery is kept with the
     error. But two never exist: that of a client's own summariser run, and that of a session which was opened and
@@ -318,7 +332,7 @@ def _says_nothing(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> b
 
 
 def _claim_idle(pipeline: Pipeline) -> None:
-    """Stops of sessions whose end never came: taken in once nothing was heard for `idle_minutes`."""
+    """Claim the stops of sessions whose end never came, once nothing was heard for `idle_minutes`."""
     oldest = time.time_ns() - pipeline.project.config.idle_minutes * 60_000_000_000
     for delivery in spool.waiting_for(pipeline.project.root):
         if heard_at_ns(delivery.path, delivery.received_at_ns) <= oldest:
@@ -331,10 +345,10 @@ def is_untouched(project: Project) -> bool:
 
 
 def refresh(project: Project) -> list[str]:
-    """Take in what lies ready before a question is answered, unless another process is at it.
+    """Process the spool before a question is answered, unless another process is at it.
 
     playbook.json is written only where sessions had ended, as the drain would have done: asking changes no file of the
-    project. What a model would be asked waits for the drain. Returns what the user should be told.
+    project. What a model would be asked waits for the drain. Returns notes for the user.
     """
     done = Drained()
     with open_pipeline(project, wait=False, write=False) as pipeline:

@@ -1,4 +1,4 @@
-"""The reading side of the spool: what hooks left, taken in once each.
+"""The reading side of the spool: what hooks left, each recorded once.
 
 Invariant: a delivery is in exactly one place. It is pending, waiting, failed or broken, every move between
 these is one rename that is synced, and only `settle` ends it. So a drain may be killed at any point: what
@@ -15,7 +15,7 @@ The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled b
     spool/waiting/          the newest Stop of each session; a stop is not an end
     spool/broken/           payloads that could not be understood, verbatim
     spool/silent/           ends of sessions that never had a transcript: opened and left without a word
-    spool/failed/           deliveries that could not be taken in; `<same name>.error` tells why, how often
+    spool/failed/           deliveries that could not be recorded; `<same name>.error` says why, how often
 
 A delivery in `failed/` becomes pending again by itself after a growing pause, until it was tried
 `pauses.MOST_ATTEMPTS` times.
@@ -76,7 +76,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A delivery that could not be taken in: where it lies, why, how often it was tried."""
+    """A delivery that could not be recorded: where it is, why, how often it was tried."""
 
     path: Path
     error: str
@@ -97,7 +97,7 @@ class Counts:
 
 
 def pending_for(project: Path) -> list[Delivery]:
-    """Return a project's deliveries to take in, oldest first: its own, and those kept with the user meanwhile.
+    """Return a project's pending deliveries, oldest first: its own, and those kept with the user meanwhile.
 
     As `pending` does, it moves records that cannot be read; call it under `drain.lock`.
     """
@@ -117,7 +117,7 @@ def _of(project: Path, read: Callable[[Path], list[Delivery]]) -> list[Delivery]
 
 
 def pending(spool_dir: Path) -> list[Delivery]:
-    """Return the deliveries to take in, oldest first.
+    """Return the pending deliveries, oldest first.
 
     A record that cannot be read is moved to `broken/`, so call this under `drain.lock`.
     """
@@ -130,7 +130,7 @@ def waiting(spool_dir: Path) -> list[Delivery]:
 
 
 def failed(spool_dir: Path) -> list[Failure]:
-    """Return the deliveries that could not be taken in, oldest first."""
+    """Return the deliveries that could not be recorded, oldest first."""
     return [_failure(path) for path in _records(spool_dir / "failed")]
 
 
@@ -155,7 +155,7 @@ def counts(spool_dir: Path) -> Counts:
 def accept(project: Path, payload: bytes) -> Delivery:
     """File a hook payload that did not come from a hook, by the same road, and return it as pending.
 
-    A Stop is filed as pending too: whoever hands it over by hand wants it taken in now.
+    A Stop is filed as pending too: a person who hands it over wants it recorded now.
     Raises ValueError for a payload that a hook would call broken, OSError where nothing can be written.
     """
     if len(payload) > MAX_PAYLOAD:
@@ -163,7 +163,7 @@ def accept(project: Path, payload: bytes) -> Delivery:
     try:
         parsed, text = decode(payload)
     except Broken as error:
-        raise ValueError(f"this is no hook payload: {error}") from None
+        raise ValueError(f"this is not a hook payload: {error}") from None
     folder = str(project.absolute())
     spool_dir = folders.private_folder(folders.open_state(folder) + "/spool")
     path = Path(folders.write_durably(spool_dir, record(folder, parsed, text)))
@@ -186,7 +186,7 @@ def claim(delivery: Delivery) -> Delivery | None:
 
 
 def settle(delivery: Delivery) -> None:
-    """End a delivery that was taken in; a session's end settles that session's older Stop as well."""
+    """End a delivery that was recorded; a session's end settles that session's older Stop as well."""
     pulled = _pulled(delivery)
     if pulled is None:
         return
@@ -204,12 +204,12 @@ def settle(delivery: Delivery) -> None:
 
 
 def has_stop(delivery: Delivery) -> bool:
-    """Return whether a turn of a pending delivery's session ended, of which no window was taken in yet."""
+    """Return whether a turn of a pending delivery's session ended, and no window of it was recorded yet."""
     return (delivery.path.parent / "waiting" / file_name(delivery.session_id or "")).exists()
 
 
 def fail(delivery: Delivery, error: BaseException | str) -> Path:
-    """Set a delivery aside with the reason it could not be taken in; returns where it lies now."""
+    """Set a delivery aside with the reason it could not be recorded; returns where it is now."""
     pulled = _pulled(delivery)
     if pulled is None:
         return delivery.path
@@ -240,7 +240,7 @@ def _pulled(delivery: Delivery) -> Delivery | None:
 
 
 def keep_silent(delivery: Delivery) -> None:
-    """End a delivery that has nothing to take in, for all that can be seen; the newest are kept in `silent/`."""
+    """End a delivery that, for all that can be seen, has nothing to record; the newest are kept in `silent/`."""
     pulled = _pulled(delivery)
     if pulled is None:
         return
@@ -274,8 +274,8 @@ def _make_pending(paths: Sequence[Path], spool_dir: Path) -> int:
 def sweep(spool_dir: Path, *, now: float | None = None) -> tuple[int, int]:
     """Look after what killed hooks left behind more than an hour ago: (recovered, removed).
 
-    Nobody was told that such a delivery was kept, but where the whole record reached the disk it did
-    happen, so it becomes pending; a half-written one says nothing and is removed.
+    Such a delivery was never acknowledged, but if the whole record reached the disk it happened, so it becomes
+    pending; a half-written one says nothing and is removed.
     """
     oldest = (time.time() if now is None else now) - LEFT_BEHIND_SECONDS
     recovered = removed = 0
@@ -310,7 +310,7 @@ def drop_words(path: Path) -> None:
 
 
 def _records(folder: Path) -> list[Path]:
-    """Return the visible files of one part of a spool, by name; none where it is missing or no folder of ours."""
+    """Return the visible files of one part of a spool, by name; none if it is missing or not a folder of ours."""
     if folder.is_symlink():
         return []
     try:

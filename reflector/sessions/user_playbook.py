@@ -1,11 +1,11 @@
 """The user's own playbook beside a project's: what a session cites of it counts in its own ledger.
 
 Invariant: a transcript goes into the user's ledger after it is in the project's and before its delivery is settled.
-Each ledger knows by itself which records it has, so after a crash in between the delivery is taken in again and adds
+Each ledger knows by itself which records it has, so after a crash in between the delivery is recorded again and adds
 what is missing, once. Locks are taken in one order, the project's and then the user's, the second for one step each
-time; nobody who holds the user's asks for a project's.
+time; no process that holds the user's asks for a project's.
 
-A user's playbook that cannot be opened is told as an error of the delivery, which waits in the spool; what the
+A user's playbook that cannot be opened is an error of the delivery, which waits in the spool; what the
 project counts does not wait for it.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from reflector.config import ConfigError
 from reflector.curation.adoption import PlaybookRefused
@@ -26,28 +26,16 @@ from reflector.locate import agent_folder, user_folder
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
-from reflector.reflection.runner import Reflected, Retry, Runner
+from reflector.reflection.runner import Reflected, Retry
 from reflector.sessions import locks
 from reflector.sessions.intake import Source, WindowMode, safe_id, take_in
 from reflector.transcripts.reading import Scan
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
+    from reflector.sessions.pipeline import Pipeline
 
 _TROUBLE = (LedgerError, ConfigError, OSError)
-
-
-class Pipeline(Protocol):
-    """The part of a pipeline over the user's playbook that is used here."""
-
-    project: Project
-    ledger: Ledger
-    runner: Runner
-    reflected: list[Reflected]
-    notes: list[str]
-
-    def finish(self, *, retry: Retry) -> None: ...
-    def write(self) -> None: ...
 
 
 class UsersPlaybookError(ValueError):
@@ -76,7 +64,7 @@ class Users:
     def take(self, source: Source, found: Scan, *, window: WindowMode, beside: Collection[str]) -> None:
         """Record what a transcript says of the user's bullets; `beside` are the project's names.
 
-        A transcript that may have come with the project is taken in only where a person names it. Raises
+        A transcript that may have come with the project is recorded only if a person names it. Raises
         UsersPlaybookError.
         """
         if source.trigger != "ingest" and self._may_have_come_along(source.path):
@@ -94,7 +82,7 @@ class Users:
                     return
                 take_in(pipeline.ledger, source, window=window, found=found, beside=beside)
         except _TROUBLE as error:
-            raise UsersPlaybookError(f"the user's playbook took nothing in: {error}") from error
+            raise UsersPlaybookError(f"the user's playbook recorded nothing: {error}") from error
 
     def _may_have_come_along(self, transcript: Path) -> bool:
         """Return whether a transcript lies in the project, and the person's agent keeps its own elsewhere.
@@ -153,7 +141,7 @@ class Beside:
 
 
 def told_beside(project: Project) -> Beside | None:
-    """Return what of the user's playbook is told beside a project's; None where it is empty or the project itself."""
+    """Return what the agent gets of the user's playbook beside a project's; None if empty or the project itself."""
     if project.is_users:
         return None
     names: list[set[str]] = []

@@ -1,7 +1,7 @@
 """Processes that work out answers for the one that writes.
 
-Invariant: an answer is the same whoever works it out. Where no process can be started, or one was killed, this one does
-the work, so a pool costs time at worst. A worker holds nothing of ours that is open: it is a new process, not a fork,
+Invariant: an answer is the same in every process. If no process can be started, or one was killed, this one does the
+work, so a pool costs time at worst. A worker holds no open file of ours: it is a new process, not a fork,
 has no lock and no ledger, and ends when we do, however we do.
 """
 
@@ -10,18 +10,21 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import islice
 from multiprocessing import active_children, get_context, parent_process
 from threading import Thread
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 
 #: One process writes for all of them: it could not follow many more.
 _MOST = 8
+#: Tasks ahead for each worker. A long one keeps its worker busy while the others go on.
+_AHEAD = 8
 
 
 def processors() -> int:
@@ -64,6 +67,18 @@ class WorkerPool:
 
         return answer
 
+    def ahead(self, task: Callable[..., T], jobs: Iterable[tuple[Any, ...]]) -> Iterator[Callable[[], T]]:
+        """Return for each job, in order, a function that waits for its answer. Later jobs are worked on meanwhile."""
+        left = iter(jobs)
+        submitted = deque(self.submit(task, *job) for job in islice(left, _AHEAD * self.size))
+
+        def answers() -> Iterator[Callable[[], T]]:
+            while submitted:
+                yield submitted.popleft()
+                submitted.extend(self.submit(task, *job) for job in islice(left, 1))
+
+        return answers()
+
     def close(self) -> None:
         """End the workers at once; what is not done is cancelled."""
         self._closed = True
@@ -74,7 +89,7 @@ class WorkerPool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

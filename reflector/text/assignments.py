@@ -97,7 +97,7 @@ _NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 class _Place(NamedTuple):
-    """Where a value stands: its family, what assigns it, what follows it."""
+    """The place of a value: its family, what assigns it, what follows it."""
 
     family: str
     constant: bool  # the name is in upper case

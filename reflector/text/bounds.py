@@ -1,8 +1,8 @@
-"""Whatever size goes in, a bounded text comes out.
+"""Texts cut to a bounded size.
 
 Invariant: no function here returns more than its limit (plus one short mark that says what was left
 out), and none costs more than a few passes of `str.find` over its input. What is cut as it is read is cut where no
-secret is halved: nobody redacts megabytes that are thrown away, and of half a key no rule knows what it was.
+secret is halved: megabytes that are thrown away are not redacted, and no rule recognises half a key.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def whole_end(text: str, at: int, start: int = 0) -> int:
 def whole_start(text: str, at: int) -> int:
     """Return where the piece begins that would be cut off at `at`, so that it holds no value that has lost its name.
 
-    A value may stand on the line below its name, so the line that the cut divides goes, and the one below it. Of longer
-    lines goes as much as a name and a phrase take, and the run of characters that it ends in.
+    A value may be on the line below its name, so the line that the cut divides is dropped, and the one below it. Of a
+    longer line, as much is dropped as a name and a phrase take, and the run of characters at its end.
     """
     for _ in range(2):
         line = text.find("\n", at, at + _LINE)
@@ -90,7 +90,7 @@ def head_and_tail(text: str, limit: int) -> str:
 
 
 def excerpt(text: str, limit: int) -> str:
-    """Return the same as `head_and_tail`, as far as its two pieces are whole."""
+    """Return the same as `head_and_tail`, cut so that no secret is halved."""
     if len(text) <= limit:
         return text if text.isascii() else clean(text)
     tail = limit // 3
@@ -104,7 +104,7 @@ def _without_middle(text: str, first: int, last: int) -> str:
 def result_text(text: str) -> str:
     """Return a tool's answer: whole when short, else head, the lines that look like errors, and tail.
 
-    The end of a test run says how it went and its errors stand in the middle, so a plain cut at
+    The end of a test run says how it went and its errors are in the middle, so a plain cut at
     either side would turn failures into silence.
     """
     if len(text) <= RESULT_TEXT:
@@ -151,13 +151,13 @@ def _error_lines(text: str, first: int, last: int) -> list[tuple[int, int]]:
             at = text.find(word, at, last)
             if at < 0:
                 break
-            # A line of megabytes must not be searched to its ends: what stands near the word counts.
+            # A line of megabytes must not be searched to its ends: only the text near the word counts.
             near = max(first, at - _ERROR_LINE // 2)
             start = text.rfind("\n", near, at) + 1 or text.rfind(" ", near, at) + 1 or at
             end = text.find("\n", at, min(last, at + _ERROR_LINE))
             if end < 0:
                 end = whole_end(text, min(last, at + _ERROR_LINE), start)
-            # A long line without a space is no message: the word stands in a key, a digest or an address.
+            # A long line without a space is not a message: the word is part of a key, a digest or an address.
             if end - start <= _ERROR_WORD or text.find(" ", start, end) >= 0:
                 spans.add((start, end))
             at = max(end, at + len(word))
@@ -169,23 +169,7 @@ def arguments(given: dict[Any, Any]) -> dict[str, Any]:
 
     Numbers that are not finite become None; nothing that is left needs more than JSON to write.
     """
-    return given if _is_small(given) else _Arguments().mapping(given, 0)
-
-
-def _is_small(given: dict[Any, Any]) -> bool:
-    """Return whether nothing needs a cut, as in most calls: few short plain strings."""
-    room = ARGUMENTS_TEXT
-    for key, value in given.items():
-        if type(key) is not str or len(key) > 128 or not key.isascii():
-            return False
-        room -= len(key) + 1
-        if type(value) is str:
-            if len(value) > ARGUMENT_TEXT or not value.isascii():
-                return False
-            room -= len(value) + 1
-        elif value is not None and type(value) is not bool:
-            return False
-    return room > 0 and len(given) <= _ITEMS
+    return _Arguments().mapping(given, 0)
 
 
 class _Arguments:

@@ -14,7 +14,7 @@ MARKER = "[redacted:private-key]"
 
 #: What divides a text: the edges of PEM blocks, and keys that are redacted already.
 _EDGE = re.compile(r"-----(?P<edge>BEGIN|END) (?P<what>[A-Z0-9 ]{1,60})-----|\[redacted:")
-#: What stands between the lines of a key: line breaks (real or escaped, more than once too), quotes, and the line
+#: The characters between the lines of a key: line breaks (real or escaped, more than once too), quotes, and the line
 #: numbers that an agent's file reader adds.
 _GAP = r"(?:\s|\\{1,4}[nrt]|[\"',>|]|[0-9]{1,6}[→\t:])"
 _BODY = re.compile(
@@ -53,7 +53,7 @@ def redact_keys(text: str) -> str:
 
 
 def _keys_between(text: str, before: re.Match[str] | None, after: re.Match[str] | None) -> list[tuple[int, int]]:
-    """Return where keys stand between two edges (None: the ends of the text), an edge that belongs to one included."""
+    """Return the spans of keys between two edges (None: the ends of the text), an edge that belongs to one included."""
     start, end = before.end() if before else 0, after.start() if after else len(text)
     begins, ends = _private(before, "BEGIN"), _private(after, "END")
     if before and after and begins and ends and end - start <= _LONGEST and _RUN.search(text, start, end):
@@ -83,11 +83,11 @@ def _public(edge: re.Match[str] | None, which: str) -> bool:
 
 
 def _mixed(lines: str) -> bool:
-    """Return whether a first line is base64 of anything: digests in hex and rows of letters are no keys."""
+    """Return whether a first line is base64 of anything: digests in hex and rows of letters are not keys."""
     line = lines[:64]
     return any(c.isupper() for c in line) and any(c.islower() for c in line) and any(c.isdigit() for c in line)
 
 
 def _hidden(block: str) -> str:
-    """Return what takes a key's place: between quotes stand the lines of a list or of a concatenation, which stays."""
+    """Return the replacement of a key; the quotes of a list or of a concatenation stay."""
     return _LINE.sub(lambda line: line[1] or MARKER, block) if '"' in block else MARKER

@@ -52,7 +52,7 @@ _DATABASE = re.compile(r"(?i)(?:sql|postgres|maria|mongo|redis|amqp|oracle)[a-z0
 
 
 def _before_option(option: str) -> str:
-    """Return what stands between a command and the first of an option: no other command."""
+    """Return the pattern between a command and its option, which spans no other command."""
     return rf"[ ](?:(?:(?!{option})[^\n|;&]){{0,200}}[ ])?{option}"
 
 

@@ -11,7 +11,7 @@ import re
 from functools import cache
 
 # A token may follow a word character only where that is the tail of an escape: `\n` in JSON source, or
-# `ESC[31m` in coloured output. The look-behind stands after the literal, which keeps the literal search fast.
+# `ESC[31m` in coloured output. The look-behind follows the literal, which keeps the literal search fast.
 _ESCAPED = r"(?<=\\[nrt]{0})|(?<=\[m{0})|(?<=[;\[][0-9]m{0})|(?<=[;\[][0-9][0-9]m{0})"
 _START = r"(?:(?<![A-Za-z0-9_]{0})|" + _ESCAPED + ")"
 #: For tokens that may hold dashes.
@@ -100,7 +100,7 @@ _WITH_DASHES: tuple[tuple[str, str, str], ...] = (
 
 #: The same, behind the one character that a pattern without a literal before it begins with.
 _BEHIND = _START.replace("{0}", ".")
-#: Tokens whose literal stands inside: kind, that literal, the whole pattern. Each is of bounded length.
+#: Tokens with their literal inside: kind, that literal, the whole pattern. Each is of bounded length.
 _INSIDE: tuple[tuple[str, str, str], ...] = (
     ("telegram-token", ":AA", r"[0-9]" + _BEHIND + r"[0-9]{7,9}+:AA[A-Za-z0-9_-]{32,34}+" + _END),
     ("mailchimp-key", "-us", _HEX + _BEHIND + rf"{_HEX}{{31}}-us[0-9]{{1,2}}" + _END),

@@ -16,75 +16,46 @@ from reflector.text import bounds
 from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
 from reflector.transcripts.records import record_key
 
-#: What other agents call the tools that have a name in Claude Code; in lower case.
+#: Tools by their name in Claude Code: what other agents call them, in lower case.
 _TOOLS = {
-    "shell": "Bash",
-    "container.exec": "Bash",
-    "exec_command": "Bash",
-    "shell_command": "Bash",
-    "local_shell": "Bash",
-    "run_shell_command": "Bash",
-    "bash": "Bash",
-    "powershell": "PowerShell",
-    "write_stdin": "BashOutput",
-    "read_bash": "BashOutput",
-    "read_powershell": "BashOutput",
-    "stop_bash": "KillShell",
-    "apply_patch": "Edit",
-    "edit": "Edit",
-    "edit_file": "Edit",
-    "replace": "Edit",
-    "str_replace": "Edit",
-    "str_replace_editor": "Edit",
-    "patch": "Edit",
-    "multiedit": "MultiEdit",
-    "write": "Write",
-    "write_file": "Write",
-    "create": "Write",
-    "read": "Read",
-    "read_file": "Read",
-    "read_many_files": "Read",
-    "view": "Read",
-    "view_image": "Read",
-    "grep": "Grep",
-    "rg": "Grep",
-    "search_file_content": "Grep",
-    "grep_search": "Grep",
-    "glob": "Glob",
-    "find": "Glob",
-    "ls": "LS",
-    "list": "LS",
-    "list_directory": "LS",
-    "webfetch": "WebFetch",
-    "web_fetch": "WebFetch",
-    "websearch": "WebSearch",
-    "web_search": "WebSearch",
-    "google_web_search": "WebSearch",
-    "task": "Task",
-    "spawn_agent": "Task",
-    "exit_plan_mode": "ExitPlanMode",
+    alias: name
+    for name, aliases in {
+        "Bash": "shell container.exec exec_command shell_command local_shell run_shell_command bash",
+        "PowerShell": "powershell",
+        "BashOutput": "write_stdin read_bash read_powershell",
+        "KillShell": "stop_bash",
+        "Edit": "apply_patch edit edit_file replace str_replace str_replace_editor patch",
+        "MultiEdit": "multiedit",
+        "Write": "write write_file create",
+        "Read": "read read_file read_many_files view view_image",
+        "Grep": "grep rg search_file_content grep_search",
+        "Glob": "glob find",
+        "LS": "ls list list_directory",
+        "WebFetch": "webfetch web_fetch",
+        "WebSearch": "websearch web_search google_web_search",
+        "Task": "task spawn_agent",
+        "ExitPlanMode": "exit_plan_mode",
+    }.items()
+    for alias in aliases.split()
 }
 _SHELLS = frozenset(("Bash", "PowerShell"))
-#: Arguments under other names, of tools that have a name in Claude Code.
+#: Arguments of these tools by their name in Claude Code: what other agents call them.
 _ARGUMENTS = {
-    "cmd": "command",
-    "filePath": "file_path",
-    "absolute_path": "file_path",
-    "path": "file_path",
-    "oldString": "old_string",
-    "old_str": "old_string",
-    "oldText": "old_string",
-    "newString": "new_string",
-    "new_str": "new_string",
-    "newText": "new_string",
-    "file_text": "content",
-    "fileText": "content",
+    alias: name
+    for name, aliases in {
+        "command": "cmd",
+        "file_path": "filePath absolute_path path",
+        "old_string": "oldString old_str oldText",
+        "new_string": "newString new_str newText",
+        "content": "file_text fileText",
+    }.items()
+    for alias in aliases.split()
 }
 _FILE_TOOLS = frozenset(("Edit", "MultiEdit", "Write", "Read"))
 
 
 class Place(NamedTuple):
-    """Where a message stands: its sidechain, its time as written, the offset of its line."""
+    """The place of a message: its sidechain, its time as written, the offset of its line."""
 
     chain: str
     timestamp: str
@@ -222,7 +193,7 @@ def whole(value: Any) -> str:
 
 
 def kind(record: dict[str, Any], key: str = "type") -> str:
-    """The type of a record, or what else a word of it says; "" where it is no text, which no set could be asked for."""
+    """Return the type of a record, or the text of another key; "" for anything but text, which may be unhashable."""
     return whole(record.get(key))
 
 
@@ -244,7 +215,7 @@ def path(value: Any) -> str:
 
 
 def instant(milliseconds: Any) -> str:
-    """Milliseconds since the epoch as ISO 8601 in UTC, "" for what is no such time."""
+    """Milliseconds since the epoch as ISO 8601 in UTC, "" for anything else."""
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float) or not 0 < milliseconds < 1e14:
         return ""
     seconds, rest = divmod(int(milliseconds), 1000)

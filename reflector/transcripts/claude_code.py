@@ -17,65 +17,24 @@ from reflector.transcripts.message import Message, Origin, Tally, ToolCall, Tool
 from reflector.transcripts.reading import Conversation, Format
 from reflector.transcripts.records import count_type, record_key, record_uuid
 
-#: Types that carry no message. `attachment` and `queue-operation` may, and are looked into.
+#: Types that carry no message; the api-requests repeat what the conversation says.
 _METADATA = frozenset(
-    {
-        "progress",
-        "system",
-        "summary",
-        "file-history-snapshot",
-        "file-history-delta",
-        "last-prompt",
-        "custom-title",
-        "ai-title",
-        "agent-name",
-        "agent-setting",
-        "agent-color",
-        "mode",
-        "permission-mode",
-        "pr-link",
-        "frame-link",
-        "tag",
-        "task-summary",
-        "worktree-state",
-        "bridge-session",
-        "context-collapse",
-        "content-replacement",
-        "attribution-snapshot",
-        "started",
-        "result",
-        "session-owner",
-        "isolation-latch",
-        "history-suppression",
-        "memory-mode",
-        "dev-mods",
-        "derived-from",
-        "relocated",
-        "tools-used",
-        "atis-latch",
-        "cost-state",
-        # The request as it was sent: it repeats what the conversation says already.
-        "api-request",
-        "api-request-blob",
-        "api-request-resumed",
-        "api-request-shape",
-    }
+    """
+    progress system summary file-history-snapshot file-history-delta last-prompt custom-title ai-title agent-name
+    agent-setting agent-color mode permission-mode pr-link frame-link tag task-summary worktree-state bridge-session
+    context-collapse content-replacement attribution-snapshot started result session-owner isolation-latch
+    history-suppression memory-mode dev-mods derived-from relocated tools-used atis-latch cost-state api-request
+    api-request-blob api-request-resumed api-request-shape
+    """.split()
 )
 #: Types of Claude Code that no other agent's format uses.
 _OWN_TYPES = frozenset(
-    {
-        "file-history-snapshot",
-        "queue-operation",
-        "last-prompt",
-        "custom-title",
-        "ai-title",
-        "permission-mode",
-        "frame-link",
-        "pr-link",
-    }
+    """
+    file-history-snapshot queue-operation last-prompt custom-title ai-title permission-mode frame-link pr-link
+    """.split()
 )
 
-#: Of a long output the answer holds the first 2 kB only; its end, where the verdict stands, is in the details.
+#: Of a long output the answer holds the first 2 kB only; its end, with the result, is in the details.
 _CUT_OUTPUT = "<persisted-output>"
 _CALL_TYPES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
 #: Why the API ended an answer early.

@@ -21,25 +21,11 @@ from reflector.transcripts.records import count_type
 _TYPES = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted"))
 #: Types of lines and items without words of anyone.
 _WORDLESS = frozenset(
-    {
-        "turn_context",
-        "token_usage_record",
-        "world_state",
-        "inter_agent_communication",
-        "inter_agent_communication_metadata",
-        "additional_tools",
-        "agent_message",
-        "compaction",
-        "compaction_summary",
-        "compaction_trigger",
-        "configuration_update",
-        "context_compaction",
-        "ghost_snapshot",
-        "image_generation_call",
-        "other",
-        "tool_search_call",
-        "tool_search_output",
-    }
+    """
+    turn_context token_usage_record world_state inter_agent_communication inter_agent_communication_metadata
+    additional_tools agent_message compaction compaction_summary compaction_trigger configuration_update
+    context_compaction ghost_snapshot image_generation_call other tool_search_call tool_search_output
+    """.split()
 )
 #: Items with words; until September 2025 they stood on lines of their own.
 _CALLS = frozenset(("function_call", "custom_tool_call", "local_shell_call", "web_search_call"))
@@ -178,7 +164,7 @@ class _Rollout(Conversation):
         return building.by_tools(self._uuid("output", call_id, text), place, (result,), refused)
 
     def _interrupted(self, place: Place) -> Message:
-        """Told by an event and by a note to the model, of which older releases wrote one only."""
+        """Reported by an event and by a note to the model; older releases write only one of them."""
         return building.by_user(digest("codex", self._root, self._before, "interrupted"), place, "refusal", "")
 
     def _uuid(self, kind: str, own: str, said: str) -> str:

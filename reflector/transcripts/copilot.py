@@ -1,6 +1,6 @@
 """Reads the `events.jsonl` of Copilot CLI: `{type, data, id, timestamp, parentId}` on each line.
 
-Invariant: each event is one message under its own id. A call is told by the message that asks for it and again
+Invariant: each event is one message under its own id. A call appears in the message that asks for it and again
 when it starts; the first of the two counts.
 """
 
@@ -18,23 +18,11 @@ from reflector.transcripts.reading import Conversation, Format
 from reflector.transcripts.records import count_type, record_uuid
 
 #: What only this agent's event names begin with.
-_FAMILIES = (
-    "session.",
-    "user.",
-    "assistant.",
-    "tool.",
-    "hook.",
-    "permission.",
-    "subagent.",
-    "system.",
-    "skill.",
-    "model.",
-    "mcp.",
-    "user_input.",
-    "elicitation.",
-    "sampling.",
-    "command.",
-    "abort",
+_FAMILIES = tuple(
+    """
+    session. user. assistant. tool. hook. permission. subagent. system. skill. model. mcp. user_input. elicitation.
+    sampling. command. abort
+    """.split()
 )
 _OWN = frozenset(("session.start", "session.resume", "user.message", "assistant.message", "assistant.turn_start"))
 _HUMAN = frozenset(("", "user"))

@@ -25,11 +25,11 @@ _BUFFER = 64 * 1024
 
 #: How files begin that hold transcripts in a form that is not read, and what to do about it.
 _WRAPPED = (
-    (b"\x28\xb5\x2f\xfd", "is compressed; unpack it with `zstd -d` and take the result in"),
-    (b"\x1f\x8b", "is compressed; unpack it with `gunzip` and take the result in"),
+    (b"\x28\xb5\x2f\xfd", "is compressed; unpack it with `zstd -d` and ingest the result"),
+    (b"\x1f\x8b", "is compressed; unpack it with `gunzip` and ingest the result"),
     (
         b"SQLite format 3\0",
-        "is a database; for OpenCode's, write a session to a file with `opencode export` and take that in",
+        "is a database; for OpenCode's, write a session to a file with `opencode export` and ingest that",
     ),
 )
 
@@ -53,7 +53,7 @@ def read_messages(
     """Yield the messages of a transcript, in the order in which the model saw them, each once.
 
     limit   bytes to read at most: the file's size when its window was closed
-    tally   filled while reading, for whoever wants to know what was not understood
+    tally   filled while reading: what was not understood
     skip    keys of records to leave out, those of earlier windows
 
     Raises as `scan` does, at the first step of the iteration.
@@ -118,8 +118,8 @@ def _refusal(name: str, head: bytes, tally: Tally) -> str:
             return f"{name!r} {advice}"
     if tally.lines == 0:
         if not tally.unfinished_bytes:
-            return f"{name!r} is empty: there is no record in it yet"
-        return f"{name!r} holds {tally.unfinished_bytes} bytes of an unfinished line: there is no record in it yet"
+            return f"{name!r} is empty: it contains no records yet"
+        return f"{name!r} holds {tally.unfinished_bytes} bytes of an unfinished line: it contains no records yet"
     from reflector.transcripts.others import NAMES
 
     looked_for = f"looked for records of Claude Code, {NAMES}"

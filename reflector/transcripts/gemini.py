@@ -124,7 +124,7 @@ def _result(call: dict[str, Any], uuid: str, place: Place) -> Message:
             answers += building.texts(part)
     text = _unfenced(joined(answers)) or whole(call.get("resultDisplay"))
     is_shell = call.get("name") in ("run_shell_command", "shell")
-    # Of a command the code stands behind its output, which may print the same words.
+    # The exit code follows the output of a command, which may print the same words.
     codes = _EXIT.findall(text[-_EXIT_SPAN:]) if is_shell else []
     if is_shell:
         text = text[:-_EXIT_SPAN] + _FOOTER.sub("", text[-_EXIT_SPAN:])

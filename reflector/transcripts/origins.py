@@ -37,7 +37,7 @@ _SUMMARY = "This session is being continued from a previous conversation"
 
 _INTERRUPT = re.compile(r"\[Request interrupted by user(?: for tool use)?\]|\[Skipped by user\]")
 
-#: Openings of a tool result that stands for a person's refusal, not for a tool's answer.
+#: Openings of a tool result that reports a person's refusal, not a tool's answer.
 _REFUSED = re.compile(
     r"(?:Error: )?(?:<tool_use_error>)?"
     r"(?:The user doesn't want to (?:proceed with this tool use|take this action right now)"

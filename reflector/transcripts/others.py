@@ -22,7 +22,7 @@ def format_of(record: dict[str, Any]) -> Format | None:
 
 
 def reader_of(record: dict[str, Any]) -> RecordReader | None:
-    """Return the reader of the file that a record stands in; a record with all messages in it makes it a document."""
+    """Return the reader of the file that holds a record; a record with all messages in it makes it a document."""
     format = format_of(record)
     return format and RecordReader(format, is_document=isinstance(record.get("messages"), list))
 

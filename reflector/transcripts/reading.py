@@ -5,7 +5,7 @@ adding records to a file never changes the key of an earlier message. So a windo
 whenever its file is read again.
 
 A format of lines is read in flat memory, up to a limit of bytes. A document is rewritten in place, where a
-limit of bytes means nothing: it is read whole, up to `DOCUMENT_LIMIT`, and what was taken in before is known
+limit of bytes means nothing: it is read whole, up to `DOCUMENT_LIMIT`, and what was recorded before is known
 by its keys.
 """
 
@@ -70,7 +70,7 @@ class Scan:
 class Conversation(ABC):
     """One reading of one file: turns records into messages, and knows what earlier records said.
 
-    session_id, agent_id, cwd, version   of the file, as far as its records told by now; "" otherwise
+    session_id, agent_id, cwd, version   of the file, as far as its records said by now; "" otherwise
     """
 
     def __init__(self) -> None:
@@ -185,7 +185,7 @@ def read_document(file: io.RawIOBase, name: str, tally: Tally) -> list[dict[str,
     records = [record for record, _ in parse_line(data.strip(), tally)]
     if not records:
         raise UnknownTranscript(
-            f"{name!r} is no whole JSON document: it is damaged, or its agent is still writing it; try again later"
+            f"{name!r} is not a whole JSON document: it is damaged, or its agent is still writing it; try again later"
         )
     return records
 

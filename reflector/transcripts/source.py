@@ -12,7 +12,7 @@ from os import PathLike, fspath
 
 
 class UnknownTranscript(ValueError):
-    """The file is there and readable, and is no transcript that reflector knows."""
+    """The file is readable, and is not a transcript that reflector knows."""
 
 
 def open_file(path: str | PathLike[str]) -> FileIO:

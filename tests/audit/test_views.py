@@ -333,3 +333,17 @@ def test_doubles_and_blame_of_a_moment_are_those_of_a_ledger_that_ends_there(his
         for row in short.rows():
             assert double_counts(ledger, row.name, past) == double_counts(short, row.name)
             assert blame(ledger, row.name, past) == blame(short, row.name)
+
+
+def test_doubles_of_a_moment_are_what_they_were_before_a_retraction_and_an_erasure(ledger: Ledger) -> None:
+    ledger.append([added("pat-001"), added("mis-001")])
+    for number, (session, keys) in enumerate((("s1", [1, 2]), ("s2", [2, 3]), ("s2", [3]))):
+        one = window(number, session, keys=keys)
+        ledger.append([one, *reflected(f"r{number}", one, ("pat-001", "helpful"), ("mis-001", "harmful"))])
+    then, before = ledger.head().position, double_counts(ledger)
+    assert before.classes[4].examples[0].sessions == ("s1", "s2")
+    ledger.redact(window(0, "s1", keys=[1, 2]).event_id, reason="x", actor="human")
+    ledger.append([retracted(window(1, "s2", keys=[2, 3]))])
+    assert double_counts(ledger) != before
+    assert double_counts(ledger, past=Past(ledger, then)) == before
+    assert double_counts(ledger, "pat-001", Past(ledger, then)).totals == {"pat-001": before.totals["pat-001"]}

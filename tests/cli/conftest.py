@@ -19,9 +19,12 @@ def agent(tmp_path: Path) -> Agent:
     return Agent.in_folder(tmp_path)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def lived_in(tmp_path_factory: pytest.TempPathFactory) -> Agent:
-    """A project with a bit of everything: counts, neutral tags, removals, and all that can go wrong."""
+    """A project with a bit of everything: counts, neutral tags, removals, and all that can go wrong.
+
+    A module's tests share it, so they ask and change nothing.
+    """
     folder = tmp_path_factory.mktemp("lived-in")
     agent = Agent.in_folder(folder)
     for number, (name, verdict) in enumerate([("pat-001", "helpful"), ("pat-002", "harmful"), ("pat-001", None)]):

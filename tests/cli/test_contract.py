@@ -109,11 +109,12 @@ def test_a_judge_that_there_is_none_of_is_named_with_those_that_there_are(agent:
         (["log", "--session", "nothing"], "See 'reflector log'."),
         (["log", "--type", "tagged"], "bullet.tagged"),
         (["log", "-n", "0"], "x>=1"),
-        (["add", "patterns", "Be kind."], "'pat', 'mis', 'pref', 'ctx', 'oth'"),
+        (["add", "habits", "Be kind."], "pat (PATTERNS & APPROACHES), mis (MISTAKES TO AVOID)"),
         (["list", "--as-of", "soon"], "2026-11-21T09:14"),
         (["list", "--as-of", "99"], "ends at"),
         (["list", "--as-of", "2026-13-01"], "not a time"),
         (["diff", "1"], "A..B"),
+        (["diff", "1..0"], "write 0..1"),
         (["bisect", "pat-001", "--when", "helpful >"], "harmful >= 3 and harmful > helpful"),
         (["replay", "--prune", "__import__('os')"], "is not understood"),
         (["replay", "--counting", "twice"], "once_per_session"),
@@ -225,13 +226,30 @@ def test_a_session_is_named_by_the_beginning_of_its_id(agent: Agent, tmp_path: P
     assert "it could be abcd-1, abcd-2" in agent.call("session", "abcd", code=2).err
 
 
+@pytest.mark.parametrize("section", ["mis", "MISTAKES TO AVOID", "mistakes", "Mis"])
+def test_a_section_is_called_by_its_slug_its_title_or_the_beginning_of_it(agent: Agent, section: str) -> None:
+    agent.call("add", section, "Guessing.")
+    assert "[mis-002]" in agent.call("show", "[mis-002]").out
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_completion_script_is_for_the_shell_and_knows_the_commands(agent: Agent, shell: str) -> None:
     script = agent.call("completion", shell).out
     assert "_REFLECTOR_COMPLETE" in script
     if shell == "bash":
         assert subprocess.run(["bash", "-n"], input=script.encode(), capture_output=True).returncode == 0
-    for typed, wanted in [("bla", "blame"), ("blame --js", "--json"), ("lits --js", "")]:
+    agent.call("ingest", Session("abcd-1").cites("pat-001").write(agent.project / "s.jsonl"))
+    completed = {
+        "bla": "blame",
+        "blame --js": "--json",
+        "lits --js": "",
+        "blame pat-0": "pat-002",
+        "session ab": "abcd-1",
+        "log --type bullet.t": "bullet.tagged",
+        "add m": "mis",
+        "config get back": "backend",
+    }
+    for typed, wanted in completed.items():
         word = typed.split()[-1]
         asked = {"COMP_WORDS": f"reflector {typed}", "COMP_CWORD": word if shell == "fish" else str(len(typed.split()))}
         done = subprocess.run(

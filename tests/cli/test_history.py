@@ -18,7 +18,7 @@ import pytest
 
 from reflector.ledger.store import Ledger
 from reflector.project import Project
-from reflector.sessions.backfill import Backfill
+from reflector.sessions.backfill import backfill
 from reflector.sessions.worker_pool import WorkerPool
 from reflector.transcripts.discovery import Found, find_transcripts
 from tests.road.agent import BULLETS, PATIENCE, Agent
@@ -293,7 +293,7 @@ def take_all(agent: Agent, pool: WorkerPool | None, begin: Callable[[], None] = 
         return lambda _file: None
 
     with patch.dict(os.environ, agent.env(), clear=True):
-        ((_, done),) = Backfill([(Project.at(agent.project), files)], pool).run(begun)
+        ((_, done),) = backfill([(Project.at(agent.project), files)], pool, begun)
     return done.ahead
 
 

@@ -176,17 +176,28 @@ def test_a_transcript_that_grows_while_it_is_read_is_taken_in_once_and_whole(age
             session.cites("pat-001" if number == 20 else "mis-001")
     path, whole = tmp_path / "1.jsonl", tmp_path / "whole.jsonl"
     session.write(whole)
-    # In pieces that end anywhere, as a client's writes may be seen.
+    path.touch()
+    # In pieces that end anywhere, as a client's writes may be seen; a quarter whenever it is told to go on.
     client = (
         "import sys, time\n"
         "whole, path = open(sys.argv[1], 'rb').read(), open(sys.argv[2], 'ab', buffering=0)\n"
-        "for at in range(0, len(whole), 211):\n"
-        "    path.write(whole[at:at + 211])\n"
-        "    time.sleep(0.01)\n"
+        "for quarter in range(4):\n"
+        "    input()\n"
+        "    for at in range(len(whole) * quarter // 4, end := len(whole) * (quarter + 1) // 4, 211):\n"
+        "        path.write(whole[at:min(at + 211, end)])\n"
+        "        time.sleep(0.005)\n"
+        "    print(flush=True)\n"
     )
-    writer = subprocess.Popen([sys.executable, "-c", client, whole, path])
-    while writer.poll() is None:
-        agent.call("ingest", path, code=None)  # 1 while not even the first line is whole
+    command = [sys.executable, "-c", client, whole, path]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdin
+        assert writer.stdout
+        for _ in range(4):
+            writer.stdin.write("\n")
+            writer.stdin.flush()
+            agent.call("ingest", path, code=None)  # 1 while not even the first line is whole
+            writer.stdout.readline()
+            agent.call("ingest", path, code=None)
     agent.call("ingest", path)
     windows = [event["data"]["window"]["records"] for event in agent.events("session.recorded")]
     assert len(windows) > 3

@@ -461,7 +461,8 @@ def test_a_command_around_ours_stays_and_is_told(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", ["two spaces, as the agent writes it", pytest.param("empty file", marks=pytest.mark.slow), None]
+    "shape",
+    [*(pytest.param(n, marks=pytest.mark.slow) for n in ("two spaces, as the agent writes it", "empty file")), None],
 )
 def test_commands_at_the_same_time_leave_one_whole_file(agent: Agent, shape: str | None) -> None:
     path = put(agent, SHAPES[shape]) if shape else settings_of(agent)

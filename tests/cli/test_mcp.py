@@ -66,7 +66,7 @@ def names(found: list[dict[str, Any]]) -> list[str]:
     return [bullet["name"] for bullet in found]
 
 
-def test_three_tools_are_offered_over_pipes_and_those_that_only_read_say_so(agent: Agent) -> None:
+def test_four_tools_are_offered_over_pipes_and_those_that_only_read_say_so(agent: Agent) -> None:
     async def run() -> tuple[Any, Any]:
         command = [*REFLECTOR, "mcp"]
         server = StdioServerParameters(command=command[0], args=command[1:], env=agent.env(), cwd=agent.project)
@@ -81,6 +81,7 @@ def test_three_tools_are_offered_over_pipes_and_those_that_only_read_say_so(agen
         "search_playbook": True,
         "why": True,
         "propose_bullet": False,
+        "lesson_outcome": False,
     }
     for tool in listed:
         assert tool.description
@@ -197,7 +198,11 @@ def test_the_reason_of_a_proposal_is_bounded_before_it_is_looked_at(agent: Agent
     assert len(proposed["data"]["reason"]) <= 1_000
 
 
-@pytest.mark.parametrize("query", ["test", "test \ud800", "test \U0001f600 \udfff"], ids=ascii)
+@pytest.mark.parametrize(
+    "query",
+    ["test \U0001f600 \udfff", *(pytest.param(q, marks=pytest.mark.slow) for q in ("test", "test \ud800"))],
+    ids=ascii,
+)
 def test_a_call_is_answered_and_nothing_but_the_protocol_is_on_stdout_whatever_is_on_stdin(
     agent: Agent, query: str
 ) -> None:
@@ -259,3 +264,14 @@ def test_a_search_puts_more_of_the_words_first_and_then_the_better_bullet() -> N
     assert [b.name for b in search(bullets, "test")] == ["pat-002", "pat-003", "pat-001"]
     assert next(b.name for b in search(bullets, "pat-004")) == "pat-004"
     assert len(search(bullets, "  ")) == 4
+
+
+def test_the_agent_says_whether_a_lesson_helped(agent: Agent) -> None:
+    from reflector.ledger.store import Ledger
+    from reflector.lessons.recording import record_lesson
+
+    with Ledger.open_file(agent.ledger) as ledger:
+        id = record_lesson(ledger, "mistake", "Add auth middleware", actor="engine", task="api_design")
+    answer = ask(agent, "lesson_outcome", lesson=id[:8], outcome="good", why="the test passes")
+    assert answer == {"lesson": id[:8], "effectiveness": 0.6, "confidence": 0.74, "state": "active"}
+    assert "no lesson's id begins with 'zz'" in refused(agent, "lesson_outcome", lesson="zz", outcome="bad", why="x")

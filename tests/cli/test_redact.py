@@ -205,13 +205,13 @@ def test_a_session_that_waits_to_be_taken_in_loses_the_text_and_is_counted(
     transcript = Session("s-9").cites("pat-001").write(tmp_path / "9.jsonl")
     told.hook(event, session_id="s-9", transcript_path=str(transcript), last_assistant_message=SECRET)
     helpful, harmful = told.counters()["pat-001"]
-    ran = told.run("redact", "--where", SECRET, "--why", "a customer", "--yes")
+    ran = told.call("redact", "--where", SECRET, "--why", "a customer", "--yes")
     assert "1 waiting session kept without the text" in ran.out
     assert holding(told) == []
     for waiting in (told.spool / "waiting").glob("*.json"):
         spool.claim(spool.waiting(told.spool)[0])
         assert not waiting.exists()
-    told.run("drain")
+    told.call("drain")
     assert told.counters()["pat-001"] == (helpful + 1, harmful)
 
 

@@ -124,7 +124,14 @@ def width(line: str) -> int:
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in line)
 
 
-@pytest.mark.parametrize(("columns", "command"), [(60, "log --all"), (80, "show pat-001"), (132, "list"), (50, "list")])
+TABLES = [
+    (60, "log --all"),
+    (132, "list"),
+    *(pytest.param(*one, marks=pytest.mark.slow) for one in ((80, "show pat-001"), (50, "list"))),
+]
+
+
+@pytest.mark.parametrize(("columns", "command"), TABLES)
 def test_tables_fit_the_terminal(hostile: Agent, columns: int, command: str) -> None:
     hostile.call("add", "oth", "日本語のテキストは幅が二倍です。" * 8)
     lines = on_terminal(hostile, columns, *command.split())
@@ -155,7 +162,7 @@ def test_who_wants_no_colour_is_sent_none(agent: Agent) -> None:
     assert "\x1b[1m" in sent(agent, 80, "list")
 
 
-@pytest.mark.parametrize("columns", [60, 100])
+@pytest.mark.parametrize("columns", [60, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_reason_is_told_whole_on_a_terminal_of_any_width(agent: Agent, tmp_path: Path, columns: int) -> None:
     said = "No, that is wrong. Please don't change the 合計 there, revert it and think about the reducer first."
     session = Session().cites("pat-001", None).user(said).agent("You are right.")

@@ -230,7 +230,7 @@ def test_hook_json_is_taken_in_as_a_hook_would(agent: Agent, tmp_path: Path) -> 
         assert expected in agent.call("ingest", delivered).out
     assert agent.events("session.recorded")[0]["actor"] == "hook:SessionEnd"
     delivered.write_text(json.dumps({**payload, "hook_event_name": "UserPromptSubmit"}))
-    assert "this event ends no session or turn" in agent.call("ingest", delivered).out
+    assert "this event does not end a session or turn" in agent.call("ingest", delivered).out
     delivered.write_text(json.dumps({**payload, "transcript_path": "/no/such.jsonl"}))
     assert "/no/such.jsonl" in agent.call("ingest", delivered, code=1).err
     assert len(agent.json("status", code=1)["spool"]["failed"]) == 1

@@ -58,7 +58,7 @@ def test_a_tag_that_never_counted_moves_nothing(judged: Agent, tmp_path: Path) -
 
 
 def test_counters_are_pinned_where_they_stand_and_nowhere_else(judged: Agent, tmp_path: Path) -> None:
-    assert "pat-002 stands at 3/2, not at 3/1" in judged.call("assert", "pat-002", "3/1", code=1).err
+    assert "pat-002 is at 3/2, not at 3/1" in judged.call("assert", "pat-002", "3/1", code=1).err
     assert judged.events("bullet.asserted") == []
     judged.call("assert", "pat-002", "3/2")
     judged.call("retract", "s-2", "--why", "the balance of then stays true")

@@ -37,14 +37,20 @@ __all__ = ["fresh"]
 Lines = list[str]
 
 
-@pytest.fixture
-def lines() -> Lines:
+@pytest.fixture(scope="module")
+def exported_once() -> Lines:
     """An export of a short history, with a text erased."""
     with sqlite_file() as url, Ledger.open(url) as ledger:
         ledger.append(history())
         completed = next(ledger.events(types=[ev.REFLECTION_COMPLETED]))
         ledger.redact(completed.event_id, reason="a secret", actor="human")
         return list(exported(ledger))
+
+
+@pytest.fixture
+def lines(exported_once: Lines) -> Lines:
+    """The same, which a test may change."""
+    return list(exported_once)
 
 
 def _state(ledger: Ledger) -> object:

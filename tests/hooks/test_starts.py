@@ -52,7 +52,6 @@ def test_starts_are_not_deliveries(project: Project) -> None:
     assert not project.spool.exists()
 
 
-@pytest.mark.parametrize("name", ["SessionStart", "SubagentStart"])
 @pytest.mark.parametrize(
     "content",
     [
@@ -64,11 +63,11 @@ def test_starts_are_not_deliveries(project: Project) -> None:
     ],
     ids=lambda content: repr(content[:30]) if isinstance(content, bytes) else None,
 )
-def test_where_there_is_nothing_to_tell_nothing_is_printed(project: Project, name: str, content: bytes | None) -> None:
+def test_where_there_is_nothing_to_tell_nothing_is_printed(project: Project, content: bytes | None) -> None:
     if content is not None:
         project.claude.mkdir()
         (project.claude / "playbook.json").write_bytes(content)
-    for _ in range(2):
+    for name in ("SessionStart", "SubagentStart"):
         out, _ = project.hook(event(name))
         assert out == b""
 
@@ -76,20 +75,19 @@ def test_where_there_is_nothing_to_tell_nothing_is_printed(project: Project, nam
 UNREADABLE = {
     b"": "the file: is empty",
     b"{": "line 1, column 2: is not JSON",
-    b"[]": "the file: holds no JSON object",
+    b"[]": "the file: is not a JSON object",
     b"{}": "the file: has neither sections nor key_points",
-    b"null": "the file: holds no JSON object",
+    b"null": "the file: is not a JSON object",
     b"\xff\xfe": "the file: is UTF-16",
     b"[" * 100_000: "the file: is nested too deeply",
 }
 
 
-@pytest.mark.parametrize("name", ["SessionStart", "SubagentStart"])
 @pytest.mark.parametrize("content", UNREADABLE, ids=lambda content: repr(content[:30]))
-def test_a_playbook_that_cannot_be_read_is_named_with_the_place(project: Project, name: str, content: bytes) -> None:
+def test_a_playbook_that_cannot_be_read_is_named_with_the_place(project: Project, content: bytes) -> None:
     project.claude.mkdir()
     (project.claude / "playbook.json").write_bytes(content)
-    for _ in range(2):
+    for name in ("SessionStart", "SubagentStart"):
         out, err = project.hook(event(name))
         assert f".claude/playbook.json cannot be read: {UNREADABLE[content]}" in out.decode()
         assert err == b""
@@ -194,7 +192,7 @@ def test_the_projects_own_template_wins_over_the_users_and_a_change_shows_at_onc
         ("nothing", "is missing"),
         ("{key_points} {key_points}", "2 times"),
         ('{{"context": "{key_points}"}}', "JSON"),
-        ("{context} {key_points}", "line 1: '{context}' is no placeholder"),
+        ("{context} {key_points}", "line 1: '{context}' is not a placeholder"),
         ("x" * LIMIT + "{key_points}", "no room"),
     ],
 )

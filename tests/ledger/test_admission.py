@@ -130,7 +130,7 @@ def test_a_ledger_that_an_older_version_wedged_goes_on_and_verify_names_the_even
     assert b"It goes on." in dump(again.bullets(), again.updated_at())
     again.rebuild()
     (finding,) = verify(again)
-    assert (finding.code, finding.position) == ("data", 2)
+    assert (finding.code, finding.where) == ("data", 2)
     assert "section is 'zz'" in str(finding)
 
 

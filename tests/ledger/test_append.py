@@ -301,7 +301,7 @@ def test_an_event_id_is_the_same_in_every_process_and_for_no_other_parts() -> No
 
 def test_counters_are_asserted_only_where_they_stand(ledger: Ledger) -> None:
     ledger.append([added("pat-001", helpful=7, harmful=2)])
-    with pytest.raises(NotSo, match="pat-001 stands at 7/2, not at 7/3"):
+    with pytest.raises(NotSo, match="pat-001 is at 7/2, not at 7/3"):
         ledger.assert_counters("pat-001", 7, 3, actor="human")
     with pytest.raises(NoSuchTarget, match="no bullet is or was called 'x'"):
         ledger.assert_counters("x", 0, 0, actor="human")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.events.fold import Playbook, fold
-from reflector.ledger import as_of as past_module
 from reflector.ledger.as_of import Past
 from reflector.ledger.errors import AlreadyRetracted, Conflict
 from reflector.ledger.store import Ledger
@@ -87,13 +85,10 @@ def assert_is(past: Past, book: Playbook) -> None:
             assert (row.helpful, row.harmful) == book.counters(name)
 
 
-@pytest.mark.parametrize("few", [0, 32])
 @settings(max_examples=examples(60))
 @given(actions=st.lists(ACTIONS, max_size=14))
-def test_the_playbook_at_every_position_is_the_fold_up_to_it(few: int, actions: list[tuple[Any, ...]]) -> None:
-    with pytest.MonkeyPatch.context() as patch, Ledger.open("sqlite://") as ledger:
-        patch.setattr(past_module, "_RANGES", few)
-        patch.setattr(past_module, "_FEW", few)
+def test_the_playbook_at_every_position_is_the_fold_up_to_it(actions: list[tuple[Any, ...]]) -> None:
+    with Ledger.open("sqlite://") as ledger:
         lived(ledger, actions)
         for position in range(ledger.head().position + 1):
             assert_is(Past(ledger, position), fold(ledger.history(upto=position)))
@@ -107,20 +102,3 @@ def test_both_engines_answer_alike(ledger: Ledger) -> None:
     ledger.append([adopted("once_per_session")])
     for position in range(ledger.head().position + 1):
         assert_is(Past(ledger, position), fold(ledger.history(upto=position)))
-
-
-def test_yesterday_is_counted_back_from_today(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what came later is read: tags before the position may be as many as they like."""
-    with Ledger.open("sqlite://") as ledger:
-        lived(ledger, [("reflect", "s1", [("pat-001", "helpful"), ("pat-001", "harmful")])] * 6)
-        asked: list[tuple[object, ...]] = []
-        run = past_module.Statements.run
-
-        def noted(self: Any, sql: str, *values: object) -> Any:
-            asked.append((sql.startswith("SELECT tag"), *values))
-            return run(self, sql, *values)
-
-        monkeypatch.setattr(past_module.Statements, "run", noted)
-        head = ledger.head().position
-        assert Past(ledger, head - 2).row("pat-001") is not None
-        assert [values[2] for is_count, *values in asked if is_count for values in [(None, *values)]] == [head - 2]

@@ -130,15 +130,15 @@ def test_a_byte_order_mark_and_an_empty_playbook_are_no_problem() -> None:
     [
         (b"", "the file: is empty"),
         (b" \n", "the file: is empty"),
-        (b"[]", "the file: holds no JSON object ([])"),
-        (b"null", "the file: holds no JSON object (None)"),
-        (b'"text"', "the file: holds no JSON object ('text')"),
+        (b"[]", "the file: is not a JSON object ([])"),
+        (b"null", "the file: is not a JSON object (None)"),
+        (b'"text"', "the file: is not a JSON object ('text')"),
         (b"{}", "the file: has neither sections nor key_points (no keys)"),
         (b'{"entries": [], "meta": 1}', "has neither sections nor key_points ('entries', 'meta')"),
-        (b'{"sections": null}', "sections: is no object (None)"),
-        (b'{"sections": []}', "sections: is no object ([])"),
-        (b'{"sections": {"OTHERS": {}}}', "sections['OTHERS']: is no list ({})"),
-        (b'{"key_points": {}}', "key_points: is no list ({})"),
+        (b'{"sections": null}', "sections: is not an object (None)"),
+        (b'{"sections": []}', "sections: is not an object ([])"),
+        (b'{"sections": {"OTHERS": {}}}', "sections['OTHERS']: is not a list ({})"),
+        (b'{"key_points": {}}', "key_points: is not a list ({})"),
         (b'{"a": 1,\n "b": }', "line 2, column 7: is not JSON: Expecting value"),
         (b'{"sections": {"OTHERS": [', "the file ends there: it was cut off"),
         (b"{'sections': {}}", "line 1, column 2: is not JSON"),
@@ -160,19 +160,19 @@ def test_a_file_that_is_no_playbook_says_so(raw: bytes, says: str) -> None:
     ("entry", "says"),
     [
         ({"name": "oth-001", "text": "t", "helpful": -1}, "sections['OTHERS'][1] 'oth-001': helpful is negative (-1)"),
-        ({"name": "oth-001", "text": "t", "harmful": True}, "harmful is no whole number (True)"),
-        ({"name": "oth-001", "text": "t", "harmful": 1.0}, "harmful is no whole number (1.0)"),
-        ({"name": "oth-001", "text": "t", "harmful": "3"}, "harmful is no whole number ('3')"),
-        ({"name": "oth-001", "text": "t", "harmful": None}, "harmful is no whole number (None)"),
-        ({"name": "oth-001", "text": "t", "harmful": float("nan")}, "harmful is no whole number (NaN)"),
-        ({"name": "oth-001", "text": "t", "harmful": float("inf")}, "harmful is no whole number (Infinity)"),
+        ({"name": "oth-001", "text": "t", "harmful": True}, "harmful is not a whole number (True)"),
+        ({"name": "oth-001", "text": "t", "harmful": 1.0}, "harmful is not a whole number (1.0)"),
+        ({"name": "oth-001", "text": "t", "harmful": "3"}, "harmful is not a whole number ('3')"),
+        ({"name": "oth-001", "text": "t", "harmful": None}, "harmful is not a whole number (None)"),
+        ({"name": "oth-001", "text": "t", "harmful": float("nan")}, "harmful is not a whole number (NaN)"),
+        ({"name": "oth-001", "text": "t", "harmful": float("inf")}, "harmful is not a whole number (Infinity)"),
         ({"name": "oth-001", "text": "t", "harmful": 10**9}, "harmful is above 999,999,999 (1000000000)"),
-        ({"name": "oth-001", "text": "t", "score": 1.5}, "score is no whole number (1.5)"),
+        ({"name": "oth-001", "text": "t", "score": 1.5}, "score is not a whole number (1.5)"),
         ({"name": "oth-001", "text": ""}, "the text is empty ('')"),
         ({"name": "oth-001", "text": " \n"}, "the text is empty"),
-        ({"name": "oth-001"}, "the text is no string (there is none)"),
-        ({"name": "oth-001", "text": ["a"]}, "the text is no string (['a'])"),
-        ({"name": "oth-001", "text": float("nan")}, "the text is no string (NaN)"),
+        ({"name": "oth-001"}, "the text is not a string (missing)"),
+        ({"name": "oth-001", "text": ["a"]}, "the text is not a string (['a'])"),
+        ({"name": "oth-001", "text": float("nan")}, "the text is not a string (NaN)"),
         ({"name": "oth-001", "text": "a" * (MAX_TEXT + 1)}, "the text has 10,001 characters, more than 10,000"),
         ({"name": "oth-001", "text": "a\x1b[2Jb"}, "the text holds the character U+001B at 1"),
         ({"name": "oth-001", "text": "a\u202eb"}, "the text holds the character U+202E at 1"),
@@ -183,9 +183,9 @@ def test_a_file_that_is_no_playbook_says_so(raw: bytes, says: str) -> None:
         ({"name": ["pat-001"], "text": "t"}, "the name has no known form (['pat-001'])"),
         ({"name": 7, "text": "t"}, "the name has no known form (7)"),
         ({"name": "pat-\x1b[2J", "text": "t"}, r"the name has no known form ('pat-\x1b[2J')"),
-        (None, "sections['OTHERS'][1]: is no bullet (None)"),
-        (["a"], "is no bullet (['a'])"),
-        (3, "is no bullet (3)"),
+        (None, "sections['OTHERS'][1]: is not a bullet (None)"),
+        (["a"], "is not a bullet (['a'])"),
+        (3, "is not a bullet (3)"),
         ({"name": "oth-000", "text": "t"}, "the name is there already (at sections['OTHERS'][0])"),
     ],
 )
@@ -300,13 +300,13 @@ def test_a_playbook_of_another_system_is_read_with_its_texts_and_counters(key: s
 def test_an_id_is_never_taken_for_a_text() -> None:
     sections = {"DNS Check": ["dns_check-00001", "pat-001", "5e0af7c8-95a4-4b1e-9d30-0a5f2f1c7f10"], "OTHERS": ["Ask."]}
     loaded = load(json.dumps({"sections": sections}))
-    assert [problem.what for problem in loaded.problems] == ["is an id, not a text"] * 3
+    assert [problem.message for problem in loaded.problems] == ["is an id, not a text"] * 3
 
 
 def test_advice_of_another_system_without_a_text_is_refused_by_its_id() -> None:
     loaded = load(json.dumps({"bullets": {"a-1": {"helpful": 3}, "a-2": {"content": "x", "helpful": -1}}}))
-    assert [(p.where, p.what) for p in loaded.problems] == [
-        ("bullets['a-1']", "the text is no string"),
+    assert [(p.where, p.message) for p in loaded.problems] == [
+        ("bullets['a-1']", "the text is not a string"),
         ("bullets['a-2']", "helpful is negative"),
     ]
 

@@ -215,7 +215,7 @@ def test_a_changed_event_is_named_with_its_position(sound: tuple[Path, Anchors],
         if at is None or at[0] not in _PLAYBOOKS or forger.content(path) == forger.content(sound[0]):
             continue
         with Ledger.open_file(path, at[0]) as ledger:
-            positions = {finding.position for finding in verify(ledger)}
+            positions = {finding.where for finding in verify(ledger)}
         # The event itself, the one that followed it, or the last one that is left.
         assert positions & {at[1], at[1] + 1, at[1] - 1}, (told, positions)
         checked += 1

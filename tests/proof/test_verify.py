@@ -16,7 +16,7 @@ from reflector.ledger.store import Ledger
 from reflector.proof.verify import Anchor, verify
 from tests.conftest import OpenLedger
 from tests.ledger import sql
-from tests.ledger.events import added, adopted, changed, history, reflected, retracted, window
+from tests.ledger.events import added, adopted, changed, history, learned, reflected, retracted, window
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def told(ledger: Ledger) -> Ledger:
 
 
 def _codes(ledger: Ledger, *anchors: Anchor) -> set[tuple[str, int | None]]:
-    return {(finding.code, finding.position) for finding in verify(ledger, *anchors)}
+    return {(finding.code, finding.where) for finding in verify(ledger, *anchors)}
 
 
 def _forge(ledger: Ledger, *statements: str) -> None:
@@ -390,7 +390,7 @@ def test_findings_come_in_order_and_say_what_to_do(told: Ledger) -> None:
     _forge(told, "UPDATE event SET actor = 'x' WHERE position IN (5, 9)")
     sql.run(told, "UPDATE bullet SET helpful = 9 WHERE name = 'pat-001'")
     findings = list(verify(told))
-    assert [finding.position for finding in findings] == [5, 9, None]
+    assert [finding.where for finding in findings] == [5, 9, None]
     assert all(finding.message and finding.remedy for finding in findings)
 
 
@@ -421,7 +421,7 @@ def test_history_uses_every_type_of_event_that_ledgers_hold() -> None:
     first = window()
     more = [adopted("as_applied"), retracted(first), *reflected("r", first), changed(ev.BULLET_RECOUNTED, "pat-001")]
     more.append(changed(ev.BULLET_PROPOSED, "pat-001", section="pat", text="Keep it short.", reason=None))
-    used = {event.type for event in [*history(), *more]}
+    used = {event.type for event in [*history(), *more, *learned()]}
     assert EVENT_TYPES.keys() - used == {ev.REFLECTION_SKIPPED, ev.EVENT_REDACTED, ev.LEDGER_MERGED}
 
 

@@ -117,9 +117,9 @@ class Api:
         self.else_: Behaviour | Callable[[Asked], Behaviour] = sound()
 
     def settings(self, **fields: Any) -> ModelSettings:
-        """How a client asks it, with little patience."""
+        """How a client asks it, which may take a while on a busy machine."""
         given: dict[str, Any] = {"model": MODEL, "key": KEY, "bearer": False, "base_url": self.url}
-        return ModelSettings(**(given | {"request_seconds": 10.0, "deadline": 20.0} | fields))
+        return ModelSettings(**(given | {"request_seconds": 30.0, "deadline": 60.0} | fields))
 
     def environ(self, **more: str) -> dict[str, str]:
         """The variables by which a process finds it."""

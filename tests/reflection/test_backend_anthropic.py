@@ -27,6 +27,7 @@ from reflector.reflection.protocol import BackendError, Request
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
 from reflector.transcripts.formats import read_messages
+from tests.conftest import examples
 from tests.reflection.api import MODEL, TOO_LONG, Api, Asked, Behaviour, Hurried, answer, error, sound
 from tests.reflection.test_runner import counters, of_type
 from tests.road.sessions import Session
@@ -88,7 +89,7 @@ def test_what_the_answer_took_stands_beside_it(api: Api, hurried: Hurried, short
     usage = {"input_tokens": 1000, "output_tokens": 50, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 9}
     api.does = [error(529), replace_headers(sound(usage=usage), {"request-id": "req_7"})]
     meta = dict(backend(api, hurried).answer(short).meta)
-    assert 0 <= meta.pop("milliseconds") < 10_000  # type: ignore[operator]
+    assert meta.pop("milliseconds") >= 0  # type: ignore[operator]
     assert meta.pop("estimated_tokens") > 500  # type: ignore[operator]
     assert meta == {
         "input_tokens": 1000,
@@ -153,11 +154,8 @@ def test_a_question_that_is_too_long_is_halved_twice(
     assert hurried.waits == []
 
 
-@pytest.mark.parametrize("refusal", [TOO_LONG, error(413, "request_too_large")])
-def test_a_question_that_is_always_too_long_takes_three_requests(
-    api: Api, hurried: Hurried, long_path: Path, refusal: Behaviour
-) -> None:
-    api.else_ = refusal
+def test_a_question_that_is_always_too_long_takes_three_requests(api: Api, hurried: Hurried, long_path: Path) -> None:
+    api.else_ = error(413, "request_too_large")
     with pytest.raises(BackendError, match="HTTP 4") as failed:
         backend(api, hurried, request_tokens=30_000).answer(request_of(long_path))
     assert (failed.value.stage, failed.value.attempts, len(api.asked)) == ("request", 3, 3)
@@ -170,12 +168,11 @@ def test_a_halving_that_leaves_no_room_ends_with_the_apis_own_words(api: Api, hu
     assert failed.value.attempts == len(api.asked) == 1
 
 
-@pytest.mark.parametrize("refusal", [TOO_LONG, error(413, "request_too_large")])
-@pytest.mark.parametrize("request_tokens", [8_000, 30_000, 100_000])
+@pytest.mark.parametrize("request_tokens", [8_000, 30_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_a_question_that_was_too_long_is_never_sent_again(
-    api: Api, hurried: Hurried, short: Request, long_path: Path, refusal: Behaviour, request_tokens: int
+    api: Api, hurried: Hurried, short: Request, long_path: Path, request_tokens: int
 ) -> None:
-    api.else_ = refusal
+    api.else_ = TOO_LONG
     for request in (short, request_of(long_path)):
         api.asked.clear()
         with pytest.raises(BackendError, match="HTTP 4"):
@@ -186,7 +183,7 @@ def test_a_question_that_was_too_long_is_never_sent_again(
 
 
 @given(st.data())
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_mixture_of_troubles_takes_more_than_three_requests(
     api: Api, hurried: Hurried, long_path: Path, data: st.DataObject
 ) -> None:
@@ -275,7 +272,10 @@ def test_a_playbook_that_fills_the_limit_asks_nobody(api: Api, hurried: Hurried,
     assert (failed.value.stage, api.asked) == ("budget", [])
 
 
-@pytest.mark.parametrize("allowance", [9_000, 20_000, 33_000, 50_000, 70_000, 100_000, None])
+@pytest.mark.parametrize(
+    "allowance",
+    [9_000, 33_000, 50_000, None, *(pytest.param(n, marks=pytest.mark.slow) for n in (20_000, 70_000, 100_000))],
+)
 def test_all_parts_and_their_answers_stay_within_the_allowance(
     api: Api, hurried: Hurried, long_path: Path, allowance: int | None
 ) -> None:
@@ -471,3 +471,26 @@ def test_an_answer_with_odd_facts_beside_it_is_not_lost(
 def test_a_limit_without_room_for_a_session_is_refused_in_words() -> None:
     with pytest.raises(PromptTooLong, match=r"leaves no room for a session; raise request_tokens"):
         compose(find_template("reflector.txt"), "", (), list, 2_000)
+
+
+def test_a_question_about_a_trajectory_asks_for_its_own_form_and_sends_no_secret(api: Api, hurried: Hurried) -> None:
+    from reflector.ground_truth import BackendClient, ReflectorAgent, ReflectorPromptBuilder
+    from tests.reflection.truth.cases import Store, attempt, bullet, insight, insights, verdict
+
+    api.does = [sound(insights("k")), sound(verdict("harmful"))]
+    key = "ghp_" + "a1B2c3D4e5" * 3 + "a1B2c3"
+    agent = ReflectorAgent(
+        BackendClient(backend(api, hurried)), ReflectorPromptBuilder(language="en"), Store(bullet("pat-001"))
+    )
+    result = agent.run(attempt(["pat-001"], generated_answer=f"token = '{key}'"), "t", "", "sums")
+    assert result.insights == [insight("k")]
+    assert [one.tag for one in result.bullet_evaluations] == ["harmful"]
+    schemas = [asked.body["output_config"]["format"]["schema"]["properties"] for asked in api.asked]
+    assert [sorted(one) for one in schemas] == [["insights"], ["bullet_id", "reason", "tag"]]
+    assert all(key not in asked.text for asked in api.asked)
+
+
+def test_a_trajectory_that_is_too_long_for_a_request_is_not_sent(api: Api, hurried: Hurried) -> None:
+    with pytest.raises(BackendError, match="request_tokens"):
+        backend(api, hurried, request_tokens=100).complete("x " * 1000)
+    assert api.asked == []

@@ -62,7 +62,7 @@ def test_a_sound_answer_takes_one_request_and_tells_what_it_took(api: Api, hurri
     assert (reply.text, reply.model, reply.stop_reason) == ("hello", MODEL, "end_turn")
     assert reply.usage == Usage(7, 5, 3, 2)
     assert (reply.attempts, reply.request_id, reply.structured) == (1, "req_1", True)
-    assert 0 <= reply.milliseconds < 10_000
+    assert reply.milliseconds >= 0
     assert hurried.waits == []
 
 
@@ -382,7 +382,7 @@ def test_an_answer_that_is_no_message_is_a_failure_and_not_asked_for_again(
     api.else_ = behaviour
     failed = failure(api.settings(), hurried)
     assert (failed.stage, failed.attempts, len(api.asked)) == ("answer", 1, 1)
-    assert str(failed).startswith(("the API's answer is no message", "the API's answer is no JSON"))
+    assert str(failed).startswith(("the API's answer is not a message", "the API's answer is not JSON"))
 
 
 @pytest.mark.parametrize(

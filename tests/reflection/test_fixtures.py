@@ -109,7 +109,7 @@ def test_any_text_is_read_back(tmp_path_factory: pytest.TempPathFactory, text: s
 )
 def test_a_line_that_is_no_fixture_is_named(tmp_path: Path, bad: str) -> None:
     fixtures = written(tmp_path / "f.jsonl", line("x"), "", bad)
-    with pytest.raises(BackendError, match=r"f\.jsonl, line 3: is no fixture") as failed:
+    with pytest.raises(BackendError, match=r"f\.jsonl, line 3: is not a fixture") as failed:
         fixtures.answer(REQUEST)
     assert failed.value.stage == "fixtures"
 

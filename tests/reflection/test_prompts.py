@@ -90,10 +90,10 @@ def test_the_projects_own_template_wins_over_the_users_and_both_over_ours(tmp_pa
     ("content", "complaint"),
     [
         (b"no place", "the placeholder {playbook} is missing"),
-        (b"{playbook}{transcript}{cited_ids}{playbook}", "{playbook} stands there 2 times"),
-        (b'{playbook}\n{"analysis": 1}', r"line 2: '{\"analysis\": 1}' is no placeholder".replace("\\", "")),
-        (b"{playbook} {transcript} {cited_ids} {", "line 1: '{' is no placeholder"),
-        (b"{playbook!r}", "is no placeholder"),
+        (b"{playbook}{transcript}{cited_ids}{playbook}", "{playbook} appears 2 times"),
+        (b'{playbook}\n{"analysis": 1}', r"line 2: '{\"analysis\": 1}' is not a placeholder".replace("\\", "")),
+        (b"{playbook} {transcript} {cited_ids} {", "line 1: '{' is not a placeholder"),
+        (b"{playbook!r}", "is not a placeholder"),
         (b"\xff", "not UTF-8 at byte 0"),
         (b"x" * 300_000, "longer than 256 KiB"),
     ],
@@ -133,7 +133,7 @@ def test_what_stands_in_a_templates_place_and_is_none_is_told_and_not_passed_ove
 
 def test_a_template_that_does_not_exist_is_an_error_that_names_those_that_do() -> None:
     with pytest.raises(
-        TemplateError, match=r"'../secrets' is no prompt template; there are playbook.txt, reflector.txt"
+        TemplateError, match=r"'../secrets' is not a prompt template; there are playbook.txt, reflector.txt"
     ):
         load_template("../secrets")
 

@@ -83,7 +83,7 @@ def test_a_session_is_judged_by_the_model_and_what_it_took_is_recorded(agent: Ag
 
 def test_an_api_that_stays_down_is_one_recorded_failure_and_counts_once_when_it_is_back(agent: Agent, api: Api) -> None:
     api.does = [error(500), error(500), error(500)]
-    ran = agent.run("drain", code=1)
+    ran = agent.call("drain", code=1)
     assert "reflection failed, it will be tried again: transport: HTTP 500" in ran.err
     assert len(api.asked) == 3
     (failed,) = agent.events("reflection.failed")
@@ -121,7 +121,7 @@ def test_an_api_that_hangs_holds_neither_a_hook_nor_anybody_elses_command(agent:
     agent.hook("SessionEnd", spawn=spawn, session_id="s-1", transcript_path=str(path), reason="other")
     drain = None if spawn else agent.start("drain")
     api.wait_until_asked()
-    assert "pat-001" in agent.run("list").out
+    assert "pat-001" in agent.call("list").out
     agent.call("add", "pat", "Read the log first.")
     agent.call("status")
     end(agent, Session("s-2").cites("pat-002"))
@@ -235,9 +235,9 @@ def test_a_project_that_is_not_on_the_users_list_is_skipped(agent: Agent, api: A
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ('base_url = "http://127.0.0.1:1"', "may stand in the user's own file only"),
-        ('api_key = "k"', "may stand in the user's own file only"),
-        ('projects = ["*"]', "may stand in the user's own file only"),
+        ('base_url = "http://127.0.0.1:1"', "belongs in the user's own file only"),
+        ('api_key = "k"', "belongs in the user's own file only"),
+        ('projects = ["*"]', "belongs in the user's own file only"),
         ("monthly_tokens = 0", "may only be lowered"),
         ("session_tokens = 99999999", "may only be lowered"),
     ],
@@ -319,7 +319,7 @@ def test_a_record_of_the_month_that_cannot_be_used_asks_nobody_and_says_so(agent
     agent.call("drain")
     assert api.asked == []
     (reason,) = reasons(agent)
-    assert "the monthly budget cannot be told" in reason
+    assert "the monthly budget is unknown" in reason
     assert str(state / "reflector") in reason
     assert "cannot be read" in agent.call("status").out
     (state / "reflector").unlink()

@@ -78,7 +78,7 @@ def test_sessions_in_worktrees_that_are_removed_by_force_all_count_in_the_main_c
     blamed = [step for step in agent.json("blame", "pat-001") if step.get("counted")]
     assert {step["session_id"] for step in blamed} == sessions
     assert len(blamed) == len(sessions)
-    agent.run("verify")
+    agent.call("verify")
     assert not agent.json("status")["failures"]
 
 
@@ -98,8 +98,8 @@ def test_a_session_whose_worktree_is_removed_while_it_runs_counts_in_the_main_ch
     git(agent.project, "worktree", "remove", "--force", worktree.project)
 
     worktree.hook("SessionEnd", session_id="s", transcript_path=str(transcript))
-    agent.run("drain")
-    around.run("drain")
+    agent.call("drain")
+    around.call("drain")
 
     assert agent.counters()["pat-001"] == (1, 0)
     assert around.counters()["pat-001"] == (0, 0)
@@ -115,9 +115,9 @@ def test_a_session_whose_start_nobody_heard_counts_when_its_worktree_is_there_ag
     worktree.project.mkdir(parents=True)
     worktree.project.rmdir()
     worktree.hook("SessionEnd", session_id="s", transcript_path=str(transcript))
-    agent.run("drain")
-    assert "1 kept elsewhere, of folders that are gone" in agent.run("status").out
+    agent.call("drain")
+    assert "1 kept elsewhere, of folders that are gone" in agent.call("status").out
     git(agent.project, "worktree", "add", worktree.project)
-    agent.run("drain")
+    agent.call("drain")
     assert agent.counters()["pat-001"] == (1, 0)
     assert agent.json("status")["spool"]["elsewhere"] == 0

@@ -16,6 +16,7 @@ import pytest
 
 from reflector.ledger.store import Ledger
 from reflector.sessions.intake import Source, take_in
+from tests.conftest import examples
 from tests.road.agent import HOOK, Agent
 from tests.road.sessions import Session
 
@@ -36,8 +37,8 @@ def test_one_citation_counts_once_however_often_it_is_reported(agent: Agent, tmp
         ("SessionEnd", {"reason": "other"}),
     ]:
         agent.hook(event, **about, **fields)
-    agent.run("drain")
-    agent.run("ingest", transcript)
+    agent.call("drain")
+    agent.call("ingest", transcript)
     assert agent.counters()["pat-001"] == (1, 0)
     assert len(agent.events("session.recorded")) == 2
     assert len(agent.events("reflection.completed")) == 1
@@ -73,7 +74,7 @@ def test_eight_sessions_that_end_at_once_count_eight_times(agent: Agent, tmp_pat
 
 def test_a_drain_killed_while_it_saves_leaves_a_whole_playbook_and_loses_nothing(agent: Agent, tmp_path: Path) -> None:
     chance = random.Random(7)
-    sessions = 8
+    sessions = examples(20)
     for n in range(sessions):
         transcript = Session(f"s-{n}").cites("pat-001").write(tmp_path / f"s-{n}.jsonl")
         agent.hook("SessionEnd", session_id=f"s-{n}", transcript_path=str(transcript))

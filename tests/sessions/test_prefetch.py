@@ -9,7 +9,7 @@ import pytest
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.protocol import Answer, Request
-from reflector.sessions.prefetch import Judged, PrefetchedBackend, packed, prefetch
+from reflector.sessions.prefetch import Prefetched, PrefetchedBackend, prefetch
 from reflector.transcripts.formats import read_messages, scan
 from tests.road.sessions import Session
 
@@ -25,10 +25,8 @@ def request(path: Path, *cited: str, bullets: tuple[Bullet, ...] = BULLETS) -> R
     return Request("s-1", bullets, cited, lambda: read_messages(path))
 
 
-def judged(path: Path) -> Judged:
-    found = prefetch(path, None, packed(BULLETS)).judged
-    assert found is not None
-    return found
+def judged(path: Path) -> Prefetched:
+    return prefetch(path, None, {bullet.name: bullet for bullet in BULLETS})
 
 
 class Asked(RulesBackend):
@@ -45,14 +43,15 @@ def test_a_transcript_is_judged_as_the_rules_judge_its_window(path: Path) -> Non
     found = judged(path)
     assert list(found.cited) == ["pat-002", "pat-001"]
     assert found.answer == RulesBackend().answer(request(path, "pat-002", "pat-001"))
+    assert found.answer is not None
     assert '"tag":"harmful"' in found.answer.text
     assert '"tag":"helpful"' in found.answer.text
 
 
 def test_nothing_is_judged_where_no_live_bullet_is_cited_or_nobody_asked(path: Path) -> None:
-    assert prefetch(path, None, packed([Bullet("pat-777", "pat", "x")])).judged is None
-    asked = prefetch(path, None, None)
-    assert asked.judged is None
+    assert prefetch(path, None, {"pat-777": Bullet("pat-777", "pat", "x")}).answer is None
+    asked = prefetch(path, None, {})
+    assert asked.answer is None
     assert asked.scan == scan(path)
 
 

@@ -105,7 +105,7 @@ def test_a_line_that_is_still_being_written_is_left(begin: Callable[..., Session
     whole = path.read_bytes()
     if session.is_document:
         path.write_bytes(whole[:-30])
-        with pytest.raises(UnknownTranscript, match=r"no whole JSON document.*try again later"):
+        with pytest.raises(UnknownTranscript, match=r"not a whole JSON document.*try again later"):
             scan(path)
         return
     full = [message.key for message in messages(path)]
@@ -248,7 +248,7 @@ def test_lines_that_are_no_records_are_passed_over(begin: Callable[..., Session]
         (b"SQLite format 3\0" + bytes(200), "is a database; for OpenCode's, .*opencode export"),
         (b"\x28\xb5\x2f\xfd" + bytes(200), "is compressed; .*zstd -d"),
         (b"\x7fELF\x02\x01\n\x00" * 100, "not a transcript"),
-        (b"{" * 100_000 + b"\n", "no whole JSON document"),
+        (b"{" * 100_000 + b"\n", "not a whole JSON document"),
     ],
 )
 def test_what_is_no_transcript_is_refused_by_name(tmp_path: Path, content: bytes, said: str) -> None:

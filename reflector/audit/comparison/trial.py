@@ -1,8 +1,8 @@
 """Two judges sent over recorded windows, the ones that cost nothing first.
 
 Invariant: no call is made that cannot lead to a comparison. What costs nothing is judged while the trial is prepared,
-and where one side cannot judge a window, the other is not asked about it. So the number of calls that `prepare`
-tells is the most that `rulings` makes, apart from what a call needs of its own accord (retries, halvings).
+and where one side cannot judge a window, the other is not asked about it. So the calls that `prepare`
+plans are the most that `rulings` makes, apart from retries and halvings within a call.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Call:
 class Trial:
     """A comparison in the making: `prepare`, ask who pays, then `rulings`.
 
-    calls        what is to be asked
+    calls        the calls to make
     passed_over  windows in which there is nothing to compare: they cite no bullet of the playbook, and one of the
                  two judges only what is cited
     redacted     windows whose event was redacted

@@ -11,13 +11,20 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reflector.reflection.protocol import Answer, Backend, BackendError, Request
+from reflector.files import read_bounded
+from reflector.reflection.protocol import Answer, Backend, BackendError, Request, reply_of
 from reflector.text.secrets import redact
+
+if TYPE_CHECKING:
+    from reflector.reflection.truth.asking import Question
+
+_MOST_BYTES = 256 << 20
 
 
 def request_sha256(request: Request, part: int = 1) -> str:
@@ -39,6 +46,23 @@ def request_sha256(request: Request, part: int = 1) -> str:
     return digest.hexdigest()
 
 
+def question_sha256(question: Question) -> str:
+    """Hex SHA-256 of a question about a trajectory: of what it is about, neither of templates nor of counters."""
+    case = question.case
+    values = [
+        *("reflect_trajectory", 1, question.iteration, question.part),
+        *(case.trajectory.query, case.trajectory.generated_answer, case.trajectory.reasoning_steps),
+        *(case.trajectory.status, case.trajectory.error_message, case.ground_truth, case.test_report),
+        [(bullet.id, bullet.section, bullet.content) for bullet in case.bullets],
+    ]
+    return text_sha256(json.dumps(values, separators=(",", ":")).replace("\\r\\n", "\\n"))
+
+
+def text_sha256(prompt: str) -> str:
+    """Hex SHA-256 of a prompt. Line ends are hashed as LF."""
+    return sha256(prompt.replace("\r\n", "\n").encode("utf-8", "replace")).hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
 class FixturesBackend:
     """Answers from a file."""
@@ -49,8 +73,18 @@ class FixturesBackend:
 
     def answer(self, request: Request, part: int = 1) -> Answer:
         """Return the recorded answer. Raises BackendError where the file is unreadable or has none."""
-        wanted = request_sha256(request, part)
-        found = _read(self.path).get(wanted)
+        return self._recorded(request_sha256(request, part), part)
+
+    def reply(self, question: Question) -> Answer:
+        """Return the recorded answer to a question. Raises as `answer` does."""
+        return self._recorded(question_sha256(question))
+
+    def complete(self, prompt: str) -> Answer:
+        """Return the recorded answer to a prompt. Raises as `answer` does."""
+        return self._recorded(text_sha256(prompt))
+
+    def _recorded(self, wanted: str, part: int = 1) -> Answer:
+        found = read_fixtures(self.path).get(wanted)
         if found is None:
             raise BackendError(
                 f"{self.path} has no answer for this request ({wanted[:12]}…); record one with --record",
@@ -83,9 +117,15 @@ class Recording:
     def answer(self, request: Request, part: int = 1) -> Answer:
         """Return the backend's answer, recorded without secrets. Raises BackendError and OSError."""
         answer = self.backend.answer(request, part)
-        line: dict[str, Any] = {"prompt_hash": request_sha256(request, part), "completion": redact(answer.text)}
-        if answer.parts > 1:
-            line |= {"part": part, "parts": answer.parts}
+        more = {"part": part, "parts": answer.parts} if answer.parts > 1 else {}
+        return self._written(answer, request_sha256(request, part), more)
+
+    def reply(self, question: Question) -> Answer:
+        """Return the backend's answer to a question, recorded. Raises as `answer` does."""
+        return self._written(reply_of(self.backend)(question), question_sha256(question), {})
+
+    def _written(self, answer: Answer, key: str, more: Mapping[str, int]) -> Answer:
+        line: dict[str, Any] = {"prompt_hash": key, "completion": redact(answer.text), **more}
         text = json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         with self.path.open("ab") as file:
             file.write(text)
@@ -94,10 +134,11 @@ class Recording:
         return replace(answer, text=line["completion"])
 
 
-def _read(path: Path) -> dict[str, dict[str, Any]]:
+def read_fixtures(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the entries of a file of fixtures by their prompt_hash. Raises BackendError."""
     try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_bounded(path, _MOST_BYTES).decode("utf-8-sig").replace("\r", "\n")
+    except (OSError, ValueError) as error:
         raise BackendError(f"the fixtures {path} cannot be read ({error})", stage="fixtures") from error
     found: dict[str, dict[str, Any]] = {}
     # Only line breaks end a line: `splitlines` would also end it at U+2028, which JSON may hold as it is.
@@ -111,7 +152,7 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
             key = completion = None
         if not isinstance(key, str) or not isinstance(completion, str):
             raise BackendError(
-                f'{path}, line {number}: is no fixture; each line is {{"prompt_hash": …, "completion": …}}',
+                f'{path}, line {number}: is not a fixture; each line is {{"prompt_hash": …, "completion": …}}',
                 stage="fixtures",
             )
         found[key] = entry

@@ -17,6 +17,7 @@ from reflector.text.secrets import redact
 
 if TYPE_CHECKING:
     from reflector.reflection.rules.weighing import Judgement
+    from reflector.reflection.truth.asking import Question
 
 _RATIONALE = 300
 #: Evidence is quoted up to so many characters.
@@ -55,9 +56,15 @@ class RulesBackend:
         tags = [
             {"name": name, "rationale": rationale(verdict), "tag": verdict.tag} for name, verdict in verdicts.items()
         ]
-        answer = {"analysis": _analysis(verdicts), "bullet_tags": tags}
-        text = json.dumps(answer, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = _json({"analysis": _analysis(verdicts), "bullet_tags": tags})
         return Answer(text=text, model=shipped().version, meta={"judgement": self._weighed(verdicts)})
+
+    def reply(self, question: Question) -> Answer:
+        """Answer a question about a trajectory, by its test report alone."""
+        from reflector.reflection.rules.weighing import shipped
+        from reflector.reflection.truth.verdicts import judged
+
+        return Answer(text=_json(judged(question)), model=shipped().version)
 
     def _weighed(self, verdicts: dict[str, Judgement]) -> dict[str, object]:
         """Return what each verdict rests on, so that another precision can be asked for later."""
@@ -70,6 +77,10 @@ class RulesBackend:
             for name, verdict in verdicts.items()
         }
         return {"precision": self.precision, "bullets": estimated}
+
+
+def _json(answer: dict[str, object]) -> str:
+    return json.dumps(answer, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def rationale(judgement: Judgement) -> str:

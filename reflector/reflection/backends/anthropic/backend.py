@@ -2,7 +2,7 @@
 
 Invariant: one `answer` is one question with one deadline and at most `MAX_RETRIES` requests, and what was answered is
 never thrown away. Where the API says that the question is too long for its model, half of it is asked, never the same
-again; what the answers took is added up, and one that the window's end cut short stands when no better one follows. A
+again; what the answers took is added up, and one that the window's end cut short counts if no better one follows. A
 window that was divided is asked about in the parts of its first answer, and they and their answers stay within the
 allowance.
 """
@@ -10,8 +10,11 @@ allowance.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reflector.playbook.sections import sections_text
 from reflector.reflection.backends.anthropic.calling import CallFailed, Pacing, Reply, Tries, ask
@@ -22,8 +25,11 @@ from reflector.reflection.prompts import TemplateError, find_template, read_temp
 from reflector.reflection.protocol import Answer, BackendError, Request
 from reflector.reflection.reduction import NoSuchPart
 from reflector.reflection.token_estimate import estimate_tokens
-from reflector.text.secrets import quote
+from reflector.text.secrets import quote, redact, visible
 from reflector.transcripts.source import UnknownTranscript
+
+if TYPE_CHECKING:
+    from reflector.reflection.truth.asking import Question
 
 _MOST_PARTS = 4
 
@@ -110,6 +116,27 @@ class AnthropicBackend:
             else:
                 raise refused
 
+    def reply(self, question: Question) -> Answer:
+        """Answer a question about a trajectory. Raises BackendError."""
+        answer = self.complete(question.filled.text, question.schema)
+        return replace(answer, template_sha256=question.filled.template_sha256)
+
+    def complete(self, prompt: str, schema: Mapping[str, object] | None = None) -> Answer:
+        """Answer a prompt, sent without its secrets. Raises BackendError."""
+        text = redact(visible(prompt))
+        tokens = estimate_tokens(text)
+        if tokens > self.request_tokens:
+            raise BackendError(
+                f"the prompt takes about {tokens:,} of {self.request_tokens:,} tokens; shorten what it is about, or "
+                "raise request_tokens",
+                stage="request",
+                attempts=0,
+            )
+        reply = asyncio.run(ask(self.settings, [{"type": "text", "text": text}], self.pacing, schema=schema))
+        usage = reply.usage if reply.usage.total else Usage(tokens, estimate_tokens(reply.text))
+        sent = sha256(text.encode()).hexdigest()
+        return Answer(reply.text, quote(reply.model, 100), prompt_sha256=sent, meta=_meta(reply, usage, tokens))
+
     def _half(self, request: Request, part: int, prompt: Prompt) -> Prompt | None:
         """Half of a question, which is another one whatever its limit was; None where that has no room for a session:
         the API's words say more than ours."""
@@ -126,13 +153,13 @@ class AnthropicBackend:
         return min(self.request_tokens, request.allowance // parts - MAX_TOKENS), parts
 
 
-def _answer(prompt: Prompt, reply: Reply, usage: Usage, request: Request, most_parts: int) -> Answer:
+def _meta(reply: Reply, usage: Usage, estimated: int) -> dict[str, object]:
     meta: dict[str, object] = {
         "input_tokens": usage.input,
         "output_tokens": usage.output,
         "cache_read_tokens": usage.cache_read,
         "cache_write_tokens": usage.cache_write,
-        "estimated_tokens": prompt.tokens,
+        "estimated_tokens": estimated,
         "milliseconds": reply.milliseconds,
         "requests": reply.attempts,
         "stop_reason": quote(reply.stop_reason, 60),
@@ -142,12 +169,16 @@ def _answer(prompt: Prompt, reply: Reply, usage: Usage, request: Request, most_p
         meta["cost_usd"] = str(price)
     if reply.request_id:
         meta["request_id"] = quote(reply.request_id, 100)
+    return meta
+
+
+def _answer(prompt: Prompt, reply: Reply, usage: Usage, request: Request, most_parts: int) -> Answer:
     return Answer(
         text=reply.text,
         model=quote(reply.model, 100),
         prompt_sha256=prompt.sha256,
         template_sha256=prompt.template_sha256,
-        meta=meta,
+        meta=_meta(reply, usage, prompt.tokens),
         parts=prompt.parts,
         left_out=prompt.left_out,
         plan=request.plan or {"parts": prompt.parts, "room": prompt.room, "most_parts": most_parts},

@@ -1,9 +1,9 @@
 """One answer from the Messages API, whatever the API does.
 
 Invariant: at most `MAX_RETRIES` requests are made for one question, whatever they are for, and they end within the
-deadline. The SDK's own retries are off, or three attempts would be nine. Its redirects are off too: who is told the
-transcript is for the user to say, not for whoever is asked. Every way to fail comes out as a `CallFailed`, and an
-answer that was paid for never fails for what stands beside its text.
+deadline. The SDK's own retries are off, or three attempts would be nine. Its redirects are off too: who gets the
+transcript is for the user to say, not for the API. Every way to fail comes out as a `CallFailed`, and an
+answer that was paid for never fails for what is beside its text.
 
 What is tried again (requirements A-17): timeouts, broken connections, 429 and 5xx. Everything else would fail
 the same way once more.
@@ -16,15 +16,18 @@ import json
 import random
 import re
 import reprlib
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import anthropic
+import httpx2
 import tenacity
 
 from reflector.playbook.verdicts import VERDICTS
@@ -53,7 +56,7 @@ _MOST_TOKENS = 10_000_000
 _MOST_BYTES = 1 << 20
 #: An API that asks for more time than this is asked once a day all the same.
 _LONGEST_REST = 86_400.0
-#: A key that is shorter is only taken out where it stands alone: it may be a word, or a part of many.
+#: A key that is shorter is only taken out as a word of its own: it may be a word, or a part of many.
 _LONG_KEY = 12
 
 SCHEMA: dict[str, object] = {
@@ -129,10 +132,12 @@ async def ask(
     blocks: Sequence[Mapping[str, Any]],
     pacing: Pacing | None = None,
     tries: Tries | None = None,
+    schema: Mapping[str, object] | None = SCHEMA,
 ) -> Reply:
     """Put one question, as content blocks of one user message. Raises CallFailed and nothing else.
 
-    `tries` are those of the same question in other words; it must have some left.
+    `tries` are those of the same question in other words; it must have some left. `schema` is that of the answer, where
+    the API takes one.
     """
     if settings.key is None:
         raise CallFailed(
@@ -142,14 +147,14 @@ async def ask(
         )
     if not (settings.key.isascii() and settings.key.isprintable()):
         raise CallFailed(
-            "the API key holds characters that no key has, such as a line break; set it anew",
+            "the API key holds characters that no key has, such as a line break; set it again",
             stage="access",
             attempts=0,
         )
     tries = Tries() if tries is None else tries
     try:
         async with asyncio.timeout(settings.deadline - tries.seconds):
-            return await _conversation(settings, blocks, pacing or Pacing(), tries)
+            return await _conversation(settings, blocks, pacing or Pacing(), tries, schema)
     except TimeoutError:
         raise CallFailed(
             f"no answer within {settings.deadline:g} s (requests: {tries.made})",
@@ -163,12 +168,18 @@ async def ask(
 
 
 async def _conversation(
-    settings: ModelSettings, blocks: Sequence[Mapping[str, Any]], pacing: Pacing, tries: Tries
+    settings: ModelSettings,
+    blocks: Sequence[Mapping[str, Any]],
+    pacing: Pacing,
+    tries: Tries,
+    schema: Mapping[str, object] | None,
 ) -> Reply:
     """Return the request, without the schema where the API does not take it, continued where the API pauses."""
     credential: dict[str, Any] = {"auth_token" if settings.bearer else "api_key": settings.key}
     messages: list[dict[str, Any]] = [{"role": "user", "content": list(blocks)}]
-    structured = schema = _STRUCTURED.match(settings.model) is not None and takes_schema(settings)
+    if schema is not None and (_STRUCTURED.match(settings.model) is None or not takes_schema(settings)):
+        schema = None
+    form = schema
     usage, texts = Usage(), list[str]()
     async with anthropic.AsyncAnthropic(
         **credential,
@@ -176,14 +187,16 @@ async def _conversation(
         base_url=settings.base_url or _OFFICIAL,
         max_retries=0,
         timeout=settings.request_seconds,
-        http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks={"response": [_read]}),
+        http_client=anthropic.DefaultAsyncHttpxClient(
+            verify=_certificates(), follow_redirects=False, event_hooks={"response": [_read]}
+        ),
     ) as client:
         while True:
             try:
-                message = await _request(client, settings, messages, pacing, tries, structured=structured)
+                message = await _request(client, settings, messages, pacing, tries, form)
             except (anthropic.BadRequestError, anthropic.UnprocessableEntityError) as error:
-                if structured and tries.made < MAX_RETRIES and _NO_SCHEMA.search(str(error)):
-                    structured = False
+                if form is not None and tries.made < MAX_RETRIES and _NO_SCHEMA.search(str(error)):
+                    form = None
                     continue
                 raise
             content = _content(message, tries)
@@ -192,7 +205,7 @@ async def _conversation(
             if message.stop_reason != "pause_turn" or tries.made >= MAX_RETRIES:
                 break
             messages.append({"role": "assistant", "content": content})
-    if schema and not structured:
+    if schema is not None and form is None:
         remember_no_schema(settings)
     # The SDK does not check what it is given: any of these may be missing or of another type.
     model, stop_reason = message.model, message.stop_reason
@@ -204,8 +217,14 @@ async def _conversation(
         attempts=tries.made,
         milliseconds=round(tries.seconds * 1000),
         request_id=message._request_id,
-        structured=structured,
+        structured=form is not None,
     )
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Return whom to trust, as the SDK's client would; reading it takes longer than a request, so it is read once."""
+    return httpx2.create_ssl_context()
 
 
 class _TooMuch(Exception):
@@ -223,10 +242,10 @@ async def _read(response: Any) -> None:
 
 
 def _content(message: Any, tries: Tries) -> list[Any]:
-    """Return the content blocks. Raises CallFailed for what is no message."""
+    """Return the content blocks. Raises CallFailed if the answer is not a message."""
     if not isinstance(message, anthropic.types.Message) or not isinstance(message.content, list):
         raise CallFailed(
-            f"the API's answer is no message: {reprlib.repr(message)}", stage="answer", attempts=tries.made
+            f"the API's answer is not a message: {reprlib.repr(message)}", stage="answer", attempts=tries.made
         )
     return message.content
 
@@ -241,12 +260,11 @@ async def _request(
     messages: list[Any],
     pacing: Pacing,
     tries: Tries,
-    *,
-    structured: bool,
+    schema: Mapping[str, object] | None,
 ) -> anthropic.types.Message:
     options: dict[str, Any] = {}
-    if structured:
-        options["output_config"] = {"format": {"type": "json_schema", "schema": SCHEMA}}
+    if schema is not None:
+        options["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
     async for attempt in tenacity.AsyncRetrying(
         # An API that asks to wait beyond the deadline is asked at a later drain.
         stop=lambda state: tries.made >= MAX_RETRIES or tries.seconds + state.upcoming_sleep >= settings.deadline,
@@ -301,7 +319,7 @@ def _rest_in(headers: Mapping[str, str]) -> float:
 
 
 def _usage(message: anthropic.types.Message) -> Usage:
-    """Return the tokens of a message; whatever is no sensible whole number counts as none."""
+    """Return the tokens of a message; anything but a sensible whole number counts as 0."""
 
     def count(name: str) -> int:
         value = getattr(message.usage, name, None)
@@ -344,7 +362,7 @@ def _failure(error: Exception, attempts: int, settings: ModelSettings) -> CallFa
         cause = f" ({type(error.__cause__).__name__}: {error.__cause__})" if error.__cause__ else ""
         return failed(f"no connection to the API{cause}", "transport")
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-        return failed(f"the API's answer is no JSON: {error}", "answer")
+        return failed(f"the API's answer is not JSON: {error}", "answer")
     return failed(f"{type(error).__name__}: {error}", "answer")
 
 
@@ -355,7 +373,7 @@ def _redirected(error: anthropic.APIStatusError) -> str:
         other = urlsplit(urljoin(asked, error.response.headers.get("location", "")))
         origin = f"{other.scheme}://{other.netloc.rpartition('@')[2]}"
     except ValueError:
-        origin = "an address that is none"
+        origin = "an invalid address"
     return (
         f"HTTP {error.status_code}: the API redirects to {origin}, and nothing was sent there; "
         "if you trust it, set it as base_url"

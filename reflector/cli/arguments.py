@@ -1,0 +1,90 @@
+"""The kinds of arguments that commands take: names of bullets, sections, sessions and types of events.
+
+Invariant: what a shell completes is read and never changed, and a project that cannot be read completes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+from reflector.playbook.names import SECTIONS
+
+if TYPE_CHECKING:
+    from reflector.project import Project
+
+_Found = Iterable[tuple[str, str]]
+
+
+class _Completed(click.ParamType[str]):
+    """A text that a shell completes with what the project has: (text, help), by `find`."""
+
+    def __init__(self, name: str, find: Callable[[Project], _Found]) -> None:
+        self.name = name
+        self._find = find
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        # Bullets are cited in brackets, and copied with them.
+        return value.strip("[]") if self is BULLET else value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from reflector.cli.app import Place
+
+        options = ctx.find_root().params
+        try:
+            found = self._find(Place(options.get("project"), user=bool(options.get("user"))).project())
+            return [CompletionItem(text, help=said) for text, said in found if text.startswith(incomplete)]
+        except Exception:  # noqa: BLE001  a person who presses Tab wants no traceback
+            return []
+
+
+class _Section(click.ParamType[str]):
+    """A section by its slug, its title, or the beginning of its title."""
+
+    name = "section"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return f"{{{'|'.join(SECTIONS)}}}"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        wanted = value.strip().casefold()
+        if wanted in SECTIONS:
+            return wanted
+        found = [slug for slug, title in SECTIONS.items() if wanted and title.casefold().startswith(wanted)]
+        if len(found) == 1:
+            return found[0]
+        known = ", ".join(f"{slug} ({title})" for slug, title in SECTIONS.items())
+        raise click.BadParameter(f"{value!r} is not a section; the sections are {known}", ctx, param)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(slug, help=SECTIONS[slug]) for slug in SECTIONS if slug.startswith(incomplete)]
+
+
+def _bullets(project: Project) -> _Found:
+    from reflector.playbook.document import MAX_BYTES, load
+
+    with project.playbook_json.open("rb") as file:
+        return [(bullet.name, bullet.text[:60]) for bullet in load(file.read(MAX_BYTES)).bullets]
+
+
+def _sessions(project: Project) -> _Found:
+    if not project.has_ledger():
+        return []
+    with project.open_ledger() as ledger:
+        newest = {row.session_id: row.changed_at for row in ledger.windows() if row.session_id}
+    return reversed(newest.items())
+
+
+def _types(_: Project) -> _Found:
+    from reflector.events.registry import EVENT_TYPES
+
+    return [(name, one.meaning) for name, one in EVENT_TYPES.items()]
+
+
+SECTION = _Section()
+BULLET = _Completed("name", _bullets)
+SESSION = _Completed("session", _sessions)
+EVENT_TYPE = _Completed("type", _types)

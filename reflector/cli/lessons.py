@@ -1,0 +1,290 @@
+"""`reflector lessons`, `lesson` and `outcome`: what was learned, what it is worth, and what came of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reflector.cli import moments
+from reflector.cli.app import Place
+from reflector.cli.output import json_option, note, print_json, safe, short_id, short_time, table
+from reflector.events.lessons import LESSON_KINDS, POLARITY
+
+if TYPE_CHECKING:
+    from reflector.events.event import Event
+    from reflector.ledger.store import Ledger
+    from reflector.lessons.book import Lesson, LessonPolicy
+
+_STATES = ("active", "decayed", "archived", "needs_review", "retracted")
+_BARS = "▁▂▃▄▅▆▇█"
+_LATEST = 12
+#: What people and agents say of a lesson, as a kind of outcome.
+SAID = {"good": "success", "bad": "failure"}
+
+
+@click.command()
+@click.option("--kind", type=click.Choice(LESSON_KINDS), help="Only lessons of a kind.")
+@click.option("--state", type=click.Choice(_STATES), help="Only lessons in a state.")
+@click.option("--tag", help="Only lessons with a tag.")
+@click.option("--task", help="Only lessons of a task.")
+@click.option("--due", is_flag=True, help="Only lessons that are due for promotion.")
+@moments.as_of
+@json_option
+@click.pass_obj
+def lessons(
+    place: Place,
+    kind: str | None,
+    state: str | None,
+    tag: str | None,
+    task: str | None,
+    due: bool,
+    moment: str | None,
+    as_json: bool,
+) -> None:
+    """List what was learned, and how its worth moved."""
+    from reflector.lessons.book import lesson_book
+
+    with place.reading() as ledger:
+        book = lesson_book(moments.past(ledger, moment) or ledger)
+    found = [
+        one
+        for one in book
+        if kind in (None, one.kind)
+        and state in (None, one.state)
+        and task in (None, one.task)
+        and (tag is None or tag in one.tags)
+        and (not due or one.is_due(book.policy))
+    ]
+    if as_json:
+        print_json([as_object(one, book.policy) for one in found])
+        return
+    if not found:
+        note("No lesson was recorded." if not len(book.lessons) else "No lesson is like that.")
+        return
+    table(
+        ("id", "kind", "state", "conf.", "worth", "", "told", "task", "text"),
+        [
+            (
+                short_id(one.id),
+                one.kind,
+                one.state if one.banked else f"{one.state}, evicted",
+                f"{one.confidence:.2f}",
+                f"{one.effectiveness:.2f}",
+                _sparkline(one),
+                one.times_applied,
+                one.task,
+                f"{one.text}{f' ({one.bullet})' if one.bullet else ''}",
+            )
+            for one in found
+        ],
+        numbers=("conf.", "worth", "told"),
+    )
+
+
+class _Named(click.Group):
+    """A group of which an id alone means `show ID`."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        return super().resolve_command(ctx, args if args[0] in self.commands else ["show", *args])
+
+
+@click.group(cls=_Named)
+def lesson() -> None:
+    """Show one lesson's whole life, or promote it to a bullet.
+
+    ID is a lesson's id or its beginning; `reflector lesson ID` shows it.
+    """
+
+
+@lesson.command()
+@click.argument("id")
+@moments.as_of
+@json_option
+@click.pass_obj
+def show(place: Place, id: str, moment: str | None, as_json: bool) -> None:
+    """Show a lesson, and everything that happened to it."""
+    from reflector.audit.history import as_json as event_object
+    from reflector.audit.history import summary
+    from reflector.events import event as ev
+    from reflector.lessons.book import BACKGROUND, lesson_book
+
+    with place.reading() as ledger:
+        past = moments.past(ledger, moment)
+        book = lesson_book(past or ledger)
+        one = book.named(id)
+        upto = past.position if past else None
+        told = [e for e in ledger.events(types=[ev.ADVICE_TOLD], upto=upto) if one.id in (e.data or {})["lessons"]]
+        life = [e for e in _life(ledger, one.id) if upto is None or e.position <= upto]
+    events = sorted([*life, *told], key=lambda event: event.position)
+    if as_json:
+        print_json({**as_object(one, book.policy), "events": [event_object(event) for event in events]})
+        return
+    click.echo(safe(f"{one.id}  {one.kind}, {one.state}{'' if one.banked else ', evicted'}\n{one.text}"))
+    for name in BACKGROUND:
+        if one.data.get(name):
+            click.echo(safe(f"  {name.replace('_', ' ')}: {one.data[name]}"))
+    click.echo(
+        f"confidence {one.confidence:.2f}, worth {one.effectiveness:.2f} {_sparkline(one)}, "
+        f"{one.successes} for it and {one.failures} against, told {one.times_applied}×"
+    )
+    if one.bullet or one.proposal:
+        click.echo(f"promoted: {one.bullet or f'proposal {short_id(one.proposal)} waits or was rejected'}")
+    click.echo()
+    rows = [
+        (e.position, short_time(e.recorded_at), e.type, short_id(e.session_id), e.actor, summary(e)) for e in events
+    ]
+    table(("position", "recorded", "what", "session", "by", "says"), rows, numbers=("position",), whole=True)
+
+
+@lesson.command()
+@click.argument("id")
+@click.option("--section", type=click.Choice(("pat", "mis", "pref", "ctx", "oth")), help="Default: mis for a mistake.")
+@click.option("--why", help="The reason. Default: its outcomes.")
+@click.pass_obj
+def promote(place: Place, id: str, section: str | None, why: str | None) -> None:
+    """Propose a lesson as a bullet; `reflector proposals approve` decides."""
+    from reflector.curation.proposals import propose
+    from reflector.lessons.book import lesson_book
+
+    with place.pipeline() as pipeline:
+        one = lesson_book(pipeline.ledger).named(id)
+        if not one.is_tellable:
+            raise click.UsageError(
+                f"lesson {short_id(one.id)} is {one.state if one.banked else 'evicted'}; see `lesson show`"
+            )
+        where = section or ("mis" if one.kind == "mistake" else "pat")
+        reason = (
+            why or f"confidence {one.confidence:.2f}, worth {one.effectiveness:.2f} after {len(one.outcomes)} outcomes"
+        )
+        proposal = propose(pipeline.ledger, where, one.text, reason, actor="human", lesson=one.id)
+        pipeline.write()
+    id = short_id(proposal.id)
+    click.echo(f"proposal {id} {proposal.state}; decide with `reflector proposals approve {id}`")
+
+
+@click.command()
+@click.argument("lesson_id", metavar="LESSON")
+@click.argument("said", metavar="good|bad|KIND", type=click.Choice((*SAID, *POLARITY)))
+@click.option("--why", required=True, help="What happened; the ledger keeps it.")
+@click.option("--source", default="human", show_default=True, help="Who saw it: human, tests, agent …")
+@click.option("--session", "session_id", help="The session in which it was seen.")
+@click.pass_obj
+def outcome(place: Place, lesson_id: str, said: str, why: str, source: str, session_id: str | None) -> None:
+    """Record what happened after a lesson was applied."""
+    from reflector.lessons.book import lesson_book
+    from reflector.lessons.recording import observe_outcome
+
+    with place.pipeline() as pipeline:
+        before = lesson_book(pipeline.ledger).named(lesson_id)
+        kind = SAID.get(said, said)
+        observe_outcome(pipeline.ledger, before.id, kind, why, source=source, session_id=session_id)
+        after = lesson_book(pipeline.ledger).named(before.id)
+        pipeline.write()
+    click.echo(
+        f"{short_id(after.id)}: worth {before.effectiveness:.2f} → {after.effectiveness:.2f}, "
+        f"confidence {before.confidence:.2f} → {after.confidence:.2f}, {after.state}"
+    )
+
+
+def policy_options(command: Any) -> Any:
+    """Return the command with the options of a lesson policy; each is None where it is not given."""
+    for option in (
+        click.option("--promotion", type=click.FloatRange(0, 1), help="Lessons: confidence at which one is due."),
+        click.option("--bank-size", type=click.IntRange(1), help="Lessons: how many of a kind are kept."),
+        click.option("--threshold", type=click.FloatRange(0, 1), help="Lessons: least confidence of one that is told."),
+        click.option("--alpha", type=click.FloatRange(0, 1), help="Lessons: weight of the newest outcome."),
+    ):
+        command = option(command)
+    return command
+
+
+def print_replayed(place: Place, moment: str | None, asked: dict[str, Any], *, as_json: bool) -> None:
+    """Print the lessons that another policy would show otherwise; no event changes."""
+    from reflector.lessons.book import LessonPolicy, lesson_book
+
+    policy = LessonPolicy(**asked)
+    with place.reading() as ledger:
+        of = moments.past(ledger, moment) or ledger
+        book, other = lesson_book(of), lesson_book(of, policy)
+    pairs = [(one, other.lessons[one.id]) for one in book]
+    seen = [(view(one, book.policy), view(two, policy)) for one, two in pairs]
+    if as_json:
+        print_json([{"id": one.id, "is": a, "would_be": b} for (one, _), (a, b) in zip(pairs, seen, strict=True)])
+        return
+    rows = [
+        (short_id(one.id), *(f"{a[name]} → {b[name]}" if a[name] != b[name] else str(a[name]) for name in a), one.text)
+        for (one, _), (a, b) in zip(pairs, seen, strict=True)
+        if a != b
+    ]
+    if not rows:
+        note(f"No lesson would be another; {len(pairs)} looked at.")
+        return
+    table(("id", *seen[0][0], "text"), rows)
+
+
+def view(one: Lesson, policy: LessonPolicy) -> dict[str, Any]:
+    """Return what a policy decides of a lesson."""
+    told = one.is_tellable and one.confidence >= policy.threshold
+    return {"worth": one.effectiveness, "banked": one.banked, "told": told, "due": one.is_due(policy)}
+
+
+def changed_lessons(ledger: Ledger, first: int, last: int) -> list[dict[str, Any]]:
+    """Return the lessons whose worth or state two positions differ in, as JSON has them."""
+    from reflector.ledger.as_of import Past
+    from reflector.lessons.book import lesson_book
+
+    before, after = (lesson_book(Past(ledger, at)) for at in (first, last))
+    found = []
+    for one in after:
+        then = before.lessons.get(one.id)
+        was = {**view(then, before.policy), "state": then.state} if then is not None else None
+        now = {**view(one, after.policy), "state": one.state}
+        if was != now:
+            found.append({"id": one.id, "text": one.text, "before": was, "after": now})
+    return found
+
+
+def print_changed(lessons: list[dict[str, Any]]) -> None:
+    """Print what `changed_lessons` found."""
+    for one in lessons:
+        was, now = one["before"], one["after"]
+        how = ", ".join(
+            f"{name} {was[name]} → {now[name]}" for name in now if was is not None and was[name] != now[name]
+        )
+        click.secho(f"lesson {short_id(one['id'])}  {how or 'learned'}", bold=True)
+        click.echo(safe(f"  {' '.join(one['text'].split())}"))
+
+
+def as_object(one: Lesson, policy: LessonPolicy) -> dict[str, Any]:
+    """Return a lesson as JSON has it."""
+    return {
+        "id": one.id,
+        "position": one.position,
+        "created_at": one.created_at,
+        "session_id": one.session_id,
+        "data": dict(one.data),
+        "confidence": one.confidence,
+        "effectiveness": one.effectiveness,
+        "worth": list(one.worth),
+        "successes": one.successes,
+        "failures": one.failures,
+        "state": one.state,
+        "times_applied": one.times_applied,
+        "banked": one.banked,
+        "due": one.is_due(policy),
+        "proposal": one.proposal,
+        "bullet": one.bullet,
+    }
+
+
+def _sparkline(one: Lesson) -> str:
+    return "".join(_BARS[min(7, int(value * 8))] for value in one.worth[-_LATEST:])
+
+
+def _life(ledger: Ledger, event_id: str) -> list[Event]:
+    """Return the lesson's event and all that point to it, or to one that does."""
+    found = [event for event in (ledger.event(event_id),) if event is not None]
+    for event in ledger.targeting(event_id):
+        found += _life(ledger, event.event_id)
+    return found

@@ -1,0 +1,54 @@
+"""Reflection as a step of your own agent loop, which can be switched off without a trace (docs/gated.md).
+
+Invariant: these are the public names; the code is in `reflector.gating`. Importing them loads no database, and using
+them calls no network unless the host's own adapter does.
+"""
+
+from reflector.gating.bundle import (
+    ReflectionBundle,
+    canonical_prompt,
+    fixture_key,
+    plan_flag,
+    prompt_sha256,
+    should_run,
+)
+from reflector.gating.config import Fixtures, GatedConfig, load_config
+from reflector.gating.entries import Written, entry_id, write_entries
+from reflector.gating.fixtures import Adapter, Completion, FixtureMissingError, FixturesAdapter
+from reflector.gating.log import FILE_NAME, STAGE_ORDINAL, ReflectionLog, canonical_line, log_record
+from reflector.gating.measure import measure, read_config
+from reflector.gating.step import ReflectionResult, after_turn, reflect, think
+from reflector.gating.summary import summarize
+from reflector.lessons.embedding import embed
+
+__all__ = [
+    "FILE_NAME",
+    "STAGE_ORDINAL",
+    "Adapter",
+    "Completion",
+    "FixtureMissingError",
+    "Fixtures",
+    "FixturesAdapter",
+    "GatedConfig",
+    "ReflectionBundle",
+    "ReflectionLog",
+    "ReflectionResult",
+    "Written",
+    "after_turn",
+    "canonical_line",
+    "canonical_prompt",
+    "embed",
+    "entry_id",
+    "fixture_key",
+    "load_config",
+    "log_record",
+    "measure",
+    "plan_flag",
+    "prompt_sha256",
+    "read_config",
+    "reflect",
+    "should_run",
+    "summarize",
+    "think",
+    "write_entries",
+]

@@ -1,0 +1,101 @@
+"""Entries of memory, appended to the ledger as lessons of the kind summary.
+
+Invariant: an entry is known by its agent, turn, slot and text, so writing it again adds nothing. What is reported as
+written was written: an entry that the cap left out, that the ledger refused or that it already has is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from reflector.gating.bundle import NO_TIME
+from reflector.text.secrets import redact
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of entries.
+
+    attempted  how many were given
+    written    how many the ledger has because of this call
+    known      how many it had already
+    errors     `add_error[<slot>]:<type>` of each that it refused
+    reason     ops_cap=0, index_missing or partial_failure; None where nothing went wrong
+    ids        of the entries that the ledger has, in order
+    """
+
+    attempted: int
+    written: int = 0
+    known: int = 0
+    errors: tuple[str, ...] = ()
+    reason: str | None = None
+    ids: tuple[str, ...] = ()
+
+
+def entry_id(agent: str, turn: int, slot: int, text: str) -> str:
+    """Return the id of an entry: `refl-{turn}-{agent}-{slot}-` and 12 digits of a hash of all four."""
+    digest = sha256(f"{agent}|{turn}|{slot}|{text}".encode("utf-8", "surrogatepass")).hexdigest()
+    return f"refl-{turn}-{agent}-{slot}-{digest[:12]}"
+
+
+def record(entry: Mapping[str, Any], *, turn: int, slot: int) -> dict[str, Any]:
+    """Return an entry as it is kept, its keys in order: id, owner, ts, kind, tags, text, vec_full.
+
+    Raises TypeError for a text that is not one.
+    """
+    text, owner = entry.get("text", ""), str(entry.get("owner") or "unknown")
+    if not isinstance(text, str):
+        raise TypeError(f"the text of entry {slot} is {type(text).__name__}")
+    text = redact(text).strip()
+    kept = {
+        "id": entry_id(owner, turn, slot, text),
+        "owner": owner,
+        "ts": str(entry.get("ts") or NO_TIME),
+        "kind": entry.get("kind") or "summary",
+        "tags": list(entry.get("tags") or ["reflection"]),
+        "text": text,
+    }
+    return {**kept, "vec_full": entry["vec_full"]} if entry.get("vec_full") else kept
+
+
+def write_entries(
+    ledger: Ledger | None, entries: Sequence[Mapping[str, Any]], *, ops_cap: int, turn: int = 0
+) -> Written:
+    """Append the first `ops_cap` entries of a turn to the ledger. Never raises: what it refused is in the report."""
+    if ops_cap <= 0:
+        return Written(len(entries), reason="ops_cap=0")
+    if ledger is None:
+        return Written(len(entries), reason="index_missing")
+    added: list[bool] = []
+    errors: list[str] = []
+    ids: list[str] = []
+    for slot, entry in enumerate(entries[:ops_cap]):
+        try:
+            kept = record(entry, turn=turn, slot=slot)
+            added.append(_append(ledger, kept, turn, slot))
+            ids.append(kept["id"])
+        except Exception as error:  # noqa: BLE001 - the others are still written, and the turn goes on
+            errors.append(f"add_error[{slot}]:{type(error).__name__}")
+    reason = "partial_failure" if errors else None
+    return Written(len(entries), sum(added), len(added) - sum(added), tuple(errors), reason, tuple(ids))
+
+
+def _append(ledger: Ledger, kept: Mapping[str, Any], turn: int, slot: int) -> bool:
+    """Whether the ledger did not have the entry. Raises LedgerError."""
+    from reflector.ledger.errors import Conflict
+    from reflector.lessons.recording import lesson_event
+
+    more = {name: kept[name] for name in ("owner", "ts", "tags")}
+    # A vector follows from its text, so only that there is one is a fact.
+    more |= {"entry": kept["id"], "turn": turn, "slot": slot, "embed": "vec_full" in kept}
+    event = lesson_event(kept["kind"], kept["text"], actor="agent", key=[kept["id"]], **more)
+    try:
+        return ledger.append([event])[0].added
+    except Conflict:  # the same words of the same turn, at another time: the first record stands
+        return False

@@ -1,0 +1,366 @@
+"""All lessons with what became of them: a pure fold over their events.
+
+Invariant: the book is a function of (events, policy). Nothing in it is stored, so another policy shows another book of
+the same events, and a larger bank brings evicted lessons back. Lessons and outcomes are taken in the order in which
+they happened, not in which they stand, so two ledgers that merged agree on every number.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
+
+from reflector.events import event as ev
+from reflector.events.event import Event, identity
+from reflector.events.lessons import POLARITY
+from reflector.events.state import REDACTED, Playbook
+from reflector.ledger.as_of import Past
+from reflector.ledger.store import Ledger
+from reflector.lessons.journal import Journal
+from reflector.lessons.outcomes import (
+    UNPROVEN,
+    State,
+    ema,
+    evict,
+    merge_outcome_signals,
+    promotion_confidence,
+    score_improvement,
+    state_of,
+    strategy_key,
+    tally,
+)
+from reflector.mistakes import Mistake
+from reflector.proof.merge_proof import Moment, first_moment
+
+#: What the book is made of.
+BOOK_TYPES: Final = (
+    ev.LESSON_RECORDED,
+    ev.OUTCOME_OBSERVED,
+    ev.ADVICE_TOLD,
+    ev.REVISION_ATTEMPTED,
+    ev.EVIDENCE_RETRACTED,
+    ev.BULLET_PROPOSED,
+    ev.BULLET_ADDED,
+)
+#: Texts of a lesson besides `text`: how it came about.
+BACKGROUND: Final = (
+    *("reasoning", "error_identification", "root_cause_analysis", "correct_approach"),
+    *("attempt", "issue", "mistake"),
+)
+#: Summaries are judged by nobody, so none is worse than another.
+_UNBANKED: Final = "summary"
+
+
+@dataclass(frozen=True, slots=True)
+class LessonPolicy:
+    """How outcomes are read; a view, which changes no event.
+
+    alpha      weight of the newest outcome in the effectiveness, from 0 to 1
+    threshold  the least confidence of a lesson that is told
+    bank_size  lessons of one kind that are kept
+    promotion  the least confidence of a lesson that is due for promotion
+    """
+
+    alpha: float = 0.2
+    threshold: float = 0.5
+    bank_size: int = 100
+    promotion: float = 0.75
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "threshold", "promotion"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise Mistake(f"{name} is {getattr(self, name)}; it must be a number from 0 to 1")
+        if self.bank_size < 1:
+            raise Mistake(f"bank_size is {self.bank_size}; it must be 1 or more")
+
+    @property
+    def id(self) -> str:
+        """The policy's identity: equal policies have equal ids."""
+        return identity("lesson.policy", *(f"{one.name}={getattr(self, one.name):.6f}" for one in fields(self)))[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """An outcome of a lesson that was not retracted. `observed_at` is ISO 8601 in UTC."""
+
+    event_id: str
+    position: int
+    kind: str
+    observed_at: str
+    source: str
+    why: str
+    session_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A lesson and its worth under a policy.
+
+    id             of the event that recorded it
+    data           of that event: kind, text and the rest
+    signals        the outcomes that the confidence counts; of a reflection one of each kind
+    worth          the effectiveness after each outcome that spoke for or against it, oldest first
+    improvement    what its retry gained, from 0 to 1; None without one
+    times_applied  how often it was told
+    banked         False once a better one took its place
+    proposal       the id of the proposal that it was promoted by, `bullet` the name that it became
+    """
+
+    id: str
+    position: int
+    created_at: str
+    session_id: str | None
+    reflection_id: str | None
+    target_id: str | None
+    actor: str
+    data: Mapping[str, Any]
+    outcomes: tuple[Outcome, ...] = ()
+    signals: tuple[Outcome, ...] = ()
+    worth: tuple[float, ...] = ()
+    improvement: float | None = None
+    confidence: float = 0.0
+    successes: int = 0
+    failures: int = 0
+    state: State = "active"
+    times_applied: int = 0
+    banked: bool = True
+    proposal: str | None = None
+    bullet: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """insight, reflection, mistake or summary."""
+        return str(self.data.get("kind"))
+
+    @property
+    def text(self) -> str:
+        """What is told and searched."""
+        return str(self.data.get("text", REDACTED))
+
+    @property
+    def task(self) -> str:
+        """The task, or the type of task; "" for none."""
+        return str(self.data.get("task") or "")
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return tuple(self.data.get("tags", ()))
+
+    @property
+    def effectiveness(self) -> float:
+        """The moving average of its outcomes, from 0 to 1."""
+        return self.worth[-1] if self.worth else UNPROVEN
+
+    @property
+    def is_tellable(self) -> bool:
+        """Whether it may be told: in the bank, neither erased, retracted, archived nor contradicted."""
+        there = bool(self.text.strip()) and self.text != REDACTED
+        return there and self.banked and self.state in ("active", "decayed")
+
+    def is_due(self, policy: LessonPolicy) -> bool:
+        """Return whether it is due for promotion, now or later than its session (D-18)."""
+        trusted = self.confidence >= policy.promotion
+        return trusted and self.proposal is None and self.state == "active" and self.is_tellable
+
+
+@dataclass(frozen=True, slots=True)
+class LessonBook:
+    """The lessons by id, in the order in which they were recorded, and the outcomes of lessons that are not here."""
+
+    policy: LessonPolicy
+    lessons: Mapping[str, Lesson] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Lesson]:
+        return iter(self.lessons.values())
+
+    def named(self, beginning: str) -> Lesson:
+        """Return the lesson of an id, or of the unique beginning of one. Raises Mistake."""
+        found = [one for id, one in self.lessons.items() if beginning and id.startswith(beginning.strip().lower())]
+        if len(found) != 1:
+            what = f"{len(found)} lessons' ids begin" if found else "no lesson's id begins"
+            raise Mistake(f"{what} with {beginning[:80]!r}; see `reflector lessons`")
+        return found[0]
+
+    def best(self) -> list[Lesson]:
+        """Return the lessons that may be told and are trusted, the best first."""
+        trusted = [one for one in self if one.is_tellable and one.confidence >= self.policy.threshold]
+        return sorted(trusted, key=lambda one: (-one.confidence, -one.effectiveness, one.position))
+
+
+def lesson_book(of: Ledger | Past, policy: LessonPolicy | None = None) -> LessonBook:
+    """Return the book of a ledger, or of a moment of one. Raises LedgerError."""
+    ledger, upto = (of.ledger, of.position) if isinstance(of, Past) else (of, None)
+    return fold_lessons(ledger.events(types=BOOK_TYPES, upto=upto), policy)
+
+
+class Follower:
+    """The book of a ledger, or of a `Memory`, that goes on: each question reads only the events that are new."""
+
+    def __init__(self, journal: Journal, policy: LessonPolicy | None = None) -> None:
+        self.journal = journal
+        self.policy = policy or LessonPolicy()
+        self._events: list[Event] = []
+        self._position = 0
+        self._book = LessonBook(self.policy)
+
+    def book(self) -> LessonBook:
+        """Return the book as of now. Raises LedgerError."""
+        new = list(self.journal.events(types=(*BOOK_TYPES, ev.EVENT_REDACTED), after=self._position))
+        if any(event.type == ev.EVENT_REDACTED for event in new):
+            self._events, self._position = [], 0
+            new = list(self.journal.events(types=(*BOOK_TYPES, ev.EVENT_REDACTED)))
+        if new:
+            self._events += [event for event in new if event.type != ev.EVENT_REDACTED]
+            self._position = new[-1].position
+            self._book = fold_lessons(self._events, self.policy)
+        return self._book
+
+
+def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) -> LessonBook:
+    """Return the book that events make, in whatever order they stand; other types are passed over."""
+    policy = policy or LessonPolicy()
+    taken = sorted(events, key=lambda event: (event.occurred_at, _arrived(event)))
+    covers = Playbook()
+    by_type: dict[str, list[Event]] = defaultdict(list)
+    for event in taken:
+        by_type[event.type].append(event)
+    for event in by_type[ev.EVIDENCE_RETRACTED]:
+        covers.retract(event)
+    drafts = {event.event_id: _Draft(event) for event in by_type[ev.LESSON_RECORDED]}
+    bank: dict[str, list[_Draft]] = defaultdict(list)
+    for event in taken:
+        draft = drafts.get((event.event_id if event.type == ev.LESSON_RECORDED else event.target_id) or "")
+        if draft is None or not covers.active(event.event_id):
+            continue
+        if event.type == ev.LESSON_RECORDED:
+            _store(bank[draft.kind], draft, policy)
+        elif event.type == ev.OUTCOME_OBSERVED:
+            draft.observe(event, policy)
+        elif event.type == ev.REVISION_ATTEMPTED and event.data:
+            draft.improvement = score_improvement(float(event.data["initial"]), float(event.data["retried"]))
+        elif event.type == ev.BULLET_PROPOSED:
+            draft.proposal = event.event_id
+    for event in by_type[ev.ADVICE_TOLD]:
+        for id in set((event.data or {}).get("lessons", ())):
+            if id in drafts:
+                drafts[id].times_applied += 1
+    bullets = {event.target_id: str((event.data or {}).get("name")) for event in by_type[ev.BULLET_ADDED]}
+    made = [draft.lesson(bullets.get(draft.proposal)) for draft in drafts.values()]
+    made = _contradicted([_retracted(one, covers) for one in made])
+    return LessonBook(policy, {one.id: one for one in sorted(made, key=lambda one: one.position)})
+
+
+def _arrived(event: Event) -> Moment:
+    """Return when an event was first recorded, in whichever ledger."""
+    return first_moment(event.meta, (event.recorded_at, "", event.position))
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A lesson while its events are folded."""
+
+    event: Event
+    outcomes: list[Outcome] = field(default_factory=list)
+    arrived: dict[str, Moment] = field(default_factory=dict)
+    worth: list[float] = field(default_factory=list)
+    improvement: float | None = None
+    times_applied: int = 0
+    banked: bool = True
+    proposal: str | None = None
+
+    def __post_init__(self) -> None:
+        stated = (self.event.data or {}).get("improvement")
+        self.improvement = float(stated) if stated is not None else None
+
+    @property
+    def id(self) -> str:
+        return self.event.event_id
+
+    @property
+    def created_at(self) -> str:
+        return self.event.occurred_at
+
+    @property
+    def effectiveness(self) -> float:
+        return self.worth[-1] if self.worth else UNPROVEN
+
+    @property
+    def kind(self) -> str:
+        return str((self.event.data or {}).get("kind"))
+
+    def observe(self, event: Event, policy: LessonPolicy) -> None:
+        data = event.data or {}
+        kind = str(data.get("kind"))
+        if kind not in POLARITY:
+            return  # of a newer version
+        source, why = str(data.get("source")), str(data.get("why") or "")
+        about = (event.event_id, event.position, kind, event.occurred_at, source, why, event.session_id)
+        self.outcomes.append(Outcome(*about))
+        self.arrived[event.event_id] = _arrived(event)
+        if POLARITY[kind]:
+            self.worth.append(ema(self.effectiveness, float(POLARITY[kind] > 0), policy.alpha))
+
+    def lesson(self, bullet: str | None) -> Lesson:
+        signals: Sequence[Outcome] = self.outcomes
+        if self.kind == "reflection":
+            signals = merge_outcome_signals((), sorted(self.outcomes, key=lambda one: self.arrived[one.event_id]))
+        confidence = promotion_confidence(self.improvement, signals)
+        successes, failures = tally(signals)
+        event = self.event
+        return Lesson(
+            id=event.event_id,
+            position=event.position,
+            created_at=event.occurred_at,
+            session_id=event.session_id,
+            reflection_id=event.reflection_id,
+            target_id=event.target_id,
+            actor=event.actor,
+            data=event.data or {},
+            outcomes=tuple(self.outcomes),
+            signals=tuple(signals),
+            worth=tuple(self.worth),
+            improvement=self.improvement,
+            confidence=confidence,
+            successes=successes,
+            failures=failures,
+            state=state_of(confidence, successes, failures),
+            times_applied=self.times_applied,
+            banked=self.banked,
+            proposal=self.proposal,
+            bullet=bullet if self.proposal else None,
+        )
+
+
+def _store(bank: list[_Draft], draft: _Draft, policy: LessonPolicy) -> None:
+    """Put a lesson into the bank of its kind, in the place of the worst one where it is full."""
+    if draft.kind == _UNBANKED:
+        return
+    for gone in evict(bank, policy.bank_size - 1):
+        gone.banked = False
+        bank.remove(gone)
+    bank.append(draft)
+
+
+def _retracted(one: Lesson, covers: Playbook) -> Lesson:
+    """Return the lesson as retracted if it, its reflection or its window is."""
+    reflection = identity(ev.REFLECTION_COMPLETED, one.reflection_id) if one.reflection_id else None
+    on = (one.id, reflection, one.target_id)
+    return one if all(covers.active(id) for id in on if id) else replace(one, state="retracted")
+
+
+def _contradicted(lessons: Sequence[Lesson]) -> list[Lesson]:
+    """Return the lessons; those of one kind and key of which some only succeeded and some only failed need a review."""
+    said: dict[tuple[str, str], set[bool]] = defaultdict(set)
+    for one in lessons:
+        if one.state != "retracted" and (one.successes == 0) != (one.failures == 0):
+            said[one.kind, strategy_key(one.text)].add(one.successes > 0)
+    return [
+        replace(one, state="needs_review")
+        if one.state != "retracted"
+        and (one.successes == 0) != (one.failures == 0)
+        and len(said[one.kind, strategy_key(one.text)]) == 2
+        else one
+        for one in lessons
+    ]

@@ -1,0 +1,158 @@
+"""What outcomes say of a lesson: confidence, state and effectiveness, as numbers that anybody can compute again.
+
+Invariant: pure, and every number is rounded to 6 decimals before it is compared, so 32-bit and 64-bit arithmetic agree
+at every boundary.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol, TypeVar
+
+from reflector.events.lessons import POLARITY
+from reflector.quality.signals import rounded
+
+State = Literal["active", "decayed", "archived", "needs_review", "retracted"]
+
+_DELTAS: Final = {
+    "retry_improved": 0.03,
+    "retry_did_not_improve": -0.10,
+    "execution_awaiting_review": 0.02,
+    "execution_awaiting_test_validation": 0.02,
+    "pre_execution_approved": 0.08,
+    "pre_execution_rejected": -0.16,
+    "pre_execution_needs_revision": -0.12,
+    "review_approved": 0.08,
+    "review_rejected": -0.16,
+    "review_needs_revision": -0.12,
+    "test_validation_approved": 0.08,
+    "test_validation_rejected": -0.16,
+    "test_validation_needs_revision": -0.12,
+    "task_completed": 0.12,
+    "task_failed": -0.12,
+    "task_blocked": -0.12,
+    "task_cancelled": -0.08,
+    # Said of a lesson without more detail; they weigh like a task that ended.
+    "success": 0.12,
+    "failure": -0.12,
+}
+
+#: Confidence without a retry, from a retry that gained nothing, and from one that gained all; and its bounds.
+_UNTRIED: Final = 0.62
+_LEAST_TRIED: Final = 0.55
+_MOST_TRIED: Final = 0.90
+_GAIN: Final = 0.35
+_LEAST: Final = 0.30
+_MOST: Final = 0.97
+#: A lesson that failed twice, never succeeded and is trusted less than this is archived.
+_ARCHIVED_BELOW: Final = 0.40
+#: The effectiveness of a lesson before its first outcome.
+UNPROVEN: Final = 0.5
+_WORDS_OF_KEY: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeKind:
+    """A kind of outcome. `delta` is what it adds to the confidence; `polarity` is 1 for success, -1 for failure, 0."""
+
+    kind: str
+    label: str
+    delta: float
+    polarity: int
+
+
+OUTCOME_KINDS: Final[Mapping[str, OutcomeKind]] = {
+    kind: OutcomeKind(
+        kind, kind.replace("_", " ").capitalize().replace("Pre execution", "Pre-execution"), _DELTAS[kind], polarity
+    )
+    for kind, polarity in POLARITY.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeSignal:
+    """An outcome that was observed at a time (ISO 8601 in UTC)."""
+
+    kind: str
+    observed_at: str
+    summary: str | None = None
+
+
+class _Signal(Protocol):
+    @property
+    def kind(self) -> str: ...
+    @property
+    def observed_at(self) -> str: ...
+
+
+S = TypeVar("S", bound=_Signal)
+
+
+def merge_outcome_signals(stored: Iterable[S], incoming: Iterable[S]) -> tuple[S, ...]:
+    """Return one signal of each kind, by time: the one that came last stands, even if it is older (D-15)."""
+    by_kind: dict[str, S] = {}
+    for signal in (*stored, *incoming):
+        by_kind.pop(signal.kind, None)
+        by_kind[signal.kind] = signal
+    return tuple(sorted(by_kind.values(), key=lambda signal: signal.observed_at))
+
+
+def score_improvement(initial: float, retried: float) -> float:
+    """Return the share of the gap to 1 that a retry closed, from 0 to 1 (D-12)."""
+    if retried <= initial:
+        return 0.0
+    return rounded(min(1.0, (retried - initial) / max(1 - initial, 1e-9)))
+
+
+def promotion_confidence(improvement: float | None, signals: Iterable[_Signal]) -> float:
+    """Return how far a lesson is trusted, from 0.30 to 0.97 (D-13). `improvement` is that of its retry, from 0 to 1."""
+    base = _UNTRIED
+    if improvement is not None:
+        base = min(_MOST_TRIED, max(_LEAST_TRIED, _LEAST_TRIED + _GAIN * improvement))
+    confidence = rounded(base + sum(OUTCOME_KINDS[signal.kind].delta for signal in signals))
+    return min(_MOST, max(_LEAST, confidence))
+
+
+def tally(signals: Iterable[_Signal]) -> tuple[int, int]:
+    """Return (successes, failures) among signals (D-16)."""
+    polarities = [OUTCOME_KINDS[signal.kind].polarity for signal in signals]
+    return polarities.count(1), polarities.count(-1)
+
+
+def state_of(confidence: float, successes: int, failures: int) -> State:
+    """Return active, decayed or archived (D-17); whether two lessons contradict each other is the book's to say."""
+    fails_only = failures >= 2 and successes == 0
+    if failures >= 3 or (fails_only and rounded(confidence) < _ARCHIVED_BELOW):
+        return "archived"
+    return "decayed" if fails_only else "active"
+
+
+def strategy_key(text: str) -> str:
+    """Return the first ten words, lower-case and joined by hyphens: lessons of one key advise the same (D-17)."""
+    words = re.sub(r"[^0-9A-Za-z]+", " ", text).lower().split()
+    return "-".join(words[:_WORDS_OF_KEY]) or "reflection-strategy"
+
+
+def ema(effectiveness: float, outcome: float, alpha: float) -> float:
+    """Return the effectiveness after an outcome, 1 for success and 0 for failure: a moving average (E-10)."""
+    return rounded(effectiveness + alpha * (outcome - effectiveness))
+
+
+class _Banked(Protocol):
+    @property
+    def id(self) -> str: ...
+    @property
+    def created_at(self) -> str: ...
+    @property
+    def effectiveness(self) -> float: ...
+
+
+B = TypeVar("B", bound=_Banked)
+
+
+def evict(bank: Sequence[B], size: int) -> list[B]:
+    """Return what has to go so that `size` are left: the least effective, then the oldest, then by id (E-11)."""
+    worst = sorted(bank, key=lambda one: (one.effectiveness, one.created_at, one.id))
+    return worst[: max(0, len(bank) - size)]

@@ -1,0 +1,171 @@
+"""Finding again what was learned: bullets, lessons and summaries, by their words and by vectors.
+
+Invariant: the answer depends on the texts and the query alone, so both engines and every machine give the same one.
+The index is built in memory from the live texts of one state of the ledger: nothing to keep in step, nothing left
+behind by a redaction. Where nothing fits well enough, nothing is the answer.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, Literal
+
+from reflector.ledger.as_of import Past
+from reflector.ledger.sqlite_file import sqlite_module
+from reflector.ledger.store import Ledger
+from reflector.lessons.book import BACKGROUND, LessonPolicy, lesson_book
+from reflector.lessons.embedding import embed as by_hash
+from reflector.mistakes import Mistake
+
+By = Literal["words", "vectors", "both"]
+#: Returns a vector of norm 1 for each text.
+Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+
+_WORD: Final = re.compile(r"\w+")
+#: The least part of a query's words, weighted by how rare each is, that a text must hold.
+LEAST_WORDS: Final = 0.3
+#: The least cosine of a vector. Of the hash, only equal texts are near; a model's own limit is measured.
+LEAST_COSINE: Final = 0.35
+#: Of reciprocal rank fusion: how little the first ranks stand out.
+_FUSION: Final = 60
+_MAX_QUERY: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A live text. `kind` is bullet or the lesson's kind; `id` a bullet's name or a lesson's id; `text` is told, and
+    `searched` holds its background too."""
+
+    kind: str
+    id: str
+    text: str
+    searched: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A document that fits, and how well: `words` and `cosine` from 0 to 1, None where it was not found so."""
+
+    document: Document
+    score: float
+    words: float | None
+    cosine: float | None
+
+
+def recall(
+    of: Ledger | Past,
+    query: str,
+    k: int = 5,
+    *,
+    by: By = "both",
+    embed: Embed | None = None,
+    policy: LessonPolicy | None = None,
+) -> list[Found]:
+    """Return the `k` bullets and lessons of a ledger or of a moment that fit a query best; [] where none fits.
+
+    Raises LedgerError.
+    """
+    return search(documents(of, policy), query, k, by=by, embed=embed)
+
+
+def documents(of: Ledger | Past, policy: LessonPolicy | None = None) -> list[Document]:
+    """Return the live texts: bullets, and lessons that may be told and are not bullets by now. Raises LedgerError."""
+    found = [Document("bullet", one.name, one.text, one.text) for one in of.bullets()]
+    live = {one.id for one in found}
+    for one in lesson_book(of, policy):
+        if one.is_tellable and one.bullet not in live:
+            background = (str(one.data.get(name) or "") for name in BACKGROUND)
+            searched = "\n".join(filter(None, (one.text, *background, one.task, *one.tags)))
+            found.append(Document(one.kind, one.id, one.text, searched))
+    return found
+
+
+def search(
+    among: Sequence[Document], query: str, k: int = 5, *, by: By = "both", embed: Embed | None = None
+) -> list[Found]:
+    """Return the `k` documents that fit a query best, the best first; [] where none fits well enough."""
+    query = query[:_MAX_QUERY].encode("utf-8", "replace").decode()
+    words = _by_words(among, query) if by != "vectors" else {}
+    cosines = _by_vectors(among, query, embed) if by != "words" else {}
+    scores: Counter[int] = Counter()
+    for ranked in (list(words), list(cosines)):
+        for rank, number in enumerate(ranked, start=1):
+            scores[number] += 1 / (_FUSION + rank)  # type: ignore[assignment]
+    best = sorted(scores, key=lambda number: (-scores[number], number))[: max(0, k)]
+    return [Found(among[n], round(scores[n], 6), words.get(n), cosines.get(n)) for n in best]
+
+
+def load_model(folder: Path) -> Embed:
+    """Return the embedding of a model2vec model in a folder; calls no network.
+
+    Raises Mistake where the extra is not installed or the folder holds no such model.
+    """
+    try:
+        from model2vec import StaticModel
+    except ImportError as error:
+        raise Mistake("a model needs the package model2vec: pip install 'reflector-ledger[embeddings]'") from error
+    if not folder.is_dir():
+        raise Mistake(f"{folder} is not a folder; name one that holds a model2vec model")
+    try:
+        model = StaticModel.from_pretrained(folder)
+    except Exception as error:
+        raise Mistake(f"{folder} holds no model that model2vec can load ({type(error).__name__}: {error})") from error
+    return partial(_encode, model)
+
+
+def _encode(model: object, texts: Sequence[str]) -> list[list[float]]:
+    return [_unit([float(value) for value in row]) for row in model.encode(list(texts))]  # type: ignore[attr-defined]
+
+
+def _unit(vector: Sequence[float]) -> list[float]:
+    norm = math.sqrt(math.fsum(value * value for value in vector)) or 1.0
+    return [value / norm for value in vector]
+
+
+def _by_words(among: Sequence[Document], query: str) -> dict[int, float]:
+    """Return the share of the query's words that each fitting document holds, the best by BM25 first.
+
+    A word weighs as much as it is rare, and one that no document holds as much as the rarest.
+    """
+    words = list(dict.fromkeys(_WORD.findall(query.casefold())))
+    if not words or not among:
+        return {}
+    with closing(sqlite_module().connect(":memory:")) as index:
+        index.execute("CREATE VIRTUAL TABLE text USING fts5(body, tokenize = 'porter unicode61 remove_diacritics 2')")
+        rows = ((number, one.searched) for number, one in enumerate(among, start=1))
+        index.executemany("INSERT INTO text (rowid, body) VALUES (?, ?)", rows)
+        match = "SELECT rowid FROM text WHERE text MATCH ?"
+        holding = {word: {row[0] for row in index.execute(match, (f'"{word}"',))} for word in words}
+        weights = {word: math.log(1 + len(among) / (len(held) or 1)) for word, held in holding.items()}
+        ranked = index.execute(
+            "SELECT rowid FROM text WHERE text MATCH ? ORDER BY bm25(text), rowid",
+            (" OR ".join(f'"{word}"' for word in words),),
+        ).fetchall()
+    whole = math.fsum(weights.values())
+    shares = {n: math.fsum(weights[w] for w in words if n in holding[w]) / whole for (n,) in ranked}
+    return {number - 1: round(share, 6) for number, share in shares.items() if share >= LEAST_WORDS}
+
+
+def _by_vectors(among: Sequence[Document], query: str, embed: Embed | None) -> dict[int, float]:
+    if not query.strip():
+        return {}
+    least = LEAST_COSINE if embed is not None else 1 - 1e-6
+    vectors = (embed or _hashes)([query, *(one.text for one in among)])
+    cosines = {n: math.fsum(map(_product, vectors[0], vector)) for n, vector in enumerate(vectors[1:])}
+    near = {number: round(cosine, 6) for number, cosine in cosines.items() if cosine >= least}
+    return dict(sorted(near.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def _product(a: float, b: float) -> float:
+    return a * b
+
+
+def _hashes(texts: Iterable[str]) -> list[list[float]]:
+    return [by_hash(" ".join(_WORD.findall(text.casefold()))) for text in texts]

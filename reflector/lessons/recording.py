@@ -1,0 +1,187 @@
+"""Appending what was learned, what came of it and who was told.
+
+Invariant: an event's id comes from the identity of its input, so doing the same twice adds nothing. Where a caller has
+no identity to give (a person says "good" once more), the ledger's head is the identity: each call counts once, also
+when several processes call at the same moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from reflector.events import event as ev
+from reflector.events.event import Appended, NewEvent, identity
+from reflector.events.kinds import Field
+from reflector.events.lessons import POLARITY
+from reflector.events.registry import fields_of
+from reflector.ledger.errors import Conflict
+from reflector.ledger.store import Ledger
+from reflector.lessons.book import Lesson, LessonBook
+from reflector.mistakes import Mistake
+from reflector.text.secrets import redact
+
+#: Parts of an identity.
+Key = Sequence[str | int]
+
+
+def lesson_event(
+    kind: str,
+    text: str,
+    *,
+    actor: str,
+    key: Key | None = None,
+    session_id: str | None = None,
+    reflection_id: str | None = None,
+    target_id: str | None = None,
+    occurred_at: str | None = None,
+    **more: Any,
+) -> NewEvent:
+    """Return the event that records a lesson, without secrets; its id is the lesson's.
+
+    key   what tells the lesson from others: a reflection and a number, say. Without it, what it says does.
+    more  the other fields of `lesson.recorded`; those that are None are left out
+    """
+    data = _without_secrets({"kind": kind, "text": text, **{n: v for n, v in more.items() if v is not None}})
+    parts = key if key is not None else _said(data)
+    return NewEvent(
+        ev.LESSON_RECORDED,
+        identity(ev.LESSON_RECORDED, *parts),
+        data,
+        actor,
+        occurred_at,
+        session_id=session_id,
+        reflection_id=reflection_id,
+        target_id=target_id,
+    )
+
+
+def record_lesson(ledger: Ledger, kind: str, text: str, *, actor: str, **more: Any) -> str:
+    """Record a lesson once and return its id; `more` is what `lesson_event` takes. Raises LedgerError.
+
+    One that was recorded with other words stays as it is.
+    """
+    event = lesson_event(kind, text, actor=actor, **more)
+    with suppress(Conflict):
+        ledger.append([event])
+    return event.event_id
+
+
+def observe_outcome(
+    ledger: Ledger,
+    lesson_id: str,
+    kind: str,
+    why: str = "",
+    *,
+    source: str,
+    key: Key | None = None,
+    actor: str | None = None,
+    session_id: str | None = None,
+    observed_at: str | None = None,
+) -> Appended:
+    """Record what happened after a lesson was applied.
+
+    source       tests, human, agent, api, retry …
+    key          what tells this observation from others of the lesson; without it each call is one
+    observed_at  ISO 8601; now if None
+    Raises Mistake for an unknown lesson, kind or time, LedgerError.
+    """
+    if kind not in POLARITY:
+        raise Mistake(f"{kind!r} is not a kind of outcome; the kinds are {', '.join(POLARITY)}")
+    _check_lesson(ledger, lesson_id)
+    data = _without_secrets({"kind": kind, "source": source, "why": why}, ev.OUTCOME_OBSERVED)
+    at = _utc(observed_at) if observed_at is not None else None
+
+    def event(*parts: str | int) -> NewEvent:
+        event_id = identity(ev.OUTCOME_OBSERVED, lesson_id, kind, source, *parts)
+        who = actor or source
+        return NewEvent(ev.OUTCOME_OBSERVED, event_id, data, who, at, session_id=session_id, target_id=lesson_id)
+
+    return _append(ledger, event, key)
+
+
+def record_told(
+    ledger: Ledger,
+    lessons: Iterable[str] = (),
+    bullets: Iterable[str] = (),
+    *,
+    via: str,
+    actor: str,
+    key: Key | None = None,
+    session_id: str | None = None,
+    task: str | None = None,
+    query: str | None = None,
+) -> Appended | None:
+    """Record what a session or a task was told; None where that is nothing. Raises LedgerError."""
+    told, names = list(dict.fromkeys(lessons)), list(dict.fromkeys(bullets))
+    if not told and not names:
+        return None
+    data: dict[str, Any] = {"via": via, "lessons": told, "bullets": names}
+    data |= {name: value for name, value in (("task", task), ("query", query)) if value is not None}
+    data = _without_secrets(data, ev.ADVICE_TOLD)
+
+    def event(*parts: str | int) -> NewEvent:
+        event_id = identity(ev.ADVICE_TOLD, via, session_id or "", task or "", *parts)
+        return NewEvent(ev.ADVICE_TOLD, event_id, data, actor, session_id=session_id)
+
+    return _append(ledger, event, key)
+
+
+def relevant(book: LessonBook, task: str, context_hash: str, k: int) -> list[Lesson]:
+    """Return the `k` best mistakes of a type of task, those of the same context first (E-09)."""
+    found = [one for one in book if one.kind == "mistake" and one.task == task and one.is_tellable]
+    found.sort(key=lambda one: (-one.effectiveness, one.created_at, one.id))
+    found.sort(key=lambda one: one.data.get("context_hash") != context_hash)
+    return found[: max(0, k)]
+
+
+def _append(ledger: Ledger, event: Callable[..., NewEvent], key: Key | None) -> Appended:
+    if key is not None:
+        made = event(*key)
+        try:
+            (answer,) = ledger.append([made])
+        except Conflict as conflict:  # observed before, in other words
+            return Appended(made.event_id, conflict.position, added=False)
+        return answer
+    while True:
+        head = ledger.head()
+        with suppress(Conflict):
+            (answer,) = ledger.append([event(head.origin, head.position)])
+            if answer.added:
+                return answer
+        # Another process had the same thing to say at the same head, which has moved by that.
+
+
+def _check_lesson(ledger: Ledger, lesson_id: str) -> None:
+    event = ledger.event(lesson_id)
+    if event is None or event.type != ev.LESSON_RECORDED:
+        raise Mistake(f"{lesson_id[:80]!r} is not the id of a lesson; see `reflector lessons`")
+
+
+def _said(data: Mapping[str, Any]) -> list[str]:
+    return [str(data.get(name) or "") for name in ("kind", "task", "mistake", "text", "context_hash")]
+
+
+def _without_secrets(data: Mapping[str, Any], type_: str = ev.LESSON_RECORDED) -> dict[str, Any]:
+    fields: Mapping[str, Field] = fields_of(type_)
+    return {name: _redacted(value) if name in fields and fields[name].prose else value for name, value in data.items()}
+
+
+def _redacted(value: Any) -> Any:
+    return (
+        [_redacted(one) for one in value]
+        if isinstance(value, list | tuple)
+        else (redact(value) if isinstance(value, str) else value)
+    )
+
+
+def _utc(time: str) -> str:
+    """Return a time as the ledger writes it. Raises Mistake."""
+    try:
+        moment = datetime.fromisoformat(time)
+    except ValueError as error:
+        raise Mistake(f"{time[:80]!r} is not a time; write it as 2026-11-22T08:00:00Z") from error
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return aware.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,133 @@
+"""Verdicts by people: the citations that nothing decided, and what becomes of one that a person decides.
+
+Invariant: a person has the last word on a citation. Their verdict is a reflection of its own on the window, by the
+actor `human`; it takes the verdicts that others gave the bullet in that session out of the count by retractions, which
+`blame` shows and `reflector retract --undo` reverses. No later reading of the session decides the citation again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity
+from reflector.ledger.errors import LedgerError
+from reflector.ledger.store import Ledger
+from reflector.playbook.verdicts import Verdict
+from reflector.reflection import reflection_events as facts
+from reflector.reflection.answers import PARSER_VERSION, Parsed, ParsedTag
+from reflector.reflection.protocol import Answer, Request
+from reflector.reflection.window import HUMAN, Given, is_retracted, own_messages, retractions, verdicts
+from reflector.text.secrets import quote
+from reflector.transcripts.citations import cited_names
+from reflector.transcripts.message import Message
+
+_MAX_WHY = 500
+
+
+class VerdictRefused(LedgerError):
+    """A verdict of a person that cannot be recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A bullet that a session cites, and what was said of it.
+
+    window  the last window of the session that cites the bullet
+    given   the last verdict on it that counts or is neutral; None where nobody judged it
+    """
+
+    window: Event
+    name: str
+    given: Given | None
+
+
+def citations(
+    ledger: Ledger, *, after: int = 0, session_id: str | None = None, decided: bool = False
+) -> list[Citation]:
+    """Return what a person may judge, newest first: live bullets that a session cites and nothing decided.
+
+    `after` leaves out windows up to a position; `decided` includes citations that have a verdict by others. Those that
+    a person judged are never among them. Raises LedgerError.
+    """
+    live = {row.name for row in ledger.rows() if row.status == "live"}
+    found: list[Citation] = []
+    seen: set[tuple[str | None, str | None, str]] = set()
+    for row in reversed(ledger.windows(session_id)):
+        # A verdict on a window that still waits for its own reflection would end that wait, for every bullet.
+        is_over = row.state in ("completed", "given_up")
+        recorded = ledger.event(row.event_id) if row.position > after and is_over else None
+        if recorded is None or recorded.data is None or recorded.type != ev.SESSION_RECORDED:
+            continue
+        if is_retracted(ledger, recorded.event_id):
+            continue
+        names = [name for name in recorded.data.get("cited", ()) if name in live]
+        given = verdicts(ledger, recorded) if names else []
+        for name in names:
+            key = (recorded.session_id, recorded.data.get("agent_id"), name)
+            if key in seen:
+                continue
+            seen.add(key)
+            said = [one for one in given if one.name == name and _counts(ledger, one)]
+            if any(one.tag.actor == HUMAN for one in said):
+                continue
+            if decided or not any(one.is_decided for one in said):
+                found.append(Citation(recorded, name, said[-1] if said else None))
+    return found
+
+
+def evidence(citation: Citation) -> Iterator[tuple[bool, Message]]:
+    """Yield (whether it cites the bullet, message) from the first message of the window that does.
+
+    Raises OSError and UnknownTranscript.
+    """
+    begun = False
+    for message in own_messages(citation.window):
+        cites = message.role == "assistant" and citation.name in cited_names(message.text)
+        begun = begun or cites
+        if begun:
+            yield cites, message
+
+
+def judge(ledger: Ledger, citation: Citation, verdict: Verdict, why: str = "") -> None:
+    """Record a person's verdict on a citation, and take what others said of it in this session out of the count.
+
+    The playbook's lock must be held. Raises VerdictRefused, LedgerError.
+    """
+    window, name = citation.window, citation.name
+    given = [one for one in verdicts(ledger, window) if one.name == name]
+    active = [one for one in given if _counts(ledger, one)]
+    if any(one.tag.actor == HUMAN for one in active):
+        raise VerdictRefused(f"a person judged {name} in this session already; take it back with `reflector retract`")
+    times = sum(one.tag.actor == HUMAN and one.window_id == window.event_id for one in given)
+    tag = ParsedTag(0, name, verdict, quote(why, _MAX_WHY))
+    text = json.dumps({"bullet_tags": [{"name": name, "tag": verdict, "rationale": tag.rationale}]}, ensure_ascii=False)
+    request = Request(window.session_id or "", (), (name,), partial(iter, ()))
+    about = (name, times) if times else (name,)
+    answered = facts.answered(window, HUMAN, request.mode, Answer(text, HUMAN), 1, 1, about=about)
+    status = {row.name: row.status for row in ledger.rows()}
+    parsed = Parsed("", (tag,), "whole")
+    events = facts.completed(window, answered.reflection_id or "", parsed, PARSER_VERSION, answered, status, [tag])
+    ledger.append([answered, *_replaced(ledger, active, verdict), *events])
+
+
+def _counts(ledger: Ledger, given: Given) -> bool:
+    return not any(is_retracted(ledger, event.event_id) for event in (given.tag, given.completed))
+
+
+def _replaced(ledger: Ledger, active: Sequence[Given], verdict: Verdict) -> Iterator[NewEvent]:
+    for one in active:
+        if one.is_decided:
+            # A tag that was retracted and put back is taken out by a retraction of what put it back.
+            last = [one.tag, *retractions(ledger, one.tag.event_id)][-1].event_id
+            yield NewEvent(
+                ev.EVIDENCE_RETRACTED,
+                identity(ev.EVIDENCE_RETRACTED, last),
+                {"reason": f"a person judged it: {verdict}"},
+                HUMAN,
+                session_id=one.tag.session_id,
+                target_id=last,
+            )

@@ -1,0 +1,1 @@
+"""Reflection on tasks that have a right answer: a trajectory, the expected answer and what the tests reported."""

@@ -1,0 +1,265 @@
+"""Reflection with ground truth as a library: any model, any store of playbooks, or ours with its ledger.
+
+Invariant: `run` returns a `ReflectionResult` whatever the model does; what went wrong is logged on the logger
+`reflector`, and with our store recorded. It raises for what the caller can mend (a dataset's name, a trajectory that is
+too long) and for the ledger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from reflector.config import load_config
+from reflector.ledger.store import Ledger, WindowRow
+from reflector.project import Project
+from reflector.reflection.backends import backend_of
+from reflector.reflection.gate import Gate
+from reflector.reflection.protocol import Answer, Backend, BackendError, Request, reply_of
+from reflector.reflection.runner import Reflected, Runner
+from reflector.reflection.truth import running
+from reflector.reflection.truth.asking import Case, Failed, Outcome, Question, conversation, used_bullets
+from reflector.reflection.truth.builder import ReflectorPromptBuilder
+from reflector.reflection.truth.datasets import checked_dataset
+from reflector.reflection.truth.models import Playbook, ReflectionResult, Trajectory
+from reflector.text.secrets import quote
+
+_log = logging.getLogger("reflector")
+
+
+class PlaybookStore(Protocol):
+    """Whoever knows the playbook of a dataset."""
+
+    def load(self, dataset: str) -> Playbook: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerPlaybooks:
+    """Playbooks of datasets in a project, one ledger playbook each: a run with this store is recorded.
+
+    Each dataset is a project of its own, below `.claude/reflector/datasets/` of `project`.
+    """
+
+    project: Path
+
+    def load(self, dataset: str) -> Playbook:
+        """Return the live bullets of a dataset. Raises LedgerError, and ValueError for a name it cannot have."""
+        with self.ledger(dataset) as ledger:
+            return running.playbook_of(ledger)
+
+    @contextmanager
+    def ledger(self, dataset: str) -> Iterator[Ledger]:
+        """Open the ledger of a dataset. Raises as `load` does."""
+        with Project.of_dataset(self.project, checked_dataset(dataset)).open_ledger() as ledger:
+            yield ledger
+
+
+class BackendClient:
+    """One of our backends as a model. Asked about a trajectory, it is given the whole question, not only the prompt."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.name, self.is_model = backend.name, backend.is_model
+
+    def reply(self, question: Question) -> Answer:
+        """Answer a question about a trajectory. Raises BackendError."""
+        return reply_of(self.backend)(question)
+
+    def invoke_with_template(self, prompt: str) -> str:
+        """Answer a bare prompt. Raises BackendError, as `rules` do: they judge trajectories and read no prompt."""
+        complete: Callable[[str], Answer] | None = getattr(self.backend, "complete", None)
+        if complete is None:
+            raise BackendError(f"the backend {self.name} reads no prompts", stage="request", attempts=0, final=True)
+        return complete(prompt).text
+
+
+def llm_client(backend: str = "rules", *, project: Path | None = None, **settings: Any) -> BackendClient:
+    """Return a backend of ours, by its name, as `llm_client` of a `ReflectorAgent`. Raises ConfigError.
+
+    `settings` are those of the configuration, such as `model` or `fixtures`.
+    """
+    root = project or Path.cwd()
+    return BackendClient(backend_of(load_config(root, flags={"backend": backend, **settings}), root))
+
+
+class _Foreign:
+    """A caller's own model: an object with `invoke_with_template(prompt)`, or a callable; its answer may be awaited."""
+
+    is_model = False
+
+    def __init__(self, llm_client: Any, loop: asyncio.AbstractEventLoop | None) -> None:
+        self.call = getattr(llm_client, "invoke_with_template", llm_client)
+        if not callable(self.call):
+            raise TypeError("llm_client needs a method invoke_with_template(prompt), or to be callable")
+        self.loop = loop
+        self.name = quote(str(getattr(llm_client, "name", "") or type(llm_client).__name__), 60)
+
+    def answer(self, request: Request, part: int = 1) -> Answer:
+        raise BackendError(f"{self.name} judges no sessions", stage="backend", attempts=0, final=True)
+
+    def reply(self, question: Question) -> Answer:
+        """Answer a question with the caller's model."""
+        text = self.call(question.filled.text)
+        if inspect.isawaitable(text):
+            text = self._awaited(text)
+        if not isinstance(text, str):
+            raise BackendError(f"the model answered with {type(text).__name__}, not with text", stage="answer")
+        sent = question.filled
+        return Answer(text, self.name, prompt_sha256=sent.sha256, template_sha256=sent.template_sha256)
+
+    def _awaited(self, given: Awaitable[Any]) -> Any:
+        async def wait() -> Any:
+            return await given
+
+        return asyncio.run_coroutine_threadsafe(wait(), self.loop).result() if self.loop else asyncio.run(wait())
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A run: its result, what went wrong in words, and in a ledger the window, whether it was new, and how it ended."""
+
+    result: ReflectionResult
+    problems: list[str]
+    is_new: bool = True
+    window: WindowRow | None = None
+    reflected: Reflected | None = None
+
+
+class ReflectorAgent:
+    """Reflects on trajectories.
+
+    llm_client      anything with `invoke_with_template(prompt: str) -> str`, a callable, or a backend of ours
+    prompt_builder  what the prompts are built with
+    playbook_store  anything with `load(dataset) -> Playbook`; with `LedgerPlaybooks`, every run is recorded
+    """
+
+    def __init__(self, llm_client: Any, prompt_builder: ReflectorPromptBuilder, playbook_store: PlaybookStore) -> None:
+        self.llm_client = llm_client
+        self.prompt_builder = prompt_builder
+        self.playbook_store = playbook_store
+
+    def run(
+        self, trajectory: Trajectory, ground_truth: str, test_report: str, dataset: str, max_iterations: int = 1
+    ) -> ReflectionResult:
+        """Return what a trajectory teaches; empty where the model could not be asked.
+
+        The insights are those of the last iteration that could be read. Raises ValueError and LedgerError.
+        """
+        return self._run(trajectory, ground_truth, test_report, dataset, max_iterations, None)
+
+    async def arun(
+        self, trajectory: Trajectory, ground_truth: str, test_report: str, dataset: str, max_iterations: int = 1
+    ) -> ReflectionResult:
+        """Do the same as `run` without holding up the event loop; the model's call may be a coroutine."""
+        loop = asyncio.get_running_loop()
+        return await asyncio.to_thread(self._run, trajectory, ground_truth, test_report, dataset, max_iterations, loop)
+
+    def _run(
+        self,
+        trajectory: Trajectory,
+        ground_truth: str,
+        test_report: str,
+        dataset: str,
+        max_iterations: int,
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> ReflectionResult:
+        checked_dataset(dataset)
+        is_ours = hasattr(self.llm_client, "reply")
+        backend: Backend = self.llm_client if is_ours else _Foreign(self.llm_client, loop)
+        if max_iterations < 1:
+            ran = Ran(_result(trajectory), [f"max_iterations is {max_iterations}, so nothing was asked"])
+        elif isinstance(self.playbook_store, LedgerPlaybooks):
+            with self.playbook_store.ledger(dataset) as ledger:
+                config = load_config(self.playbook_store.project)
+                runner = Runner(ledger, backend, gate=Gate(config, self.playbook_store.project))
+                case = (trajectory, ground_truth, test_report, dataset, max_iterations)
+                ran = run_recorded(runner, self.prompt_builder, *case)
+        else:
+            ran = self._unrecorded(backend, trajectory, ground_truth, test_report, dataset, max_iterations)
+        for problem in ran.problems:
+            _log.warning("%s", quote(problem, 500))
+        return ran.result
+
+    def _unrecorded(
+        self, backend: Backend, trajectory: Trajectory, ground_truth: str, test_report: str, dataset: str, most: int
+    ) -> Ran:
+        try:
+            bullets, unknown = used_bullets(self.playbook_store.load(dataset), trajectory)
+        except Exception as error:  # noqa: BLE001  a store's failure ends a run, and never the caller's
+            return Ran(_result(trajectory), [f"the playbook cannot be loaded: {type(error).__name__}: {error}"])
+
+        def ask(question: Question) -> str | Failed:
+            try:
+                return reply_of(backend)(question).text
+            except Exception as error:  # noqa: BLE001  requirement B-16: a model's failure is never the caller's
+                return Failed(f"{type(error).__name__}: {error}")
+
+        case = Case(trajectory, ground_truth, test_report, bullets)
+        outcome = running.held(conversation(case, self.prompt_builder, dataset, most), ask)
+        result = _result(trajectory)
+        _take(result, outcome, most)
+        return Ran(result, [*_unknown(unknown), *outcome.problems])
+
+
+def run_recorded(
+    runner: Runner,
+    builder: ReflectorPromptBuilder,
+    trajectory: Trajectory,
+    ground_truth: str,
+    test_report: str,
+    dataset: str,
+    iterations: int,
+    *,
+    ask: bool = True,
+) -> Ran:
+    """Record a trajectory and judge it, unless nobody is to `ask`; one that was judged before is read back.
+
+    Raises TrajectoryRefused and LedgerError.
+    """
+    ledger = runner.ledger
+    window, is_new = running.record(ledger, trajectory, ground_truth, test_report, dataset, iterations)
+    reflected, outcome = None, Outcome()
+    recorded = ledger.event(window.event_id)
+    if not ask and window.state != "completed":
+        away = "the API is away; it is recorded, run the same command again"
+        reflected = Reflected(window.event_id, "failed", away, window.session_id, "transport", again=True)
+    elif window.state != "completed" and recorded is not None and recorded.data is not None:
+        reflected, outcome = running.finish(runner, window, recorded, builder=builder)
+    found = running.judged(ledger, window)
+    result = _result(trajectory)
+    problems = _unknown((recorded.data or {}).get("unknown", ()) if recorded is not None else ())
+    if found is not None:
+        result.insights, result.bullet_evaluations = found.insights, found.evaluations
+        result.iteration_count = found.iterations
+        problems += found.problems
+    elif reflected is not None:
+        _take(result, outcome, iterations)
+        problems += outcome.problems or [reflected.detail]
+    return Ran(result, problems, is_new, window, reflected)
+
+
+def _take(result: ReflectionResult, outcome: Outcome, iterations: int) -> None:
+    if outcome.answered:
+        result.insights, result.bullet_evaluations = outcome.insights, outcome.evaluations
+        result.iteration_count = iterations
+
+
+def _unknown(ids: Iterable[str]) -> list[str]:
+    return [f"no bullet is called {quote(id_, 80)}; it was skipped" for id_ in ids]
+
+
+def _result(trajectory: Trajectory) -> ReflectionResult:
+    """Return the result of a run that found nothing."""
+    return ReflectionResult(
+        insights=[],
+        bullet_evaluations=[],
+        trajectory_query=trajectory.query,
+        trajectory_dataset=trajectory.dataset,
+        iteration_count=0,
+    )

@@ -1,0 +1,200 @@
+"""The prompts of reflection with ground truth: a template, filled once (requirements B-09 to B-13).
+
+Invariant: what is filled in stands in the prompt as it was given, braces included, because a filled text is never
+formatted again. A template that cannot be used is passed over for the next one, down to ours, and the reason is kept:
+a prompt can always be built.
+
+Of `prompts_dir` or, without one, of the project's and the user's folder `prompts/ground_truth`, the file of the dataset
+is taken, then `default.txt`, then ours in the language.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal, get_args
+
+from reflector.mistakes import Mistake
+from reflector.reflection.prompts import Template, TemplateError, find_own, read_template
+from reflector.reflection.truth.datasets import checked_dataset
+from reflector.reflection.truth.models import Bullet, Insight, Trajectory
+from reflector.reflection.truth.reports import read_report
+from reflector.resources import resource_dir
+
+_log = logging.getLogger("reflector")
+
+Language = Literal["en", "ja"]
+FOLDER = "ground_truth"
+_EVALUATION = "bullet_evaluation.txt"
+#: The last two are one: the template of the system that this comes from says the second.
+_PLACEHOLDERS = (
+    *("query", "generated_answer", "ground_truth", "test_report", "reasoning_steps", "used_bullets"),
+    *("previous_insights", "previous_insights_section"),
+)
+_OF_BULLET = ("query", "generated_answer", "ground_truth", "bullet_id", "bullet_section", "bullet_content")
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What stands in a prompt where the trajectory has nothing, and around what it has."""
+
+    no_steps: str
+    no_bullets: str
+    failing: str
+    before: str
+    labels: Sequence[str]
+    deeper: str
+
+
+_WORDS: Mapping[Language, _Words] = {
+    "en": _Words(
+        "(no reasoning steps were recorded)",
+        "(no bullets were used)",
+        "Failing tests:",
+        "Insights of the iteration before:",
+        ("Reasoning", "Error", "Root cause", "Correct approach", "Key insight"),
+        "Go deeper than these: correct what is wrong in them, and look for the cause behind the cause.",
+    ),
+    "ja": _Words(
+        "(推論ステップは記録されていません)",
+        "(使用されたBulletはありません)",
+        "失敗したテスト:",
+        "前回の反復の教訓:",
+        ("推論", "誤り", "根本原因", "正しいアプローチ", "重要な教訓"),
+        "これらをさらに掘り下げてください。誤りがあれば正し、原因のさらに奥にある原因を探してください。",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A prompt, the template that it was made with, and why templates before that one could not be used."""
+
+    text: str
+    template_sha256: str
+    problems: tuple[str, ...] = ()
+
+    @property
+    def sha256(self) -> str:
+        """Hex digest of the prompt."""
+        return sha256(self.text.encode("utf-8", "replace")).hexdigest()
+
+
+class ReflectorPromptBuilder:
+    """Builds the prompts.
+
+    prompts_dir  a folder with `{dataset}.txt`, `default.txt` and `bullet_evaluation.txt`, each optional
+    project      whose own templates are used where `prompts_dir` is not given
+    language     of our templates and of the words for what is missing: ja, as in the system this comes from, or en
+    """
+
+    def __init__(
+        self, prompts_dir: str | Path | None = None, *, project: Path | None = None, language: Language = "ja"
+    ) -> None:
+        if language not in get_args(Language):
+            raise Mistake(f"language is {language!r}; the prompts are in {' and '.join(get_args(Language))}")
+        self.prompts_dir = None if prompts_dir is None else Path(prompts_dir)
+        self.project = project
+        self.language: Language = language
+
+    def build(
+        self,
+        trajectory: Trajectory,
+        ground_truth: str,
+        test_report: str,
+        used_bullets: Sequence[Bullet],
+        dataset: str,
+        previous_insights: Sequence[Insight] | None = None,
+    ) -> str:
+        """Return the prompt that asks for insights. Raises ValueError for a name that no dataset can have."""
+        return _logged(
+            self.insights(trajectory, ground_truth, test_report, used_bullets, dataset, previous_insights)
+        ).text
+
+    def build_evaluation_prompt(self, trajectory: Trajectory, ground_truth: str, bullet: Bullet) -> str:
+        """Return the prompt that asks for a verdict on one bullet."""
+        return _logged(self.evaluation(trajectory, ground_truth, bullet)).text
+
+    def insights(
+        self,
+        trajectory: Trajectory,
+        ground_truth: str,
+        test_report: str,
+        used_bullets: Sequence[Bullet],
+        dataset: str,
+        previous_insights: Sequence[Insight] | None = None,
+    ) -> Filled:
+        """Return the same as `build`, with what became of the templates."""
+        words = _WORDS[self.language]
+        steps = [f"{number}. {step}" for number, step in enumerate(trajectory.reasoning_steps, 1)]
+        bullets = [f"[{bullet.id}] {bullet.section}\n{bullet.content}" for bullet in used_bullets]
+        report = read_report(test_report)
+        names = report.names()
+        previous = _previous(previous_insights or (), words)
+        values = {
+            "query": trajectory.query,
+            "generated_answer": trajectory.generated_answer,
+            "ground_truth": ground_truth,
+            "test_report": f"{words.failing}\n{names}\n\n{test_report}" if names else test_report,
+            "reasoning_steps": "\n".join(steps) or words.no_steps,
+            "used_bullets": "\n\n".join(bullets) or words.no_bullets,
+            "previous_insights": previous,
+            "previous_insights_section": previous,
+        }
+        problems = [report.problem] if report.problem else []
+        names_of_files = (f"{checked_dataset(dataset)}.txt", "default.txt")
+        return self._filled(names_of_files, _PLACEHOLDERS, values, problems)
+
+    def evaluation(self, trajectory: Trajectory, ground_truth: str, bullet: Bullet) -> Filled:
+        """Return the same as `build_evaluation_prompt`, with what became of the templates."""
+        values = {
+            "query": trajectory.query,
+            "generated_answer": trajectory.generated_answer,
+            "ground_truth": ground_truth,
+            "bullet_id": bullet.id,
+            "bullet_section": bullet.section,
+            "bullet_content": bullet.content,
+        }
+        return self._filled((_EVALUATION,), _OF_BULLET, values, [])
+
+    def _filled(
+        self, names: Sequence[str], known: Sequence[str], values: Mapping[str, str], problems: list[str]
+    ) -> Filled:
+        for find in self._places(names, known):
+            try:
+                template = find()
+            except TemplateError as error:
+                problems.append(f"another template is used: {error}")
+                continue
+            if template is not None:
+                return Filled(template.fill(values), template.sha256, tuple(problems))
+        raise AssertionError("our own template can be used")
+
+    def _places(self, names: Sequence[str], known: Sequence[str]) -> Iterator[Callable[[], Template | None]]:
+        """Yield a way to each template that may be there, the nearest first; ours is the last one."""
+        for name in names:
+            if self.prompts_dir is None:
+                yield lambda name=name: find_own(f"{FOLDER}/{name}", self.project, known)  # type: ignore[misc]
+            elif (path := self.prompts_dir / name).exists():
+                yield lambda name=name, path=path: read_template(name, path, known=known)  # type: ignore[misc]
+        ours = resource_dir("prompts") / FOLDER / self.language / names[-1]
+        yield lambda: read_template(names[-1], ours, known=known)
+
+
+def _previous(insights: Sequence[Insight], words: _Words) -> str:
+    """Return five labelled lines for each insight and the request to go deeper; "" without any."""
+    blocks = [
+        "\n".join(f"{label}: {text}" for label, text in zip(words.labels, said, strict=True))
+        for insight in insights
+        if (said := (*insight.model_dump().values(),))
+    ]
+    return "\n\n".join([words.before, *blocks, words.deeper]) if blocks else ""
+
+
+def _logged(filled: Filled) -> Filled:
+    for problem in filled.problems:
+        _log.warning("%s", problem)
+    return filled

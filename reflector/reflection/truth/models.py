@@ -1,0 +1,123 @@
+"""The values of reflection with ground truth (requirements B.1), as strict pydantic models.
+
+Invariant: a value holds what was given or is refused; nothing is converted. `model_validate_json(x.model_dump_json())`
+equals x.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, computed_field
+
+from reflector.playbook.verdicts import Verdict
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class Trajectory(_Strict):
+    """One run at a task: what was asked and answered, by which steps and with which bullets, in order of use."""
+
+    query: str
+    dataset: str
+    generated_answer: str
+    reasoning_steps: list[str]
+    used_bullet_ids: list[str]
+    status: Literal["success", "failure"]
+    error_message: str | None = None
+    created_at: datetime = Field(default_factory=_now)
+
+
+class Bullet(_Strict):
+    """One piece of advice with its counters."""
+
+    id: str
+    section: str
+    content: str
+    searchable_text: str
+    keywords: list[str] = Field(default_factory=list)
+    helpful: int = Field(default=0, ge=0)
+    harmful: int = Field(default=0, ge=0)
+    source_trajectory: str = ""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def confidence_score(self) -> float:
+        """The share of helpful among all counts; 0.5 without any."""
+        total = self.helpful + self.harmful
+        return self.helpful / total if total else 0.5
+
+
+class PlaybookMetadata(_Strict):
+    """When a playbook was made and last changed."""
+
+    created_at: datetime = Field(default_factory=_now)
+    updated_at: datetime = Field(default_factory=_now)
+
+
+class Playbook(_Strict):
+    """The bullets of one dataset."""
+
+    metadata: PlaybookMetadata = Field(default_factory=PlaybookMetadata)
+    bullets: list[Bullet] = Field(default_factory=list)
+
+
+class Insight(_Strict):
+    """What a trajectory teaches."""
+
+    reasoning: str
+    error_identification: str
+    root_cause_analysis: str
+    correct_approach: str
+    key_insight: str
+
+
+class BulletEvaluation(_Strict):
+    """A verdict on one bullet that the trajectory used."""
+
+    bullet_id: str
+    tag: Verdict
+    reason: str
+
+
+class ReflectionResult(_Strict):
+    """What a reflection found: the insights of its last good iteration and a verdict for each bullet it could judge."""
+
+    insights: list[Insight]
+    bullet_evaluations: list[BulletEvaluation]
+    trajectory_query: str
+    trajectory_dataset: str
+    iteration_count: int = 1
+
+
+class DeltaContextItem(_Strict):
+    """One change that a curator asks for."""
+
+    type: Literal["ADD", "UPDATE", "DELETE"]
+    section: str
+    bullet_id: str | None
+    content: str
+    reasoning: str
+
+
+class CurationResult(_Strict):
+    """What a curator asked for, and the number of bullets before and after."""
+
+    deltas: list[DeltaContextItem]
+    bullets_before: int
+    bullets_after: int
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def summary(self) -> str:
+        """The number of changes of each type in a line."""
+        counts = Counter(delta.type for delta in self.deltas)
+        return ", ".join(f"{type_}: {counts[type_]}" for type_ in ("ADD", "UPDATE", "DELETE"))

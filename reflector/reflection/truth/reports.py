@@ -1,0 +1,166 @@
+"""What a test report says of each test: JUnit XML, the text of a runner, or any text.
+
+Invariant: reading a report resolves no entity, opens no file, takes linear time and never raises. A report that names
+no test says nothing of any; a line that is not understood is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from xml.etree import ElementTree
+
+from reflector.text.bounds import head_and_tail
+from reflector.text.secrets import clean
+
+_MOST_LINE = 2_000
+_MOST_MESSAGE = 4_000
+_FAILED = {"failure", "error", "rerunFailure", "rerunError", "flakyFailure", "flakyError"}
+#: Elements of a test that failed in an earlier try of this run and passed in the last one.
+_FLAKY = {"flakyFailure", "flakyError"}
+_GOOD = {"PASSED", "XPASS", "ok", "PASS", "✓", "✔"}
+
+#: How runners name a test and its result on a line; `test`, `of` (its class or module) and `result`.
+_LINES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(?P<test>\S+::[^\n]{1,400}?) (?P<result>PASSED|FAILED|ERROR|XPASS)\b",  # pytest -v
+        # pytest's summary
+        r"(?P<result>FAILED|ERROR) (?P<test>\S+\.py(?:::\S+(?: ?\[[^\]\n]{0,300}\])?)?)(?: - (?P<message>.*))?$",
+        r"(?P<result>FAIL|ERROR): (?P<test>\w+) \((?P<of>[\w.]+)\)",  # unittest
+        r"(?P<test>\w+) \((?P<of>[\w.]+)\)(?: ?\.\.\.) (?P<result>ok|FAIL|ERROR)$",  # unittest -v
+        r"\s{0,40}--- (?P<result>PASS|FAIL): (?P<test>\S+)",  # go
+        r"(?P<result>(?:not )?ok) \d+ (?:- )?(?P<test>[^#\n]{1,400})",  # TAP
+        r"\s{0,40}(?P<result>[✓✔✕✗×]) (?P<test>[^\n(]{1,400})",  # jest, mocha, vitest
+    )
+)
+_HEADING = re.compile(r"_{3,} (?P<test>[^\n]{1,400}?) _{3,}$")
+
+
+@dataclass(frozen=True, slots=True)
+class TestOutcome:
+    """How one test ended, and what was said of it."""
+
+    __test__ = False
+
+    test: str
+    passed: bool
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report, read. `problem` says why no test could be named; "" where some are or none had to be.
+
+    outcomes  every result, in the order of the report: a test that ran twice stands there twice
+    """
+
+    outcomes: tuple[TestOutcome, ...] = ()
+    problem: str = ""
+    _last: dict[str, TestOutcome] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for outcome in self.outcomes:
+            before = self._last.get(outcome.test)
+            if before is not None and not outcome.message:
+                outcome = replace(outcome, message=before.message)
+            self._last[outcome.test] = outcome
+
+    @property
+    def failing(self) -> list[TestOutcome]:
+        """The tests that failed when they ran last, each once, in the order of the report."""
+        return [outcome for outcome in self._last.values() if not outcome.passed]
+
+    @property
+    def repaired(self) -> list[TestOutcome]:
+        """The tests that passed after having failed, each once, with what was said of the failure."""
+        failed = {outcome.test for outcome in self.outcomes if not outcome.passed}
+        return [outcome for outcome in self._last.values() if outcome.passed and outcome.test in failed]
+
+    def names(self) -> str:
+        """Return a line for each failing test: its name and what was said of it; "" where none failed."""
+        lines = [f"- {one.test}" + (f": {clean(one.message, 300)}" if one.message else "") for one in self.failing]
+        return "\n".join(lines)
+
+
+def read_report(text: str) -> Report:
+    """Return what a report says of each test. Never raises."""
+    if text[:2_000].lstrip("\ufeff \t\r\n").startswith("<"):
+        target = _JUnit()
+        parser = ElementTree.XMLParser(target=target)
+        try:
+            parser.feed(text.lstrip("\ufeff \t\r\n"))
+            parser.close()
+        except (ElementTree.ParseError, ValueError) as error:
+            return Report(problem=f"the test report is not JUnit XML that can be read: {error}")
+        return Report(tuple(target.outcomes))
+    return Report(tuple(_from_text(text)))
+
+
+class _JUnit:
+    """The target of an XML parser: test cases as they end. A document type is refused, and with it every entity."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[TestOutcome] = []
+        self._test: str | None = None
+        self._failures: list[tuple[str, list[str]]] = []
+        self._within = self._skipped = False
+
+    def doctype(self, name: str, *_: object) -> None:
+        raise ValueError(f"it declares a document type ({clean(name, 40)}), which may hold entities; remove it")
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if tag == "testcase":
+            of, name = attributes.get("classname", ""), attributes.get("name", "")
+            self._test, self._failures, self._skipped = clean(f"{of}::{name}" if of else name, 400), [], False
+        elif self._test is not None and tag in _FAILED:
+            self._failures.append((tag, [attributes.get("message", "")]))
+            self._within = True
+        elif tag == "skipped":
+            self._skipped = True
+
+    def data(self, text: str) -> None:
+        if self._within:
+            self._failures[-1][1].append(text)
+
+    def end(self, tag: str) -> None:
+        if tag in _FAILED:
+            self._within = False
+        elif tag == "testcase" and self._test:
+            self.outcomes += [TestOutcome(self._test, False, _message(said)) for _, said in self._failures]
+            if not self._skipped and all(kind in _FLAKY for kind, _ in self._failures):
+                self.outcomes.append(TestOutcome(self._test, True))
+            self._test = None
+
+    def close(self) -> None:
+        """End the document."""
+
+
+def _message(said: list[str]) -> str:
+    return head_and_tail("\n".join(part for part in said if part.strip()), _MOST_MESSAGE)
+
+
+def _from_text(text: str) -> Iterator[TestOutcome]:
+    """Yield the results that lines name; a failure of pytest with what stands under its heading."""
+    details: dict[str, list[str]] = {}
+    under: list[str] | None = None
+    for line in text.split("\n"):
+        line = line.rstrip("\r")[:_MOST_LINE]
+        if heading := _HEADING.match(line):
+            under = details.setdefault(heading["test"].replace(".", "::"), [])
+            continue
+        found = next((match for pattern in _LINES if (match := pattern.match(line))), None)
+        if found is None:
+            if under is not None and not line.startswith("==="):
+                if sum(map(len, under)) < _MOST_MESSAGE:
+                    under.append(line)
+            else:
+                under = None
+            continue
+        named = found.groupdict()
+        test, of = named["test"].strip(), named.get("of")
+        passed = named["result"] in _GOOD
+        detail = details.get(test.partition("::")[2], ()) if not passed else ()
+        message = "\n".join([named.get("message") or "", *detail]).strip()
+        yield TestOutcome(clean(f"{of}::{test}" if of else test, 400), passed, message[:_MOST_MESSAGE])

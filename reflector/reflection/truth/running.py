@@ -1,0 +1,285 @@
+"""Trajectories in the ledger: recorded once, judged by the runner, and read back.
+
+Invariant: a trajectory is a window. It is known by what was asked, answered and reported, so running it again adds
+nothing and asks nobody. Each answer is appended before it is read, and what the answers come to (lessons, verdicts,
+what could not be read) in one transaction. A question that failed is asked again as long as the trajectory is open, and
+the others are not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity
+from reflector.events.lessons import MAX_LESSON
+from reflector.ledger.admission import fault_of
+from reflector.ledger.store import Ledger, WindowRow
+from reflector.mistakes import Mistake
+from reflector.playbook.names import SECTIONS
+from reflector.reflection import reflection_events as facts
+from reflector.reflection.answers import MAX_ANALYSIS, MAX_RATIONALE, PARSER_VERSION, Parsed, ParsedTag, worst
+from reflector.reflection.protocol import OUTAGES, Answer, BackendError, reply_of
+from reflector.reflection.token_estimate import estimate_tokens
+from reflector.reflection.truth.asking import Case, Conversation, Failed, Outcome, Question, conversation
+from reflector.reflection.truth.builder import ReflectorPromptBuilder
+from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Playbook, Trajectory
+from reflector.text.secrets import quote, redact
+
+if TYPE_CHECKING:
+    from reflector.reflection.gate import Opened
+    from reflector.reflection.runner import Reflected, Runner
+
+#: Most tokens of an answer.
+MAX_TOKENS = 4096
+#: What an insight holds besides what is told of it.
+_HOW = ("reasoning", "error_identification", "root_cause_analysis", "correct_approach")
+
+
+class TrajectoryRefused(Mistake):
+    """A trajectory that is too long to be kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the ledger holds of a trajectory that was judged."""
+
+    insights: list[Insight]
+    evaluations: list[BulletEvaluation]
+    problems: list[str]
+    iterations: int
+
+
+def record(
+    ledger: Ledger, trajectory: Trajectory, ground_truth: str, test_report: str, dataset: str, iterations: int
+) -> tuple[WindowRow, bool]:
+    """Record a trajectory; return its window, and whether it is new. Raises TrajectoryRefused and LedgerError."""
+    said = trajectory.model_dump(exclude={"created_at", "dataset"})
+    whole = json.dumps([dataset, said, ground_truth, test_report], sort_keys=True, ensure_ascii=False)
+    digest = sha256(whole.encode()).hexdigest()
+    event_id = identity(ev.TRAJECTORY_RECORDED, digest)
+    session_id = digest[:32]
+    is_new = ledger.event(event_id) is None
+    if is_new:
+        known = {row.name for row in ledger.rows()}
+        used = list(dict.fromkeys(trajectory.used_bullet_ids))
+        data = {
+            "query": redact(trajectory.query),
+            "dataset": dataset,
+            "answer": redact(trajectory.generated_answer),
+            "steps": [redact(step) for step in trajectory.reasoning_steps],
+            "status": trajectory.status,
+            "error": None if trajectory.error_message is None else redact(trajectory.error_message),
+            "cited": [id_ for id_ in used if id_ in known],
+            "unknown": [quote(id_, 200) for id_ in used if id_ not in known],
+            "ground_truth": redact(ground_truth),
+            "test_report": redact(test_report),
+            "iterations": iterations,
+        }
+        if fault := fault_of(ev.TRAJECTORY_RECORDED, data):
+            raise TrajectoryRefused(f"the trajectory cannot be recorded: {fault}; shorten it")
+        at = trajectory.created_at.isoformat() if trajectory.created_at.tzinfo else None
+        event = NewEvent(ev.TRAJECTORY_RECORDED, event_id, data, "ingest", occurred_at=at, session_id=session_id)
+        ledger.append([event])
+    return _window(ledger, session_id, event_id), is_new
+
+
+def _window(ledger: Ledger, session_id: str | None, event_id: str) -> WindowRow:
+    return next(window for window in ledger.windows(session_id) if window.event_id == event_id)
+
+
+def playbook_of(ledger: Ledger) -> Playbook:
+    """Return the live bullets of a ledger as the playbook of a dataset."""
+    return Playbook(
+        bullets=[
+            Bullet(
+                id=one.name,
+                section=SECTIONS[one.section],
+                content=one.text,
+                searchable_text=one.text,
+                helpful=one.helpful,
+                harmful=one.harmful,
+            )
+            for one in ledger.bullets()
+        ]
+    )
+
+
+def case_of(ledger: Ledger, recorded: Event) -> Case:
+    """Return a recorded trajectory with the bullets that it used and that are live."""
+    data: Any = recorded.data
+    trajectory = Trajectory(
+        query=data["query"],
+        dataset=data["dataset"],
+        generated_answer=data["answer"],
+        reasoning_steps=list(data.get("steps", ())),
+        used_bullet_ids=list(data["cited"]),
+        status=data["status"],
+        error_message=data.get("error"),
+    )
+    bullets = {bullet.id: bullet for bullet in playbook_of(ledger).bullets}
+    used = [bullets[name] for name in trajectory.used_bullet_ids if name in bullets]
+    return Case(trajectory, data.get("ground_truth", ""), data.get("test_report", ""), used)
+
+
+def finish(
+    runner: Runner,
+    window: WindowRow,
+    recorded: Event,
+    *,
+    forced: bool = False,
+    builder: ReflectorPromptBuilder | None = None,
+) -> tuple[Reflected, Outcome]:
+    """Judge a recorded trajectory: ask what was not answered yet, and append what the answers come to.
+
+    Where the API is away or a budget is spent, the trajectory stays open; the outcome is that of the answers so far.
+    """
+    gate = runner.gate.check(
+        runner.ledger, recorded, cited=True, live=True, is_model=runner.backend.is_model, forced=forced
+    )
+    if isinstance(gate, str):
+        return runner.skipped(window, recorded, gate), Outcome()
+    data: Any = recorded.data
+    case = case_of(runner.ledger, recorded)
+    builder = builder or ReflectorPromptBuilder(project=runner.gate.project, language="en")
+    asking = _Asking(runner, recorded, gate, forced)
+    outcome = held(conversation(case, builder, data["dataset"], data.get("iterations", 1)), asking)
+    if asking.ended is not None:
+        return asking.ended, outcome
+    if asking.given is None:
+        return asking.failure or runner.failed(window, "request", "there is nothing to ask"), outcome
+    runner.ledger.append(_events(recorded, outcome, asking.given, window, runner.ledger))
+    return runner.completed(window, _told(outcome)), outcome
+
+
+def held(talk: Conversation, ask: Callable[[Question], str | Failed]) -> Outcome:
+    """Return what a conversation comes to when each question is answered by `ask`."""
+    try:
+        question = next(talk)
+        while True:
+            question = talk.send(ask(question))
+    except StopIteration as end:
+        outcome: Outcome = end.value
+        return outcome
+
+
+class _Asking:
+    """The ledger's side of a conversation: an answer that it has is given again, any other is asked for.
+
+    given    the last answer
+    failure  the last question that failed
+    ended    why nobody is asked any more: the API is away, or a budget is spent
+    """
+
+    def __init__(self, runner: Runner, recorded: Event, gate: Opened, forced: bool) -> None:
+        self.runner, self.recorded, self.forced = runner, recorded, forced
+        self.budget, self.left = gate.budget or "monthly", gate.allowance
+        self.given: Event | None = None
+        self.failure: Reflected | None = None
+        self.ended: Reflected | None = None
+
+    def __call__(self, question: Question) -> str | Failed:
+        runner, backend = self.runner, self.runner.backend.name
+        reflection_id = facts.reflection_id_of(self.recorded.event_id, backend)
+        event: Event | Reflected | None = runner.ledger.event(
+            facts.answer_id(reflection_id, question.iteration, question.part)
+        )
+        if event is None and self.ended is not None:
+            return Failed("it was not asked")
+        if event is None:
+            window = _window(runner.ledger, self.recorded.session_id, self.recorded.event_id)
+            event = runner.put(window, self.recorded, lambda: self._ask(question), self._kept(question), self.budget)
+        if not isinstance(event, Event):
+            if event.outcome == "skipped" or event.stage in OUTAGES:
+                self.ended = event
+            self.failure = event
+            return Failed(event.detail)
+        self.given = event
+        return Failed("the answer was redacted before it was read") if event.data is None else event.data["answer"]
+
+    def _ask(self, question: Question) -> Answer:
+        runner = self.runner
+        if runner.backend.is_model:
+            most = estimate_tokens(question.filled.text) + MAX_TOKENS
+            if self.left is not None and most > self.left:
+                raise BackendError(f"{question.subject} may take {most:,} tokens", stage="budget", attempts=0)
+            runner.gate.reserve(runner.ledger, most, forced=self.forced)
+            self.left = None if self.left is None else self.left - most
+        return reply_of(runner.backend)(question)
+
+    def _kept(self, question: Question) -> Callable[[Answer], NewEvent]:
+        backend, iteration, part = self.runner.backend.name, question.iteration, question.part
+        return lambda answer: facts.answered(self.recorded, backend, "ground_truth", answer, iteration, part)
+
+
+def _events(recorded: Event, outcome: Outcome, given: Event, window: WindowRow, ledger: Ledger) -> list[NewEvent]:
+    """Return what a conversation came to: answers that could not be read, lessons, the reflection and its tags."""
+    reflection_id = given.reflection_id or ""
+    unread = [
+        facts.failed(
+            window,
+            given.actor,
+            "parse",
+            f"{question.subject}: {why}",
+            more={"parser": PARSER_VERSION},
+            place=(question.iteration, question.part),
+        )
+        for question, why in outcome.unreadable
+    ]
+    lessons = [
+        NewEvent(
+            ev.LESSON_RECORDED,
+            identity(ev.LESSON_RECORDED, reflection_id, index),
+            {
+                "kind": "insight",
+                "text": redact(insight.key_insight)[:MAX_LESSON],
+                "task": (recorded.data or {})["dataset"],
+                **{name: redact(getattr(insight, name)) for name in _HOW},
+            },
+            given.actor,
+            session_id=recorded.session_id,
+            reflection_id=reflection_id,
+            target_id=recorded.event_id,
+        )
+        for index, insight in enumerate(outcome.insights)
+    ]
+    analysis = quote("\n".join(insight.key_insight for insight in outcome.insights), MAX_ANALYSIS)
+    tags = tuple(
+        ParsedTag(index, one.bullet_id, one.tag, quote(one.reason, MAX_RATIONALE))
+        for index, one in enumerate(outcome.evaluations)
+    )
+    problems = tuple(quote(problem, 300) for problem in outcome.problems[:50])
+    parsed = Parsed(analysis, tags, worst(outcome.strategies), problems)
+    status = {row.name: row.status for row in ledger.rows()}
+    done = facts.completed(recorded, reflection_id, parsed, PARSER_VERSION, given, status, parsed.tags)
+    return [*unread, *lessons, *done]
+
+
+def _told(outcome: Outcome) -> str:
+    count = len(outcome.insights)
+    said = [f"{count} insight{'' if count == 1 else 's'}"]
+    return ", ".join([*said, *(f"{one.bullet_id} {one.tag}" for one in outcome.evaluations)])
+
+
+def judged(ledger: Ledger, window: WindowRow) -> Judged | None:
+    """Return what the ledger holds of a trajectory, without what was redacted; None for one that is not judged."""
+    story = ledger.targeting(window.event_id)
+    completed = next((event for event in story if event.type == ev.REFLECTION_COMPLETED), None)
+    if completed is None:
+        return None
+    said: Any = completed.data or {}
+    reasons = {one["index"]: one["rationale"] for one in said.get("rationales", ())}
+    tags = ledger.events(after=completed.position, session_id=window.session_id, types=(ev.BULLET_TAGGED,))
+    given: list[Any] = [event.data for event in tags if event.reflection_id == completed.reflection_id]
+    lessons: list[Any] = [event.data for event in story if event.type == ev.LESSON_RECORDED]
+    recorded = ledger.event(window.event_id)
+    return Judged(
+        [Insight(key_insight=one["text"], **{name: one[name] for name in _HOW}) for one in lessons if one],
+        [BulletEvaluation(bullet_id=t["name"], tag=t["tag"], reason=reasons.get(t["index"], "")) for t in given],
+        list(said.get("problems", ())),
+        (recorded.data or {}).get("iterations", 1) if recorded is not None else 1,
+    )

@@ -1,0 +1,108 @@
+"""How `rules` judge a trajectory: by its test report alone.
+
+Invariant: the same trajectory and report give the same answer, and a verdict needs a named test and a tie. A bullet is
+tied to a test by a step that cites it alone, as `[pat-001]`, when two words of that step (or one that only code has)
+stand in what the report says of the test and in no step that does not cite the bullet. A tied test that failed last
+speaks against it, one that passed after having failed for it; both together, and everything else, are neutral.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from reflector.playbook.verdicts import decisive
+from reflector.reflection.rules.topics import content_words
+from reflector.reflection.truth.asking import Question
+from reflector.reflection.truth.models import Insight
+from reflector.reflection.truth.reports import TestOutcome, read_report
+from reflector.text.secrets import clean
+
+_MOST_TESTS = 20
+_NO_PROSE = re.compile(r"[a-z0-9]+[_.][a-z0-9_.]+|[a-z]+\d+")
+_UNKNOWN = "The report does not tie it to a step."
+
+
+def judged(question: Question) -> dict[str, object]:
+    """Return the answer to a question as an object of the form that is asked for."""
+    if question.bullet is not None:
+        tag, reason = _verdict(question, question.bullet.id)
+        return {"bullet_id": question.bullet.id, "tag": tag, "reason": reason}
+    report = read_report(question.case.test_report)
+    told = [_insight(question, outcome) for outcome in [*report.failing, *report.repaired][:_MOST_TESTS]]
+    return {"insights": [insight.model_dump() for insight in told]}
+
+
+def _verdict(question: Question, bullet_id: str) -> tuple[str, str]:
+    steps = question.case.trajectory.reasoning_steps
+    own = _own_steps(steps, bullet_id)
+    if not own:
+        return "neutral", "no reasoning step cites it alone"
+    report = read_report(question.case.test_report)
+    if not report.outcomes:
+        return "neutral", "the test report names no test"
+    said = [
+        (tag, f"{outcome.test} {how} ({', '.join(ties)} in step {number})" + _quoted(outcome))
+        for tag, how, outcomes in (
+            ("harmful", "fails at what its step does", report.failing),
+            ("helpful", "passes after having failed at what its step does", report.repaired),
+        )
+        for outcome in outcomes
+        for number in own
+        if (ties := _ties(steps, number, bullet_id, outcome))
+    ]
+    decided = decisive(said, lambda one: one[0])
+    if not decided:
+        return "neutral", "no test of the report is tied to its step"
+    if len(decided) > 1:
+        return "neutral", f"{decided[0][1]}; but {decided[1][1]}"
+    return decided[0]
+
+
+def _own_steps(steps: Sequence[str], bullet_id: str) -> list[int]:
+    """Return the numbers of the steps, from 1, that cite this bullet and no other one."""
+    cited = re.compile(r"\[([^\[\]\s]{1,200})\]")
+    return [number for number, step in enumerate(steps, 1) if set(cited.findall(step)) == {bullet_id}]
+
+
+def _ties(steps: Sequence[str], number: int, bullet_id: str, outcome: TestOutcome) -> list[str]:
+    """Return the words that tie a step to a test, as the step has them; none where they are too few."""
+    others = [_words(step) for at, step in enumerate(steps, 1) if at != number and f"[{bullet_id}]" not in step]
+    own = steps[number - 1].replace(f"[{bullet_id}]", " ")
+    shared = (_words(own) & _words(f"{outcome.test} {outcome.message}")).difference(*others)
+    if len(shared) < 2 and not any(map(_NO_PROSE.fullmatch, shared)):
+        return []
+    shown = (word.strip(".,:;!?()'\"`") for word in own.split())
+    return [word for word in dict.fromkeys(shown) if not shared.isdisjoint(_words(word))][:8]
+
+
+def _words(text: str) -> frozenset[str]:
+    """Return the words of a text and of the names in it: test_empty_cart speaks of an empty cart."""
+    return content_words(text) | content_words(re.sub(r"[^A-Za-z0-9]+", " ", text))
+
+
+def _insight(question: Question, outcome: TestOutcome) -> Insight:
+    trajectory = question.case.trajectory
+    steps = trajectory.reasoning_steps
+    tied = [number for number in range(1, len(steps) + 1) if _ties(steps, number, "", outcome)]
+    cause = f"Step {tied[0]}: {clean(steps[tied[0] - 1], 300)}" if tied else _UNKNOWN
+    if outcome.passed:
+        wrong, approach = f"{outcome.test} failed at first{_quoted(outcome)}", "The trajectory was mended, as it ended."
+        key = f"{clean(trajectory.query, 200)}: {outcome.test} passes after having failed."
+    else:
+        wrong, approach = f"{outcome.test} fails{_quoted(outcome)}", f"Make {outcome.test} pass before answering."
+        key = f"{clean(trajectory.query, 200)}: {outcome.test} fails{_quoted(outcome)}"
+    return Insight(
+        reasoning="Read from the test report alone.",
+        error_identification=wrong,
+        root_cause_analysis=cause,
+        correct_approach=approach,
+        key_insight=key,
+    )
+
+
+def _quoted(outcome: TestOutcome) -> str:
+    """Return what the report says of a test, in a few words."""
+    lines = [line.removeprefix("E").strip() for line in outcome.message.split("\n") if line.strip()]
+    told = next((line for line in lines if re.match(r"\w*(?:Error|Exception|assert)", line)), "".join(lines[:1]))
+    return f': "{clean(told, 160)}"' if told else ""

@@ -1,0 +1,343 @@
+"""The reflection engine: when to reflect on a step, what to ask, what the answer means, and the lessons of a task.
+
+Invariant: the engine calls no model (requirement E-01), and holds no state but the name of its task and a decision that
+has not begun. Everything else follows from events, in memory or on a ledger: two engines on one ledger share them. A
+reflection counts for its step when its prompt is built, not when the gate is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity
+from reflector.events.state import REDACTED
+from reflector.ledger.errors import Conflict
+from reflector.lessons.book import Follower, Lesson, LessonBook, LessonPolicy
+from reflector.lessons.journal import Journal, Memory, append_next
+from reflector.lessons.outcomes import score_improvement
+from reflector.quality.policy import PRESETS, Decision, ReflectionTrigger, Signs
+from reflector.quality.signals import rounded
+from reflector.revision.prompting import ToolResult, build_improvement_prompt, build_step_prompt
+from reflector.revision.turn import MIN_REFLECTION_RETRY_DELTA, kept
+from reflector.revision.verdict import ReflectionResult, read_verdict
+from reflector.text.secrets import quote
+
+#: The type of task and the name of a task are one line of so many characters at most.
+_LONGEST = 200
+_ACTOR = "engine"
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectionLesson:
+    """A mistake and its correction. `effectiveness` is from 0 to 1, `created_at` ISO 8601 in UTC."""
+
+    lesson_id: str
+    task_type: str
+    mistake: str
+    correction: str
+    context_hash: str
+    created_at: str
+    times_applied: int = 0
+    effectiveness: float = 0.5
+
+
+class ReflectionEngine:
+    """Decides, asks, reads and remembers for one agent; a task at a time.
+
+    quality_threshold         a step is reflected on below it, and passes at it
+    max_reflections_per_step  the most reflections of a step of a task
+    reflection_bank_size      the most lessons that are kept; the least effective goes first
+    periodic_interval         every so many steps are reflected on; 0 for none
+    ledger                    where events are kept and shared; None for memory
+    task                      the first task's name; engines that share a task share its counts
+    alpha                     weight of the newest outcome in a lesson's effectiveness
+    project                   whose prompt templates are used
+    """
+
+    def __init__(
+        self,
+        quality_threshold: float = 0.5,
+        max_reflections_per_step: int = 2,
+        reflection_bank_size: int = 100,
+        periodic_interval: int = 5,
+        *,
+        ledger: Journal | None = None,
+        task: str = "",
+        alpha: float = 0.2,
+        project: Path | None = None,
+    ) -> None:
+        self.gate = replace(
+            PRESETS["step"],
+            threshold=quality_threshold,
+            per_step=max_reflections_per_step,
+            period=periodic_interval,
+        )
+        self.lesson_policy = LessonPolicy(alpha=alpha, bank_size=reflection_bank_size)
+        self.journal: Journal = Memory() if ledger is None else ledger
+        self.project = project
+        self._book = Follower(self.journal, self.lesson_policy)
+        self._tasks = (f"task-{number}" for number in count(1)) if ledger is None else (uuid4().hex for _ in count())
+        self._asked: tuple[Signs, Decision] | None = None
+        self._begun: str | None = None
+        self._step = 0
+        self.task = ""
+        self.reset_step_counts(task)
+
+    def should_reflect(
+        self,
+        confidence: float,
+        risk_level: float = 0.0,
+        goal_drift: float = 0.0,
+        tool_failures: int = 0,
+        step_number: int = 0,
+        is_final_step: bool = False,
+    ) -> tuple[bool, ReflectionTrigger | None]:
+        """Return whether a step is reflected on, and what triggers it. Raises ValueError for NaN, and LedgerError."""
+        signs = Signs(confidence, risk_level, goal_drift, tool_failures, step_number, is_final_step)
+        earlier = self._decisions(step_number)
+        decision = self.gate.decide(signs, sum(_reflects(event) for event in earlier))
+        self._step = step_number
+        if decision.reflects:
+            self._asked = (signs, decision)
+        else:
+            self._asked = None
+            self._record(signs.facts, decision, reflects=False)
+        return decision.reflects, decision.trigger
+
+    def build_reflection_prompt(
+        self,
+        goal: str,
+        step_description: str,
+        response: str,
+        tool_results: Iterable[ToolResult] = (),
+        relevant_lessons: Iterable[ReflectionLesson | str] | None = None,
+    ) -> str:
+        """Return the prompt about a step; its reflection begins here. Raises TemplateError, LedgerError."""
+        lessons = [
+            one if isinstance(one, str) else f"{one.mistake}: {one.correction}" for one in relevant_lessons or ()
+        ]
+        prompt = build_step_prompt(goal, step_description, response, tool_results, lessons, self.project)
+        self._begin()
+        return prompt
+
+    def parse_reflection(self, llm_response: str, trigger: ReflectionTrigger | str) -> ReflectionResult:
+        """Return what a model's answer says of the step. Raises ValueError for an unknown trigger, and LedgerError.
+
+        The answer is kept before it is read. Where the step was to be tried again, its new score is a revision's.
+        """
+        result = read_verdict(llm_response, ReflectionTrigger(trigger), self.gate.threshold)
+        decision_id = self._begun or self._begin()
+        self._begun = None
+        answers = self._answers([decision_id], self.task)
+        data = {
+            "answer": kept(llm_response, 200_000),
+            "backend": _ACTOR,
+            "model": "embedder",
+            "mode": "step",
+            "trigger": str(result.triggered_by),
+        }
+
+        def made(number: int) -> NewEvent:
+            event_id = identity(ev.REFLECTION_ANSWERED, decision_id, number)
+            return self._event(ev.REFLECTION_ANSWERED, event_id, {**data, "iteration": number}, decision_id)
+
+        append_next(self.journal, len(answers) + 1, made)
+        if result.failure:
+            failed = {"stage": "parse", "message": result.failure, "attempts": 1}
+            event_id = identity(ev.REFLECTION_FAILED, decision_id, len(answers) + 1)
+            self.journal.append([self._event(ev.REFLECTION_FAILED, event_id, failed, decision_id)])
+        else:
+            self._compare(decision_id, result)
+        return result
+
+    def build_improvement_prompt(self, original_response: str, issues: Sequence[str] | str, goal: str) -> str:
+        """Return the prompt that asks for a better response. Raises TemplateError."""
+        return build_improvement_prompt(original_response, issues, goal, self.project)
+
+    def store_lesson(self, task_type: str, mistake: str, correction: str, context: str = "") -> ReflectionLesson:
+        """Keep a lesson; one that is in the bank is there once. Raises LedgerError."""
+        data = {
+            "kind": "mistake",
+            "text": kept(correction),
+            "mistake": kept(mistake),
+            "task": quote(task_type, _LONGEST),
+            "context_hash": context_hash(context),
+        }
+        about = ("mistake", *(data[name] for name in ("task", "mistake", "text", "context_hash")))
+        book = self.book()
+        for number in count():
+            lesson_id = identity(ev.LESSON_RECORDED, *about, number)
+            known = book.lessons.get(lesson_id)
+            if known is None or _is_kept(known):
+                break
+        self.journal.append([NewEvent(ev.LESSON_RECORDED, lesson_id, data, _ACTOR)])
+        return _told(self.book().lessons[lesson_id])
+
+    def get_relevant_lessons(
+        self, task_type: str, context: str = "", limit: int | None = None, *, key: str = ""
+    ) -> list[ReflectionLesson]:
+        """Return the lessons of a type of task: of the same context first, then by effectiveness, age and id.
+
+        Each counts as applied once more. `key` names the question: asked again under the same key it counts once.
+        Raises LedgerError.
+        """
+        wanted, of_context = quote(task_type, _LONGEST), context_hash(context)
+        book = self.book()
+        found = [one for one in book if one.task == wanted and _is_kept(one)]
+        found.sort(
+            key=lambda one: (one.data.get("context_hash") != of_context, -one.effectiveness, one.created_at, one.id)
+        )
+        found = found[:limit]
+        if not found:
+            return []
+        data = {"via": "retrieval", "lessons": [one.id for one in found], "task": wanted}
+        told = sum(one.times_applied for one in found)
+        self._append(ev.ADVICE_TOLD, data, key, (self.task, wanted, of_context), told)
+        lessons = self.book().lessons
+        return [_told(lessons[one.id]) for one in found]
+
+    def record_lesson_outcome(self, lesson_id: str, success: bool, why: str = "", *, key: str = "") -> float:
+        """Record whether a lesson helped, and return its effectiveness.
+
+        `key` names the outcome: recorded again under the same key it counts once. Raises ValueError for a lesson that
+        is not there, and LedgerError.
+        """
+        lesson = self.book().lessons.get(lesson_id)
+        if lesson is None:
+            raise ValueError(f"there is no lesson {lesson_id!r}; lesson_id is that of store_lesson")
+        data = {"kind": "success" if success else "failure", "source": "api", "why": kept(why)}
+        self._append(ev.OUTCOME_OBSERVED, data, key, (lesson_id,), len(lesson.outcomes), lesson_id)
+        return self.book().lessons[lesson_id].effectiveness
+
+    def get_stats(self) -> dict[str, float | int]:
+        """Return the seven figures of requirement E-12, over all tasks of the journal. Raises LedgerError."""
+        begun = [event for event in self._decisions() if _reflects(event)]
+        verdicts = [self._verdict(event) for event in self._answers([event.event_id for event in begun])]
+        steps = {event.event_id for event in begun}
+        revisions = self.journal.events(types=[ev.REVISION_ATTEMPTED])
+        improved = sum((e.data or {}).get("improved") is True for e in revisions if e.target_id in steps)
+        bank = [one for one in self.book() if _is_kept(one)]
+        mean = sum(one.effectiveness for one in bank) / len(bank) if bank else 0.0
+        return {
+            "total_reflections": len(begun),
+            "retries_triggered": sum(verdict.should_retry for verdict in verdicts),
+            "improvements_made": improved,
+            "lessons_stored": len(bank),
+            "bank_capacity": self.lesson_policy.bank_size,
+            "average_lesson_effectiveness": rounded(mean),
+            "quality_threshold": self.gate.threshold,
+        }
+
+    def reset_step_counts(self, task: str = "") -> None:
+        """Begin another task, in which no step was reflected on yet; without a name it gets one of its own."""
+        self.task = quote(task, _LONGEST) or next(self._tasks)
+        self._asked = self._begun = None
+        self._step = 0
+
+    def book(self) -> LessonBook:
+        """Return all lessons with what became of them. Raises LedgerError."""
+        return self._book.book()
+
+    def _begin(self) -> str:
+        """Record that a reflection begins, and return the id of its decision."""
+        signs, decision = self._asked or (None, Decision(None, "the embedder began it"))
+        self._asked = None
+        self._begun = self._record(signs.facts if signs else {}, decision, reflects=True)
+        return self._begun
+
+    def _record(self, signals: dict[str, Any], decision: Decision, *, reflects: bool) -> str:
+        data = {
+            "policy": self.gate.id,
+            "reflects": reflects,
+            "trigger": decision.trigger and str(decision.trigger),
+            "reason": decision.reason,
+            "signals": signals,
+            "task": self.task,
+            "step": self._step,
+        }
+        return self._append(ev.GATE_DECIDED, data, "", (self.task, self._step), len(self._decisions(self._step)))
+
+    def _append(
+        self, type_: str, data: dict[str, Any], key: str, about: tuple[str | int, ...], known: int, target: str = ""
+    ) -> str:
+        """Append an event under its key, else under the next number that is free; return its id."""
+
+        def made(number: int) -> NewEvent:
+            return self._event(type_, identity(type_, *about, number), data, target)
+
+        if not key:
+            return append_next(self.journal, known + 1, made).event_id
+        event = replace(made(0), event_id=identity(type_, *about, "key", key))
+        with suppress(Conflict):  # it was recorded before, when other lessons were found
+            self.journal.append([event])
+        return event.event_id
+
+    def _event(self, type_: str, event_id: str, data: dict[str, Any], target: str) -> NewEvent:
+        return NewEvent(type_, event_id, data, _ACTOR, session_id=self.task, target_id=target or None)
+
+    def _decisions(self, step: int | None = None) -> list[Event]:
+        """Return the decisions about a step of the task, or about all steps of all tasks."""
+        of_task = None if step is None else self.task
+        events = self.journal.events(types=[ev.GATE_DECIDED], session_id=of_task)
+        about = ((event, (event.data or {}).get("step")) for event in events)
+        return [event for event, of in about if of is not None and step in (None, of)]
+
+    def _answers(self, decision_ids: Iterable[str], task: str | None = None) -> list[Event]:
+        wanted = frozenset(decision_ids)
+        answers = self.journal.events(types=[ev.REFLECTION_ANSWERED], session_id=task)
+        return [event for event in answers if event.target_id in wanted]
+
+    def _verdict(self, answer: Event) -> ReflectionResult:
+        data = answer.data or {}
+        trigger = ReflectionTrigger(data.get("trigger", ReflectionTrigger.LOW_CONFIDENCE))
+        return read_verdict(str(data.get("answer", "")), trigger, self.gate.threshold)
+
+    def _compare(self, decision_id: str, result: ReflectionResult) -> None:
+        """Record a revision where the reflection before this one on the step asked for another try."""
+        begun = [event.event_id for event in self._decisions(self._step) if _reflects(event)]
+        before = begun[: begun.index(decision_id)][-1:] if decision_id in begun else []
+        verdicts = [self._verdict(event) for event in self._answers(before, self.task)]
+        if not verdicts or not verdicts[-1].should_retry or result.quality_score is None:
+            return
+        initial, retried = verdicts[-1].quality_score or 0.0, result.quality_score
+        improved = score_improvement(initial, retried) >= MIN_REFLECTION_RETRY_DELTA
+        data = {"initial": initial, "retried": retried, "improved": improved, "mode": "step"}
+        event_id = identity(ev.REVISION_ATTEMPTED, before[0])
+        if self.journal.event(event_id) is None:
+            self.journal.append([self._event(ev.REVISION_ATTEMPTED, event_id, data, before[0])])
+
+
+def context_hash(context: str) -> str:
+    """Return the first 16 hex digits of the SHA-256 of a context."""
+    return sha256(context.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _reflects(event: Event) -> bool:
+    return (event.data or {}).get("reflects") is True
+
+
+def _is_kept(lesson: Lesson) -> bool:
+    """Return whether the bank has a lesson. One that fails often sinks in it, and is the first to go."""
+    there = lesson.banked and lesson.state != "retracted" and lesson.text != REDACTED
+    return there and lesson.kind == "mistake"
+
+
+def _told(lesson: Lesson) -> ReflectionLesson:
+    return ReflectionLesson(
+        lesson.id,
+        lesson.task,
+        str(lesson.data.get("mistake", "")),
+        lesson.text,
+        str(lesson.data.get("context_hash", "")),
+        lesson.created_at,
+        lesson.times_applied,
+        lesson.effectiveness,
+    )

@@ -1,0 +1,107 @@
+"""The commands about lessons: list them, look at one, say what came of it, promote it."""
+
+from __future__ import annotations
+
+import pytest
+
+from reflector.ledger.store import Ledger
+from reflector.lessons.recording import observe_outcome, record_lesson, record_told
+from tests.road.agent import Agent
+
+
+@pytest.fixture
+def ids(agent: Agent) -> list[str]:
+    """Two lessons with outcomes, one without."""
+    with Ledger.open_file(agent.ledger) as ledger:
+        first = record_lesson(
+            ledger, "mistake", "Add auth middleware", actor="engine", task="api", mistake="forgot auth", tags=["web"]
+        )
+        second = record_lesson(ledger, "reflection", "Look at the file first", actor="erl", issue="guessed the path")
+        third = record_lesson(ledger, "summary", "we talked about tests", actor="agent")
+        for why in ("it passes", "it passes again"):
+            observe_outcome(ledger, first, "success", why, source="tests")
+        observe_outcome(ledger, second, "review_rejected", source="human")
+        record_told(ledger, [first], via="retrieval", actor="engine", task="api")
+    return [first, second, third]
+
+
+def test_lessons_are_listed_with_their_worth_and_filtered(agent: Agent, ids: list[str]) -> None:
+    told = agent.call("lessons").out
+    assert ids[0][:8] in told
+    assert "▄" in told or "▅" in told
+    found = agent.json("lessons")
+    assert [one["id"] for one in found] == ids
+    assert (found[0]["effectiveness"], found[0]["worth"], found[0]["times_applied"]) == (0.68, [0.6, 0.68], 1)
+    for filter_, wanted in (
+        (["--kind", "reflection"], ids[1:2]),
+        (["--tag", "web"], ids[:1]),
+        (["--task", "api"], ids[:1]),
+        (["--state", "archived"], []),
+        (["--due"], ids[:1]),
+        (["--as-of", agent.json("lesson", ids[0])["position"]], ids[:1]),
+    ):
+        assert [one["id"] for one in agent.json("lessons", *map(str, filter_))] == wanted
+
+
+def test_a_lesson_shows_its_whole_life_and_so_does_blame(agent: Agent, ids: list[str]) -> None:
+    told = agent.call("lesson", ids[0][:8]).out
+    for text in ("forgot auth", "it passes again", "advice.told", "confidence 0.86", "worth 0.68"):
+        assert text in told
+    assert agent.call("blame", ids[0][:8]).out == told
+    kinds = [event["type"] for event in agent.json("lesson", ids[0])["events"]]
+    assert kinds == ["lesson.recorded", "outcome.observed", "outcome.observed", "advice.told"]
+    assert "no lesson's id begins with 'zz'" in agent.call("lesson", "zz", code=2).err
+
+
+def test_an_outcome_moves_the_worth_and_its_retraction_moves_it_back(agent: Agent, ids: list[str]) -> None:
+    told = agent.call("outcome", ids[0][:8], "bad", "--why", "it was too slow").out
+    assert "worth 0.68 → 0.54, confidence 0.86 → 0.74, active" in told
+    outcome = agent.json("lesson", ids[0])["events"][-1]
+    assert (outcome["data"]["source"], outcome["data"]["why"]) == ("human", "it was too slow")
+    agent.call("retract", str(outcome["position"]), "--why", "it was the network")
+    assert agent.json("lesson", ids[0])["effectiveness"] == 0.68
+    assert "no lesson's id begins with 'zz'" in agent.call("outcome", "zz", "good", "--why", "x", code=2).err
+
+
+def test_a_lesson_can_be_retracted_and_redacted_by_its_id(agent: Agent, ids: list[str]) -> None:
+    agent.call("retract", ids[1][:12], "--why", "a test run")
+    assert [one["state"] for one in agent.json("lessons")] == ["active", "retracted", "active"]
+    agent.call("redact", ids[0][:12], "--why", "a customer is named", "--yes")
+    one = agent.json("lesson", ids[0])
+    assert (one["data"]["text"], one["data"]["mistake"], one["effectiveness"]) == ("[redacted]", "[redacted]", 0.68)
+    agent.call("verify")
+
+
+def test_a_promoted_lesson_is_a_proposal_with_the_lesson_as_its_evidence(agent: Agent, ids: list[str]) -> None:
+    agent.call("lesson", "promote", ids[0][:8])
+    (proposal,) = agent.json("proposals")
+    assert (proposal["section"], proposal["text"]) == ("mis", "Add auth middleware")
+    assert "after 2 outcomes" in proposal["reason"]
+    assert not agent.json("lesson", ids[0])["due"]
+    agent.call("proposals", "approve", proposal["id"])
+    one = agent.json("lesson", ids[0])
+    assert one["bullet"].startswith("mis-")
+    assert [event["type"] for event in one["events"]][-2:] == ["bullet.proposed", "bullet.added"]
+
+
+def test_replay_shows_another_policy_and_changes_no_event(agent: Agent, ids: list[str]) -> None:
+    head = agent.call("head").out
+    seen = {one["id"]: one for one in agent.json("replay", "--alpha", "0.5", "--promotion", "0.9")}
+    assert seen[ids[0]]["is"] == {"worth": 0.68, "banked": True, "told": True, "due": True}
+    assert seen[ids[0]]["would_be"] == {"worth": 0.875, "banked": True, "told": True, "due": False}
+    assert "0.68 → 0.875" in agent.call("replay", "--alpha", "0.5").out
+    assert "policies of their own" in agent.call("replay", "--alpha", "1", "--counting", "as_applied", code=2).err
+    assert agent.call("head").out == head
+
+
+def test_diff_shows_what_became_of_lessons(agent: Agent, ids: list[str]) -> None:
+    at = agent.json("lesson", ids[0])["position"]
+    told = agent.call("diff", f"{at}..").out
+    assert "worth 0.5 → 0.68" in told
+    assert {one["id"] for one in agent.json("diff", f"{at}..")["lessons"]} == set(ids)
+
+
+@pytest.mark.usefixtures("ids")
+def test_stats_have_the_figures_of_the_bank(agent: Agent) -> None:
+    assert agent.json("stats")["lessons"]["average_lesson_effectiveness"] == 0.68
+    assert "lessons stored 1" in agent.call("stats").out

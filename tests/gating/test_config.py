@@ -1,0 +1,172 @@
+"""The settings of gated reflection: what is understood, what is refused, and in which words."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.gated import GatedConfig, load_config
+
+
+def reflection(**settings: Any) -> dict[str, Any]:
+    return {"t3": {"reflection": settings}}
+
+
+def budgets(**settings: Any) -> dict[str, Any]:
+    return {"scheduler": {"budgets": settings}}
+
+
+def fixtures(**settings: Any) -> dict[str, Any]:
+    return {"t3": {"llm": {"fixtures": settings}}}
+
+
+def fault(mapping: dict[str, Any]) -> str:
+    with pytest.raises(ValueError) as caught:
+        load_config(mapping)
+    return str(caught.value)
+
+
+def test_an_empty_mapping_gives_the_defaults() -> None:
+    assert load_config({}) == GatedConfig()
+    assert asdict(GatedConfig()) == {
+        "allow_reflection": False,
+        "backend": "rulebased",
+        "summary_tokens": 128,
+        "embed": True,
+        "log": True,
+        "topk_snippets": 3,
+        "time_ms_reflection": 6000,
+        "ops_reflection": 5,
+        "fixtures": {"enabled": False, "path": None},
+    }
+
+
+@pytest.mark.parametrize(
+    "section", [{"t3": None}, {"t3": {"reflection": None, "llm": None}}, {"scheduler": {"budgets": None}}]
+)
+def test_a_section_whose_keys_are_all_commented_out_gives_the_defaults(section: dict[str, Any]) -> None:
+    assert load_config(section) == GatedConfig()
+
+
+def test_what_other_parts_of_the_host_keep_in_shared_sections_is_theirs() -> None:
+    host = {
+        "t1": {"decay": 0.9},
+        "t3": {"max_rag_loops": 1, "lm": 1, "llm": {"provider": "x", "fixtures": {"hash": "x"}}, "apply": {}},
+        "scheduler": {"policy": "fair", "budgets": {"t1_iters": 50, "wall_ms": 200}},
+    }
+    assert load_config(host) == GatedConfig()
+
+
+def test_the_settings_are_found_where_the_host_has_them() -> None:
+    found = load_config(
+        {
+            "t3": {
+                "allow_reflection": True,
+                "reflection": {"backend": "LLM", "summary_tokens": 6, "embed": "off", "log": "No", "topk_snippets": 0},
+                "llm": {"fixtures": {"enabled": "yes", "path": " p.jsonl "}},
+            },
+            "scheduler": {"budgets": {"time_ms_reflection": "10", "ops_reflection": 3.14}},
+        }
+    )
+    assert (found.allow_reflection, found.backend, found.summary_tokens, found.topk_snippets) == (True, "llm", 6, 0)
+    assert (found.embed, found.log, found.time_ms_reflection, found.ops_reflection) == (False, False, 10, 3)
+    assert (found.fixtures.enabled, found.fixtures.path) == (True, "p.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("mapping", "words"),
+    [
+        (reflection(summary_tokens=-1), "t3.reflection.summary_tokens is -1; it must be >= 0"),
+        (reflection(surprise=1), "t3.reflection.surprise: unknown key"),
+        (reflection(summary_token=1), "t3.reflection.summary_token: unknown key (did you mean 'summary_tokens')"),
+        (reflection(sumary_token=1), "unknown key (did you mean 'summary_tokens')"),
+        (reflection(logs=1), "unknown key (did you mean 'log')"),
+        (reflection(backend="nope"), "t3.reflection.backend is 'nope'; it must be one of rulebased, llm"),
+        (reflection(backend=None), "it must be one of rulebased, llm"),
+        (budgets(ops_reflection=-1), "scheduler.budgets.ops_reflection is -1; it must be >= 0"),
+        (budgets(ops_reflection=-0.5), "it must be >= 0"),
+        (budgets(time_ms_reflection=0), "scheduler.budgets.time_ms_reflection is 0; it must be >= 1"),
+        (fixtures(enabled=True), "t3.llm.fixtures.path must be a non-empty string"),
+        (fixtures(enabled=True, path=""), "t3.llm.fixtures.path is ''; it must be a non-empty string"),
+        (fixtures(enabled=True, path="  "), "t3.llm.fixtures.path is '  '; it must be a non-empty string"),
+        (fixtures(path=7), "it must be a non-empty string"),
+        ({"t3": {"allow_reflection": True, "reflection": {"backend": "LLM"}}}, "needs t3.llm.fixtures.enabled: true"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_value_and_the_way_out(mapping: dict[str, Any], words: str) -> None:
+    assert words in fault(mapping)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "words"),
+    [
+        (reflection(log="maybe"), "t3.reflection.log is 'maybe'; it takes true or false"),
+        (reflection(embed=2), "it takes true or false"),
+        (reflection(embed=1.0), "it takes true or false"),
+        (reflection(embed=None), "it takes true or false"),
+        (reflection(summary_tokens="abc"), "t3.reflection.summary_tokens is 'abc'; it takes a whole number"),
+        (reflection(summary_tokens=True), "it takes a whole number"),
+        (reflection(summary_tokens=float("nan")), "it takes a whole number"),
+        (reflection(summary_tokens=float("inf")), "it takes a whole number"),
+        (reflection(summary_tokens=[1]), "it takes a whole number"),
+        (reflection(topk_snippets="9" * 5000), "it takes a whole number"),
+        ({"t3": 7}, "t3 is 7; it takes a mapping"),
+        ({"t3": {"reflection": [1]}}, "t3.reflection is [1]; it takes a mapping"),
+        ({"t3": {"allow_reflections": True}}, "t3.allow_reflections: unknown key (did you mean 'allow_reflection')"),
+        ({"t3": {"reflecton": {}}}, "t3.reflecton: unknown key (did you mean 'reflection')"),
+        ({"scheduler": {"budget": {}}}, "scheduler.budget: unknown key (did you mean 'budgets')"),
+        (budgets(ops_reflections=1), "(did you mean 'ops_reflection')"),
+    ],
+)
+def test_what_the_source_took_silently_for_a_default_or_a_zero_is_refused(mapping: dict[str, Any], words: str) -> None:
+    assert words in fault(mapping)
+
+
+def test_of_a_key_that_is_like_none_of_ours_nothing_is_guessed() -> None:
+    assert fault(reflection(smary_token=1)) == "t3.reflection.smary_token: unknown key"
+
+
+def test_every_fault_is_in_one_error() -> None:
+    mapping = reflection(summary_tokens=-1, surprise=1, log="maybe") | budgets(time_ms_reflection=0)
+    assert [line.split(" ")[0].rstrip(":") for line in fault(mapping).splitlines()] == [
+        "t3.reflection.summary_tokens",
+        "t3.reflection.surprise",
+        "t3.reflection.log",
+        "scheduler.budgets.time_ms_reflection",
+    ]
+
+
+def test_recorded_answers_are_not_needed_while_the_gate_is_closed() -> None:
+    assert load_config(reflection(backend="llm")).backend == "llm"
+
+
+@pytest.mark.parametrize("word", ["1", "TRUE", " yes ", "on", True, 1])
+def test_words_for_true(word: Any) -> None:
+    assert load_config(reflection(embed=word)).embed is True
+
+
+@pytest.mark.parametrize("word", ["0", "False", "NO", "off", False, 0])
+def test_words_for_false(word: Any) -> None:
+    assert load_config(reflection(embed=word)).embed is False
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=20) | st.integers(), inner),
+    max_leaves=4,
+)
+KEYS = st.sampled_from([*asdict(GatedConfig()), "t3", "reflection", "llm", "scheduler", "budgets", "path", "enabled"])
+
+
+@given(st.dictionaries(KEYS, st.dictionaries(KEYS, st.dictionaries(KEYS, ANYTHING) | ANYTHING) | ANYTHING))
+def test_any_mapping_is_settings_or_one_value_error(mapping: dict[str, Any]) -> None:
+    try:
+        config = load_config(mapping)
+    except ValueError:
+        return
+    assert min(config.summary_tokens, config.topk_snippets, config.ops_reflection, config.time_ms_reflection - 1) >= 0
+    assert config.backend in ("rulebased", "llm")

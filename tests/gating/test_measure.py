@@ -1,0 +1,124 @@
+"""`reflector bench-reflection`: its figures, and the files that it takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reflector.cli.app import run
+from reflector.config import ConfigError
+from reflector.gated import GatedConfig, canonical_line, measure, read_config
+from reflector.gating.measure import EXAMPLES
+from tests.gating import vectors
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run(["bench-reflection", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_defaults_print_one_exact_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys) == f"{vectors.BENCH}\n"
+
+
+@pytest.mark.parametrize("name", ["rulebased", "fixtures"])
+def test_two_examples_ship_and_print_their_exact_lines(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wanted = {"rulebased": vectors.BENCH, "fixtures": vectors.BENCH_FIXTURES}[name]
+    assert printed(capsys, "-c", name, "-n", "3") == f"{wanted}\n"
+    assert printed(capsys, "-c", str(EXAMPLES[name])) == f"{wanted}\n"
+
+
+@pytest.mark.parametrize(("topk", "length"), list(enumerate([4, 10, 15, 21, 25, 29, 29])))
+def test_more_snippets_make_a_longer_summary(topk: int, length: int) -> None:
+    assert measure(GatedConfig(topk_snippets=topk))["summary_len"] == length
+
+
+def test_a_smaller_prompt_has_its_own_key_and_answer() -> None:
+    from dataclasses import replace
+
+    figures = measure(replace(read_config("fixtures"), topk_snippets=1, summary_tokens=32))
+    assert (figures["fixture_key"], figures["summary_len"]) == ("5f6ba6438f41", 6)
+
+
+def test_time_is_shown_where_it_is_asked_for_and_not_under_ci(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    assert json.loads(printed(capsys, "--raw-time"))["ms"] > 0
+    assert json.loads(printed(capsys))["ms"] == 0
+    monkeypatch.setenv("CI", "true")
+    assert json.loads(printed(capsys, "--raw-time"))["ms"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("c.yaml", "t3:\n  reflection: {topk_snippets: 1, embed: off}\n"),
+        ("c.YML", "t3: {reflection: {topk_snippets: '1', embed: 'off'}}"),
+        ("c.toml", "t3.reflection = {topk_snippets = 1, embed = false}"),
+        ("c.json", '\ufeff{"t3": {"reflection": {"topk_snippets": 1, "embed": false}}}'),
+    ],
+)
+def test_settings_come_from_yaml_toml_and_json(name: str, content: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    config = read_config(tmp_path / name)
+    assert (config.topk_snippets, config.embed, config.allow_reflection) == (1, False, True)
+
+
+def test_an_empty_file_is_the_defaults_and_a_gate_that_is_closed_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("# nothing\n")
+    assert canonical_line(measure(read_config(tmp_path / "c.yaml"))) == vectors.BENCH
+    (tmp_path / "c.yaml").write_text("t3: {allow_reflection: false}\n")
+    assert measure(read_config(tmp_path / "c.yaml"))["allow_reflection"] is False
+
+
+def test_a_missing_answer_is_a_reason_in_the_figures(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(
+        't3.llm.fixtures = {enabled = true, path = "none.jsonl"}\nt3.reflection.backend = "llm"'
+    )
+    figures = measure(read_config(tmp_path / "c.toml"))
+    assert (figures["reason"], figures["ops"], figures["backend"]) == ("reflect_error:FixtureMissingError", 0, "llm")
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("missing.yaml", None, "missing.yaml cannot be read (No such file or directory)"),
+        ("c.ini", "", "c.ini is none of .yaml, .yml, .toml, .json"),
+        ("c.yaml", "t3: [", "c.yaml cannot be parsed"),
+        ("c.yaml", "!!python/object/apply:os.system ['true']", "c.yaml cannot be parsed"),
+        ("c.yaml", "[" * 500, "c.yaml cannot be parsed"),
+        ("c.yaml", f"{BOMB}t3: *i\n", "c.yaml: t3 is ["),
+        ("c.json", "[1]", "c.json: the settings are [1]; they take a mapping"),
+        ("c.json", "[" * 100_000, "c.json cannot be parsed"),
+        ("c.toml", "t3 = ", "c.toml cannot be parsed"),
+        ("c.toml", "t3.reflection.summary_token = 1", "c.toml: t3.reflection.summary_token: unknown key (did you mean"),
+        ("c.json", '{"t3": {"reflection": {"log": "maybe", "embed": 2}}}', "c.json: t3.reflection.embed is 2"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_an_error_of_usage(
+    name: str, content: str | None, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    assert run(["bench-reflection", "-c", str(tmp_path / name)]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_without_pyyaml_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    (tmp_path / "c.yaml").touch()
+    with pytest.raises(ConfigError, match=r"YAML needs PyYAML .*; run: .*install .*; or write"):
+        read_config(tmp_path / "c.yaml")

@@ -1,0 +1,54 @@
+"""docs/gated.md and docs/embedding.md are run: each program by itself, each command, and what they print."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reflector.cli.app import run
+from reflector.gating.config import SECTIONS
+
+DOCS = Path(__file__).parents[2] / "docs"
+_PROGRAM = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PROGRAMS = {
+    f"{page}: {title}": program
+    for page in ("gated.md", "embedding.md")
+    for title, text in re.findall(r"^#+ ([^\n]+)\n(.*?)(?=^#+ |\Z)", (DOCS / page).read_text("utf-8"), re.M | re.S)
+    for program in _PROGRAM.findall(text)
+}
+
+
+def test_every_program_of_the_pages_has_its_output() -> None:
+    pages = "".join((DOCS / page).read_text("utf-8") for page in ("gated.md", "embedding.md"))
+    assert pages.count("```python\n") == len(PROGRAMS) == 6
+
+
+def test_every_setting_is_in_the_table() -> None:
+    page = (DOCS / "gated.md").read_text("utf-8")
+    keys = [f"{section}.{key}" for section, keys in SECTIONS.items() for key in keys]
+    assert len(keys) == 10
+    assert [key for key in keys if f"| `{key}` |" not in page] == []
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_of_the_pages_prints_what_is_shown(name: str, tmp_path: Path) -> None:
+    """In a process of its own, as a reader runs it. langgraph is one of the development tools; nothing is skipped."""
+    code, shown = PROGRAMS[name]
+    command = [sys.executable, "-X", "utf8", "-W", "error", "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8")
+    assert (done.stderr, done.stdout) == ("", shown)
+
+
+def test_the_commands_of_the_page_print_what_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    block = (DOCS / "gated.md").read_text("utf-8").split("```console\n")[1].split("```")[0]
+    played = ""
+    for line in block.splitlines():
+        if line.startswith("$ reflector "):
+            assert run(shlex.split(line)[2:]) == 0
+            played += f"{line}\n{capsys.readouterr().out}"
+    assert played == block

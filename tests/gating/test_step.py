@@ -1,0 +1,495 @@
+"""The step after a turn: the gate, the summary, the budgets, and what becomes of an error."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.gated import (
+    FixtureMissingError,
+    Fixtures,
+    FixturesAdapter,
+    GatedConfig,
+    ReflectionBundle,
+    ReflectionLog,
+    after_turn,
+    canonical_prompt,
+    embed,
+    fixture_key,
+    plan_flag,
+    prompt_sha256,
+    reflect,
+    should_run,
+    summarize,
+    think,
+)
+from reflector.gating import budget
+from tests.gating import vectors
+
+OPEN = GatedConfig(allow_reflection=True)
+LLM = replace(OPEN, backend="llm")
+CTX = {"agent_id": "AgentA", "turn_id": 1, "now_iso": "2026-01-02T03:04:05Z"}
+
+
+def turn(utter: str = "Hello THERE!", snippets: Any = ("alpha", "beta", "gamma"), **ctx: Any) -> ReflectionBundle:
+    return ReflectionBundle({**CTX, **ctx}, {}, {"reflection": True}, utter, snippets)
+
+
+# The gate
+
+
+def test_a_turn_is_reflected_on_if_it_is_allowed_and_asked_for_and_no_dry_run() -> None:
+    asks: tuple[Any, ...] = ({"reflection": True}, SimpleNamespace(reflection=1))
+    silent: tuple[Any, ...] = ({}, None, {"reflection": False}, SimpleNamespace(reflection=None))
+    stashed: tuple[Any, ...] = ({"_planner_reflection_flag": True}, SimpleNamespace(_planner_reflection_flag="yes"))
+    for plan, state in [*itertools.product(asks, (None, {})), *itertools.product(silent, stashed)]:
+        assert should_run(OPEN, plan, state, False)
+        assert not should_run(OPEN, plan, state, True)
+        assert not should_run(GatedConfig(), plan, state, False)
+    for plan in silent:
+        assert not should_run(OPEN, plan, {}, False)
+
+
+@pytest.mark.parametrize(
+    ("value", "flag"),
+    [
+        *((value, True) for value in (True, 1, "true", " T ", "YES", "y", "1")),
+        *((value, False) for value in (False, 0, "false", "f", "No", "n", " 0 ", None)),
+    ],
+)
+def test_a_flag_of_the_plan_is_a_boolean_or_a_word_for_one(value: object, flag: bool) -> None:
+    assert plan_flag(value) is flag
+    assert should_run(OPEN, {"reflection": value}) is flag
+
+
+@pytest.mark.parametrize("value", ["maybe", "", "on", 2, -1, 1.0, [], {}, "x" * 10_000])
+def test_any_other_flag_of_the_plan_is_an_error_and_asks_for_nothing(
+    value: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(ValueError, match=r"^plan\.reflection must be boolean"):
+        plan_flag(value)
+    assert not should_run(OPEN, {"reflection": value})
+    assert caplog.messages[0].startswith("plan.reflection must be boolean, not ")
+    assert len(caplog.messages[0]) < 100
+
+
+class Untouched:
+    """Anything that the step must not use while the gate is closed."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise AssertionError(f"{name} was used")
+
+
+@pytest.mark.parametrize(
+    ("config", "bundle"),
+    [
+        (GatedConfig(), turn()),
+        (OPEN, replace(turn(), plan={})),
+        (OPEN, replace(turn(), plan={"reflection": "false"})),
+        (OPEN, turn(_dry_run_until_t4=True)),
+    ],
+)
+def test_behind_a_closed_gate_nothing_is_used_and_nothing_comes_back(
+    config: GatedConfig, bundle: ReflectionBundle, tmp_path: Path
+) -> None:
+    used: Any = Untouched()
+    assert after_turn(bundle, config, ledger=used, log=used, adapter=used, clock=used) is None
+    assert after_turn(bundle, config, log=ReflectionLog(tmp_path / "log")) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+# The summary and its entry
+
+
+@pytest.mark.parametrize(("utter", "snippets", "topk", "tokens", "summary", "length", "used"), vectors.SUMMARIES)
+def test_a_summary_is_the_first_words_of_what_was_said(
+    utter: str, snippets: list[Any], topk: int, tokens: int, summary: str, length: int, used: int
+) -> None:
+    config = replace(OPEN, topk_snippets=topk, summary_tokens=tokens)
+    assert summarize(utter, snippets, topk=topk, tokens=tokens) == summary
+    result = reflect(turn(utter, snippets), config)
+    assert result.summary == summary
+    assert result.metrics == {
+        "backend": "rulebased",
+        "summary_len": length,
+        "used_topk": used,
+        "embed": True,
+        "ops_cap": 5,
+    }
+    (entry,) = result.memory_entries
+    assert entry["text"] == summary
+    assert ("vec_full" in entry) is bool(summary)
+
+
+def test_an_entry_says_whose_it_is_when_it_was_made_and_what_it_is() -> None:
+    (entry,) = reflect(turn(), OPEN).memory_entries
+    vector = entry.pop("vec_full")
+    assert entry == {
+        "owner": "AgentA",
+        "ts": "2026-01-02T03:04:05Z",
+        "text": "hello there alpha beta gamma",
+        "tags": ["reflection"],
+        "kind": "summary",
+    }
+    assert vector == [round(value, 6) for value in embed("hello there alpha beta gamma")]
+
+
+def test_no_entry_is_made_where_none_may_be_written() -> None:
+    result = reflect(turn("x", []), replace(OPEN, ops_reflection=0))
+    assert (result.summary, result.memory_entries, result.metrics["summary_len"]) == ("x", [], 1)
+
+
+def test_an_entry_has_no_vector_where_none_is_wanted_or_none_can_be_made() -> None:
+    assert "vec_full" not in reflect(turn(), replace(OPEN, embed=False)).memory_entries[0]
+    surrogate = replace(LLM, topk_snippets=0)
+    result = reflect(turn("x", []), surrogate, adapter=lambda _: "cut \ud83d emoji")
+    assert result.reason is None
+    assert "vec_full" not in result.memory_entries[0]
+
+
+@pytest.mark.parametrize(
+    ("ctx", "owner"),
+    [
+        ({"agent_id": "a", "agent": "b"}, "a"),
+        ({"agent": "b"}, "b"),
+        ({}, "unknown"),
+        (None, "unknown"),
+        (SimpleNamespace(agent_id="o"), "o"),
+    ],
+)
+def test_the_owner_of_an_entry_is_the_agent(ctx: Any, owner: str) -> None:
+    assert reflect(replace(turn(), ctx=ctx), OPEN).memory_entries[0]["owner"] == owner
+
+
+@pytest.mark.parametrize(
+    ("ctx", "ts"),
+    [
+        ({"now_iso": "i", "now": "n", "now_ms": 1}, "i"),
+        ({"now": "n", "now_ms": 1}, "n"),
+        ({"now_ms": 12_345}, "1970-01-01T00:00:12.345Z"),
+        ({"now_ms": 125_000}, "1970-01-01T00:02:05.000Z"),
+        ({"now_ms": 0}, "1970-01-01T00:00:00.000Z"),
+        ({"now": datetime(2026, 1, 2, 3, tzinfo=timezone(timedelta(hours=2)))}, "2026-01-02T01:00:00.000Z"),
+        ({}, "0000-00-00T00:00:00Z"),
+    ],
+)
+def test_the_time_of_an_entry_is_the_hosts(ctx: Any, ts: str) -> None:
+    assert reflect(replace(turn(), ctx=ctx), OPEN).memory_entries[0]["ts"] == ts
+
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=80)
+
+
+@given(TEXTS, st.lists(TEXTS | st.none(), max_size=5), st.integers(-2, 6), st.integers(-2, 12))
+def test_a_summary_has_words_only_and_no_more_than_asked_for(
+    utter: str, snippets: list[Any], topk: int, tokens: int
+) -> None:
+    config = replace(OPEN, topk_snippets=max(topk, 0), summary_tokens=tokens)
+    summary = summarize(utter, snippets, topk=topk, tokens=tokens)
+    assert summary == " ".join(summary.split()) == reflect(turn(utter, snippets), config).summary
+    assert len(summary.split()) <= max(tokens, 0)
+    assert all(letter == " " or letter == "_" or letter.isalnum() for letter in summary)
+    assert summary == summarize(utter, snippets[: max(topk, 0)], topk=99, tokens=tokens)
+
+
+@given(TEXTS, st.lists(TEXTS, max_size=5))
+def test_the_same_turn_gives_the_same_bytes(utter: str, snippets: list[str]) -> None:
+    one, two = (json.dumps(reflect(turn(utter, snippets), OPEN).as_dict()) for _ in range(2))
+    assert one == two
+
+
+def test_a_reflection_changes_nothing_of_its_turn() -> None:
+    ctx, state, plan, snippets = dict(CTX), {"memory": [1]}, {"reflection": True, "ops": [1]}, ["a", None, "b"]
+    before = json.dumps([ctx, state, plan, snippets])
+    after_turn(ReflectionBundle(ctx, state, plan, "x", snippets), OPEN)
+    assert json.dumps([ctx, state, plan, snippets]) == before
+
+
+def test_secrets_are_gone_before_a_text_is_summarised_or_sent() -> None:
+    key = "ghp_" + "a1B2" * 9
+    bundle = turn(f"use {key}", [f"token {key}"])
+    assert key not in canonical_prompt(bundle, LLM)
+    assert "redacted" in summarize(bundle.utter, bundle.snippets)
+    assert key[4:].lower() not in summarize(bundle.utter, bundle.snippets)
+
+
+ODD_PLACES = [
+    {"PYTHONHASHSEED": "0", "TZ": "Asia/Kathmandu", "LC_ALL": "C"},
+    {"PYTHONHASHSEED": "4242", "TZ": "America/St_Johns", "LC_ALL": "tr_TR.UTF-8", "PYTHONUTF8": "0"},
+]
+
+
+@pytest.mark.parametrize("place", ODD_PLACES)
+def test_another_process_locale_and_hash_seed_give_the_same_values(place: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "tests.gating.vectors"]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, env={**os.environ, **place}, capture_output=True, check=True)
+    assert done.stdout.decode("ascii").strip() == json.dumps(vectors.given_here())
+
+
+# Recorded answers
+
+
+def test_a_prompt_is_canonical_json_in_ascii() -> None:
+    prompt = canonical_prompt(turn("  Hé\t\n llo  world! ", ["A\tB\n", "C++ & C#", None, "x"]), LLM)
+    assert prompt == (
+        '{"agent":"AgentA","plan_reflection":true,"snippets":["A B","C++ & C#",""],"summary_tokens":128,'
+        '"task":"reflect_summary","turn":1,"utter":"H\\u00e9 llo world!","version":1}'
+    )
+
+
+def test_an_agent_and_a_turn_that_are_missing_are_unknown_and_zero() -> None:
+    asked = json.loads(canonical_prompt(ReflectionBundle(None, None, None, "", [7, "", None]), GatedConfig()))
+    assert (asked["agent"], asked["turn"], asked["plan_reflection"]) == ("unknown", 0, False)
+    assert asked["snippets"] == ["7", "", ""]
+
+
+def test_the_documented_prompt_has_the_documented_hash() -> None:
+    assert prompt_sha256(canonical_prompt(vectors.DOCUMENTED, GatedConfig())) == vectors.DOCUMENTED_SHA256
+    assert fixture_key(vectors.DOCUMENTED, GatedConfig()) == "3482df95edf6"
+
+
+def recorded(path: Path, prompt: str, completion: str, more: str = "") -> GatedConfig:
+    line = json.dumps({"prompt_hash": prompt_sha256(prompt), "completion": completion})
+    path.write_bytes(f"{more}{line}\r\n\r\n".encode())
+    return replace(LLM, fixtures=Fixtures(True, str(path)))
+
+
+def test_a_recorded_answer_is_the_summary(tmp_path: Path) -> None:
+    bundle = turn("Hello  world!", ["One", "Two", "Three"])
+    limits = replace(LLM, topk_snippets=2, summary_tokens=6)
+    prompt = canonical_prompt(bundle, limits)
+    config = replace(
+        recorded(tmp_path / "f", prompt, "fixture summary deterministic"), topk_snippets=2, summary_tokens=6
+    )
+    result = reflect(bundle, config)
+    assert result.summary == "fixture summary deterministic"
+    assert result.metrics == {
+        "backend": "llm-fixture",
+        "fixture_key": prompt_sha256(prompt)[:12],
+        "summary_len": 3,
+        "used_topk": 2,
+        "embed": True,
+        "ops_cap": 5,
+    }
+    (entry,) = result.memory_entries
+    assert len(entry["vec_full"]) == 32
+    assert math.hypot(*entry["vec_full"]) == pytest.approx(1, abs=1e-5)
+
+
+def test_an_answer_is_clipped_to_the_words_that_were_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    recorded(path, "p", "one  two\nthree four")
+    adapter = FixturesAdapter(str(path))
+    assert adapter.generate("p", max_tokens=2) == ("one two", 2, True)
+    assert adapter.generate("p", max_tokens=4) == ("one two three four", 4, False)
+    assert adapter.generate("p", max_tokens=0) == ("", 0, True)
+    result = reflect(turn(), replace(LLM, summary_tokens=0), adapter=adapter)
+    assert result.reason == "reflect_error:FixtureMissingError"
+
+
+def test_line_ends_of_a_prompt_and_of_a_file_do_not_matter_and_the_last_of_two_answers_counts(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    recorded(path, "a\r\nb", "newer", json.dumps({"prompt_hash": prompt_sha256("a\nb"), "completion": "older"}) + "\n")
+    assert FixturesAdapter(str(path)).generate("a\nb", max_tokens=9).text == "newer"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "cannot be read"),
+        (b"{broken\n", "line 1: is not a fixture"),
+        (b'\n{"prompt_hash": "x"}\n', "line 2: is not a fixture"),
+        (b'{"completion": "x"}\n', "line 1: is not a fixture"),
+        (b'{"prompt_hash": "x", "completion": 7}', "line 1: is not a fixture"),
+        (b"\xff\xfe\n", "cannot be read"),
+        (b"[" * 100_000, "line 1: is not a fixture"),
+        (b"", "has no completion for the prompt"),
+    ],
+)
+def test_fixtures_that_cannot_answer_are_missing_with_a_clear_word(
+    content: bytes | None, words: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "f.jsonl"
+    if content is not None:
+        path.write_bytes(content)
+    config = replace(LLM, fixtures=Fixtures(True, str(path)))
+    with pytest.raises(FixtureMissingError, match=words):
+        think(turn(), config)
+    result = reflect(turn(), config)
+    assert result.as_dict() == {
+        "summary": "",
+        "memory_entries": [],
+        "metrics": {"backend": "llm", "reason": "reflect_error:FixtureMissingError"},
+    }
+    assert words.split(":")[0] in caplog.text
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "a\0b", "/", "x" * 5000])
+def test_a_hostile_path_of_fixtures_is_missing(path: str) -> None:
+    config = replace(LLM, fixtures=Fixtures(True, path))
+    assert reflect(turn(), config).reason == "reflect_error:FixtureMissingError"
+
+
+@pytest.mark.parametrize(
+    ("config", "error"),
+    [
+        (LLM, ValueError),
+        (replace(LLM, fixtures=Fixtures(True, " ")), FixtureMissingError),
+        (replace(OPEN, backend="nope"), ValueError),
+    ],
+)
+def test_a_backend_that_cannot_be_had_is_an_error_and_a_reason(config: GatedConfig, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        think(turn(), config)
+    assert reflect(turn(), config).reason == f"reflect_error:{error.__name__}"
+
+
+# The host's own model
+
+
+class Model:
+    """An adapter as the host has it."""
+
+    def __init__(self, answer: Callable[[str], Any]) -> None:
+        self.answer = answer
+
+    def generate(self, prompt: str, *, max_tokens: int, temperature: float) -> Any:
+        assert (max_tokens, temperature) == (128, 0.0)
+        return SimpleNamespace(text=self.answer(prompt))
+
+
+def test_an_adapter_or_a_function_answers_in_place_of_the_file() -> None:
+    for adapter in (Model(lambda _: "  a   summary "), lambda _: "a summary"):
+        result = reflect(turn(), LLM, adapter=adapter)
+        assert (result.summary, result.metrics["backend"]) == ("a summary", "llm")
+        assert "fixture_key" not in result.metrics
+
+
+def raising(error: BaseException) -> Callable[[str], str]:
+    def answer(_: str) -> str:
+        raise error
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("adapter", "kind"),
+    [
+        (raising(RuntimeError("away \x1b[31m")), "RuntimeError"),
+        (raising(TimeoutError()), "TimeoutError"),
+        (raising(SystemExit(3)), "SystemExit"),
+        (raising(KeyboardInterrupt()), "KeyboardInterrupt"),
+        (raising(RecursionError()), "RecursionError"),
+        (Model(lambda _: None), "TypeError"),
+        (lambda _: 7, "TypeError"),
+        (lambda _: " \n ", "FixtureMissingError"),
+    ],
+)
+def test_whatever_an_adapter_does_is_a_reason(
+    adapter: Any, kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = ReflectionLog(tmp_path / "log")
+    result = after_turn(turn(), LLM, adapter=adapter, log=log)
+    assert result is not None
+    assert (result.summary, result.memory_entries) == ("", [])
+    assert result.metrics == {"backend": "llm", "reason": f"reflect_error:{kind}"}
+    assert json.loads(log.path.read_text())["reason"] == f"reflect_error:{kind}"
+    assert "\x1b" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"ctx": {"turn_id": "seven"}},
+        {"ctx": {"turn_id": math.inf}},
+        {"ctx": {"now_ms": 10**30}},
+        {"utter": object()},
+        {"snippets": None},
+        {"snippets": 7},
+    ],
+)
+def test_a_turn_that_nobody_can_read_is_a_reason(bad: dict[str, Any], tmp_path: Path) -> None:
+    for config, adapter in ((OPEN, None), (LLM, lambda _: "said")):
+        log = ReflectionLog(tmp_path / "log")
+        result = after_turn(replace(turn(), **bad), config, adapter=adapter, log=log)
+        assert result is not None
+        assert log.lost == 0
+    assert len((tmp_path / "log").read_text().splitlines()) == 2
+
+
+# The budget of time
+
+
+def test_a_backend_that_hangs_is_cut_at_the_budget(tmp_path: Path) -> None:
+    """It hangs until the result is there: nobody waited for it to end."""
+    end, log = threading.Event(), ReflectionLog(tmp_path / "log")
+
+    def hangs(_: str) -> str:
+        end.wait()
+        return "too late"
+
+    result = after_turn(turn(), replace(LLM, time_ms_reflection=20), adapter=hangs, log=log)
+    end.set()
+    assert result is not None
+    assert result.as_dict() == {
+        "summary": "",
+        "memory_entries": [],
+        "metrics": {"backend": "llm", "reason": "reflection_timeout"},
+    }
+    assert json.loads(log.path.read_text())["ops_written"] == 0
+
+
+def test_backends_that_hang_for_ever_do_not_take_ever_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "_free", threading.BoundedSemaphore(2))
+    end = threading.Event()
+    config = replace(LLM, time_ms_reflection=10)
+
+    def hangs(_: str) -> str:
+        end.wait()
+        return "late"
+
+    before = threading.active_count()
+    assert {reflect(turn(), config, adapter=hangs).reason for _ in range(6)} == {"reflection_timeout"}
+    assert threading.active_count() <= before + 2
+    end.set()
+    assert reflect(turn(), replace(config, time_ms_reflection=60_000), adapter=lambda _: "on").summary == "on"
+
+
+@pytest.mark.parametrize(("seconds", "reason", "kept"), [(6.0, None, 1), (6.001, "reflection_timeout", 0)])
+def test_what_the_clock_finds_too_long_keeps_its_summary_and_loses_its_entries(
+    seconds: float, reason: str | None, kept: int
+) -> None:
+    times = iter((100.0, 100.0 + seconds))
+    result = reflect(turn(), OPEN, clock=lambda: next(times))
+    assert (result.summary, result.reason) == ("hello there alpha beta gamma", reason)
+    assert len(result.memory_entries) == kept
+    assert result.ms == pytest.approx(seconds * 1000)
+
+
+def test_a_budget_of_centuries_is_no_error() -> None:
+    assert reflect(turn(), replace(OPEN, time_ms_reflection=10**400)).reason is None
+
+
+def test_no_thread_to_be_had_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for _ in range(budget._MOST_HANGING + 1):
+        assert reflect(turn(), OPEN).reason == "reflect_error:RuntimeError"

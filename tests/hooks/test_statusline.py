@@ -1,0 +1,70 @@
+"""The agent's status line: what the playbook holds and what the last session did, read without a ledger."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.road.agent import REFLECTOR, Agent
+from tests.road.sessions import Session
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    return Agent.in_folder(tmp_path)
+
+
+def line(agent: Agent, stdin: str = "", **environ: str) -> str:
+    done = subprocess.run(
+        [*REFLECTOR, "statusline"], input=stdin, env=agent.env(**environ), capture_output=True, text=True, cwd="/"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_the_line_says_how_many_key_points_there_are_and_what_the_last_session_did(
+    agent: Agent, tmp_path: Path
+) -> None:
+    agent.call("list")
+    assert line(agent) == "playbook: 3 key points\n"
+    transcript = Session("s-1").cites("pat-001").write(tmp_path / "1.jsonl")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(transcript))
+    assert line(agent) == "playbook: 3 key points · a session is being read\n"
+    agent.call("drain")
+    assert line(agent) == "playbook: 3 key points · last session: pat-001 helpful\n"
+
+
+def test_a_session_that_decides_nothing_says_so(agent: Agent, tmp_path: Path) -> None:
+    agent.hook(
+        "SessionEnd",
+        session_id="s-1",
+        transcript_path=str(Session("s-1").cites("pat-001", None).write(tmp_path / "1.jsonl")),
+    )
+    agent.call("drain")
+    assert line(agent).endswith("last session: nothing decided\n")
+
+
+@pytest.mark.parametrize("key", ["workspace", "cwd"])
+def test_the_project_is_the_one_that_the_agent_names(agent: Agent, key: str) -> None:
+    agent.call("list")
+    folder = agent.project / "src"
+    folder.mkdir()
+    told = {"workspace": {"project_dir": str(folder)}} if key == "workspace" else {"cwd": str(folder)}
+    assert line(agent, json.dumps(told), CLAUDE_PROJECT_DIR="").startswith("playbook: 3")
+
+
+@pytest.mark.parametrize("stdin", ["", "not JSON", "[1]", '{"cwd": 7}', '{"workspace": "x", "cwd": "/"}'])
+def test_where_there_is_no_playbook_nothing_is_printed(agent: Agent, stdin: str) -> None:
+    assert line(agent, stdin, CLAUDE_PROJECT_DIR="") == ""
+
+
+def test_it_imports_no_library(agent: Agent) -> None:
+    script = (
+        "import sys; from reflector.hooks import statusline; statusline.main(); print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", script], env=agent.env(), capture_output=True, text=True)
+    assert not {"sqlalchemy", "pydantic", "click", "rich", "anthropic"} & {n.split(".")[0] for n in done.stderr.split()}

@@ -1,0 +1,196 @@
+"""The book of lessons is a fold over their events: another policy is another view, and no event changes."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.curation.retractions import retract, undo
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity
+from reflector.events.lessons import POLARITY
+from reflector.exchange.merge import merge
+from reflector.exchange.transfer import exported
+from reflector.ledger.as_of import Past
+from reflector.ledger.store import Ledger
+from reflector.lessons.book import BOOK_TYPES, Follower, Lesson, LessonPolicy, fold_lessons, lesson_book
+from reflector.mistakes import Mistake
+from tests.ledger.events import added, changed, learned, lesson, outcome, reflected, told, trajectory
+
+
+def only(ledger: Ledger, policy: LessonPolicy | None = None) -> Lesson:
+    (one,) = lesson_book(ledger, policy)
+    return one
+
+
+def test_a_lesson_without_outcomes_is_active_and_unproven(ledger: Ledger) -> None:
+    ledger.append([lesson()])
+    one = only(ledger)
+    assert (one.confidence, one.effectiveness, one.state, one.times_applied) == (0.62, 0.5, "active", 0)
+    assert (one.kind, one.text, one.task) == ("mistake", "Add auth middleware", "api_design")
+    assert one.is_tellable
+    assert not one.is_due(LessonPolicy())
+
+
+def test_d18_a_later_outcome_makes_a_lesson_due_and_a_proposal_ends_that(ledger: Ledger) -> None:
+    first = lesson(kind="reflection", improvement=0.4)
+    ledger.append([first, outcome(first, "retry_did_not_improve")])
+    assert (only(ledger).confidence, only(ledger).is_due(LessonPolicy())) == (0.59, False)
+    ledger.append([outcome(first, "review_approved"), outcome(first, "task_completed")])
+    assert (only(ledger).confidence, only(ledger).is_due(LessonPolicy())) == (0.79, True)
+    assert not only(ledger).is_due(LessonPolicy(promotion=0.8))
+    data = {"section": "pat", "text": "x", "reason": "y"}
+    proposal = NewEvent(ev.BULLET_PROPOSED, "p1", data, "engine", target_id=first.event_id)
+    bullet = added()
+    approved = NewEvent(bullet.type, bullet.event_id, bullet.data, "human", target_id="p1")
+    ledger.append([proposal, approved])
+    one = only(ledger)
+    assert (one.proposal, one.bullet, one.is_due(LessonPolicy())) == ("p1", "pat-001", False)
+
+
+def test_d15_a_reflection_has_one_signal_of_a_kind_and_a_mistake_has_all(ledger: Ledger) -> None:
+    both = [lesson("a", "reflection", "Look first"), lesson("b", "mistake", "Look again")]
+    ledger.append([*both, *(outcome(of, "task_failed", key) for of in both for key in range(3))])
+    states = [(one.kind, one.failures, one.state, one.effectiveness) for one in lesson_book(ledger)]
+    assert states == [("reflection", 1, "active", 0.256), ("mistake", 3, "archived", 0.256)]
+
+
+def test_d17_lessons_of_one_strategy_that_contradict_each_other_need_a_review(ledger: Ledger) -> None:
+    good, bad = lesson("a", "reflection", "Look first!"), lesson("b", "reflection", "look FIRST")
+    ledger.append([good, bad, outcome(good, "review_approved"), outcome(bad, "review_rejected")])
+    assert [one.state for one in lesson_book(ledger)] == ["needs_review", "needs_review"]
+    (event,) = [event for event in ledger.events(types=[ev.LESSON_RECORDED]) if event.event_id == bad.event_id]
+    retract(ledger, [event], "a duplicate")
+    assert [one.state for one in lesson_book(ledger)] == ["active", "retracted"]
+
+
+def test_e09_being_told_counts_once_an_event(ledger: Ledger) -> None:
+    first, second = lesson("a"), lesson("b")
+    ledger.append([first, second, told(first, second), told(first, via="recall"), told(first, first, key=3)])
+    assert [one.times_applied for one in lesson_book(ledger)] == [3, 1]
+
+
+def test_e11_a_full_bank_gives_up_its_worst_and_a_larger_one_has_them_back(ledger: Ledger) -> None:
+    lessons = [lesson(f"l{number}", text=f"Lesson {number}") for number in range(5)]
+    for event in (*lessons[:2], outcome(lessons[1], "failure"), outcome(lessons[0], "success"), *lessons[2:]):
+        ledger.append([event])
+    banked = {size: [one.banked for one in lesson_book(ledger, LessonPolicy(bank_size=size))] for size in (1, 2, 3, 5)}
+    assert banked == {
+        1: [False, False, False, False, True],
+        2: [True, False, False, False, True],
+        3: [True, False, False, True, True],
+        5: [True] * 5,
+    }
+
+
+def test_a_retraction_of_an_outcome_of_its_lesson_of_its_reflection_or_of_its_window_counts(ledger: Ledger) -> None:
+    run = trajectory()
+    of_run = lesson(target_id=run.event_id)
+    of_run = NewEvent(of_run.type, of_run.event_id, of_run.data, "x", reflection_id="r1", target_id=run.event_id)
+    failed = outcome(of_run, "failure")
+    ledger.append([added(), run, *reflected("r1", run), of_run, failed])
+    assert (only(ledger).effectiveness, only(ledger).state) == (0.4, "active")
+    completed = identity(ev.REFLECTION_COMPLETED, "r1")
+    for event_id, then in (
+        (failed.event_id, (0.5, "active")),
+        (of_run.event_id, (0.4, "retracted")),
+        (completed, (0.4, "retracted")),
+        (run.event_id, (0.4, "retracted")),
+    ):
+        event = ledger.event(event_id)
+        assert event is not None
+        retract(ledger, [event], "mistaken")
+        assert (only(ledger).effectiveness, only(ledger).state) == then
+        undo(ledger, [event], "it was right")
+        assert (only(ledger).effectiveness, only(ledger).state) == (0.4, "active")
+
+
+def test_the_book_of_a_moment_is_what_it_was_then(ledger: Ledger) -> None:
+    first = lesson()
+    ledger.append([first, outcome(first, "success", 1), outcome(first, "success", 2)])
+    assert [only(Past(ledger, at)).effectiveness for at in (1, 2, 3)] == [0.5, 0.6, 0.68]  # type: ignore[arg-type]
+
+
+def test_an_erased_lesson_keeps_its_worth_and_is_told_no_more(ledger: Ledger) -> None:
+    first = lesson()
+    ledger.append([first, outcome(first, "success")])
+    followed = Follower(ledger)
+    assert next(iter(followed.book())).is_tellable
+    ledger.redact(first.event_id, reason="a name", actor="human")
+    for one in (only(ledger), next(iter(followed.book()))):
+        assert (one.text, one.effectiveness, one.is_tellable) == ("[redacted]", 0.6, False)
+
+
+def test_a_follower_reads_what_is_new(ledger: Ledger) -> None:
+    followed = Follower(ledger)
+    assert list(followed.book()) == []
+    for event in (lesson("a"), lesson("b"), outcome(lesson("a"), "success"), told(lesson("b"))):
+        ledger.append([event])
+        assert followed.book() == lesson_book(ledger)
+
+
+_STEPS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(sorted(POLARITY)), st.integers(0, 59)), max_size=20)
+
+
+@given(_STEPS, st.randoms(use_true_random=False))
+def test_the_book_does_not_depend_on_the_order_in_which_events_are_read(
+    steps: list[tuple[int, str, int]], chance: random.Random
+) -> None:
+    made = [lesson(f"l{number}", "reflection" if number % 2 else "mistake", f"Lesson {number}") for number in range(4)]
+    for key, (which, kind, second) in enumerate(steps):
+        made.append(outcome(made[which], kind, key, occurred_at=f"2026-01-02T00:00:{second:02}.000000Z"))
+    events = [
+        Event(
+            *(at, one.event_id, one.type, 1, one.occurred_at or "2026-01-01T00:00:00.000000Z"),
+            *(f"2026-01-03T00:{at:02}:00.000000Z", one.actor, None, None, one.target_id, one.data, "", {}, ""),
+        )
+        for at, one in enumerate(made, start=1)
+    ]
+    shuffled = list(events)
+    chance.shuffle(shuffled)
+    assert fold_lessons(shuffled) == fold_lessons(events)
+
+
+def test_two_machines_that_merged_agree_on_every_number(ledger: Ledger, tmp_path: Path) -> None:
+    with Ledger.open_file(tmp_path / "there.db") as there:
+        shared = [lesson("a", "reflection", "Look first"), lesson("b")]
+        for number, one in enumerate((ledger, there)):
+            one.append(shared)
+            for key in range(4):
+                of, kind = shared[key % 2], ("task_failed", "task_completed")[(key + number) // 2 % 2]
+                one.append([outcome(of, kind, f"{number}-{key}")])
+        lines = list(exported(there))
+        back = list(exported(ledger))
+        merge(ledger, lambda: lines)
+        merge(there, lambda: back)
+        mine, others = lesson_book(ledger), lesson_book(there)
+    for one, other in zip(mine, others, strict=True):
+        assert (one.worth, one.confidence, one.state) == (other.worth, other.confidence, other.state)
+        assert [s.event_id for s in one.signals] == [s.event_id for s in other.signals]
+
+
+def test_a_lesson_is_named_by_the_unique_beginning_of_its_id(ledger: Ledger) -> None:
+    ledger.append([added(), changed(ev.BULLET_MOVED, "pat-001", 1, section="oth"), *learned()])
+    book = lesson_book(ledger)
+    (one,) = book
+    assert book.named(one.id[:6]) is one
+    for wrong in ("", "zz", "%"):
+        with pytest.raises(Mistake, match="no lesson's id begins with"):
+            book.named(wrong)
+    assert (one.improvement, one.confidence, one.times_applied) == (0.6, 0.88, 1)
+    assert book.best() == [one]
+    assert set(BOOK_TYPES) >= {ev.LESSON_RECORDED, ev.OUTCOME_OBSERVED}
+
+
+@pytest.mark.parametrize("wrong", [{"alpha": 1.1}, {"bank_size": 0}, {"promotion": -1}, {"threshold": 2}])
+def test_a_policy_out_of_bounds_is_refused_by_name(wrong: dict[str, float]) -> None:
+    with pytest.raises(Mistake, match=f"{next(iter(wrong))} is"):
+        LessonPolicy(**wrong)  # type: ignore[arg-type]
+
+
+def test_equal_policies_have_equal_ids() -> None:
+    assert LessonPolicy().id == LessonPolicy(alpha=0.2).id != LessonPolicy(alpha=0.3).id

@@ -1,0 +1,136 @@
+"""Recall finds what was learned by its words and by vectors, and nothing where nothing fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.events import event as ev
+from reflector.ledger.as_of import Past
+from reflector.ledger.store import Ledger
+from reflector.lessons.recall import Document, load_model, recall, search
+from reflector.lessons.recording import observe_outcome, record_lesson
+from reflector.mistakes import Mistake
+from tests.ledger.events import added, changed
+from tests.road.agent import Agent
+
+TEXTS = (
+    "Add auth middleware to every new endpoint",
+    "Run the tests before you commit",
+    "Retry flaky network tests once",
+    "The cart is in cart.py",
+)
+DOCUMENTS = [Document("bullet", f"pat-{n:03}", text, text) for n, text in enumerate(TEXTS, start=1)]
+
+
+def names(query: str, **more: object) -> list[str]:
+    return [one.document.id for one in search(DOCUMENTS, query, **more)]  # type: ignore[arg-type]
+
+
+def test_the_text_with_the_rarer_words_comes_first() -> None:
+    assert names("flaky tests") == ["pat-003", "pat-002"]
+    assert names("testing", k=1) == ["pat-003"]  # by its stem
+    assert names("AUTH endpoints?") == ["pat-001"]
+
+
+def test_nothing_is_the_answer_where_nothing_fits() -> None:
+    for query in ("kubernetes ingress", "", "???", "\0", "zebra giraffe the elephant", "a" * 100_000):
+        assert names(query) == []
+    assert search([], "tests") == []
+    assert names("tests", k=0) == []
+
+
+@pytest.mark.parametrize(
+    "query", ['"', "tests OR", "NEAR(tests", "body:tests", "tests*", "-tests", "tests'; DROP TABLE x"]
+)
+def test_a_query_is_words_and_no_language(query: str) -> None:
+    assert set(names(query)) <= {"pat-002", "pat-003"}
+
+
+@given(st.text(max_size=50), st.sampled_from(["words", "vectors", "both"]))
+def test_any_query_has_an_answer_and_the_same_one_twice(query: str, by: str) -> None:
+    assert names(query, by=by) == names(query, by=by)
+
+
+def test_the_hash_finds_equal_texts_only() -> None:
+    assert names("run the TESTS before you commit!", by="vectors") == ["pat-002"]
+    assert names("run the tests", by="vectors") == []
+
+
+def test_bullets_and_lessons_of_a_ledger_are_found_as_of_a_moment(ledger: Ledger) -> None:
+    ledger.append([added("pat-001", "Write migrations by hand")])
+    id = record_lesson(
+        ledger, "mistake", "Always add middleware", actor="engine", task="api", mistake="forgot authentication"
+    )
+    assert [one.document.id for one in recall(ledger, "authentication")] == [id]
+    assert [one.document.kind for one in recall(ledger, "migrations")] == ["bullet"]
+    assert recall(Past(ledger, 1), "authentication") == []
+    for _ in range(3):
+        observe_outcome(ledger, id, "failure", source="api")
+    assert recall(ledger, "authentication") == []  # archived
+    ledger.append([changed(ev.BULLET_REMOVED, "pat-001", 1, reason="deleted", into=None)])
+    assert recall(ledger, "migrations") == []
+    assert recall(Past(ledger, 2), "migrations") != []
+
+
+def test_what_was_erased_is_not_found(ledger: Ledger) -> None:
+    id = record_lesson(ledger, "insight", "Call Jane Doe", actor="truth")
+    assert recall(ledger, "Jane")
+    ledger.redact(id, reason="a name", actor="human")
+    assert recall(ledger, "Jane") == recall(ledger, "redacted") == []
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of six words: those about errors are near each other."""
+    static = pytest.importorskip("model2vec").StaticModel
+    numpy, tokenizers = pytest.importorskip("numpy"), pytest.importorskip("tokenizers")
+    words = ["[UNK]", "crash", "failure", "exception", "cart", "basket"]
+    inner = tokenizers.models.WordLevel({word: n for n, word in enumerate(words)}, unk_token="[UNK]")
+    tokenizer = tokenizers.Tokenizer(inner)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    vectors = numpy.array(
+        [[0, 0, 1], [1, 0, 0], [0.9, 0.1, 0], [0.8, 0.2, 0], [0, 1, 0], [0.1, 0.9, 0]], dtype="float32"
+    )
+    folder = tmp_path_factory.mktemp("model")
+    static(vectors, tokenizer).save_pretrained(folder)
+    return folder
+
+
+def test_a_model_finds_what_has_no_word_in_common(model: Path) -> None:
+    embed = load_model(model)
+    among = [Document("bullet", "a", "exception", "exception"), Document("bullet", "b", "basket", "basket")]
+    (one,) = search(among, "crash", by="vectors", embed=embed)
+    assert (one.document.id, one.words) == ("a", None)
+    assert one.cosine is not None
+    assert one.cosine > 0.9
+    assert search(among, "crash", by="words", embed=embed) == []
+    assert [one.document.id for one in search(among, "cart", by="both", embed=embed)] == ["b"]
+
+
+def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("model2vec")
+    with pytest.raises(Mistake, match="is not a folder"):
+        load_model(tmp_path / "nowhere")
+    with pytest.raises(Mistake, match="holds no model that model2vec can load"):
+        load_model(tmp_path)
+
+
+def test_the_command_prints_what_fits_and_records_what_a_session_was_told(agent: Agent) -> None:
+    with Ledger.open_file(agent.ledger) as ledger:
+        id = record_lesson(ledger, "mistake", "Add auth middleware", actor="engine", task="api")
+    assert id[:8] in agent.call("recall", "auth").out
+    (found,) = agent.json("recall", "auth", "-k", "3", "--session", "s-1")
+    assert (found["kind"], found["id"], found["words"]) == ("mistake", id, 1.0)
+    assert agent.json("lesson", id)["times_applied"] == 1
+    assert agent.json("recall", "kubernetes") == []
+    assert "Nothing that was learned fits" in agent.call("recall", "kubernetes").err
+    assert "is not a folder" in agent.call("recall", "x", "--model", "nowhere", code=2).err
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    return Agent.in_folder(tmp_path)

@@ -1,0 +1,89 @@
+"""Test reports: what each runner says of each test, and that nothing in one can do harm."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.reflection.truth.reports import read_report
+from tests.reflection.truth.texts import TEXTS
+
+JUNIT = """<?xml version="1.0" encoding="utf-8"?>
+<testsuites><testsuite name="pytest" errors="0" failures="1">
+<testcase classname="tests.test_cart" name="test_total">
+<failure message="assert 3 == 4">E  assert 3 == 4</failure></testcase>
+<testcase classname="tests.test_cart" name="test_empty" />
+<testcase classname="tests.test_cart" name="test_old"><skipped message="old" /></testcase>
+<testcase classname="tests.test_cart" name="test_shaky"><flakyFailure message="once">x</flakyFailure></testcase>
+</testsuite></testsuites>"""
+
+
+def names(text: str) -> tuple[list[str], list[str]]:
+    report = read_report(text)
+    return [one.test for one in report.failing], [one.test for one in report.repaired]
+
+
+def test_junit_xml_names_what_failed_and_what_passed_after_having_failed() -> None:
+    assert names(JUNIT) == (["tests.test_cart::test_total"], ["tests.test_cart::test_shaky"])
+    assert "assert 3 == 4" in read_report(JUNIT).failing[0].message
+    assert [one.test for one in read_report(JUNIT).outcomes if one.test.endswith("test_old")] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "failing"),
+    [
+        ("FAILED tests/test_a.py::test_x - assert 1 == 2", ["tests/test_a.py::test_x"]),
+        (
+            "tests/test_a.py::test_x[1-2] FAILED   [ 50%]\ntests/test_a.py::test_y PASSED",
+            ["tests/test_a.py::test_x[1-2]"],
+        ),
+        ("ERROR tests/test_a.py - ImportError: no module", ["tests/test_a.py"]),
+        ("FAIL: test_x (test_a.Sums)", ["test_a.Sums::test_x"]),
+        ("test_x (test_a.Sums) ... FAIL\ntest_y (test_a.Sums) ... ok", ["test_a.Sums::test_x"]),
+        ("--- FAIL: TestX (0.00s)\n--- PASS: TestY (0.00s)", ["TestX"]),
+        ("not ok 1 - adds\nok 2 - divides", ["adds"]),
+        ("  ✕ adds (3 ms)\n  ✓ divides (1 ms)", ["adds"]),
+        ("Everything is broken.", []),
+        ("", []),
+    ],
+)
+def test_the_lines_of_runners_name_what_failed(text: str, failing: list[str]) -> None:
+    assert names(text) == (failing, [])
+
+
+def test_a_test_that_failed_in_an_earlier_run_of_the_report_and_passes_now_is_repaired() -> None:
+    first = "FAILED tests/test_a.py::test_x - assert 1 == 2\n1 failed in 0.1s\n"
+    assert names(first + "tests/test_a.py::test_x PASSED [100%]") == ([], ["tests/test_a.py::test_x"])
+    assert "assert 1 == 2" in read_report(first + "tests/test_a.py::test_x PASSED").repaired[0].message
+
+
+def test_what_stands_under_a_failures_heading_belongs_to_it() -> None:
+    text = "____ test_x ____\n\n    def test_x():\n>       assert add(1) == 2\nE       assert 3 == 2\n\n=== short ===\n"
+    text += "FAILED tests/test_a.py::test_x - assert 3 == 2"
+    assert "assert add(1) == 2" in read_report(text).failing[0].message
+
+
+BOMB = (
+    '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><testsuites><testcase name="&b;"/></testsuites>'
+)
+OUTSIDE = (
+    '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><testsuites><testcase name="x">&a;</testcase></testsuites>'
+)
+
+
+@pytest.mark.parametrize("text", [BOMB, OUTSIDE, "<!DOCTYPE html><html></html>"])
+def test_a_document_type_is_refused_before_any_entity_is_looked_at(text: str) -> None:
+    report = read_report(text)
+    assert report.outcomes == ()
+    assert "document type" in report.problem
+
+
+@pytest.mark.parametrize("text", ["<", "<testsuites>", "<a></b>", "<a>&x;</a>", "<a>\0</a>"])
+def test_xml_that_cannot_be_read_is_a_problem_and_no_error(text: str) -> None:
+    assert read_report(text).problem
+
+
+@given(TEXTS | st.lists(st.sampled_from(JUNIT.splitlines())).map("\n".join))
+def test_no_text_makes_it_raise(text: str) -> None:
+    read_report(text)

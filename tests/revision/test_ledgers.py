@@ -1,0 +1,183 @@
+"""Parts D and E on a ledger: shared by processes, folded under other policies, verified like all else."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reflector.audit.shadow import shadow_decisions
+from reflector.engine import ReflectionEngine
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
+from reflector.experience import ReflectionConfig
+from reflector.ledger.engines import sqlite_url
+from reflector.ledger.store import Ledger
+from reflector.lessons.book import LessonPolicy, lesson_book
+from reflector.proof.verify import verify
+from reflector.quality.policy import PRESETS, GatePolicy
+from reflector.revision.reflections import reflections_of
+from tests.conftest import OpenLedger
+
+
+@pytest.fixture
+def ledger(open_ledger: OpenLedger) -> Iterator[Ledger]:
+    with open_ledger() as opened:
+        yield opened
+
+
+def lesson(ledger: Ledger, number: int, *kinds: str, text: str = "Look first", improvement: float | None = None) -> str:
+    lesson_id = identity(ev.LESSON_RECORDED, "test", number)
+    data = {"kind": "reflection", "text": text, "attempt": "a", "issue": "i", "tags": ["x"], "task": ""}
+    if improvement is not None:
+        data["improvement"] = improvement
+    ledger.append([NewEvent(ev.LESSON_RECORDED, lesson_id, data, "agent", session_id="s-1")])
+    for kind in kinds:
+        observe(ledger, lesson_id, kind)
+    return lesson_id
+
+
+def observe(ledger: Ledger, lesson_id: str, kind: str) -> None:
+    event_id = identity(ev.OUTCOME_OBSERVED, lesson_id, kind)
+    data = {"kind": kind, "source": "human"}
+    ledger.append([NewEvent(ev.OUTCOME_OBSERVED, event_id, data, "human", target_id=lesson_id)])
+
+
+def test_two_reflections_of_one_strategy_that_contradict_each_other_need_a_review(ledger: Ledger) -> None:
+    pairs = [lesson(ledger, 1, "review_approved"), lesson(ledger, 2, "review_rejected", text="look, first!")]
+    mixed = lesson(ledger, 3, "review_approved", "task_failed")
+    states = {id: one.state for id, one in lesson_book(ledger).lessons.items()}
+    assert states == {pairs[0]: "needs_review", pairs[1]: "needs_review", mixed: "active"}
+
+
+def test_a_reflection_is_due_for_promotion_when_later_outcomes_trust_it(ledger: Ledger) -> None:
+    policy = LessonPolicy(promotion=ReflectionConfig().promotion_confidence)
+    id = lesson(ledger, 1, "retry_did_not_improve", improvement=0.4)
+    one = lesson_book(ledger, policy).lessons[id]
+    assert (one.confidence, one.is_due(policy)) == (0.59, False)
+    observe(ledger, id, "review_approved")
+    observe(ledger, id, "task_completed")
+    one = lesson_book(ledger, policy).lessons[id]
+    assert (one.confidence, one.is_due(policy)) == (0.79, True)
+
+
+def test_only_trusted_reflections_are_told_before_a_turn(ledger: Ledger) -> None:
+    lesson(ledger, 1, "review_approved", text="trusted")
+    lesson(ledger, 2, "review_rejected", text="not trusted")
+    lesson(ledger, 3, "review_rejected", "task_failed", "task_blocked", text="archived")
+    found = reflections_of(lesson_book(ledger))
+    assert [one.corrective_strategy for one in found] == ["trusted"]
+    assert found[0].promotion_confidence() == 0.70
+    assert "- Outcomes: Review approved" in found[0].to_prompt_section()
+
+
+def test_a_larger_bank_brings_lessons_back(ledger: Ledger) -> None:
+    engine = ReflectionEngine(reflection_bank_size=2, ledger=ledger)
+    for number in range(4):
+        engine.store_lesson("a", "m", str(number))
+    before = ledger.head()
+    assert len(engine.get_relevant_lessons("a")) == 2
+    assert ledger.head().position == before.position + 1
+    larger = ReflectionEngine(reflection_bank_size=9, ledger=ledger)
+    assert {one.correction for one in larger.get_relevant_lessons("a")} == {"0", "1", "2", "3"}
+
+
+def test_two_engines_on_one_ledger_share_what_happened(ledger: Ledger) -> None:
+    one, two = (ReflectionEngine(ledger=ledger, task="t-1") for _ in range(2))
+    for engine in (one, two):
+        assert engine.should_reflect(0.3, step_number=1)[0]
+        engine.build_reflection_prompt("g", "s", "r")
+        engine.parse_reflection('{"quality_score": 0.4}', "low_confidence")
+    assert not one.should_reflect(0.3, step_number=1)[0]
+    stored = one.store_lesson("a", "m", "c", "Build API")
+    assert two.record_lesson_outcome(stored.lesson_id, True, "the tests pass") == 0.6
+    assert one.get_relevant_lessons("a")[0].effectiveness == 0.6
+    assert one.get_stats() == two.get_stats()
+    assert one.get_stats()["total_reflections"] == 2
+    assert [*verify(ledger)] == []
+
+
+def test_memory_and_ledger_tell_the_same(ledger: Ledger) -> None:
+    def told(engine: ReflectionEngine) -> list[object]:
+        answers: list[object] = []
+        for step in range(7):
+            answers.append(engine.should_reflect(0.3 + step / 10, step_number=step))
+            engine.build_reflection_prompt("g", "s", "r")
+            answers.append(engine.parse_reflection(f'{{"quality_score": {step / 10}}}', "periodic").should_retry)
+            answers.append(engine.store_lesson("a", "m", str(step % 3)).lesson_id)
+            answers.append([one.lesson_id for one in engine.get_relevant_lessons("a")])
+        answers.append(engine.record_lesson_outcome(engine.get_relevant_lessons("a")[0].lesson_id, True))
+        return [*answers, engine.get_stats()]
+
+    assert told(ReflectionEngine()) == told(ReflectionEngine(ledger=ledger))
+
+
+def test_what_another_gate_would_have_decided_is_told_from_the_recorded_decisions(ledger: Ledger) -> None:
+    engine = ReflectionEngine(ledger=ledger)
+    for confidence in (0.3, 0.55, 0.7, 0.9):
+        if engine.should_reflect(confidence, step_number=1)[0]:
+            engine.build_reflection_prompt("g", "s", "r")
+    found = shadow_decisions(ledger, GatePolicy(threshold=0.6))
+    assert (found.decided, found.reflected, found.would) == (4, 1, 2)
+    assert shadow_decisions(ledger, PRESETS["step"]).would == 1
+
+
+def test_an_erased_lesson_is_told_no_more(ledger: Ledger) -> None:
+    engine = ReflectionEngine(ledger=ledger)
+    stored = engine.store_lesson("a", "Jane Doe forgot it", "c")
+    ledger.redact(stored.lesson_id, reason="a name", actor="human")
+    assert engine.get_relevant_lessons("a") == []
+    assert "Jane" not in "".join(str(event.data) for event in ledger.events())
+
+
+def test_a_secret_in_an_answer_or_a_lesson_is_not_kept(ledger: Ledger) -> None:
+    key, engine = "ghp_" + "a1B2" * 9, ReflectionEngine(ledger=ledger)
+    engine.should_reflect(0.3)
+    engine.build_reflection_prompt("g", "s", "r")
+    engine.parse_reflection(f'{{"quality_score": 0.4, "issues": ["the token {key} is shown"]}}', "low_confidence")
+    stored = engine.store_lesson("a", f"used {key}", f"never {key}")
+    engine.record_lesson_outcome(stored.lesson_id, False, f"again {key}")
+    assert key not in "".join(str(event.data) for event in ledger.events())
+
+
+#: What each worker does: of so many lessons, one outcome and one question after another, each under a key of its own.
+_LESSONS, _CALLS, _KILLS = 5, 20, 3
+
+
+def _work(url: str, worker: int, killed_after: float | None) -> None:
+    with Ledger.open(url) as ledger:
+        if killed_after is not None:
+            threading.Timer(killed_after, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        engine = ReflectionEngine(ledger=ledger, task=f"w-{worker}")
+        for call in range(_CALLS):
+            stored = engine.store_lesson("a", "m", str(call % _LESSONS))
+            engine.record_lesson_outcome(stored.lesson_id, call % 3 > 0, key=f"{worker}/{call}")
+            engine.get_relevant_lessons("a", key=f"{worker}/{call}")
+
+
+@pytest.mark.slow
+def test_two_processes_that_are_killed_at_random_count_what_an_oracle_counts(tmp_path: Path) -> None:
+    url, chance = sqlite_url(tmp_path / "ledger.db"), random.Random(11)
+    Ledger.open(url).close()
+    context = multiprocessing.get_context("spawn")
+    for attempt in range(_KILLS + 1):
+        after = [None if attempt == _KILLS else chance.uniform(0, 0.2) for _ in range(2)]
+        running = [context.Process(target=_work, args=(url, worker, after[worker])) for worker in range(2)]
+        for process in running:
+            process.start()
+        for process in running:
+            process.join()
+    assert [process.exitcode for process in running] == [0, 0]
+    with Ledger.open(url) as ledger:
+        oracle = {str(number): [0, 0] for number in range(_LESSONS)}
+        for call in [*range(_CALLS)] * 2:
+            oracle[str(call % _LESSONS)][call % 3 == 0] += 1
+        assert {one.text: [one.successes, one.failures] for one in lesson_book(ledger)} == oracle
+        assert len(list(ledger.events(types=[ev.ADVICE_TOLD]))) == 2 * _CALLS
+        assert [*verify(ledger)] == []

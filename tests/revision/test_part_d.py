@@ -1,0 +1,383 @@
+"""Experiential reflection (D-01 to D-21): where each requirement is tested, and what stands nowhere else.
+
+`PLACES` names the tests of each requirement, by file; that they exist is tested too.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import astuple
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.events.lessons import POLARITY
+from reflector.experience import (
+    AgentReflection,
+    OutcomeSignal,
+    QualitySignals,
+    ReflectionConfig,
+    build_reflection_prompt,
+    merge_outcome_signals,
+    parse_reflection_response,
+    past_reflections,
+    reflection_promotion_confidence,
+    score_reflection_improvement,
+)
+from reflector.lessons.outcomes import OUTCOME_KINDS, state_of, strategy_key, tally
+from reflector.quality.policy import Signs
+
+TESTS = Path(__file__).parent.parent
+
+PLACES = {
+    "quality/test_signals.py": {
+        "D-02 rate": "test_errors_are_counted_among_all_calls_and_skipped_ones_are_not_errors",
+        "D-02 empty": "test_a_blank_answer_is_empty_and_a_cut_off_one_truncated",
+        "D-02 patterns": "test_each_detector_alone_is_a_failure_pattern",
+        "D-03 vectors": "test_a_score_is_one_less_what_the_signals_cost",
+        "D-03 clamp": "test_a_score_is_from_0_to_1_with_six_decimals",
+        "D-04": "test_an_answer_that_gives_up_is_found",
+        "D-05": "test_an_answer_that_asserts_without_ground_is_found",
+        "D-06": "test_an_answer_about_a_defect_needs_its_cause_and_a_check",
+        "D-04 D-05 D-06 lists": "test_the_lists_have_the_asked_words",
+    },
+    "quality/test_policy.py": {
+        "D-07": "test_a_turn_is_reflected_on_below_the_threshold_and_not_at_it",
+    },
+    "revision/test_part_d.py": {
+        "D-01": "test_the_configuration_has_the_asked_defaults",
+        "D-07 enabled": "test_reflection_that_is_off_never_opens_the_gate",
+        "D-08": "test_the_prompt_holds_request_response_errors_and_the_four_fields",
+        "D-09": "test_a_response_is_read_as_its_vector_says",
+        "D-09 law": "test_no_text_breaks_the_parser",
+        "D-10": "test_a_reflections_id_follows_from_its_session_and_its_text",
+        "D-11": "test_a_prompt_section_tells_what_is_known",
+        "D-12": "test_an_improvement_is_the_share_of_the_gap_that_was_closed",
+        "D-13": "test_a_confidence_is_that_of_its_vector",
+        "D-13 bounds": "test_many_outcomes_reach_the_bounds_of_the_confidence",
+        "D-14": "test_each_kind_of_outcome_has_its_label_and_its_weight",
+        "D-15": "test_one_signal_of_each_kind_stays_and_they_are_in_order_of_time",
+        "D-16": "test_kinds_speak_for_against_or_for_neither",
+        "D-17 state": "test_a_lesson_that_only_fails_decays_and_is_archived",
+        "D-17 key": "test_a_strategys_key_is_its_first_ten_words",
+        "D-19": "test_reflections_are_told_with_a_heading_and_cut_to_300_characters",
+    },
+    "revision/test_ledgers.py": {
+        "D-17 needs_review": "test_two_reflections_of_one_strategy_that_contradict_each_other_need_a_review",
+        "D-18": "test_a_reflection_is_due_for_promotion_when_later_outcomes_trust_it",
+        "D-19 choice": "test_only_trusted_reflections_are_told_before_a_turn",
+    },
+    "revision/test_turn.py": {
+        "D-20": "test_a_better_answer_is_appended_and_recorded",
+        "D-20 boundary": "test_an_improvement_of_exactly_the_least_counts",
+        "D-20 once": "test_a_turn_is_revised_once",
+        "D-20 none": "test_without_attempts_there_is_a_reflection_and_no_revision",
+        "D-20 tools": "test_tools_are_used_where_another_look_is_called_for",
+        "D-21": "test_an_answer_without_the_four_fields_leaves_nothing",
+    },
+}
+
+
+@pytest.mark.parametrize("file", PLACES)
+def test_each_requirement_has_its_test(file: str) -> None:
+    tree = ast.parse((TESTS / file).read_text("utf-8"))
+    assert set(PLACES[file].values()) <= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def test_every_requirement_is_in_the_table() -> None:
+    told = " ".join(key for places in PLACES.values() for key in places)
+    assert [number for number in range(1, 22) if f"D-{number:02d}" not in told] == []
+
+
+def test_the_configuration_has_the_asked_defaults() -> None:
+    assert astuple(ReflectionConfig()) == (True, 0.6, 3, 1, 0.75)
+    with pytest.raises(ValueError, match="quality_threshold is 2"):
+        ReflectionConfig(quality_threshold=2)
+    with pytest.raises(ValueError, match="max_retry_attempts is -1"):
+        ReflectionConfig(max_retry_attempts=-1)
+
+
+def test_reflection_that_is_off_never_opens_the_gate() -> None:
+    empty = Signs.of(QualitySignals(is_empty_response=True))
+    assert ReflectionConfig().gate.decide(empty).reflects
+    assert not ReflectionConfig(enabled=False).gate.decide(empty).reflects
+
+
+def test_the_prompt_holds_request_response_errors_and_the_four_fields() -> None:
+    signals = QualitySignals(0.5, 3, 10)
+    results = [
+        {"name": "read", "status": "error", "error": "no such file"},
+        {"name": "ls", "status": "success", "error": None},
+    ]
+    prompt = build_reflection_prompt("Read {a}", "I could not {b}", signals, results)
+    for wanted in ("User request: Read {a}", "Agent response (quality score: 0.80):\nI could not {b}"):
+        assert wanted in prompt
+    assert "Tool errors encountered:\n- read: no such file\n" in prompt
+    assert "ls:" not in prompt
+    for field in ("ATTEMPT:", "ISSUE:", "STRATEGY:", "TAGS:"):
+        assert field in prompt
+    assert prompt.split("Important:\n")[1].count("- ") == 3
+    assert "- bash: exit 1" in build_reflection_prompt("r", "a", signals, ["bash: exit 1"])
+    assert "Tool errors" not in build_reflection_prompt("r", "a", signals, [])
+
+
+VECTORS: dict[str, tuple[str, tuple[str, str, str, list[str]] | None]] = {
+    "plain": (
+        "ATTEMPT: Tried to read the file at /tmp/missing.txt\n"
+        "ISSUE: The file path was incorrect; the file does not exist\n"
+        "STRATEGY: Verify file existence before attempting to read; suggest alternatives\n"
+        "TAGS: file, read, path-error",
+        (
+            "Tried to read the file at /tmp/missing.txt",
+            "The file path was incorrect; the file does not exist",
+            "Verify file existence before attempting to read; suggest alternatives",
+            ["file", "read", "path-error"],
+        ),
+    ),
+    "two fields": ("ATTEMPT: a\nISSUE: b", None),
+    "thinking and wrapped lines": (
+        "<think>\nATTEMPT: not this\n</think>\n"
+        "- **Attempt:** Tried to inspect the missing config file.\n  I answered before verifying the real path.\n"
+        "- **Issue:** The response relied on an assumed file location\n  instead of repository evidence.\n"
+        "- **Strategy:** Search for the config file first,\n  then answer only from the verified path and contents.\n"
+        "- **Tags:** file, verification",
+        (
+            "Tried to inspect the missing config file. I answered before verifying the real path.",
+            "The response relied on an assumed file location instead of repository evidence.",
+            "Search for the config file first, then answer only from the verified path and contents.",
+            ["file", "verification"],
+        ),
+    ),
+    "aliases": (
+        "Summary: a\nWhat went wrong: b\nCorrection: c\ntags:\n- shell\n- validation",
+        ("a", "b", "c", ["shell", "validation"]),
+    ),
+    "pretty JSON": (
+        '```json\n{\n  "attempt_summary": "Opened the wrong file",\n  "failure_analysis": "The name was guessed",\n'
+        '  "corrective_strategy": "List the folder first",\n  "tags": ["file", "path"]\n}\n```',
+        ("Opened the wrong file", "The name was guessed", "List the folder first", ["file", "path"]),
+    ),
+    "pretty JSON that ends with the strategy": (
+        '{\n  "attempt": "a",\n  "issue": "b",\n  "strategy": "c"\n}',
+        ("a", "b", "c", []),
+    ),
+    "escapes": (
+        '{"attempt": "a\\nb", "issue": "say \\"x\\"", "strategy": "c", "tags": ["p", \'q\']}',
+        ("a\nb", 'say "x"', "c", ["p", "q"]),
+    ),
+    "tags as one text": ('{"attempt":"a","issue":"b","strategy":"c","tags":"x, y"}', ("a", "b", "c", ["x", "y"])),
+    "list prefixes": (
+        "1. ATTEMPT: one\n2) ISSUE: two\n> STRATEGY: three\n• TAGS: [a, b, a]",
+        ("one", "two", "three", ["a", "b"]),
+    ),
+    "a colon that is no label": (
+        "ATTEMPT: one\nISSUE: two\nSTRATEGY: three https://x.y/z\nNote: keep http://a\nFix: more\nTAGS: A, a, A",
+        ("one", "two", "three https://x.y/z Note: keep http://a more", ["A", "a"]),
+    ),
+    "headings": (
+        "## What went wrong: bad\n### What was attempted: did\nNext time: do\nLabels: z\nmore, tags",
+        ("did", "bad", "do", ["z", "more", "tags"]),
+    ),
+    "unclosed thinking": ("<think>\nATTEMPT: a\nISSUE: b\nSTRATEGY: c", None),
+    "quotes and brackets": (
+        'ATTEMPT: [did x]\nISSUE: `b`\nSTRATEGY: "c"\nTAGS: [x, y]',
+        ("[did x]", "b", "c", ["x", "y"]),
+    ),
+    "three empty fields": ('{"attempt":"","issue":"","strategy":""}', None),
+    "nothing": ("", None),
+}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_a_response_is_read_as_its_vector_says(name: str) -> None:
+    response, wanted = VECTORS[name]
+    found = parse_reflection_response(response, "s-1")
+    read = found and (found.attempt_summary, found.failure_analysis, found.corrective_strategy, found.tags)
+    assert read == wanted
+
+
+_PIECES = (
+    "ATTEMPT:",
+    "issue",
+    "Strategy: ",
+    "tags: [",
+    "<think>",
+    "</think>",
+    '{"attempt":"',
+    "\\",
+    '"',
+    "\n",
+    "- x",
+    "```",
+)
+
+
+@given(st.lists(st.one_of(st.sampled_from(_PIECES), st.text(max_size=5))).map("".join))
+def test_no_text_breaks_the_parser(text: str) -> None:
+    found = parse_reflection_response(text, "s")
+    assert found is None or (found.attempt_summary and found.failure_analysis and found.corrective_strategy)
+
+
+def test_a_reflections_id_follows_from_its_session_and_its_text() -> None:
+    response = VECTORS["plain"][0]
+    first, again = (parse_reflection_response(response, "s-1/äb_2-abcdefghijklm") for _ in range(2))
+    other = parse_reflection_response(response, "")
+    assert first is not None
+    assert again is not None
+    assert other is not None
+    assert first.reflection_id == again.reflection_id
+    assert first.reflection_id.startswith("reflection-s1b2abcdefgh-")
+    assert other.reflection_id.count("-") == 1
+    assert (first.session_id, first.task_id, first.improvement_score) == ("s-1/äb_2-abcdefghijklm", None, None)
+
+
+def reflection(improvement: float | None = None) -> AgentReflection:
+    at = "2026-11-22T08:30:59.123456Z"
+    return AgentReflection("reflection-1", "tried", "failed", "Look first", improvement, timestamp=at)
+
+
+def signal(kind: str, at: str = "2026-11-22T00:00:00Z", summary: str | None = None) -> OutcomeSignal:
+    return OutcomeSignal(kind, at, summary)
+
+
+def test_a_prompt_section_tells_what_is_known() -> None:
+    one = reflection()
+    lines = ["**Reflection** (2026-11-22 08:30 UTC)", "- Attempted: tried", "- Issue: failed", "- Strategy: Look first"]
+    assert one.to_prompt_section() == "\n".join(lines)
+    one = reflection(0.6).with_tags(["a", "a", "b"]).with_task("t-1")
+    one.push_outcome_signal(signal("retry_improved"))
+    one.push_outcome_signal(signal("pre_execution_approved", "2026-11-23T00:00:00Z"))
+    more = ["- Observed improvement after retry: 60%", "- Outcomes: Retry improved, Pre-execution approved"]
+    assert one.to_prompt_section() == "\n".join(lines + more)
+    assert (one.tags, one.task_id) == (["a", "b"], "t-1")
+    with pytest.raises(ValueError, match="'nonsense' is not a kind of outcome"):
+        one.push_outcome_signal(signal("nonsense"))
+
+
+@pytest.mark.parametrize(
+    ("initial", "retried", "improvement"),
+    [
+        (0.40, 0.76, 0.6),
+        (0.65, 0.65, 0.0),
+        (0.65, 0.52, 0.0),
+        (0.0, 1.0, 1.0),
+        (1.0, 1.0, 0.0),
+        (0.4, 0.43, 0.05),
+        (0.4, 0.42, 0.033333),
+    ],
+)
+def test_an_improvement_is_the_share_of_the_gap_that_was_closed(
+    initial: float, retried: float, improvement: float
+) -> None:
+    assert score_reflection_improvement(initial, retried) == improvement
+
+
+@pytest.mark.parametrize(
+    ("improvement", "kinds", "confidence"),
+    [
+        (None, [], 0.62),
+        (0.0, [], 0.55),
+        (0.24, [], 0.634),
+        (0.4, [], 0.69),
+        (0.6, [], 0.76),
+        (0.88, [], 0.858),
+        (1.0, [], 0.90),
+        (2.0, [], 0.90),
+        (-1.0, [], 0.55),
+        (None, ["retry_improved", "review_approved"], 0.73),
+        (None, ["retry_did_not_improve", "review_needs_revision"], 0.40),
+        (0.4, ["retry_did_not_improve"], 0.59),
+        (0.4, ["retry_did_not_improve", "review_approved", "task_completed"], 0.79),
+        (0.24, ["retry_did_not_improve"], 0.534),
+        (0.24, ["retry_did_not_improve", "review_approved"], 0.614),
+    ],
+)
+def test_a_confidence_is_that_of_its_vector(improvement: float | None, kinds: list[str], confidence: float) -> None:
+    assert reflection_promotion_confidence(improvement, [signal(kind) for kind in kinds]) == confidence
+    one = reflection(improvement)
+    for kind in kinds:
+        one.push_outcome_signal(signal(kind))
+    assert one.promotion_confidence() == confidence
+
+
+@pytest.mark.parametrize(("polarity", "bound"), [(1, 0.97), (-1, 0.30)])
+def test_many_outcomes_reach_the_bounds_of_the_confidence(polarity: int, bound: float) -> None:
+    signals = [signal(kind) for kind, said in POLARITY.items() if said == polarity]
+    assert reflection_promotion_confidence(None, signals) == bound
+
+
+def test_each_kind_of_outcome_has_its_label_and_its_weight() -> None:
+    table = {
+        "retry_improved": ("Retry improved", 0.03),
+        "retry_did_not_improve": ("Retry did not improve", -0.10),
+        "execution_awaiting_review": ("Execution awaiting review", 0.02),
+        "execution_awaiting_test_validation": ("Execution awaiting test validation", 0.02),
+        "task_completed": ("Task completed", 0.12),
+        "task_failed": ("Task failed", -0.12),
+        "task_blocked": ("Task blocked", -0.12),
+        "task_cancelled": ("Task cancelled", -0.08),
+        "pre_execution_approved": ("Pre-execution approved", 0.08),
+        "pre_execution_rejected": ("Pre-execution rejected", -0.16),
+        "pre_execution_needs_revision": ("Pre-execution needs revision", -0.12),
+        "review_approved": ("Review approved", 0.08),
+        "review_rejected": ("Review rejected", -0.16),
+        "review_needs_revision": ("Review needs revision", -0.12),
+        "test_validation_approved": ("Test validation approved", 0.08),
+        "test_validation_rejected": ("Test validation rejected", -0.16),
+        "test_validation_needs_revision": ("Test validation needs revision", -0.12),
+    }
+    assert {kind: (one.label, one.delta) for kind, one in OUTCOME_KINDS.items() if kind in table} == table
+    assert OUTCOME_KINDS.keys() - table.keys() == {"success", "failure"}  # part E's
+
+
+def test_kinds_speak_for_against_or_for_neither() -> None:
+    ends = ("_approved", "_improved", "_completed")
+    assert {kind for kind in POLARITY if POLARITY[kind] == 1} == {kind for kind in POLARITY if kind.endswith(ends)} | {
+        "success"
+    }
+    assert {kind for kind in POLARITY if POLARITY[kind] == 0} == {
+        "execution_awaiting_review",
+        "execution_awaiting_test_validation",
+    }
+
+
+def test_one_signal_of_each_kind_stays_and_they_are_in_order_of_time() -> None:
+    stored = [signal("task_completed", "2026-11-20T00:00:00Z"), signal("review_approved", "2026-11-21T00:00:00Z")]
+    older = signal("review_approved", "2026-11-19T00:00:00Z", "the second look")
+    assert list(merge_outcome_signals(stored, [older])) == [older, stored[0]]
+    at_once = [signal("retry_improved"), signal("review_approved"), signal("task_failed")]
+    assert list(merge_outcome_signals([], at_once)) == at_once
+    assert tally(merge_outcome_signals(at_once, at_once)) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "successes", "failures", "state"),
+    [
+        (0.62, 0, 0, "active"),
+        (0.62, 0, 1, "active"),
+        (0.40, 0, 2, "decayed"),
+        (0.399999, 0, 2, "archived"),
+        (0.30, 1, 2, "active"),
+        (0.97, 9, 3, "archived"),
+    ],
+)
+def test_a_lesson_that_only_fails_decays_and_is_archived(
+    confidence: float, successes: int, failures: int, state: str
+) -> None:
+    assert state_of(confidence, successes, failures) == state
+
+
+def test_a_strategys_key_is_its_first_ten_words() -> None:
+    assert strategy_key("Inspect the relevant files first") == "inspect-the-relevant-files-first"
+    assert strategy_key("ä – ü") == "reflection-strategy"
+    assert strategy_key("a b c d e f g h i j k") == "a-b-c-d-e-f-g-h-i-j"
+
+
+def test_reflections_are_told_with_a_heading_and_cut_to_300_characters() -> None:
+    long = AgentReflection("r", "x" * 400, "i", "s", timestamp="2026-11-22T08:30:00Z")
+    told = past_reflections([reflection(), long, reflection()], 2)
+    assert told.count("### Past Reflection\n") == 2
+    assert len(told.split("### Past Reflection\n")[2]) == 300
+    assert past_reflections([reflection()], 0) == ""

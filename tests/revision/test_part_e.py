@@ -1,0 +1,329 @@
+"""The reflection engine (E-01 to E-13): where each requirement is tested, and what stands nowhere else."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.engine import ReflectionEngine, ReflectionLesson, ReflectionResult, ReflectionTrigger
+from reflector.revision.verdict import UNREADABLE
+
+TESTS = Path(__file__).parent.parent
+
+PLACES = {
+    "quality/test_policy.py": {
+        "E-02": "test_the_triggers_have_lower_case_values_in_the_documented_order",
+        "E-04 vectors": "test_a_step_has_six_triggers_in_order",
+        "E-04 limit": "test_a_step_is_reflected_on_twice_at_most",
+        "E-04 interval": "test_a_period_of_0_is_never",
+    },
+    "revision/test_part_e.py": {
+        "E-01": "test_the_engine_asks_nobody",
+        "E-03": "test_the_constructor_has_the_asked_defaults",
+        "E-04 counting": "test_a_reflection_counts_when_it_begins_and_not_when_it_is_asked_for",
+        "E-05": "test_the_prompts_hold_what_they_are_given",
+        "E-06": "test_a_json_answer_is_read_as_it_stands",
+        "E-06 law": "test_no_answer_breaks_the_parser",
+        "E-07": "test_an_answer_without_json_is_read_by_its_words",
+        "E-07 unparseable": "test_an_answer_that_says_nothing_has_no_verdict_and_is_a_failure",
+        "E-08": "test_a_context_is_known_by_its_hash",
+        "E-09": "test_lessons_are_ranked_and_count_as_applied",
+        "E-10": "test_effectiveness_is_a_moving_average",
+        "E-11": "test_a_full_bank_gives_up_its_least_effective_lesson",
+        "E-12": "test_the_seven_figures_follow_from_what_happened",
+        "E-13": "test_a_new_task_begins_without_counts",
+    },
+    "revision/test_ledgers.py": {
+        "E-11 replay": "test_a_larger_bank_brings_lessons_back",
+        "E-04 E-10 shared": "test_two_engines_on_one_ledger_share_what_happened",
+    },
+}
+
+
+@pytest.mark.parametrize("file", PLACES)
+def test_each_requirement_has_its_test(file: str) -> None:
+    tree = ast.parse((TESTS / file).read_text("utf-8"))
+    assert set(PLACES[file].values()) <= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def test_every_requirement_is_in_the_table() -> None:
+    told = " ".join(key for places in PLACES.values() for key in places)
+    assert [number for number in range(1, 14) if f"E-{number:02d}" not in told] == []
+
+
+def test_the_calls_of_the_usage_example_run_one_after_the_other() -> None:
+    engine = ReflectionEngine()
+    reflects, trigger = engine.should_reflect(confidence=0.3)
+    assert (reflects, trigger) == (True, ReflectionTrigger.LOW_CONFIDENCE)
+    assert trigger is not None
+    assert "quality_score" in engine.build_reflection_prompt("Build an API", "Write the handler", "def f(): …", [])
+    result = engine.parse_reflection('{"quality_score": 0.4, "issues": ["no auth"], "suggested_fix": null}', trigger)
+    assert result.should_retry
+    assert "no auth" in engine.build_improvement_prompt("def f(): …", result.issues_found, "Build an API")
+    lesson = engine.store_lesson("api_design", "forgot auth", "always add auth middleware")
+    assert isinstance(lesson, ReflectionLesson)
+    assert engine.get_stats()["lessons_stored"] == 1
+    engine.reset_step_counts()
+
+
+def test_the_engine_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("the engine opened a connection")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    test_the_calls_of_the_usage_example_run_one_after_the_other()
+
+
+def test_the_constructor_has_the_asked_defaults() -> None:
+    signature = inspect.signature(ReflectionEngine)
+    asked = ("quality_threshold", "max_reflections_per_step", "reflection_bank_size", "periodic_interval")
+    assert [signature.parameters[name].default for name in asked] == [0.5, 2, 100, 5]
+    assert list(inspect.signature(ReflectionEngine.should_reflect).parameters)[1:] == [
+        *("confidence", "risk_level", "goal_drift", "tool_failures", "step_number", "is_final_step")
+    ]
+    for values in ({"quality_threshold": 2}, {"reflection_bank_size": 0}, {"periodic_interval": -1}, {"alpha": -1}):
+        with pytest.raises(ValueError, match=r"threshold|bank_size|period|alpha"):
+            ReflectionEngine(**values)  # type: ignore[arg-type]
+
+
+def begin(engine: ReflectionEngine, step: int = 1) -> tuple[bool, ReflectionTrigger | None]:
+    asked = engine.should_reflect(0.3, step_number=step)
+    engine.build_reflection_prompt("goal", "step", "response", [])
+    return asked
+
+
+def test_a_reflection_counts_when_it_begins_and_not_when_it_is_asked_for() -> None:
+    engine = ReflectionEngine()
+    for _ in range(5):
+        assert engine.should_reflect(0.3, step_number=1)[0]
+    assert [begin(engine), begin(engine)] == [(True, ReflectionTrigger.LOW_CONFIDENCE)] * 2
+    assert engine.should_reflect(0.3, step_number=1) == (False, None)
+    assert engine.should_reflect(0.3, step_number=2)[0]
+
+
+def test_a_new_task_begins_without_counts() -> None:
+    engine = ReflectionEngine(max_reflections_per_step=1)
+    begin(engine)
+    assert not engine.should_reflect(0.3, step_number=1)[0]
+    engine.reset_step_counts()
+    assert engine.should_reflect(0.3, step_number=1)[0]
+
+
+def test_the_prompts_hold_what_they_are_given() -> None:
+    engine = ReflectionEngine()
+    lesson = engine.store_lesson("api", "forgot {auth}", "add it")
+    results = [{"name": "pytest", "status": "error", "error": "2 failed"}, "a text"]
+    prompt = engine.build_reflection_prompt("G {x}", "S", "R }", results, [lesson])
+    for wanted in (
+        "Goal: G {x}",
+        "Step: S",
+        "R }",
+        "- pytest: error (2 failed)",
+        "- a text",
+        "- forgot {auth}: add it",
+    ):
+        assert wanted in prompt
+    for key in ('"quality_score"', '"issues"', '"suggested_fix"'):
+        assert key in prompt
+    better = engine.build_improvement_prompt("R", ["one", "two"], "G")
+    assert all(wanted in better for wanted in ("Goal: G", "R", "- one\n- two"))
+
+
+def test_a_lesson_that_fails_often_sinks_and_stays_until_a_better_one_needs_its_place() -> None:
+    engine = ReflectionEngine()
+    lesson, other = (engine.store_lesson("a", "m", correction) for correction in ("c", "d"))
+    for _ in range(4):
+        engine.record_lesson_outcome(lesson.lesson_id, False)
+    assert [one.correction for one in engine.get_relevant_lessons("a")] == ["d", "c"]
+    assert engine.store_lesson("a", "m", "c").lesson_id == lesson.lesson_id != other.lesson_id
+
+
+def read(answer: str, threshold: float = 0.5) -> ReflectionResult:
+    return ReflectionEngine(threshold).parse_reflection(answer, ReflectionTrigger.HIGH_RISK)
+
+
+@pytest.mark.parametrize(
+    ("answer", "score", "issues", "fix", "guidance"),
+    [
+        ('{"quality_score": 0.5, "issues": [], "suggested_fix": null}', 0.5, [], None, ""),
+        ('{"quality_score": 0.49, "issues": ["a", "b"]}', 0.49, ["a", "b"], None, "a; b"),
+        ('{"quality_score": 0.2, "issues": ["a"], "suggested_fix": "do b"}', 0.2, ["a"], "do b", "do b"),
+        ('```json\n{"quality_score": "0.8", "issues": "one"}\n```', 0.8, ["one"], None, ""),
+        ('Here: {"quality_score": 7, "issues": [1, "", " x "]} ok', 1.0, ["x"], None, ""),
+        ('{"quality_score": -3, "suggested_fix": 5}', 0.0, [], None, ""),
+        ('{"other": 1} {"quality_score": 0.9}', 0.9, [], None, ""),
+    ],
+)
+def test_a_json_answer_is_read_as_it_stands(
+    answer: str, score: float, issues: list[str], fix: str | None, guidance: str
+) -> None:
+    found = read(answer)
+    assert (found.quality_score, found.issues_found, found.suggested_fix) == (score, issues, fix)
+    assert found.passes_quality_gate is (score >= 0.5)
+    assert found.should_retry is (score < 0.5)
+    assert found.retry_guidance == guidance
+    assert found.triggered_by is ReflectionTrigger.HIGH_RISK
+    assert found.reflection_time_ms >= 0.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "score"),
+    [
+        ("The response is incorrect.", 0.3),
+        ("It fails for empty input", 0.3),
+        ("Correct and complete.", 0.8),
+        ("No issues found, it is accurate", 0.8),
+        ("Runs without errors; good.", 0.8),
+        ("Correct, but one test is missing.", 0.4),
+        ("INCOMPLETE", 0.3),
+        ('{"quality_score": true, "issues": []} correct', 0.8),
+        ('{"quality_score": "nan", "verdict": "wrong"}', 0.3),
+    ],
+)
+def test_an_answer_without_json_is_read_by_its_words(answer: str, score: float) -> None:
+    assert read(answer).quality_score == score
+
+
+@pytest.mark.parametrize("answer", ["", "Hm.", "No issues.", "a prefix of errorless goodness", '{"issues": []}'])
+def test_an_answer_that_says_nothing_has_no_verdict_and_is_a_failure(answer: str) -> None:
+    engine = ReflectionEngine()
+    begin(engine)
+    found = engine.parse_reflection(answer, "low_confidence")
+    assert (found.quality_score, found.passes_quality_gate, found.should_retry) == (None, None, False)
+    assert found.failure == UNREADABLE
+    assert [event.type for event in engine.journal.events()][-2:] == ["reflection.answered", "reflection.failed"]
+    assert engine.get_stats()["retries_triggered"] == 0
+
+
+@given(
+    st.one_of(
+        st.text(),
+        st.lists(st.sampled_from(['{"quality_score":', "1e999", "}", "no issues", '"', "wrong"])).map(" ".join),
+    )
+)
+def test_no_answer_breaks_the_parser(answer: str) -> None:
+    found = read(answer)
+    assert found.quality_score is None or 0.0 <= found.quality_score <= 1.0
+
+
+@pytest.mark.parametrize(("context", "known"), [("", "e3b0c44298fc1c14"), ("Build API", "42537e67c22ab983")])
+def test_a_context_is_known_by_its_hash(context: str, known: str) -> None:
+    lesson = ReflectionEngine().store_lesson("api", "m", "c", context)
+    assert (lesson.context_hash, lesson.times_applied, lesson.effectiveness) == (known, 0, 0.5)
+
+
+def test_a_lesson_that_is_stored_twice_is_there_once() -> None:
+    engine = ReflectionEngine()
+    assert engine.store_lesson("a", "m", "c") == engine.store_lesson("a", "m", "c")
+    assert engine.store_lesson("b", "m", "c").lesson_id != engine.store_lesson("a", "m", "c").lesson_id
+    assert engine.get_stats()["lessons_stored"] == 2
+
+
+def test_lessons_are_ranked_and_count_as_applied() -> None:
+    engine = ReflectionEngine()
+    old, good, here, other = (
+        engine.store_lesson("api", "m", correction, context)
+        for correction, context in (("old", ""), ("good", ""), ("here", "Build API"), ("worse", ""))
+    )
+    engine.store_lesson("database", "m", "c")
+    engine.record_lesson_outcome(good.lesson_id, True)
+    engine.record_lesson_outcome(other.lesson_id, False)
+    found = engine.get_relevant_lessons("api", "Build API")
+    assert [one.correction for one in found] == ["here", "good", "old", "worse"]
+    assert [one.times_applied for one in found] == [1, 1, 1, 1]
+    assert [one.times_applied for one in engine.get_relevant_lessons("api", "Build API", 2)] == [2, 2]
+    assert engine.get_relevant_lessons("nothing") == []
+    assert (here.times_applied, old.times_applied) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "outcomes", "wanted"),
+    [
+        (0.2, "S", [0.6]),
+        (0.2, "F", [0.4]),
+        (0.2, "SSS", [0.6, 0.68, 0.744]),
+        (0.2, "FFF", [0.4, 0.32, 0.256]),
+        (0.2, "SF", [0.6, 0.48]),
+        (0.2, "FS", [0.4, 0.52]),
+        (0.1, "S", [0.55]),
+        (0.1, "F", [0.45]),
+        (0.3, "S", [0.65]),
+        (0.3, "F", [0.35]),
+    ],
+)
+def test_effectiveness_is_a_moving_average(alpha: float, outcomes: str, wanted: list[float]) -> None:
+    engine = ReflectionEngine(alpha=alpha)
+    lesson = engine.store_lesson("a", "m", "c")
+    assert [engine.record_lesson_outcome(lesson.lesson_id, outcome == "S") for outcome in outcomes] == wanted
+
+
+def test_an_outcome_of_a_lesson_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ValueError, match="there is no lesson 'nobody'"):
+        ReflectionEngine().record_lesson_outcome("nobody", True)
+
+
+def test_a_call_under_a_key_counts_once() -> None:
+    engine = ReflectionEngine()
+    lesson = engine.store_lesson("a", "m", "c")
+    for _ in range(3):
+        engine.record_lesson_outcome(lesson.lesson_id, True, key="build 7")
+        engine.get_relevant_lessons("a", key="task 7")
+    (found,) = engine.get_relevant_lessons("a")
+    assert (found.effectiveness, found.times_applied) == (0.6, 2)
+
+
+def test_a_full_bank_gives_up_its_least_effective_lesson() -> None:
+    engine = ReflectionEngine(reflection_bank_size=3)
+    lessons = [engine.store_lesson("a", "m", str(number)) for number in range(3)]
+    engine.record_lesson_outcome(lessons[1].lesson_id, False)
+    engine.store_lesson("a", "m", "3")
+    assert {one.correction for one in engine.get_relevant_lessons("a")} == {"0", "2", "3"}
+    engine.store_lesson("a", "m", "4")
+    assert {one.correction for one in engine.get_relevant_lessons("a")} == {"2", "3", "4"}
+    assert engine.get_stats()["lessons_stored"] == 3
+    assert engine.store_lesson("a", "m", "0").lesson_id != lessons[0].lesson_id
+    assert {one.correction for one in engine.get_relevant_lessons("a")} == {"3", "4", "0"}
+
+
+def test_the_seven_figures_follow_from_what_happened() -> None:
+    engine = ReflectionEngine()
+    assert engine.get_stats() == {
+        "total_reflections": 0,
+        "retries_triggered": 0,
+        "improvements_made": 0,
+        "lessons_stored": 0,
+        "bank_capacity": 100,
+        "average_lesson_effectiveness": 0.0,
+        "quality_threshold": 0.5,
+    }
+    for score in (0.3, 0.8):
+        begin(engine)
+        engine.parse_reflection(f'{{"quality_score": {score}}}', "low_confidence")
+    for number, success in enumerate((True, False, True)):
+        lesson = engine.store_lesson("a", "m", str(number))
+        engine.record_lesson_outcome(lesson.lesson_id, success)
+    assert engine.get_stats() == {
+        "total_reflections": 2,
+        "retries_triggered": 1,
+        "improvements_made": 1,
+        "lessons_stored": 3,
+        "bank_capacity": 100,
+        "average_lesson_effectiveness": 0.533333,
+        "quality_threshold": 0.5,
+    }
+
+
+@pytest.mark.parametrize(("scores", "improved"), [((0.3, 0.3), 0), ((0.3, 0.33), 0), ((0.3, 0.4), 1), ((0.6, 0.9), 0)])
+def test_a_retry_that_gains_too_little_is_no_improvement(scores: tuple[float, ...], improved: int) -> None:
+    engine = ReflectionEngine()
+    for score in scores:
+        begin(engine)
+        engine.parse_reflection(f'{{"quality_score": {score}}}', "low_confidence")
+    assert engine.get_stats()["improvements_made"] == improved

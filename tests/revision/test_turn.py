@@ -1,0 +1,206 @@
+"""One bounded revision of a turn by the caller's own agent: requirements D-20 and D-21."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from reflector.events import event as ev
+from reflector.experience import Answer, ReflectionConfig, RevisedTurn, revise_turn
+from reflector.ledger.store import Ledger
+from reflector.lessons.book import lesson_book
+from reflector.revision.reflections import AgentReflection
+from reflector.revision.turn import asks_for_tools
+from tests.conftest import OpenLedger
+
+REFLECTION = "ATTEMPT: guessed\nISSUE: no evidence\nSTRATEGY: {}\nTAGS: guess"
+GIVEN_UP = Answer("I cannot do that.", [{"name": "read", "status": "error", "error": "no such file"}])
+
+
+class Agent:
+    """An agent that answers from a script, and remembers what it was asked."""
+
+    def __init__(self, *answers: str | Answer | Exception, strategy: str = "Say what is known") -> None:
+        self.answers = [REFLECTION.format(strategy), *answers]
+        self.asked: list[tuple[str, str]] = []
+
+    def __call__(self, prompt: str, mode: str) -> str | Answer:
+        self.asked.append((mode, prompt))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def ledger(open_ledger: OpenLedger) -> Iterator[Ledger]:
+    with open_ledger() as opened:
+        yield opened
+
+
+def turn(agent: Any, answer: Answer = GIVEN_UP, **more: Any) -> RevisedTurn:
+    return revise_turn("Read the file.", answer, agent, **({"session_id": "s-1", "turn": 3} | more))
+
+
+def types(ledger: Ledger) -> list[str]:
+    return [event.type for event in ledger.events()]
+
+
+def test_a_better_answer_is_appended_and_recorded(ledger: Ledger) -> None:
+    agent = Agent("The file does not exist; the folder holds a.txt.")
+    found = turn(agent, ledger=ledger)
+    assert [mode for mode, _ in agent.asked] == ["reflect", "text"]
+    assert "- read: no such file" in agent.asked[0][1]
+    assert "- Strategy: Say what is known" in agent.asked[1][1]
+    assert found.content == (
+        "I cannot do that.\n\nRevised answer after reflection:\n\nThe file does not exist; the folder holds a.txt."
+    )
+    # Other words undo no failed call: 1 - 0.4 - 0.25, then 1 - 0.4.
+    assert found.retried is not None
+    assert (found.signals.score(), found.retried.score(), found.improvement) == (0.35, 0.6, 0.384615)
+    assert types(ledger) == [ev.GATE_DECIDED, ev.LESSON_RECORDED, ev.REVISION_ATTEMPTED, ev.OUTCOME_OBSERVED]
+    decided, _, attempted, outcome = ledger.events()
+    assert decided.data is not None
+    assert attempted.data is not None
+    assert outcome.data is not None
+    assert decided.data["reason"] == (
+        "Quality score 0.35 below threshold 0.60 (tool errors: 100%) (failure patterns detected)"
+    )
+    assert (attempted.data["initial"], attempted.data["retried"], attempted.data["improved"]) == (
+        "0.350000",
+        "0.600000",
+        True,
+    )
+    assert (outcome.data["kind"], outcome.data["source"]) == ("retry_improved", "retry")
+    lesson = lesson_book(ledger).lessons[str(found.lesson_id)]
+    assert (lesson.text, lesson.improvement, lesson.successes) == ("Say what is known", 0.384615, 1)
+    assert lesson.confidence == round(0.55 + 0.35 * 0.384615 + 0.03, 6)
+
+
+def test_a_revision_that_is_no_better_is_recorded_and_not_shown(ledger: Ledger) -> None:
+    found = turn(Agent("I cannot do that either."), ledger=ledger)
+    assert (found.content, found.improved, found.improvement) == ("I cannot do that.", False, 0.0)
+    (outcome,) = ledger.events(types=[ev.OUTCOME_OBSERVED])
+    assert outcome.data is not None
+    assert outcome.data["kind"] == "retry_did_not_improve"
+    assert not turn(Agent(" "), session_id="s-2").improved
+
+
+def test_an_improvement_of_exactly_the_least_counts() -> None:
+    """From 0.40 to 0.43 is 0.05 of the gap, also in 64-bit arithmetic."""
+
+    def answer(errors: int) -> Answer:
+        results = [{"name": "t", "status": "error", "error": ""}] * errors
+        return Answer("I cannot", results + [{"name": "t", "status": "success"}] * (40 - errors), was_truncated=True)
+
+    for errors, improvement, improved in ((17, 0.05, True), (18, 0.033333, False)):
+        found = turn(Agent(answer(errors), strategy="Read it"), answer(20), has_tools=True)
+        assert found.signals.score() == 0.4
+        assert (found.improvement, found.improved) == (improvement, improved)
+
+
+def test_a_turn_is_revised_once(ledger: Ledger) -> None:
+    first = turn(Agent("The file does not exist."), ledger=ledger)
+    before = types(ledger)
+    again = Agent("Never asked.")
+    second = turn(again, ledger=ledger)
+    assert again.asked == []
+    assert (second.lesson_id, second.failure) == (first.lesson_id, "the turn was revised before")
+    assert types(ledger) == before
+
+
+def test_a_turn_that_was_cut_off_after_its_reflection_goes_on(ledger: Ledger) -> None:
+    turn(Agent(KeyboardInterruptLike("stopped")), ledger=ledger)
+    assert ev.REVISION_ATTEMPTED not in types(ledger)
+    agent = Agent()
+    agent.answers = ["The file does not exist."]
+    assert turn(agent, ledger=ledger).improved
+    assert [mode for mode, _ in agent.asked] == ["text"]
+
+
+class KeyboardInterruptLike(Exception):
+    """What an agent raises."""
+
+
+def test_without_attempts_there_is_a_reflection_and_no_revision(ledger: Ledger) -> None:
+    agent = Agent()
+    found = turn(agent, ledger=ledger, config=ReflectionConfig(max_retry_attempts=0))
+    assert (found.content, found.improvement) == ("I cannot do that.", None)
+    assert found.reflection is not None
+    assert types(ledger) == [ev.GATE_DECIDED, ev.LESSON_RECORDED]
+
+
+def test_an_answer_of_good_quality_asks_nobody(ledger: Ledger) -> None:
+    agent = Agent()
+    found = turn(agent, Answer("Seven."), ledger=ledger)
+    assert (agent.asked, found.content, found.decision.reflects) == ([], "Seven.", False)
+    (decided,) = ledger.events()
+    assert decided.data is not None
+    assert (decided.data["reflects"], decided.data["turn"]) == (False, 3)
+
+
+@pytest.mark.parametrize("response", ["", "ATTEMPT: a\nISSUE: b", '{"attempt":"","issue":"","strategy":""}'])
+def test_an_answer_without_the_four_fields_leaves_nothing(ledger: Ledger, response: str) -> None:
+    agent = Agent()
+    agent.answers = [response]
+    found = turn(agent, ledger=ledger)
+    assert (found.reflection, found.failure) == (None, "the reflection has no attempt, issue and strategy")
+    assert types(ledger) == [ev.GATE_DECIDED]
+
+
+def test_an_agent_that_breaks_leaves_the_turn_as_it_was(ledger: Ledger) -> None:
+    agent = Agent()
+    agent.answers = [RuntimeError("no \x1b[31mkey sk-ant-api03-" + "a" * 90)]
+    found = turn(agent, ledger=ledger)
+    assert found.content == "I cannot do that."
+    assert found.failure.startswith("RuntimeError: no key [redacted:")
+    bad = turn(Agent(Answer("x", [{"name": "t", "status": "ok"}]), strategy="Read"), has_tools=True)
+    assert "status is 'ok'" in bad.failure
+
+
+@pytest.mark.parametrize(
+    ("strategy", "statuses", "wanted"),
+    [
+        ("Inspect the folder first", ["success"], True),
+        ("Say less", ["success"], False),
+        ("Say less", ["success", "error"], True),
+        ("Say less", ["skipped"], True),
+        ("Say less", [], True),
+    ],
+)
+def test_tools_are_used_where_another_look_is_called_for(strategy: str, statuses: list[str], wanted: bool) -> None:
+    answer = Answer("x", [{"name": "t", "status": status} for status in statuses])
+    assert asks_for_tools(AgentReflection("r", "a", "i", strategy), answer) is wanted
+
+
+def test_without_tools_the_answer_is_revised_by_text() -> None:
+    agent = Agent("Done.", strategy="Inspect the folder")
+    turn(agent)
+    assert agent.asked[1][0] == "text"
+    assert "You have no tools" in agent.asked[1][1]
+    agent = Agent(Answer("Done.", [{"name": "read", "status": "success"}]), strategy="Inspect the folder")
+    assert turn(agent, has_tools=True).improvement == 1.0
+    assert "change nothing" in agent.asked[1][1]
+
+
+def test_a_secret_in_a_reflection_is_not_kept(ledger: Ledger) -> None:
+    key = "ghp_" + "a1B2" * 9
+    turn(Agent("Done.", strategy=f"Use {key}"), ledger=ledger)
+    assert key not in "".join(str(event.data) for event in ledger.events())
+
+
+def test_of_two_processes_that_revise_one_turn_the_first_stands(ledger: Ledger) -> None:
+    class Late(Agent):
+        """While it reflects, another process does the whole turn."""
+
+        def __call__(self, prompt: str, mode: str) -> str | Answer:
+            turn(Agent("The file does not exist."), ledger=ledger)
+            return super().__call__(prompt, mode)
+
+    found = turn(Late("I looked, and there is none.", strategy="Another"), ledger=ledger)
+    assert (found.content, found.failure) == ("I cannot do that.", "the turn was revised before")
+    assert found.reflection is not None
+    assert found.reflection.corrective_strategy == "Say what is known"
+    assert len(types(ledger)) == 4
