@@ -24,24 +24,43 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from reflector import folders
 from reflector.files import open_ours
+from reflector.folders import read_file, state_folder
 from reflector.handover import complain, injection_stamp
 from reflector.locate import user_folder
 from reflector.playbook.bullet import Bullet, best_first
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import SECTIONS, USER_FIRST
 from reflector.reflection.prompts import fill, find_template
+from reflector.text.secrets import quote
 
 if TYPE_CHECKING:
     from reflector.curation.playbook_file import Known
+    from reflector.lessons.book import LessonBook
 
 #: Characters of stdout, counted as the agent's JavaScript counts them (UTF-16 code units).
 LIMIT = 9_500
 #: The client's own markup: a bullet must not pose as it.
 _REMINDER = re.compile(r"<(?=/?system-reminder)", re.IGNORECASE)
+
+
+#: The section of the lessons, and the file in the state folder that holds those to tell: one object a line.
+LESSONS: Final = "LESSONS"
+LESSONS_FILE: Final = "lessons.ndjson"
+_MOST_LESSONS: Final = 20
+_MAX_LESSONS: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Told(Bullet):
+    """A lesson as it is told and ranked: its successes and failures are its counters. It is not cited."""
+
+    @property
+    def line(self) -> str:
+        return f"(lesson {self.name[:8]}) {' '.join(self.text.split())}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +103,49 @@ def render(
         text = told.lstrip("\n") and told.lstrip("\n") + "\n"
         return Injection(text, text and _as_json(text), 0, 0)
     room = LIMIT - len(_as_json("")) - _cost(fill(form, {"key_points": ""}))
-    room -= _cost(_left_out(len(ranked), files) + told)
+    all_bullets = sum(not isinstance(bullet, Told) for bullet in ranked)
+    room -= _cost(_left_out(all_bullets, files) + told)
     sections: dict[str, list[str]] = {}
     for bullet in ranked:
         line = _REMINDER.sub("&lt;", bullet.line)
-        heading = "" if bullet.section in sections else f"\n## {SECTIONS[bullet.section]}\n"
+        heading = "" if bullet.section in sections else f"\n## {_title(bullet.section)}\n"
         cost = _cost(f"{heading}{line}\n")
         if cost <= room:
             room -= cost
             sections.setdefault(bullet.section, []).append(line)
-    shown = sum(map(len, sections.values()))
-    if not shown:
+    shown = sum(len(lines) for section, lines in sections.items() if section != LESSONS)
+    if not sections:
         raise ValueError(f"the playbook template leaves no room for a bullet within {LIMIT} characters: shorten it")
-    blocks = [f"## {SECTIONS[section]}\n" + "\n".join(lines) for section, lines in sections.items()]
-    points = "\n\n".join(blocks) + _left_out(len(ranked) - shown, files) + told
+    blocks = [f"## {_title(section)}\n" + "\n".join(lines) for section, lines in sections.items()]
+    points = "\n\n".join(blocks) + _left_out(all_bullets - shown, files) + told
     text = fill(form, {"key_points": points}).rstrip("\n") + "\n"
-    return Injection(text, _as_json(text), shown, len(ranked) - shown)
+    return Injection(text, _as_json(text), shown, all_bullets - shown)
+
+
+def _title(section: str) -> str:
+    return SECTIONS.get(section, LESSONS)
+
+
+def lessons_to_tell(project: Path) -> list[Told]:
+    """Return the lessons that the last writing of the playbook left to be told; [] where none can be read."""
+    try:
+        text = read_file(f"{state_folder(os.fspath(project))}/{LESSONS_FILE}", _MAX_LESSONS).decode()
+        found = [json.loads(line) for line in text.splitlines()]
+        return [Told(one["id"], LESSONS, one["text"], one["helpful"], one["harmful"]) for one in found]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def keep_lessons(project: Path, book: LessonBook) -> bool:
+    """Leave the best lessons to be told to the sessions that start from now on; return whether they changed."""
+    best = [one for one in book.best() if one.bullet is None and one.kind != "summary"][:_MOST_LESSONS]
+    kept = [Told(one.id, LESSONS, quote(one.text, 300), one.successes, one.failures) for one in best]
+    if kept == lessons_to_tell(project):
+        return False
+    fields = ({"id": one.name, "text": one.text, "helpful": one.helpful, "harmful": one.harmful} for one in kept)
+    content = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in fields).encode()
+    folders.write_durably(folders.open_state(os.fspath(project)), content, LESSONS_FILE)
+    return True
 
 
 def _left_out(count: int, files: Sequence[str]) -> str:
@@ -148,6 +194,7 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
         pass
     except OSError as error:
         complain(f"the user's playbook is not shown: {error}")
+    bullets += lessons_to_tell(folder)
     rendered = render(bullets, template(folder) if bullets else "", files, troubles)
     content = b"\n".join((stamp, rendered.json.encode(), rendered.text.encode()))
     try:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from reflector import folders
 from reflector.curation.playbook_file import known, of_another, sync
 from reflector.ledger.store import Ledger, WindowRow
+from reflector.lessons.book import lesson_book
 from reflector.locate import user_folder
 from reflector.project import Project
 from reflector.reflection.backends import backend_of
@@ -27,10 +28,11 @@ from reflector.reflection.protocol import OUTAGES
 from reflector.reflection.runner import Reflected, Retry, Runner
 from reflector.sessions import locks, spool
 from reflector.sessions.fallback import stand_ins
-from reflector.sessions.injection import write_injection
+from reflector.sessions.injection import keep_lessons, write_injection
 from reflector.sessions.intake import Source, Taken, WindowMode, safe_id, source_of, take_in
 from reflector.sessions.pauses import heard_at_ns
 from reflector.sessions.spool import Delivery
+from reflector.sessions.telling import record_lessons_told
 from reflector.text.secrets import clean
 from reflector.transcripts.formats import scan
 
@@ -110,7 +112,10 @@ class Pipeline:
                 f"{self.project.playbook_json}, {problem}. The file is left as it is; the ledger goes on counting"
             )
         updated_at = self.ledger.updated_at()
-        if (synced.written or self._rendered != updated_at) and self.project.playbook_json.exists():
+        learned = False
+        with suppress(OSError):  # a state folder that cannot be written keeps no session from starting
+            learned = keep_lessons(self.project.root, lesson_book(self.ledger))
+        if (synced.written or learned or self._rendered != updated_at) and self.project.playbook_json.exists():
             self._rendered = updated_at
             try:
                 write_injection(self.project.root, partial(known, self.ledger, self.project))
@@ -306,6 +311,7 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery, done: Drained) -> Non
         done.empty += 1
     else:
         done.taken += 1
+        record_lessons_told(pipeline.ledger, pipeline.project.root, taken.session_id, source.path)
     spool.settle(delivery)
 
 
