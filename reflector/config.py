@@ -64,6 +64,8 @@ class Config:
     uncited               whether a model also judges windows that cite nothing
     gate                  `cited` reflects on each window that cites; `turn` and `step` on those of them for whose
                           quality that policy opens
+    judgement_precision   how many of 100 verdicts of `rules` are to be right, by measurement; the more, the fewer
+                          verdicts it gives
     proposals             what becomes of a bullet that the agent proposes: `ask` waits for a person, `accept` adds it
     projects              folders (patterns such as `~/work/*`) where a model may be asked automatically, also when
                           only the project's own file asks for it, and where that file may name a ledger on a server;
@@ -87,6 +89,7 @@ class Config:
     deadline_seconds: int = 110
     uncited: bool = True
     gate: str = "cited"
+    judgement_precision: int = 85
     proposals: str = "ask"
     projects: tuple[str, ...] = ()
     fixtures: str = ""
@@ -310,6 +313,7 @@ _LEAST = {
     "session_tokens": 0,
     "monthly_tokens": 0,
     "deadline_seconds": 1,
+    "judgement_precision": 50,
 }
 _CHOICES: dict[str, Iterable[str]] = {"proposals": PROPOSALS, "gate": GATES, "worktrees": WORKTREES}
 
@@ -323,5 +327,7 @@ def _check(key: str, value: Any, where: str) -> None:
         raise ConfigError(f"{where} is {value!r}; {key} is one of {', '.join(_CHOICES[key])}")
     if key in _LEAST and value < _LEAST[key]:
         raise ConfigError(f"{where} is {value}; it must be at least {_LEAST[key]}")
+    if key == "judgement_precision" and value > 99:
+        raise ConfigError(f"{where} is {value}; it is how many of 100 verdicts are to be right, at most 99")
     if key == "playbook" and not (0 < len(value) <= 64 and value.replace("-", "").replace("_", "").isalnum()):
         raise ConfigError(f"{where} is {value!r}; a playbook's name is 1 to 64 letters, digits, '-' and '_'")

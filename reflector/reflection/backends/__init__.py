@@ -16,7 +16,7 @@ def backend_of(config: Config, project: Path | None = None, *, template: Path | 
     if config.backend == "rules":
         from reflector.reflection.backends.rules import RulesBackend
 
-        return RulesBackend()
+        return RulesBackend(config.judgement_precision)
     if config.backend == "fixtures":
         from reflector.reflection.backends.fixtures import FixturesBackend
 
