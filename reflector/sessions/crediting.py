@@ -21,16 +21,17 @@ from reflector.lessons.recording import observe_outcome
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.rules.citation import opened
 from reflector.reflection.rules.outcomes import read_result
-from reflector.reflection.rules.steps import Step, read_call
+from reflector.reflection.rules.steps import CHECKS, Step, read_call
 from reflector.reflection.rules.wordings import first, wordings
 from reflector.reflection.window import reading
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import cited_names
-from reflector.transcripts.message import Message, ToolResult
+from reflector.transcripts.message import Message, ToolCall, ToolResult
 
 CITED_LESSON: Final = re.compile(r"\[(lesson [0-9a-f]{8})\]")
 #: `Step.command` is cut here: two longer commands may be two.
 _WHOLE: Final = 160
+_PARTS: Final = re.compile(r"&&|\|\||;")
 _MOST_READ: Final = 16 * 1024
 _MOST_WHY: Final = 400
 
@@ -49,26 +50,40 @@ class Run:
 
 @dataclass(slots=True)
 class _Applied:
-    """A lesson that the turn cites: how each test command ended before (`seen`), and how it ended last."""
+    """A lesson that the turn cites.
+
+    seen     how each test command had ended before its last run
+    last     the last run of each test command, the newest last
+    changed  the agent changed something after it cited the lesson
+    since    it did so after the newest run
+    """
 
     seen: dict[str, set[bool]]
-    changed: bool = False
     last: dict[str, Run] = field(default_factory=dict)
+    changed: bool = False
+    since: bool = False
+
+    def change(self) -> None:
+        self.changed = self.since = True
 
     def take(self, run: Run) -> None:
         if before := self.last.pop(run.command, None):
             self.seen.setdefault(run.command, set()).add(before.passed)
-        self.last[run.command] = run
+        self.last[run.command], self.since = run, False
 
     def verdict(self) -> Run | None:
-        """Return the newest run that turned; None where none did or the commands disagree."""
-        turned = [
-            run for run in self.last.values() if run.after_change and (not run.passed) in self.seen.get(run.command, ())
-        ]
-        ends_red = any(not run.passed for run in self.last.values())
-        if not turned or (ends_red and any(run.passed for run in turned)):
+        """Return the newest run that turned; None where none did or another command says the opposite.
+
+        A failure counts only as the last word: who went on after it may have mended it.
+        """
+        runs = list(self.last.values())
+        turned = [run for run in runs if run.after_change and (not run.passed) in self.seen.get(run.command, ())]
+        if not turned:
             return None
-        return turned[-1]
+        if all(run.passed for run in runs):
+            return turned[-1]
+        is_last_word = turned[-1] is runs[-1] and not self.since
+        return turned[-1] if is_last_word and not any(run.passed for run in turned) else None
 
 
 @dataclass(slots=True)
@@ -93,11 +108,11 @@ class _Chain:
                 self.applied[name] = _Applied({command: {passed} for command, passed in self.ended.items()})
         for call in message.calls:
             step = read_call(call)
-            if step.kind == "test" and len(step.command) < _WHOLE:
+            if step.kind == "test" and _tests_only(step.command):
                 self.calls[call.id] = step
             elif step.kind in ("change", "revert"):
                 for one in self.applied.values():
-                    one.changed = True
+                    one.change()
 
     def result(self, message: Message, result: ToolResult) -> None:
         step = self.calls.pop(result.call_id, None)
@@ -171,6 +186,12 @@ def _record(ledger: Ledger, lesson_id: str, run: Run, session_id: str | None) ->
         session_id=session_id,
         observed_at=_time(run.timestamp),
     )
+
+
+def _tests_only(command: str) -> bool:
+    """Return whether a command is known in full and runs no other check, whose result could pass for that of tests."""
+    parts = (read_call(ToolCall("", "Bash", {"command": part})) for part in _PARTS.split(command))
+    return len(command) < _WHOLE and all(part.kind not in CHECKS - {"test"} for part in parts)
 
 
 def _time(stamp: str) -> str | None:

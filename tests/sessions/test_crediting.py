@@ -106,6 +106,15 @@ def _silent(lesson: str) -> dict[str, Session]:
             edits(cites(checks(begun(), _RED), lesson)).agent("Done. Shall I test it?").user("Yes."), _GREEN
         ).agent(_DONE),
         "the turn goes on": checks(edits(cites(checks(begun(), _RED), lesson)), _GREEN),
+        "lint runs with the test": checks(
+            edits(cites(checks(begun(), _RED, f"{_TEST} && ruff check"), lesson)), _GREEN, f"{_TEST} && ruff check"
+        ).agent(_DONE),
+        "the agent went on after the failure": edits(checks(edits(cites(checks(begun(), _GREEN), lesson)), _RED)).agent(
+            _DONE
+        ),
+        "another test passes after the failure": checks(
+            checks(edits(cites(checks(begun(), _GREEN), lesson)), _RED), _GREEN, other
+        ).agent(_DONE),
         "the agent expected the failure": checks(edits(cites(checks(begun(), _GREEN), lesson)), _RED).agent(
             "The new test fails as expected."
         ),
