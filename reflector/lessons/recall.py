@@ -23,6 +23,8 @@ from reflector.ledger.store import Ledger
 from reflector.lessons.book import BACKGROUND, LessonPolicy, lesson_book
 from reflector.lessons.embedding import embed as by_hash
 from reflector.mistakes import Mistake
+from reflector.playbook.bullet import Bullet, best_first
+from reflector.resources import install_command
 
 By = Literal["words", "vectors", "both"]
 #: Returns a vector of norm 1 for each text.
@@ -87,6 +89,16 @@ def documents(of: Ledger | Past, policy: LessonPolicy | None = None) -> list[Doc
     return found
 
 
+def bullets_about(bullets: Iterable[Bullet], query: str) -> list[Bullet]:
+    """Return the bullets that fit a query by their words, the best first; all of them for a query without words."""
+    ranked = sorted(bullets, key=best_first)
+    if not _WORD.search(query):
+        return ranked
+    among = [Document("bullet", one.name, one.text, f"{one.name} {one.text}") for one in ranked]
+    named = {one.name: one for one in ranked}
+    return [named[found.document.id] for found in search(among, query, len(among), by="words")]
+
+
 def search(
     among: Sequence[Document], query: str, k: int = 5, *, by: By = "both", embed: Embed | None = None
 ) -> list[Found]:
@@ -110,7 +122,7 @@ def load_model(folder: Path) -> Embed:
     try:
         from model2vec import StaticModel
     except ImportError as error:
-        raise Mistake("a model needs the package model2vec: pip install 'reflector-ledger[embeddings]'") from error
+        raise Mistake(f"a model needs the package model2vec; run: {install_command('embeddings')}") from error
     if not folder.is_dir():
         raise Mistake(f"{folder} is not a folder; name one that holds a model2vec model")
     try:

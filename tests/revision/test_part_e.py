@@ -265,7 +265,7 @@ def test_effectiveness_is_a_moving_average(alpha: float, outcomes: str, wanted: 
 
 
 def test_an_outcome_of_a_lesson_that_is_not_there_is_refused() -> None:
-    with pytest.raises(ValueError, match="there is no lesson 'nobody'"):
+    with pytest.raises(ValueError, match="'nobody' is not the id of a lesson"):
         ReflectionEngine().record_lesson_outcome("nobody", True)
 
 
