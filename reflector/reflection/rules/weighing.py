@@ -110,7 +110,7 @@ def judge(citation: Citation, precision: int, weights: Weights) -> Judgement:
         return Judgement("neutral", reason, estimates=estimates, found=names)
     if side == "helpful" and unread(citation):
         return Judgement("neutral", "a person's words are not in English", estimates=estimates, found=names)
-    rule = "+".join(dict.fromkeys(part for part in (decisive_one.name, decisive_one.rule) if part))
+    rule = ", ".join(dict.fromkeys(part for part in (decisive_one.name, decisive_one.rule) if part))
     return Judgement(side, FINDINGS[decisive_one.name][0], decisive_one.quote, rule, estimates, names)
 
 
