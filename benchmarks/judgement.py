@@ -25,9 +25,11 @@ from pathlib import Path
 
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import load
+from reflector.playbook.verdicts import Verdict
 from reflector.reflection.rules import wordings as rows_of
 from reflector.reflection.rules.citation import Citation
-from reflector.reflection.rules.findings import FINDINGS, findings
+from reflector.reflection.rules.findings import findings
+from reflector.reflection.rules.fitting import Label, points
 from reflector.reflection.rules.reading import Reader
 from reflector.reflection.rules.weighing import SIDES, Judgement, Side, Weights, judge
 from reflector.transcripts.formats import read_messages
@@ -37,8 +39,6 @@ VERSION = "rules/3"
 POLICY = 85
 WEIGHTS = Path(__file__).parent.parent / "reflector/reflection/rules/weights.json"
 PAGE = WEIGHTS.parents[3] / "docs/rules.md"
-#: How much a weight costs: the more, the nearer to zero the weights stay.
-RIDGE = 1.0
 #: What a label counts for in the fit, by how sure the reader was.
 SURE = {"high": 1.0, "medium": 0.8, "low": 0.5}
 #: Groups whose messages were read while findings and wordings were designed; the others were never opened for that.
@@ -53,7 +53,7 @@ class Case:
 
     group: str
     sampling: str
-    label: str
+    label: Verdict
     weight: float
     citation: Citation
 
@@ -110,49 +110,8 @@ def _without(group: str) -> Iterator[None]:
 
 def fitted(cases: Sequence[Case]) -> Weights:
     """Weights of these cases, without cutoffs: whatever is quoted is said."""
-    points = {side: _logistic(cases, side) for side in SIDES}
-    return Weights(VERSION, points, {side: {0: 0.0} for side in SIDES})
-
-
-def _logistic(cases: Sequence[Case], side: Side) -> dict[str, float]:
-    """Logistic regression with ridge, by Newton's method; the start value "" is not shrunk."""
-    names = ["", *FINDINGS]
-    index = {name: at for at, name in enumerate(names)}
-    rows = [([0, *(index[name] for name in case.found)], float(case.label == side), case.weight) for case in cases]
-    values = [0.0] * len(names)
-    for _ in range(20):
-        slope = [-RIDGE * value * (at > 0) for at, value in enumerate(values)]
-        curve = [
-            [RIDGE * (at == other > 0) + 1e-9 * (at == other) for other in range(len(names))]
-            for at in range(len(names))
-        ]
-        for there, is_side, weight in rows:
-            chance = 1 / (1 + math.exp(-sum(values[at] for at in there)))
-            for at in there:
-                slope[at] += weight * (is_side - chance)
-                for other in there:
-                    curve[at][other] += weight * chance * (1 - chance)
-        step = _solved(curve, slope)
-        values = [value + change for value, change in zip(values, step, strict=True)]
-        if max(map(abs, step)) < 1e-6:
-            break
-    return {name: round(value, 2) for name, value in zip(names, values, strict=True)}
-
-
-def _solved(matrix: list[list[float]], right: list[float]) -> list[float]:
-    """Gauss with pivots."""
-    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
-    for at in range(len(rows)):
-        best = max(range(at, len(rows)), key=lambda row: abs(rows[row][at]))
-        rows[at], rows[best] = rows[best], rows[at]
-        for row in rows[at + 1 :]:
-            factor = row[at] / rows[at][at]
-            row[at:] = [value - factor * above for value, above in zip(row[at:], rows[at][at:], strict=True)]
-    solution = [0.0] * len(rows)
-    for at in reversed(range(len(rows))):
-        known = sum(rows[at][column] * solution[column] for column in range(at + 1, len(rows)))
-        solution[at] = (rows[at][-1] - known) / rows[at][at]
-    return solution
+    labels = [Label(case.found, case.label, case.weight) for case in cases]
+    return Weights(VERSION, {side: points(labels, side) for side in SIDES}, {side: {0: 0.0} for side in SIDES})
 
 
 # -- measuring -------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ Layer = Literal["default", "user", "project", "environment", "flag"]
 
 #: What only the user may set, never a project's own file: whoever wrote that file would decide who gets the
 #: transcripts, at whose expense.
-USERS_OWN = ("api_key", "base_url", "gate", "projects")
+USERS_OWN = ("api_key", "base_url", "gate", "judgement_weights", "projects")
 
 #: What a project's own file may lower and not raise, for the same reason; of the first two, 0 is no limit.
 BUDGETS = ("session_tokens", "monthly_tokens", "request_tokens", "max_attempts", "deadline_seconds")
@@ -66,6 +66,7 @@ class Config:
                           quality that policy opens
     judgement_precision   how many of 100 verdicts of `rules` are to be right, by measurement; the more, the fewer
                           verdicts it gives
+    judgement_weights     a file of weights that `reflector judge --fit` wrote; empty: those that ship
     proposals             what becomes of a bullet that the agent proposes: `ask` waits for a person, `accept` adds it
     projects              folders (patterns such as `~/work/*`) where a model may be asked automatically, also when
                           only the project's own file asks for it, and where that file may name a ledger on a server;
@@ -90,6 +91,7 @@ class Config:
     uncited: bool = True
     gate: str = "cited"
     judgement_precision: int = 85
+    judgement_weights: str = ""
     proposals: str = "ask"
     projects: tuple[str, ...] = ()
     fixtures: str = ""

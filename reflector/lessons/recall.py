@@ -24,6 +24,7 @@ from reflector.lessons.book import BACKGROUND, LessonPolicy, lesson_book
 from reflector.lessons.embedding import embed as by_hash
 from reflector.mistakes import Mistake
 from reflector.playbook.bullet import Bullet, best_first
+from reflector.project import Project, find_project
 from reflector.resources import install_command
 
 By = Literal["words", "vectors", "both"]
@@ -62,19 +63,27 @@ class Found:
 
 
 def recall(
-    of: Ledger | Past,
     query: str,
     k: int = 5,
     *,
+    of: Ledger | Past | None = None,
     by: By = "both",
     embed: Embed | None = None,
     policy: LessonPolicy | None = None,
 ) -> list[Found]:
-    """Return the `k` bullets and lessons of a ledger or of a moment that fit a query best; [] where none fits.
+    """Return the `k` bullets and lessons that fit a query best, the best first; [] where none fits.
 
-    Raises LedgerError.
+    of  the ledger, or a moment of one; None is the ledger of the project of the working folder, as `reflector recall`
+        finds it. A project without a ledger has nothing to find.
+    Raises LedgerError; ConfigError for a project's settings.
     """
-    return search(documents(of, policy), query, k, by=by, embed=embed)
+    if of is not None:
+        return search(documents(of, policy), query, k, by=by, embed=embed)
+    project = Project.at(find_project())
+    if not project.has_ledger():
+        return []
+    with project.open_ledger() as ledger:
+        return search(documents(ledger, policy), query, k, by=by, embed=embed)
 
 
 def documents(of: Ledger | Past, policy: LessonPolicy | None = None) -> list[Document]:

@@ -100,7 +100,8 @@ def _jobs(plan: Plan) -> Iterator[tuple[Path, int, dict[str, Bullet], int]]:
     for project, files in plan:
         bullets: dict[str, Bullet] = {}
         begun: set[int] = set()
-        if project.config.backend == "rules":
+        # A file of weights may be written anew meanwhile: the backend reads it when it is this project's turn.
+        if project.config.backend == "rules" and not project.config.judgement_weights:
             with suppress(Exception):  # met again, and reported, when it is this project's turn
                 loaded = load(read_ours(project.playbook_json, MAX_BYTES), first=project.first_number)
                 bullets = {bullet.name: bullet for bullet in loaded.bullets}

@@ -202,4 +202,5 @@ def _red(citation: Citation) -> bool:
 
 
 def _rule(heard: Heard) -> str:
-    return "+".join([*heard.remark.signs[:2], *(["agent-concedes"] if heard.conceded else [])])
+    """Return the first sign of an objection; where its words have none, that the agent took it as one."""
+    return heard.remark.signs[0] if heard.remark.signs else "concedes"

@@ -50,7 +50,7 @@ agreeing ones stand, contradicting ones make neutral.
 "why is the total still wrong?", of advice about totals, it would be `objects`, `names-the-advice` and `objects-strongly`
 (two signs): {objection} for harmful, an estimate of {objected}, above {cutoff_harmful}.
 
-A verdict's rationale names the finding that weighs most, the wordings that it rests on, and quotes the evidence (redacted,
+A verdict's rationale names the finding that weighs most and the wording that it rests on, and quotes the evidence (redacted,
 at most 300 characters). The recorded answer's `meta.judgement` holds the precision that was asked for, both estimates of
 each bullet and all of its findings.
 

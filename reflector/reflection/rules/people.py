@@ -40,11 +40,13 @@ _UNREAL = re.compile(
     re.IGNORECASE,
 )
 _BUT = re.compile(r"\b(?:but|however|except|although|though)\b|\?", re.IGNORECASE)
+#: Without those that are common in other languages as well, such as "no", "so" and "to".
 _COMMONEST = """
-    a about again all also an and any are as at be but by can commit could did do does done for from go good has have
-    how i if in into is it its just let like look looks make me more my new no not now of ok okay on one only option or
-    our out please push should so some still sure thanks that the them then there these they this to up us use was we
-    well what when where which why will with would yes you your"""
+    about again also and any because been but can check could did does doing don't done each every few fix from
+    get give go going good has here how i i'd i'll i'm i've if instead into isn't it it's its just know let's like
+    look looks make more need not now only our out please run same see set should show some still sure that that's
+    the them then there these they thing this too try up use using want were what what's when where which while
+    why with work works would write yes you your"""
 _ENGLISH = frozenset(_COMMONEST.split())
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 
@@ -100,18 +102,20 @@ def _kind(opening: str, count: int, signs: list[str]) -> Kind:
         return "objects"
     if praise is not None and "?" not in opening:
         return "praises"
-    if found.keys() & {"go-ahead", "picks"} and count <= _MOST_AGREEING:
-        return "agrees"
-    return "other" if is_english(opening) else "unread"
+    if not is_english(opening):
+        return "unread"
+    return "agrees" if found.keys() & {"go-ahead", "picks"} and count <= _MOST_AGREEING else "other"
 
 
 def is_english(prose: str) -> bool:
-    """Return whether a text seems to be English: a sixth of its words are the commonest ones. True without words."""
+    """Return whether a text seems to be English: a seventh of its words are among the commonest, others not foreign.
+
+    Of up to three words, plain letters are enough.
+    """
     words = _WORD.findall(prose.lower())
-    if not words:
-        return not any(character.isalpha() for character in prose)
-    common = sum(word in _ENGLISH or "'" in word for word in words)
-    return 6 * common >= len(words) if len(words) > 3 else prose.isascii()
+    if len(words) <= 3:
+        return prose.isascii() or (not words and not any(character.isalpha() for character in prose))
+    return 7 * sum((word in _ENGLISH) - 2 * (not word.isascii()) for word in words) >= len(words)
 
 
 def concedes(text: str) -> bool:

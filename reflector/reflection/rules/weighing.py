@@ -13,13 +13,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Literal
 
+from reflector.files import read_bounded
 from reflector.playbook.verdicts import Verdict, decisive
 from reflector.reflection.rules.citation import Citation
 from reflector.reflection.rules.findings import FINDINGS, Found, findings, unread
 
 Side = Literal["helpful", "harmful"]
+_MOST_BYTES = 1 << 20
 SIDES: tuple[Side, Side] = ("helpful", "harmful")
 
 
@@ -69,16 +72,35 @@ class Judgement:
 @lru_cache(maxsize=1)
 def shipped() -> Weights:
     """Return the weights that ship with the package."""
-    data = json.loads(files(__package__).joinpath("weights.json").read_text(encoding="utf-8"))
+    return _read(files(__package__).joinpath("weights.json").read_text(encoding="utf-8"))
+
+
+def weights_of(file: Path | None) -> Weights:
+    """Return the weights of a file that `reflector judge --fit` wrote, or those that ship with the package.
+
+    Raises ValueError, naming the file, where it cannot be read or holds no weights.
+    """
+    if file is None:
+        return shipped()
+    try:
+        return _read(read_bounded(file, _MOST_BYTES).decode())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        told = f"{file} holds no weights ({type(error).__name__}: {error}); write them with `reflector judge --fit`"
+        raise ValueError(told) from error
+
+
+def _read(text: str) -> Weights:
+    data = json.loads(text)
     cutoffs = {side: {int(share): float(cut) for share, cut in data["cutoffs"][side].items()} for side in SIDES}
-    return Weights(data["version"], data["points"], cutoffs)
+    points = {side: {name: float(value) for name, value in data["points"][side].items()} for side in SIDES}
+    return Weights(str(data["version"])[:40], points, cutoffs)
 
 
-def judge(citation: Citation, precision: int, weights: Weights | None = None) -> Judgement:
+def judge(citation: Citation, precision: int, weights: Weights) -> Judgement:
     """Return the verdict on one citation, where `precision` of 100 verdicts are to be right."""
     if citation.declined:
         return Judgement("neutral", "the agent named the advice to decline it")
-    weights, found = weights or shipped(), findings(citation)
+    found = findings(citation)
     names = tuple(found)
     estimates = (weights.estimate("helpful", names), weights.estimate("harmful", names))
     side = SIDES[estimates[1] > estimates[0]]
@@ -88,7 +110,7 @@ def judge(citation: Citation, precision: int, weights: Weights | None = None) ->
         return Judgement("neutral", reason, estimates=estimates, found=names)
     if side == "helpful" and unread(citation):
         return Judgement("neutral", "a person's words are not in English", estimates=estimates, found=names)
-    rule = "+".join(dict.fromkeys(part for part in (decisive_one.name, decisive_one.rule) if part))
+    rule = ", ".join(dict.fromkeys(part for part in (decisive_one.name, decisive_one.rule) if part))
     return Judgement(side, FINDINGS[decisive_one.name][0], decisive_one.quote, rule, estimates, names)
 
 

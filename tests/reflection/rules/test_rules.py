@@ -380,8 +380,8 @@ def test_the_same_messages_give_the_same_bytes_and_always_one_bounded_tag(messag
     (given_tag,) = json.loads(answer.text)["bullet_tags"]
     assert given_tag["tag"] in ("helpful", "harmful", "neutral")
     assert len(given_tag["rationale"]) <= 300
-    named = re.search(r" \(([\w+-]+)\): ", given_tag["rationale"])
-    assert named is None or set(named[1].split("+")) <= _KNOWN
+    named = re.search(r" \(([\w, -]+)\): ", given_tag["rationale"])
+    assert named is None or set(named[1].split(", ")) <= _KNOWN
     assert all(unicodedata.category(character) != "Cc" for character in given_tag["rationale"])
 
 
