@@ -14,6 +14,7 @@ _PUBLIC = {
     "format_playbook": "reflector.reflection.ace",
     "load_template": "reflector.reflection.prompts",
     "load_transcript": "reflector.transcripts.load",
+    "recall": "reflector.lessons.recall",
     "run_reflector": "reflector.reflection.ace",
 }
 

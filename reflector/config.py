@@ -31,7 +31,7 @@ Layer = Literal["default", "user", "project", "environment", "flag"]
 
 #: What only the user may set, never a project's own file: whoever wrote that file would decide who gets the
 #: transcripts, at whose expense.
-USERS_OWN = ("api_key", "base_url", "gate", "projects")
+USERS_OWN = ("api_key", "base_url", "gate", "judgement_weights", "projects")
 
 #: What a project's own file may lower and not raise, for the same reason; of the first two, 0 is no limit.
 BUDGETS = ("session_tokens", "monthly_tokens", "request_tokens", "max_attempts", "deadline_seconds")
@@ -64,6 +64,9 @@ class Config:
     uncited               whether a model also judges windows that cite nothing
     gate                  `cited` reflects on each window that cites; `turn` and `step` on those of them for whose
                           quality that policy opens
+    judgement_precision   how many of 100 verdicts of `rules` are to be right, by measurement; the more, the fewer
+                          verdicts it gives
+    judgement_weights     a file of weights that `reflector judge --fit` wrote; empty: those that ship
     proposals             what becomes of a bullet that the agent proposes: `ask` waits for a person, `accept` adds it
     projects              folders (patterns such as `~/work/*`) where a model may be asked automatically, also when
                           only the project's own file asks for it, and where that file may name a ledger on a server;
@@ -87,6 +90,8 @@ class Config:
     deadline_seconds: int = 110
     uncited: bool = True
     gate: str = "cited"
+    judgement_precision: int = 85
+    judgement_weights: str = ""
     proposals: str = "ask"
     projects: tuple[str, ...] = ()
     fixtures: str = ""
@@ -310,6 +315,7 @@ _LEAST = {
     "session_tokens": 0,
     "monthly_tokens": 0,
     "deadline_seconds": 1,
+    "judgement_precision": 50,
 }
 _CHOICES: dict[str, Iterable[str]] = {"proposals": PROPOSALS, "gate": GATES, "worktrees": WORKTREES}
 
@@ -323,5 +329,7 @@ def _check(key: str, value: Any, where: str) -> None:
         raise ConfigError(f"{where} is {value!r}; {key} is one of {', '.join(_CHOICES[key])}")
     if key in _LEAST and value < _LEAST[key]:
         raise ConfigError(f"{where} is {value}; it must be at least {_LEAST[key]}")
+    if key == "judgement_precision" and value > 99:
+        raise ConfigError(f"{where} is {value}; it is how many of 100 verdicts are to be right, at most 99")
     if key == "playbook" and not (0 < len(value) <= 64 and value.replace("-", "").replace("_", "").isalnum()):
         raise ConfigError(f"{where} is {value!r}; a playbook's name is 1 to 64 letters, digits, '-' and '_'")

@@ -53,6 +53,12 @@ def test_a_setting_that_is_not_understood_is_refused_with_the_right_one(tmp_path
     assert "reflector.toml" in str(caught.value)
 
 
+@pytest.mark.parametrize(("value", "wanted"), [("100", "at most 99"), ("49", "at least 50"), ("0.9", "whole number")])
+def test_a_precision_is_a_share_of_100_that_can_be_reached(tmp_path: Path, value: str, wanted: str) -> None:
+    with pytest.raises(ConfigError, match=wanted):
+        load_config(written(tmp_path, f"judgement_precision = {value}"), environ={"HOME": str(tmp_path)})
+
+
 def test_a_misspelt_environment_variable_is_refused_too(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="REFLECTOR_BACKEN is not a setting; did you mean 'backend'"):
         load_config(tmp_path, environ={"HOME": str(tmp_path), "REFLECTOR_BACKEN": "rules"})

@@ -1,4 +1,4 @@
-"""The kinds of arguments that commands take: names of bullets, sections, sessions and types of events.
+"""The kinds of arguments that commands take: names of bullets, sections, sessions, lessons and types of events.
 
 Invariant: what a shell completes is read and never changed, and a project that cannot be read completes nothing.
 """
@@ -27,8 +27,8 @@ class _Completed(click.ParamType[str]):
         self._find = find
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        # Bullets are cited in brackets, and copied with them.
-        return value.strip("[]") if self is BULLET else value
+        # Bullets and lessons are cited in brackets, and copied with them.
+        return value.strip("[]").removeprefix("lesson ") if self in (BULLET, LESSON) else value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from reflector.cli.app import Place
@@ -78,6 +78,15 @@ def _sessions(project: Project) -> _Found:
     return reversed(newest.items())
 
 
+def _lessons(project: Project) -> _Found:
+    from reflector.lessons.book import lesson_book
+
+    if not project.has_ledger():
+        return []
+    with project.open_ledger() as ledger:
+        return [(one.id[:8], one.text[:60]) for one in lesson_book(ledger) if one.state != "retracted"]
+
+
 def _types(_: Project) -> _Found:
     from reflector.events.registry import EVENT_TYPES
 
@@ -87,4 +96,5 @@ def _types(_: Project) -> _Found:
 SECTION = _Section()
 BULLET = _Completed("name", _bullets)
 SESSION = _Completed("session", _sessions)
+LESSON = _Completed("lesson", _lessons)
 EVENT_TYPE = _Completed("type", _types)

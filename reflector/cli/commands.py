@@ -76,23 +76,11 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "reparse": Command(
             "reflection", "Read recorded answers again with the current parser.", "--dry-run", "5f2a91c0"
         ),
-        "reflect-trajectory": Command(
-            "trajectories",
-            "Record trajectories of tasks that have a right answer, and judge them; safe to repeat.",
-            "--dataset sums trajectories.jsonl",
-            "--ground-truth answer.py --test-report report.xml --iterations 3 trajectory.json",
-        ),
         "compare": Command(
             "compare",
             "Compare two reflectors over recorded sessions; counts nothing.",
             "--a rules --b recorded",
             "--a rules --b anthropic 5f2a91c0",
-        ),
-        "bench-reflection": Command(
-            "gating",
-            "Measure the gated reflection step on a fixed turn; writes nothing.",
-            "",
-            "-c fixtures -n 5 --raw-time",
         ),
     },
     "Playbook": {
@@ -104,6 +92,45 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "proposals", "List the agent's proposals; approve or reject them.", "", "approve 3fa2c1d0"
         ),
         "mcp": Command("mcp", "Serve the playbook to the agent as tools, over stdio.", ""),
+    },
+    "Learning": {
+        "lessons": Command(
+            "lessons", "List what was learned, and how its worth moved.", "", "--kind mistake --state active"
+        ),
+        "lesson": Command(
+            "lessons", "Show one lesson's whole life, or promote it to a bullet.", "3fa2c1d0", "promote 3fa2c1d0"
+        ),
+        "outcome": Command(
+            "lessons",
+            "Record what happened after a lesson was applied.",
+            "3fa2c1d0 good --why 'the tests pass'",
+            "3fa2c1d0 review_rejected --why 'too slow' --source agent",
+        ),
+        "recall": Command(
+            "recall",
+            "Find what was learned: bullets, lessons and summaries.",
+            "'flaky tests'",
+            "-k 3 'auth middleware' --as-of 2026-11-01",
+        ),
+        "reflect-trajectory": Command(
+            "trajectories",
+            "Record trajectories of tasks that have a right answer, and judge them; safe to repeat.",
+            "--dataset sums trajectories.jsonl",
+            "--ground-truth answer.py --test-report report.xml --iterations 3 trajectory.json",
+        ),
+        "gate": Command(
+            "gate",
+            "Show the gate policies, or what one of them would have reflected on.",
+            "",
+            "--shadow turn",
+            "--shadow step --threshold 0.7",
+        ),
+        "bench-reflection": Command(
+            "gating",
+            "Measure the gated reflection step on a fixed turn; writes nothing.",
+            "",
+            "-c fixtures -n 5 --raw-time",
+        ),
     },
     "Questions": {
         "log": Command("log", "List what happened, event by event.", "-n 10", "--bullet pat-001"),
@@ -132,25 +159,6 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "--counting once_per_session",
             "--prune 'harmful > helpful'",
         ),
-        "gate": Command(
-            "gate",
-            "Show the gate policies, or what one of them would have reflected on.",
-            "",
-            "--shadow turn",
-            "--shadow step --threshold 0.7",
-        ),
-        "recall": Command(
-            "recall",
-            "Find what was learned: bullets, lessons and summaries.",
-            "'flaky tests'",
-            "-k 3 'auth middleware' --as-of 2026-11-01",
-        ),
-        "lessons": Command(
-            "lessons", "List what was learned, and how its worth moved.", "", "--kind mistake --state active"
-        ),
-        "lesson": Command(
-            "lessons", "Show one lesson's whole life, or promote it to a bullet.", "3fa2c1d0", "promote 3fa2c1d0"
-        ),
         "sql": Command(
             "sql", "Query the ledger with SQL, read-only.", "'SELECT name, helpful FROM bullets'", "--views"
         ),
@@ -158,12 +166,6 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
     "Corrections": {
         "policy": Command(
             "trials", "Show or change the counting policy.", "", "adopt once_per_session --why 'resumed sessions'"
-        ),
-        "outcome": Command(
-            "lessons",
-            "Record what happened after a lesson was applied.",
-            "3fa2c1d0 good --why 'the tests pass'",
-            "3fa2c1d0 review_rejected --why 'too slow' --source agent",
         ),
         "retract": Command(
             "undo",

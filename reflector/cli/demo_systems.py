@@ -31,7 +31,12 @@ def show(project: Path, trajectory: Path, say: Callable[[str], None], run: Calla
         _summary(ledger, say)
         _turn(ledger, say)
         _lesson(ledger, say)
-    run("All of it is events of one ledger, hash-chained like the sessions:", "--dataset", _DATASET, "log")
+    run(
+        "What each system learned, how trusted it is, its worth and how often it was told:",
+        "--dataset",
+        _DATASET,
+        "lessons",
+    )
     run("Is this ledger what was appended?", "--dataset", _DATASET, "verify")
 
 

@@ -8,10 +8,14 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.output import json_option, note, print_json, safe, short_id, short_time, table
+from reflector.cli.arguments import LESSON
+from reflector.cli.output import counted, json_option, note, print_json, safe, short_id, short_time, table
 from reflector.events.lessons import LESSON_KINDS, POLARITY
+from reflector.text.secrets import visible
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from reflector.events.event import Event
     from reflector.ledger.store import Ledger
     from reflector.lessons.book import Lesson, LessonPolicy
@@ -88,6 +92,12 @@ class _Named(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         return super().resolve_command(ctx, args if args[0] in self.commands else ["show", *args])
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        return [
+            *super().shell_complete(ctx, incomplete),
+            *LESSON.shell_complete(ctx, self.get_params(ctx)[0], incomplete),
+        ]
+
 
 @click.group(cls=_Named)
 def lesson() -> None:
@@ -98,7 +108,7 @@ def lesson() -> None:
 
 
 @lesson.command()
-@click.argument("id")
+@click.argument("id", type=LESSON, metavar="ID")
 @moments.as_of
 @json_option
 @click.pass_obj
@@ -138,7 +148,7 @@ def show(place: Place, id: str, moment: str | None, as_json: bool) -> None:
 
 
 @lesson.command()
-@click.argument("id")
+@click.argument("id", type=LESSON, metavar="ID")
 @click.option("--section", type=click.Choice(("pat", "mis", "pref", "ctx", "oth")), help="Default: mis for a mistake.")
 @click.option("--why", help="The reason. Default: its outcomes.")
 @click.pass_obj
@@ -154,17 +164,16 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
                 f"lesson {short_id(one.id)} is {one.state if one.banked else 'evicted'}; see `lesson show`"
             )
         where = section or ("mis" if one.kind == "mistake" else "pat")
-        reason = (
-            why or f"confidence {one.confidence:.2f}, worth {one.effectiveness:.2f} after {len(one.outcomes)} outcomes"
-        )
-        proposal = propose(pipeline.ledger, where, one.text, reason, actor="human", lesson=one.id)
+        worth = f"worth {one.effectiveness:.2f} after {counted(len(one.outcomes), 'outcome')}"
+        reason = why or f"confidence {one.confidence:.2f}, {worth}"
+        proposal = propose(pipeline.ledger, where, visible(one.text), reason, actor="human", lesson=one.id)
         pipeline.write()
     id = short_id(proposal.id)
     click.echo(f"proposal {id} {proposal.state}; decide with `reflector proposals approve {id}`")
 
 
 @click.command()
-@click.argument("lesson_id", metavar="LESSON")
+@click.argument("lesson_id", type=LESSON, metavar="LESSON")
 @click.argument("said", metavar="good|bad|KIND", type=click.Choice((*SAID, *POLARITY)))
 @click.option("--why", required=True, help="What happened; the ledger keeps it.")
 @click.option("--source", default="human", show_default=True, help="Who saw it: human, tests, agent …")

@@ -11,9 +11,10 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
+from pydantic import Field
 
 from reflector import __version__
 from reflector.cli.app import Place
@@ -25,7 +26,9 @@ from reflector.resources import install_command
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-Section = Literal["pat", "mis", "pref", "ctx", "oth"]
+#: Checked by us: the SDK would answer a wrong value with a page.
+Section = Annotated[str, Field(json_schema_extra={"enum": list(SECTIONS)})]
+Said = Annotated[str, Field(json_schema_extra={"enum": ["good", "bad"]})]
 #: What one answer holds at most: bullets, steps, and characters of a judge's reason.
 _MOST_BULLETS = 20
 _MOST_STEPS = 20
@@ -91,7 +94,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         query: a few words; "" lists the best bullets. section: pat (patterns), mis (mistakes to avoid), pref (user
         preferences), ctx (project context) or oth.
         """
-        from reflector.playbook.search import search
+        from reflector.lessons.recall import bullets_about
 
         with _errors_for_the_agent():
             bullets = {}
@@ -99,7 +102,8 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
                 with where.reading() as ledger:
                     # A name means one bullet; where both playbooks have it, the project's.
                     bullets.update({b.name: b for b in ledger.bullets() if b.name not in bullets})
-        found = search((b for b in bullets.values() if section in (None, b.section)), query)
+            chosen = _section(section) if section is not None else None
+        found = bullets_about((b for b in bullets.values() if chosen in (None, b.section)), query)
         return [
             {"name": bullet.name, "section": SECTIONS[bullet.section], **fields(bullet, "text helpful harmful")}
             for bullet in found[:_MOST_BULLETS]
@@ -114,6 +118,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         from reflector.audit.blame import blame
         from reflector.text.secrets import clean
 
+        name = name.strip("[] ")
         with _errors_for_the_agent():
             for where in _places(place):
                 with where.reading() as ledger:
@@ -145,7 +150,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         from reflector.curation.proposals import MOST_ACCEPTED, approve, may_accept, propose
 
         with _errors_for_the_agent(), place.pipeline() as pipeline:
-            proposal = propose(pipeline.ledger, section, text, reason)
+            proposal = propose(pipeline.ledger, _section(section), text, reason)
             accepts = proposal.state == "waiting" and pipeline.project.config.proposals == "accept"
             if accepts and not may_accept(pipeline.ledger):
                 why = f"{MOST_ACCEPTED} proposals became bullets within a day; a person decides about this one"
@@ -158,7 +163,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         return {key: value for key, value in told.items() if value is not None}
 
     @server.tool(annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False))
-    def lesson_outcome(lesson: str, outcome: Literal["good", "bad"], why: str) -> dict[str, Any]:
+    def lesson_outcome(lesson: str, outcome: Said, why: str) -> dict[str, Any]:
         """Say whether a lesson that you applied helped (good) or misled (bad).
 
         lesson: its id or the beginning of it. why: what happened, such as the test that passes now.
@@ -166,14 +171,22 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         from reflector.cli.lessons import SAID
         from reflector.lessons.book import lesson_book
         from reflector.lessons.recording import observe_outcome
-        from reflector.text.secrets import quote
+        from reflector.text.secrets import clean, quote
 
         with _errors_for_the_agent(), place.pipeline() as pipeline:
+            if outcome not in SAID:
+                raise Mistake(f"outcome is {clean(outcome, 40)!r}; it must be one of {', '.join(SAID)}")
             id = lesson_book(pipeline.ledger).named(lesson).id
             observe_outcome(pipeline.ledger, id, SAID[outcome], quote(why, _MOST_REASON), source="agent")
             one = lesson_book(pipeline.ledger).named(id)
             pipeline.write()
         return {"lesson": id[:8], "effectiveness": one.effectiveness, "confidence": one.confidence, "state": one.state}
+
+
+def _section(value: str) -> str:
+    from reflector.cli.arguments import SECTION
+
+    return SECTION.convert(value, None, None)
 
 
 def _places(place: Place) -> Iterator[Place]:

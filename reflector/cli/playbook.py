@@ -85,7 +85,7 @@ def list_(
     the agent is not told all of them.
     """
     from reflector.audit.citations import use
-    from reflector.playbook.search import search as search_bullets
+    from reflector.lessons.recall import bullets_about
     from reflector.sessions.injection import told_names
 
     with place.reading() as ledger:
@@ -96,7 +96,7 @@ def list_(
     is_empty = not rows
     rows = [row for row in rows if section in (None, row.section) and _is_stale(uses.get(row.name), stale)]
     if search is not None:
-        places = {bullet.name: place for place, bullet in enumerate(search_bullets((r.bullet for r in rows), search))}
+        places = {bullet.name: place for place, bullet in enumerate(bullets_about((r.bullet for r in rows), search))}
         rows = sorted((row for row in rows if row.name in places), key=lambda row: places[row.name])
     if sort is not None or (search is None and not as_json):
         rows = [row for row, _ in sorted(((row, uses.get(row.name)) for row in rows), key=_ORDERS[sort or "best"])]

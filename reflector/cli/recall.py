@@ -41,7 +41,7 @@ def recall(
 
     embed = load_model(model) if model is not None else None
     with place.reading() as ledger:
-        found = ask(moments.past(ledger, moment) or ledger, query, k, by=by, embed=embed)
+        found = ask(query, k, of=moments.past(ledger, moment) or ledger, by=by, embed=embed)
     if session_id is not None:
         lessons = [one.document.id for one in found if one.document.kind != "bullet"]
         bullets = [one.document.id for one in found if one.document.kind == "bullet"]

@@ -8,6 +8,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.arguments import BULLET, SESSION
+from reflector.cli.lessons import changed_lessons, print_changed
 from reflector.cli.output import counted, fields, note, print_json, safe, short_id, table
 
 if TYPE_CHECKING:
@@ -39,9 +40,10 @@ def retract(place: Place, what: str, why: str, undone: bool) -> None:
 
     with place.pipeline() as pipeline:
         target = target_named(pipeline.ledger, what)
-        before = pipeline.ledger.rows()
+        before, head = pipeline.ledger.rows(), pipeline.ledger.head().position
         appended = (put_back if undone else take_out)(pipeline.ledger, target.events, why)
         changed = moved(before, pipeline.ledger.rows())
+        lessons = changed_lessons(pipeline.ledger, head, appended[-1].position) if appended else []
         pipeline.write()
     positions = ", ".join(str(one.position) for one in appended)
     some = f"{len(appended)} windows" if target.kind == "session" and len(appended) > 1 else f"{target.kind}"
@@ -50,7 +52,9 @@ def retract(place: Place, what: str, why: str, undone: bool) -> None:
         (old.name, f"{old.helpful}/{old.harmful}", f"{new.helpful}/{new.harmful}", new.text) for old, new in changed
     ]
     none = "No counter moved: nothing of it had counted, or it is out for another reason as well."
-    table(("name", "before", "after", "text"), rows, numbers=("before", "after"), empty=none)
+    if rows or not lessons:
+        table(("name", "before", "after", "text"), rows, numbers=("before", "after"), empty=none)
+    print_changed(lessons)
 
 
 @click.command()

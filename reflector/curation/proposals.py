@@ -24,6 +24,8 @@ from reflector.text.secrets import quote
 
 State = Literal["waiting", "approved", "rejected"]
 _MAX_REASON = 1_000
+#: Characters of a proposal: advice that is longer takes the place of other advice.
+MOST_TEXT = 500
 #: An agent in a loop must not fill the ledger, nor a person's list.
 MOST_WAITING = 100
 #: Nor the playbook, where no person is asked: so many bullets within a day; what is more waits for a person.
@@ -58,6 +60,8 @@ def propose(
     text = text.strip()
     if fault := text_fault(text) or secret_fault(text):
         raise ProposalRefused(f"{fault}; nothing was proposed")
+    if len(text) > MOST_TEXT:
+        raise ProposalRefused(f"the text has {len(text):,} characters; advice that is told has at most {MOST_TEXT}")
     same = next((row.name for row in ledger.rows() if row.status == "live" and row.text == text), None)
     if same is not None:
         raise ProposalRefused(f"{same} says exactly this already")

@@ -8,16 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from reflector.events.event import Appended, Event, NewEvent
 from reflector.ledger.admission import prepare
 from reflector.ledger.errors import Conflict
 
 
+class Place(Protocol):
+    """How far a journal goes."""
+
+    @property
+    def origin(self) -> str: ...
+    @property
+    def position(self) -> int: ...
+
+
 class Journal(Protocol):
     """What a ledger and a `Memory` have in common."""
 
+    def head(self) -> Place: ...
     def append(self, events: Sequence[NewEvent]) -> list[Appended]: ...
     def event(self, event_id: str) -> Event | None: ...
     def events(
@@ -28,6 +38,11 @@ class Journal(Protocol):
         types: Iterable[str] | None = None,
         session_id: str | None = None,
     ) -> Iterator[Event]: ...
+
+
+class _Place(NamedTuple):
+    origin: str
+    position: int
 
 
 class Memory:
@@ -60,6 +75,10 @@ class Memory:
                 self._events[new.event_id] = Event(*header, *about, one.facts, one.data_hash, new.meta, "")
             answers.append(Appended(new.event_id, self._events[new.event_id].position, known is None))
         return answers
+
+    def head(self) -> Place:
+        """Return how far it goes."""
+        return _Place("memory", len(self._events))
 
     def event(self, event_id: str) -> Event | None:
         """Return the event of an id."""

@@ -23,6 +23,9 @@ from reflector.ledger.store import Ledger
 from reflector.lessons.book import BACKGROUND, LessonPolicy, lesson_book
 from reflector.lessons.embedding import embed as by_hash
 from reflector.mistakes import Mistake
+from reflector.playbook.bullet import Bullet, best_first
+from reflector.project import Project, find_project
+from reflector.resources import install_command
 
 By = Literal["words", "vectors", "both"]
 #: Returns a vector of norm 1 for each text.
@@ -60,19 +63,27 @@ class Found:
 
 
 def recall(
-    of: Ledger | Past,
     query: str,
     k: int = 5,
     *,
+    of: Ledger | Past | None = None,
     by: By = "both",
     embed: Embed | None = None,
     policy: LessonPolicy | None = None,
 ) -> list[Found]:
-    """Return the `k` bullets and lessons of a ledger or of a moment that fit a query best; [] where none fits.
+    """Return the `k` bullets and lessons that fit a query best, the best first; [] where none fits.
 
-    Raises LedgerError.
+    of  the ledger, or a moment of one; None is the ledger of the project of the working folder, as `reflector recall`
+        finds it. A project without a ledger has nothing to find.
+    Raises LedgerError; ConfigError for a project's settings.
     """
-    return search(documents(of, policy), query, k, by=by, embed=embed)
+    if of is not None:
+        return search(documents(of, policy), query, k, by=by, embed=embed)
+    project = Project.at(find_project())
+    if not project.has_ledger():
+        return []
+    with project.open_ledger() as ledger:
+        return search(documents(ledger, policy), query, k, by=by, embed=embed)
 
 
 def documents(of: Ledger | Past, policy: LessonPolicy | None = None) -> list[Document]:
@@ -85,6 +96,16 @@ def documents(of: Ledger | Past, policy: LessonPolicy | None = None) -> list[Doc
             searched = "\n".join(filter(None, (one.text, *background, one.task, *one.tags)))
             found.append(Document(one.kind, one.id, one.text, searched))
     return found
+
+
+def bullets_about(bullets: Iterable[Bullet], query: str) -> list[Bullet]:
+    """Return the bullets that fit a query by their words, the best first; all of them for a query without words."""
+    ranked = sorted(bullets, key=best_first)
+    if not _WORD.search(query):
+        return ranked
+    among = [Document("bullet", one.name, one.text, f"{one.name} {one.text}") for one in ranked]
+    named = {one.name: one for one in ranked}
+    return [named[found.document.id] for found in search(among, query, len(among), by="words")]
 
 
 def search(
@@ -110,7 +131,7 @@ def load_model(folder: Path) -> Embed:
     try:
         from model2vec import StaticModel
     except ImportError as error:
-        raise Mistake("a model needs the package model2vec: pip install 'reflector-ledger[embeddings]'") from error
+        raise Mistake(f"a model needs the package model2vec; run: {install_command('embeddings')}") from error
     if not folder.is_dir():
         raise Mistake(f"{folder} is not a folder; name one that holds a model2vec model")
     try:

@@ -17,9 +17,10 @@ from reflector.events.event import Appended, NewEvent, identity
 from reflector.events.kinds import Field
 from reflector.events.lessons import POLARITY
 from reflector.events.registry import fields_of
+from reflector.events.state import REDACTED
 from reflector.ledger.errors import Conflict
-from reflector.ledger.store import Ledger
 from reflector.lessons.book import Lesson, LessonBook
+from reflector.lessons.journal import Journal
 from reflector.mistakes import Mistake
 from reflector.text.secrets import redact
 
@@ -45,7 +46,7 @@ def lesson_event(
     more  the other fields of `lesson.recorded`; those that are None are left out
     """
     data = _without_secrets({"kind": kind, "text": text, **{n: v for n, v in more.items() if v is not None}})
-    parts = key if key is not None else _said(data)
+    parts = key if key is not None else said(data)
     return NewEvent(
         ev.LESSON_RECORDED,
         identity(ev.LESSON_RECORDED, *parts),
@@ -58,7 +59,7 @@ def lesson_event(
     )
 
 
-def record_lesson(ledger: Ledger, kind: str, text: str, *, actor: str, **more: Any) -> str:
+def record_lesson(ledger: Journal, kind: str, text: str, *, actor: str, **more: Any) -> str:
     """Record a lesson once and return its id; `more` is what `lesson_event` takes. Raises LedgerError.
 
     One that was recorded with other words stays as it is.
@@ -70,7 +71,7 @@ def record_lesson(ledger: Ledger, kind: str, text: str, *, actor: str, **more: A
 
 
 def observe_outcome(
-    ledger: Ledger,
+    ledger: Journal,
     lesson_id: str,
     kind: str,
     why: str = "",
@@ -103,7 +104,7 @@ def observe_outcome(
 
 
 def record_told(
-    ledger: Ledger,
+    ledger: Journal,
     lessons: Iterable[str] = (),
     bullets: Iterable[str] = (),
     *,
@@ -130,14 +131,20 @@ def record_told(
 
 
 def relevant(book: LessonBook, task: str, context_hash: str, k: int) -> list[Lesson]:
-    """Return the `k` best mistakes of a type of task, those of the same context first (E-09)."""
-    found = [one for one in book if one.kind == "mistake" and one.task == task and one.is_tellable]
+    """Return the `k` best mistakes of a type of task that the bank keeps, those of the same context first (E-09)."""
+    found = [one for one in book if one.task == task and is_kept(one)]
     found.sort(key=lambda one: (-one.effectiveness, one.created_at, one.id))
     found.sort(key=lambda one: one.data.get("context_hash") != context_hash)
     return found[: max(0, k)]
 
 
-def _append(ledger: Ledger, event: Callable[..., NewEvent], key: Key | None) -> Appended:
+def is_kept(lesson: Lesson) -> bool:
+    """Return whether the bank has a mistake. One that fails often sinks in it, and is the first to go."""
+    there = lesson.banked and lesson.state != "retracted" and lesson.text != REDACTED
+    return there and lesson.kind == "mistake"
+
+
+def _append(ledger: Journal, event: Callable[..., NewEvent], key: Key | None) -> Appended:
     if key is not None:
         made = event(*key)
         try:
@@ -154,13 +161,14 @@ def _append(ledger: Ledger, event: Callable[..., NewEvent], key: Key | None) -> 
         # Another process had the same thing to say at the same head, which has moved by that.
 
 
-def _check_lesson(ledger: Ledger, lesson_id: str) -> None:
+def _check_lesson(ledger: Journal, lesson_id: str) -> None:
     event = ledger.event(lesson_id)
     if event is None or event.type != ev.LESSON_RECORDED:
         raise Mistake(f"{lesson_id[:80]!r} is not the id of a lesson; see `reflector lessons`")
 
 
-def _said(data: Mapping[str, Any]) -> list[str]:
+def said(data: Mapping[str, Any]) -> list[str]:
+    """Return what a lesson says: its identity where it has no other."""
     return [str(data.get(name) or "") for name in ("kind", "task", "mistake", "text", "context_hash")]
 
 
@@ -181,7 +189,7 @@ def _utc(time: str) -> str:
     """Return a time as the ledger writes it. Raises Mistake."""
     try:
         moment = datetime.fromisoformat(time)
-    except ValueError as error:
+        aware = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
         raise Mistake(f"{time[:80]!r} is not a time; write it as 2026-11-22T08:00:00Z") from error
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return aware.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return aware.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

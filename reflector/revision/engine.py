@@ -7,8 +7,8 @@ reflection counts for its step when its prompt is built, not when the gate is as
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import count
@@ -18,11 +18,11 @@ from uuid import uuid4
 
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
-from reflector.events.state import REDACTED
-from reflector.ledger.errors import Conflict
+from reflector.events.lessons import MOST_TOLD
 from reflector.lessons.book import Follower, Lesson, LessonBook, LessonPolicy
 from reflector.lessons.journal import Journal, Memory, append_next
 from reflector.lessons.outcomes import score_improvement
+from reflector.lessons.recording import is_kept, lesson_event, observe_outcome, record_told, relevant, said
 from reflector.quality.policy import PRESETS, Decision, ReflectionTrigger, Signs
 from reflector.quality.signals import rounded
 from reflector.revision.prompting import ToolResult, build_improvement_prompt, build_step_prompt
@@ -164,21 +164,15 @@ class ReflectionEngine:
 
     def store_lesson(self, task_type: str, mistake: str, correction: str, context: str = "") -> ReflectionLesson:
         """Keep a lesson; one that is in the bank is there once. Raises LedgerError."""
-        data = {
-            "kind": "mistake",
-            "text": kept(correction),
-            "mistake": kept(mistake),
-            "task": quote(task_type, _LONGEST),
-            "context_hash": context_hash(context),
-        }
-        about = ("mistake", *(data[name] for name in ("task", "mistake", "text", "context_hash")))
-        book = self.book()
-        for number in count():
-            lesson_id = identity(ev.LESSON_RECORDED, *about, number)
-            known = book.lessons.get(lesson_id)
-            if known is None or _is_kept(known):
+        given = {"task": quote(task_type, _LONGEST), "mistake": kept(mistake), "context_hash": context_hash(context)}
+        event = lesson_event("mistake", kept(correction), actor=_ACTOR, **given)
+        lessons = self.book().lessons
+        lesson_id = event.event_id
+        for number in count(1):  # one that a better one displaced comes back as another lesson
+            if lesson_id not in lessons or is_kept(lessons[lesson_id]):
                 break
-        self.journal.append([NewEvent(ev.LESSON_RECORDED, lesson_id, data, _ACTOR)])
+            lesson_id = identity(ev.LESSON_RECORDED, *said(event.data), number)
+        self.journal.append([replace(event, event_id=lesson_id)])
         return _told(self.book().lessons[lesson_id])
 
     def get_relevant_lessons(
@@ -186,21 +180,18 @@ class ReflectionEngine:
     ) -> list[ReflectionLesson]:
         """Return the lessons of a type of task: of the same context first, then by effectiveness, age and id.
 
-        Each counts as applied once more. `key` names the question: asked again under the same key it counts once.
+        Each counts as applied once more; there are 1,000 at most. `key` names the question: asked again under the same
+        key it counts once.
         Raises LedgerError.
         """
         wanted, of_context = quote(task_type, _LONGEST), context_hash(context)
         book = self.book()
-        found = [one for one in book if one.task == wanted and _is_kept(one)]
-        found.sort(
-            key=lambda one: (one.data.get("context_hash") != of_context, -one.effectiveness, one.created_at, one.id)
-        )
-        found = found[:limit]
+        found = relevant(book, wanted, of_context, MOST_TOLD if limit is None else min(limit, MOST_TOLD))
+        about = {"session_id": self.task, "task": wanted}
+        named = [key] if key else None
         if not found:
             return []
-        data = {"via": "retrieval", "lessons": [one.id for one in found], "task": wanted}
-        told = sum(one.times_applied for one in found)
-        self._append(ev.ADVICE_TOLD, data, key, (self.task, wanted, of_context), told)
+        record_told(self.journal, [one.id for one in found], via="retrieval", actor=_ACTOR, key=named, **about)
         lessons = self.book().lessons
         return [_told(lessons[one.id]) for one in found]
 
@@ -208,13 +199,13 @@ class ReflectionEngine:
         """Record whether a lesson helped, and return its effectiveness.
 
         `key` names the outcome: recorded again under the same key it counts once. Raises ValueError for a lesson that
-        is not there, and LedgerError.
+        is not there and for a success that is not a boolean, and LedgerError.
         """
-        lesson = self.book().lessons.get(lesson_id)
-        if lesson is None:
-            raise ValueError(f"there is no lesson {lesson_id!r}; lesson_id is that of store_lesson")
-        data = {"kind": "success" if success else "failure", "source": "api", "why": kept(why)}
-        self._append(ev.OUTCOME_OBSERVED, data, key, (lesson_id,), len(lesson.outcomes), lesson_id)
+        if success not in (True, False):  # a word such as "false" would be a success
+            raise ValueError(f"success is {reprlib.repr(success)}; it must be True or False")
+        kind, named = "success" if success else "failure", [key] if key else None
+        about = {"source": "api", "actor": _ACTOR, "session_id": self.task}
+        observe_outcome(self.journal, lesson_id, kind, kept(why), key=named, **about)
         return self.book().lessons[lesson_id].effectiveness
 
     def get_stats(self) -> dict[str, float | int]:
@@ -224,7 +215,7 @@ class ReflectionEngine:
         steps = {event.event_id for event in begun}
         revisions = self.journal.events(types=[ev.REVISION_ATTEMPTED])
         improved = sum((e.data or {}).get("improved") is True for e in revisions if e.target_id in steps)
-        bank = [one for one in self.book() if _is_kept(one)]
+        bank = [one for one in self.book() if is_kept(one)]
         mean = sum(one.effectiveness for one in bank) / len(bank) if bank else 0.0
         return {
             "total_reflections": len(begun),
@@ -263,24 +254,13 @@ class ReflectionEngine:
             "task": self.task,
             "step": self._step,
         }
-        return self._append(ev.GATE_DECIDED, data, "", (self.task, self._step), len(self._decisions(self._step)))
-
-    def _append(
-        self, type_: str, data: dict[str, Any], key: str, about: tuple[str | int, ...], known: int, target: str = ""
-    ) -> str:
-        """Append an event under its key, else under the next number that is free; return its id."""
 
         def made(number: int) -> NewEvent:
-            return self._event(type_, identity(type_, *about, number), data, target)
+            return self._event(ev.GATE_DECIDED, identity(ev.GATE_DECIDED, self.task, self._step, number), data)
 
-        if not key:
-            return append_next(self.journal, known + 1, made).event_id
-        event = replace(made(0), event_id=identity(type_, *about, "key", key))
-        with suppress(Conflict):  # it was recorded before, when other lessons were found
-            self.journal.append([event])
-        return event.event_id
+        return append_next(self.journal, len(self._decisions(self._step)) + 1, made).event_id
 
-    def _event(self, type_: str, event_id: str, data: dict[str, Any], target: str) -> NewEvent:
+    def _event(self, type_: str, event_id: str, data: dict[str, Any], target: str = "") -> NewEvent:
         return NewEvent(type_, event_id, data, _ACTOR, session_id=self.task, target_id=target or None)
 
     def _decisions(self, step: int | None = None) -> list[Event]:
@@ -322,12 +302,6 @@ def context_hash(context: str) -> str:
 
 def _reflects(event: Event) -> bool:
     return (event.data or {}).get("reflects") is True
-
-
-def _is_kept(lesson: Lesson) -> bool:
-    """Return whether the bank has a lesson. One that fails often sinks in it, and is the first to go."""
-    there = lesson.banked and lesson.state != "retracted" and lesson.text != REDACTED
-    return there and lesson.kind == "mistake"
 
 
 def _told(lesson: Lesson) -> ReflectionLesson:

@@ -95,12 +95,13 @@ def _record_one(pipeline: Pipeline, backend: PrefetchedBackend, one: Found, read
     return taken.event_id is not None
 
 
-def _jobs(plan: Plan) -> Iterator[tuple[Path, int, dict[str, Bullet]]]:
+def _jobs(plan: Plan) -> Iterator[tuple[Path, int, dict[str, Bullet], int]]:
     """Yield what is prefetched of each file. Takes no lock: another project's is held meanwhile."""
     for project, files in plan:
         bullets: dict[str, Bullet] = {}
         begun: set[int] = set()
-        if project.config.backend == "rules":
+        # A file of weights may be written anew meanwhile: the backend reads it when it is this project's turn.
+        if project.config.backend == "rules" and not project.config.judgement_weights:
             with suppress(Exception):  # met again, and reported, when it is this project's turn
                 loaded = load(read_ours(project.playbook_json, MAX_BYTES), first=project.first_number)
                 bullets = {bullet.name: bullet for bullet in loaded.bullets}
@@ -108,7 +109,8 @@ def _jobs(plan: Plan) -> Iterator[tuple[Path, int, dict[str, Bullet]]]:
                     with project.open_ledger() as ledger:
                         begun = ledger.seen([one.key for one in files if one.key is not None])
         # The window of a file that was begun before is not the whole of it, so it is only scanned.
-        yield from ((one.path, one.bytes, {} if one.key in begun else bullets) for one in files)
+        precision = project.config.judgement_precision
+        yield from ((one.path, one.bytes, {} if one.key in begun else bullets, precision) for one in files)
 
 
 def news(project: Project, files: Sequence[Found], pool: WorkerPool | None = None) -> Iterator[tuple[Found, int]]:

@@ -56,11 +56,11 @@ _MAX_LESSONS: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Told(Bullet):
-    """A lesson as it is told and ranked: its successes and failures are its counters. It is not cited."""
+    """A lesson as it is told and ranked: its successes and failures are its counters."""
 
     @property
     def line(self) -> str:
-        return f"(lesson {self.name[:8]}) {' '.join(self.text.split())}"
+        return f"[lesson {self.name[:8]}] {' '.join(self.text.split())}"
 
 
 @dataclass(frozen=True, slots=True)

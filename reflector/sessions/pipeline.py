@@ -27,6 +27,7 @@ from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import OUTAGES
 from reflector.reflection.runner import Reflected, Retry, Runner
 from reflector.sessions import locks, spool
+from reflector.sessions.crediting import record_test_outcomes
 from reflector.sessions.fallback import stand_ins
 from reflector.sessions.injection import keep_lessons, write_injection
 from reflector.sessions.intake import Source, Taken, WindowMode, safe_id, source_of, take_in
@@ -87,7 +88,11 @@ class Pipeline:
         return taken
 
     def finish(self, *, retry: Retry = "due") -> None:
-        """Finish what is pending, into `reflected`. A model is asked by `ask_model`, without the project's lock."""
+        """Finish what is pending, into `reflected`. A model is asked by `ask_model`, without the project's lock.
+
+        What the sessions' own tests say of lessons is recorded first, while a window is open.
+        """
+        record_test_outcomes(self.ledger, [one.event_id for one in self.ledger.open_windows() if not one.attempts])
         if not self.runner.backend.is_model:
             self.reflected += self.runner.finish_pending(retry=retry)
         if self.users is not None:

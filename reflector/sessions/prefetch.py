@@ -27,7 +27,9 @@ class Prefetched:
     cited: Mapping[str, str] = field(default_factory=dict)
 
 
-def prefetch(path: str | PathLike[str], limit: int | None, bullets: Mapping[str, Bullet]) -> Prefetched:
+def prefetch(
+    path: str | PathLike[str], limit: int | None, bullets: Mapping[str, Bullet], precision: int = 85
+) -> Prefetched:
     """Read a transcript, and judge the live `bullets` (by name) that it cites by the rules.
 
     Raises OSError and UnknownTranscript.
@@ -43,7 +45,7 @@ def prefetch(path: str | PathLike[str], limit: int | None, bullets: Mapping[str,
         cited=tuple(names),
         messages=lambda: (message for message in read_messages(path, limit=found.bytes) if message.key in keys),
     )
-    return Prefetched(found, RulesBackend().answer(request), {name: bullets[name].text for name in names})
+    return Prefetched(found, RulesBackend(precision).answer(request), {name: bullets[name].text for name in names})
 
 
 class PrefetchedBackend:

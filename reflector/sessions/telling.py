@@ -18,7 +18,7 @@ from reflector.lessons.recording import record_told
 from reflector.sessions.injection import LESSONS_FILE, lessons_to_tell
 from reflector.transcripts.formats import read_messages
 
-_LINE = re.compile(r"^\(lesson ([0-9a-f]{8})\) ", re.MULTILINE)
+_LINE = re.compile(r"^\[lesson ([0-9a-f]{8})\] ", re.MULTILINE)
 
 
 def record_lessons_told(ledger: Ledger, project: Path, session_id: str, transcript: Path) -> None:

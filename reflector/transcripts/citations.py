@@ -50,13 +50,13 @@ def citations_of(message: Message) -> list[str]:
     return list(dict.fromkeys([*cited_names(message.thinking), *cited_names(message.text)]))
 
 
-def cited_names(text: str) -> list[str]:
-    """Names cited in prose, in order of first appearance, as written: `[pat-1]` is not pat-001.
+def cited_names(text: str, form: re.Pattern[str] = CITATION) -> list[str]:
+    """Names cited in prose in this form, in order of first appearance, as written: `[pat-1]` is not pat-001.
 
     Left out: fenced code (to the end, where the fence is never closed), markdown links whose text is
     a name, and lines that repeat a bullet with its counters. Inline code counts: "as `[pat-001]` says".
     """
-    if CITATION.search(text) is None:
+    if form.search(text) is None:
         return []
     names: dict[str, None] = {}
     fence = ""
@@ -72,7 +72,7 @@ def cited_names(text: str) -> list[str]:
             continue
         if _BULLET_LINE.match(line) or _is_link_target(line):
             continue
-        for match in CITATION.finditer(line):
+        for match in form.finditer(line):
             if len(match[1]) <= _NAME_LIMIT and not _LINK_TAIL.match(line, match.end()):
                 names[match[1]] = None
     return list(names)

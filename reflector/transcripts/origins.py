@@ -28,6 +28,8 @@ _INJECTED = re.compile(
     r"|Unknown (?:skill|slash command|command):"
     r"|\[Image: source:"
     r"|Base directory for this skill:"
+    r"|\{\"task_id\":"
+    r"|Tool loaded\.\Z"
     r"|/[\w:-]+\Z"
 )
 
@@ -45,6 +47,8 @@ _REFUSED = re.compile(
     r"|\[Request interrupted by user)"
 )
 _REASON = re.compile(r"the user said:|The user provided the following reason for the rejection:")
+#: What the client writes in the place of a reason when the person asks to talk about questions first.
+_CLARIFIES = "The user wants to clarify these questions."
 _ADVICE = "\n\nNote: The user's next message may contain a correction"
 
 
@@ -109,8 +113,9 @@ def is_refusal(result: str) -> bool:
 
 
 def refusal_reason(result: str) -> str:
-    """Return what the person gave as reason in a refused tool result; "" where they gave none."""
+    """Return the person's reason in a refused tool result; "" where the person gave none."""
     match = _REASON.search(result)
     if match is None:
         return ""
-    return result[match.end() :].partition(_ADVICE)[0].strip().removesuffix("</tool_use_error>").strip()
+    reason = result[match.end() :].partition(_ADVICE)[0].strip().removesuffix("</tool_use_error>").strip()
+    return "" if reason.startswith(_CLARIFIES) else reason

@@ -15,6 +15,8 @@ import pytest
 
 from reflector.cli.app import reflector
 from reflector.cli.commands import COMMANDS, GROUPS
+from reflector.ledger.store import Ledger
+from reflector.lessons.recording import record_lesson
 from tests.cli.conftest import tamper
 from tests.road.agent import REFLECTOR, Agent
 from tests.road.sessions import Session
@@ -239,6 +241,8 @@ def test_the_completion_script_is_for_the_shell_and_knows_the_commands(agent: Ag
     if shell == "bash":
         assert subprocess.run(["bash", "-n"], input=script.encode(), capture_output=True).returncode == 0
     agent.call("ingest", Session("abcd-1").cites("pat-001").write(agent.project / "s.jsonl"))
+    with Ledger.open_file(agent.ledger) as ledger:
+        lesson = record_lesson(ledger, "mistake", "Add auth", actor="engine")[:8]
     completed = {
         "bla": "blame",
         "blame --js": "--json",
@@ -247,6 +251,10 @@ def test_the_completion_script_is_for_the_shell_and_knows_the_commands(agent: Ag
         "session ab": "abcd-1",
         "log --type bullet.t": "bullet.tagged",
         "add m": "mis",
+        f"lesson {lesson[:3]}": lesson,
+        "lesson pro": "promote",
+        f"lesson promote {lesson[:3]}": lesson,
+        f"outcome {lesson[:3]}": lesson,
         "config get back": "backend",
     }
     for typed, wanted in completed.items():

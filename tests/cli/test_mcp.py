@@ -19,8 +19,8 @@ from mcp.server import MCPServer
 
 from reflector.cli.app import Place
 from reflector.cli.mcp import add_tools
+from reflector.lessons.recall import bullets_about
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.search import search
 from tests.cli.test_json import assert_is, documented
 from tests.road.agent import REFLECTOR, Agent
 from tests.road.sessions import Session
@@ -180,7 +180,7 @@ def test_where_it_is_configured_a_proposal_is_added_at_once(agent: Agent) -> Non
         ({"text": " "}, "the text is empty"),
         ({"text": "red \x1b[31m"}, "U+001B"),
         ({"text": "Log in with ghp_" + "a1B2" * 9}, "looks like a secret"),
-        ({"section": "patterns"}, "section"),
+        ({"section": "habits"}, "section"),
     ],
 )
 def test_a_proposal_that_cannot_be_a_bullet_is_refused_in_words(
@@ -253,17 +253,36 @@ def test_without_the_extra_the_way_to_it_is_told(agent: Agent) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_search_puts_more_of_the_words_first_and_then_the_better_bullet() -> None:
+def test_a_search_takes_a_sentence_and_finds_other_forms_of_its_words() -> None:
     bullets = [
-        Bullet("pat-001", "pat", "Run the tests.", 0, 3),
-        Bullet("pat-002", "pat", "Test with the linter.", 5, 0),
-        Bullet("pat-003", "pat", "Lint before you run a test.", 0, 0),
-        Bullet("pat-004", "pat", "Sleep.", 9, 0),
+        Bullet("pat-001", "pat", "Never mock the database.", 0, 3),
+        Bullet("pat-002", "pat", "Run the linter.", 5, 0),
+        Bullet("pat-003", "pat", "Sleep.", 9, 0),
     ]
-    assert [b.name for b in search(bullets, "RUN tests")] == ["pat-001", "pat-003"]
-    assert [b.name for b in search(bullets, "test")] == ["pat-002", "pat-003", "pat-001"]
-    assert next(b.name for b in search(bullets, "pat-004")) == "pat-004"
-    assert len(search(bullets, "  ")) == 4
+    assert [b.name for b in bullets_about(bullets, "is mocking databases all right?")] == ["pat-001"]
+    assert [b.name for b in bullets_about(bullets, "RUNNING linters")] == ["pat-002"]
+    assert next(b.name for b in bullets_about(bullets, "pat-003")) == "pat-003"
+    assert [b.name for b in bullets_about(bullets, "  ")] == ["pat-003", "pat-002", "pat-001"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "wanted"),
+    [
+        ("search_playbook", {"query": "x", "section": "habits"}, "'habits' is not a section; the sections are pat"),
+        ("propose_bullet", {**ADVICE, "section": "habits"}, "is not a section"),
+        ("propose_bullet", {**ADVICE, "text": "long " * 200}, "at most 500"),
+        ("lesson_outcome", {"lesson": "x", "outcome": "fine", "why": "x"}, "it must be one of good, bad"),
+    ],
+)
+def test_a_wrong_value_gets_one_readable_line(agent: Agent, tool: str, arguments: dict[str, str], wanted: str) -> None:
+    said = refused(agent, tool, **arguments)
+    assert wanted in said
+    assert "\n" not in said.strip()
+
+
+def test_a_name_is_taken_as_it_is_cited(agent: Agent) -> None:
+    agent.call("list")
+    assert ask(agent, "why", name="[pat-001]")["bullet"].startswith("[pat-001]")
 
 
 def test_the_agent_says_whether_a_lesson_helped(agent: Agent) -> None:

@@ -179,6 +179,6 @@ def test_what_is_erased_is_not_written_again(ledger: Ledger) -> None:
 def test_a_summary_is_found_by_later_retrieval_and_not_before_it_is_written(ledger: Ledger) -> None:
     result = reflect(TURN, OPEN)
     assert ledger.head().position == 0
-    assert recall(ledger, "hi") == []
+    assert recall("hi", of=ledger) == []
     write_entries(ledger, result.memory_entries, ops_cap=OPEN.ops_reflection, turn=TURN.turn)
-    assert [(one.document.kind, one.document.text) for one in recall(ledger, "Hi?")] == [("summary", "hi")]
+    assert [(one.document.kind, one.document.text) for one in recall("Hi?", of=ledger)] == [("summary", "hi")]

@@ -35,7 +35,7 @@ MANIFEST_FIELDS = {
     "keywords": list,
 }
 COMMAND_FIELDS = {"description", "argument-hint", "allowed-tools", "disable-model-invocation", "model"}
-SLASH_COMMANDS = ["playbook", "playbook-why", "playbook-add", "playbook-import-history"]
+SLASH_COMMANDS = ["lesson-outcome", "playbook", "playbook-why", "playbook-add", "playbook-import-history"]
 
 
 def load(path: Path) -> Any:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import reflector
 from reflector.events import event as ev
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
@@ -65,22 +66,32 @@ def test_bullets_and_lessons_of_a_ledger_are_found_as_of_a_moment(ledger: Ledger
     id = record_lesson(
         ledger, "mistake", "Always add middleware", actor="engine", task="api", mistake="forgot authentication"
     )
-    assert [one.document.id for one in recall(ledger, "authentication")] == [id]
-    assert [one.document.kind for one in recall(ledger, "migrations")] == ["bullet"]
-    assert recall(Past(ledger, 1), "authentication") == []
+    assert [one.document.id for one in recall("authentication", of=ledger)] == [id]
+    assert [one.document.kind for one in recall("migrations", of=ledger)] == ["bullet"]
+    assert recall("authentication", of=Past(ledger, 1)) == []
     for _ in range(3):
         observe_outcome(ledger, id, "failure", source="api")
-    assert recall(ledger, "authentication") == []  # archived
+    assert recall("authentication", of=ledger) == []  # archived
     ledger.append([changed(ev.BULLET_REMOVED, "pat-001", 1, reason="deleted", into=None)])
-    assert recall(ledger, "migrations") == []
-    assert recall(Past(ledger, 2), "migrations") != []
+    assert recall("migrations", of=ledger) == []
+    assert recall("migrations", of=Past(ledger, 2)) != []
+
+
+def test_a_program_asks_the_project_of_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = Agent.in_folder(tmp_path)
+    monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
+    monkeypatch.chdir(agent.project)
+    assert reflector.recall("the failing test") == []
+    assert not agent.ledger.exists()
+    agent.call("list")
+    assert [one.document.id for one in reflector.recall("the failing test", 1)] == ["pat-001"]
 
 
 def test_what_was_erased_is_not_found(ledger: Ledger) -> None:
     id = record_lesson(ledger, "insight", "Call Jane Doe", actor="truth")
-    assert recall(ledger, "Jane")
+    assert recall("Jane", of=ledger)
     ledger.redact(id, reason="a name", actor="human")
-    assert recall(ledger, "Jane") == recall(ledger, "redacted") == []
+    assert recall("Jane", of=ledger) == recall("redacted", of=ledger) == []
 
 
 @pytest.fixture(scope="module")

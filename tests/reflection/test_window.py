@@ -22,7 +22,7 @@ from tests.road.sessions import Session
 from tests.sessions.test_intake import add_bullets, windows
 
 THANKS = "Perfect, that works. Thanks!"
-OBJECTION = "No, that is wrong. Please don't change the total there, revert it."
+OBJECTION = "That isn't it."
 
 
 class Cut:

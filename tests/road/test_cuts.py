@@ -153,7 +153,7 @@ def test_on_either_engine_windows_count_what_the_whole_counts(open_ledger: OpenL
     take(whole, path)
     take(cut, path, [Cut(end) for end in ends(path)])
     assert outcome(cut) == outcome(whole)
-    assert outcome(cut).verdicts == {"pat-002": ["helpful"]}
+    assert outcome(cut).verdicts == {"pat-001": ["harmful"], "pat-002": ["helpful"]}
     assert len(list(cut.events(types=[ev.EVIDENCE_RETRACTED]))) == 1
     assert list(verify(cut)) == []
     events = cut.head().position

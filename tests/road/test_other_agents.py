@@ -59,16 +59,22 @@ def test_results_are_judged_as_those_of_claude_code(
     agent: Agent, tmp_path: Path, begin: Callable[..., Session]
 ) -> None:
     failed = "FAILED tests/test_cart.py::test_total - AssertionError\n1 failed, 3 passed in 0.1s"
-    claude = Claude("s-1").cites("pat-001", None).runs("sed -i s/sum/total/ cart.py", "")
-    claude.runs("pytest -q", f"Exit code 1\n{failed}", is_error=True)
-    claude.agent("It stays red.").user("Now write the invoices.")
-    other = begin().cites("pat-001", None).runs("sed -i s/sum/total/ cart.py", "")
-    other.runs("pytest -q", failed, 1).model("It stays red.").person("Now write the invoices.")
+    fixes, fixed = "sed -i s/sum/total/ cart.py", "4 passed in 0.1s"
+    claude = (
+        Claude("s-1")
+        .agent("I run the tests.")
+        .runs("pytest -q", f"Exit code 1\n{failed}", is_error=True)
+        .cites("pat-001", None)
+    )
+    claude.runs(fixes, "").runs("pytest -q", fixed).agent("It is green.").user("Now write the invoices.")
+    other = begin().model("I run the tests.").runs("pytest -q", failed, 1).cites("pat-001", None)
+    other.runs(fixes, "").runs("pytest -q", fixed).model("It is green.").person("Now write the invoices.")
     agent.call("ingest", claude.write(tmp_path / "claude.jsonl"))
     agent.call("ingest", other.write(tmp_path / other.file_name))
     first, second = agent.json("blame", "pat-001")
     assert (second["tag"], second["rationale"]) == (first["tag"], first["rationale"])
-    assert "test_total - AssertionError" in second["rationale"]
+    assert second["tag"] == "helpful"
+    assert fixed in second["rationale"]
 
 
 def test_codex_names_no_transcript_and_its_rollout_is_found(agent: Agent, tmp_path: Path) -> None:

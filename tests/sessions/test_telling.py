@@ -26,7 +26,7 @@ def test_lessons_are_ranked_among_the_bullets_and_fit_within_the_limit() -> None
     bullets = [Bullet(f"pat-{n:03}", "pat", "x" * 80) for n in range(200)]
     best, worst = Told("a" * 32, LESSONS, "Look first", 3, 0), Told("b" * 32, LESSONS, "Guess " * 40, 0, 3)
     told = render([*bullets, best, worst], _FORM)
-    assert "## LESSONS\n(lesson aaaaaaaa) Look first" in told.text
+    assert "## LESSONS\n[lesson aaaaaaaa] Look first" in told.text
     assert told.text.index("aaaaaaaa") < told.text.index("pat-000")
     assert "bbbbbbbb" not in told.text
     assert len(told.json) <= LIMIT
@@ -45,7 +45,7 @@ def _learned(agent: Agent) -> str:
 def test_a_start_tells_the_lessons_that_are_trusted(agent: Agent) -> None:
     id = _learned(agent)
     text = agent.hook("SessionStart")
-    assert f"(lesson {id[:8]}) Always add auth &lt;system-reminder>" in text
+    assert f"[lesson {id[:8]}] Always add auth &lt;system-reminder>" in text
     for _ in range(3):
         agent.call("outcome", id, "bad", "--why", "it was wrong")
     assert id[:8] not in agent.hook("SessionStart")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from reflector.config import BACKENDS, Config, ConfigError
@@ -16,7 +17,8 @@ def backend_of(config: Config, project: Path | None = None, *, template: Path | 
     if config.backend == "rules":
         from reflector.reflection.backends.rules import RulesBackend
 
-        return RulesBackend()
+        weights = os.path.expanduser(config.judgement_weights)  # noqa: PTH111 - Path raises where there is no home
+        return RulesBackend(config.judgement_precision, Path(weights) if weights else None)
     if config.backend == "fixtures":
         from reflector.reflection.backends.fixtures import FixturesBackend
 

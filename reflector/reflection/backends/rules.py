@@ -1,7 +1,7 @@
 """The deterministic backend: judges each cited bullet by the evidence that follows its citation.
 
-Invariant: the same messages give the same bytes. No network, no clock, no randomness; every rule
-is in a table (`docs/rules.md`), and without evidence the tag is neutral.
+Invariant: the same messages give the same bytes. No network, no clock, no randomness; every finding stands in
+`docs/rules.md` with its weight, and without evidence the tag is neutral.
 """
 
 from __future__ import annotations
@@ -9,16 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector.playbook.verdicts import VERDICTS
-from reflector.reflection.protocol import Answer, Request
-from reflector.reflection.rules.table import VERSION
+from reflector.reflection.protocol import Answer, BackendError, Request
 from reflector.text.secrets import redact
 
 if TYPE_CHECKING:
-    from reflector.reflection.rules.episode import Episode
-    from reflector.reflection.rules.verdicts import Judgement
+    from reflector.reflection.rules.weighing import Judgement
     from reflector.reflection.truth.asking import Question
 
 _RATIONALE = 300
@@ -28,41 +27,64 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 
 
 class RulesBackend:
-    """`answer` gives one tag per cited bullet of the playbook, in order of first citation."""
+    """`answer` gives one tag per cited bullet of the playbook, in order of first citation.
+
+    `precision` is how many of 100 verdicts are to be right, by measurement: the fewer, the more it says. `weights` is a
+    file of a person's own weights, None for those that ship.
+    """
 
     name = "rules"
     is_model = False
 
+    def __init__(self, precision: int = 85, weights: Path | None = None) -> None:
+        self.precision = precision
+        self._file = weights
+
     def answer(self, request: Request, part: int = 1) -> Answer:
         """Judges one window. Never raises for what the messages contain."""
         # Most windows cite nothing and never come here: they need not wait for the rules' patterns.
-        from reflector.reflection.rules.evidence import EvidenceReader
-        from reflector.reflection.rules.verdicts import judge, merge
+        from reflector.reflection.rules.reading import Reader
+        from reflector.reflection.rules.weighing import judge, merge, weights_of
+
+        try:
+            weights = weights_of(self._file)
+        except ValueError as error:
+            raise BackendError(str(error), stage="backend") from error
 
         bullets = {bullet.name: bullet for bullet in request.playbook}
         cited = [name for name in dict.fromkeys(request.cited) if name in bullets]
         judgements: dict[str, list[Judgement]] = {name: [] for name in cited}
         if cited:
-
-            def settle(episode: Episode) -> None:
-                kept = judgements[episode.name]
-                judgement = judge(episode)
+            for citation in Reader({name: bullets[name] for name in cited}).read(request.messages()):
+                kept, judgement = judgements[citation.name], judge(citation, self.precision, weights)
                 # The first of each tag is all that merging asks for, however often a bullet is cited.
-                if all(known.tag != judgement.tag or (judgement.quote and not known.quote) for known in kept):
+                if all(known.tag != judgement.tag or max(judgement.estimates) > max(known.estimates) for known in kept):
                     kept.append(judgement)
-
-            EvidenceReader({name: bullets[name] for name in cited}, settle).read(request.messages())
         verdicts = {name: merge(judgements[name]) for name in cited}
         tags = [
             {"name": name, "rationale": rationale(verdict), "tag": verdict.tag} for name, verdict in verdicts.items()
         ]
-        return Answer(text=_json({"analysis": _analysis(verdicts), "bullet_tags": tags}), model=VERSION)
+        text = _json({"analysis": _analysis(verdicts), "bullet_tags": tags})
+        return Answer(text=text, model=weights.version, meta={"judgement": self._weighed(verdicts)})
 
     def reply(self, question: Question) -> Answer:
         """Answer a question about a trajectory, by its test report alone."""
+        from reflector.reflection.rules.weighing import shipped
         from reflector.reflection.truth.verdicts import judged
 
-        return Answer(text=_json(judged(question)), model=VERSION)
+        return Answer(text=_json(judged(question)), model=shipped().version)
+
+    def _weighed(self, verdicts: dict[str, Judgement]) -> dict[str, object]:
+        """Return what each verdict rests on, so that another precision can be asked for later."""
+        estimated = {
+            name: {
+                "helpful": f"{verdict.estimates[0]:.2f}",
+                "harmful": f"{verdict.estimates[1]:.2f}",
+                "found": list(verdict.found),
+            }
+            for name, verdict in verdicts.items()
+        }
+        return {"precision": self.precision, "bullets": estimated}
 
 
 def _json(answer: dict[str, object]) -> str:

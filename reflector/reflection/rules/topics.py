@@ -17,7 +17,8 @@ _COMMON_WORDS = """
     things work works working run running test tests check fix fixed error errors issue problem wrong right good great
     thanks thank yes okay sure look looks think know said asked claude agent user step steps time first last way really
     actually instead because since while being been show shows showing shown say says sure maybe able there's that's
-    i'm you're we're don't doesn't isn't it'll i'll avoid always never prefer keep ensure rather without when before"""
+    i'm you're we're don't doesn't isn't it'll i'll avoid always never prefer keep ensure rather without when before
+    bug bugs"""
 _COMMON = frozenset(_COMMON_WORDS.split())
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import pytest
 
-from reflector.reflection.rules.outcomes import read_result, signature
+from reflector.reflection.rules.outcomes import read_result
 from reflector.reflection.rules.steps import read_call
-from reflector.transcripts.message import ToolCall, ToolResult
+from reflector.transcripts.message import ToolCall
 
 
 def ending(command: str, text: str, *, is_error: bool = False) -> str:
     step = read_call(ToolCall("c", "Bash", {"command": command}))
-    return read_result(step, ToolResult("c", text, is_error)).ending
+    found = read_result(step, text, is_error).ending
+    return "passes" if found == "ran" else found
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def ending(command: str, text: str, *, is_error: bool = False) -> str:
         ("ssh web1 'systemctl restart app'", "app.service: Failed with result 'exit-code'.", "fails"),
         ("git push", "To example.org:a/b.git\n   1a2b3c4..5d6e7f8  main -> main", "passes"),
         ("git push", " ! [rejected]        main -> main (fetch first)", "fails"),
-        ("npm run bulid", 'npm error Missing script: "bulid"', "unusable"),
+        ("npm run bulid", 'npm error Missing script: "bulid"', "fails"),
         ("cat notes.txt", "Traceback (most recent call last)", "silent"),
     ],
 )
@@ -42,7 +43,7 @@ def test_an_unflagged_result_is_read_by_its_text(command: str, text: str, expect
     ("command", "text", "expected"),
     [
         ("pytest", "Exit code 1\nE   AssertionError\n=== 1 failed in 0.1s ===", "fails"),
-        ("frobnicate", "Exit code 127\nbash: frobnicate: command not found", "unusable"),
+        ("frobnicate", "Exit code 127\nbash: frobnicate: command not found", "fails"),
         ("grep x a.txt", "Exit code 1", "mechanics"),
         ("cat b.txt", "Exit code 1\ncat: b.txt: No such file or directory", "mechanics"),
         ("npm install", "Exit code 1\nnpm error code ERESOLVE", "fails"),
@@ -62,12 +63,21 @@ def test_a_flagged_result_is_a_failure_only_if_it_is_not_mechanics(command: str,
 )
 def test_slips_of_the_edit_tool_are_mechanics(text: str) -> None:
     step = read_call(ToolCall("c", "Edit", {"file_path": "a.py"}))
-    assert read_result(step, ToolResult("c", text, True)).ending == "mechanics"
+    assert read_result(step, text, True).ending == "mechanics"
 
 
-def test_the_same_error_has_the_same_signature_in_another_folder_and_at_another_line() -> None:
-    assert signature("/a/b/x.py:12: KeyError: 'id'") == signature("/c/x.py:99: KeyError: 'id'")
-    assert signature("KeyError: 'id'") != signature("TypeError: 'id'")
+@pytest.mark.parametrize(
+    ("command", "text", "expected"),
+    [
+        ("flutter analyze", "12 issues found. (ran in 3.1s)", "fails"),
+        ("flutter analyze", "No issues found! (ran in 3.1s)", "passes"),
+        ("gh issue list", "0 issues match your search", "silent"),
+        ("tracker list --open", "Showing 0 issues", "ran"),
+    ],
+)
+def test_issues_are_counted_where_a_checker_counts_them(command: str, text: str, expected: str) -> None:
+    step = read_call(ToolCall("c", "Bash", {"command": command}))
+    assert read_result(step, text, False).ending == expected
 
 
 @pytest.mark.parametrize(
@@ -236,7 +246,7 @@ def test_the_same_error_has_the_same_signature_in_another_folder_and_at_another_
             True,
             "fails",
         ),
-        ("git commit -m x", "[main 1234567] x\n 1 file changed", False, "silent"),
+        ("git commit -m x", "[main 1234567] x\n 1 file changed", False, "passes"),
         ("git commit -m x", "husky - pre-commit hook exited with code 1 (error)", True, "fails"),
         ("gh run watch 1", "✓ main CI · 123\nTriggered via push\n\nJOBS\n✓ test in 35s (ID 1)", False, "passes"),
         (
@@ -259,9 +269,9 @@ def test_the_same_error_has_the_same_signature_in_another_folder_and_at_another_
         ("terraform plan", "Plan: 1 to add, 0 to change, 0 to destroy.", False, "passes"),
         ("./scripts/deploy.sh", "Deploying...\nerror: no credentials", False, "fails"),
         ("npm run e2e", "Error: Timed out waiting 60s from config.webServer", True, "fails"),
-        ("frob", "bash: frob: command not found", True, "unusable"),
-        ("npm run foo", 'npm error Missing script: "foo"', True, "unusable"),
-        ("pnpm typecheck", " ERR_PNPM_NO_SCRIPT  Missing script: typecheck", True, "unusable"),
+        ("frob", "bash: frob: command not found", True, "fails"),
+        ("npm run foo", 'npm error Missing script: "foo"', True, "fails"),
+        ("pnpm typecheck", " ERR_PNPM_NO_SCRIPT  Missing script: typecheck", True, "fails"),
         ("python3 -m pytest", "/usr/bin/python3: No module named pytest", True, "fails"),
         ("sleep 5 && npm test", "Command timed out after 2m 0.0s", True, "fails"),
         ("ls foo", "ls: foo: No such file or directory", True, "mechanics"),

@@ -1,0 +1,227 @@
+"""Reads a window once, as a stream, and gives each citation what follows it.
+
+Invariant: evidence flows forward and stays on its chain. What stands before a citation, or on another sidechain, is
+never evidence for it; of what stood before only which checks were red is known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from reflector.playbook.bullet import Bullet
+from reflector.reflection.rules.citation import Citation, Heard, Ran, checked, opened
+from reflector.reflection.rules.outcomes import Outcome, read_result
+from reflector.reflection.rules.people import concedes, read_remark
+from reflector.reflection.rules.steps import CHECKS, Step, read_call
+from reflector.reflection.rules.wordings import first, wordings
+from reflector.transcripts.citations import citations_of
+from reflector.transcripts.message import Message, ToolCall, ToolResult
+
+_T = TypeVar("_T")
+#: Open citations per bullet and chain, chains, calls and tasks that are remembered, characters that are read.
+_OPEN_PER_BULLET, _CHAINS, _KEPT, _READ = 8, 32, 128, 16 * 1024
+#: Results before the first citation of which it is known what was red.
+_BEFORE = 40
+
+#: A question mark of a sentence, not that of `?page=2`.
+_ASKS = re.compile(r"\?(?=[\s*_)\"']|$)")
+_NOTICE = re.compile(r"<(?:task|bash)-notification>|<background-task")
+_TASK_ID = re.compile(r"<(?:task-id|shell-id|task_id)>([^<]+)<")
+_BACKGROUND = re.compile(r"(?:running in (?:the )?background with ID: ?|task_id: ?|agentId: ?)([\w-]+)")
+
+
+@dataclass(slots=True)
+class Chain:
+    """One conversation while it is read: the main one, or one sidechain.
+
+    turn         messages of people so far
+    calls        calls that wait for their result, read or as they are while nothing is cited
+    before       the last results before the first citation, unread: only which checks were red matters
+    tasks        background tasks, as the call that started them
+    red          checks by kind, and commands, whose last run failed
+    uncommented  results that the agent has not spoken about
+    pending      a person's message as heard, until the agent's first words show how it was meant
+    asked        the agent's last words asked something
+    """
+
+    turn: int = 0
+    citations: list[Citation] = field(default_factory=list)
+    calls: OrderedDict[str, Step | ToolCall] = field(default_factory=OrderedDict)
+    before: deque[tuple[Step | ToolCall, ToolResult]] = field(default_factory=lambda: deque(maxlen=_BEFORE))
+    tasks: OrderedDict[str, tuple[Step, str]] = field(default_factory=OrderedDict)
+    red: OrderedDict[str, bool] = field(default_factory=OrderedDict)
+    uncommented: list[Ran] = field(default_factory=list)
+    pending: list[Heard] = field(default_factory=list)
+    asked: bool = False
+
+
+class Reader:
+    """Reads messages in order; `bullets` are the live ones whose citations are judged, by name."""
+
+    def __init__(self, bullets: Mapping[str, Bullet]) -> None:
+        self._bullets = bullets
+        self._chains: dict[str, Chain] = {}
+
+    def read(self, messages: Iterable[Message]) -> Iterator[Citation]:
+        """Yield every citation once, as soon as nothing more can bear on it."""
+        for message in messages:
+            chain = self._chains.get(message.chain)
+            if chain is None:
+                yield from self._forgotten()
+                chain = self._chains[message.chain] = Chain()
+            if message.origin == "model":
+                yield from self._model(chain, message)
+            elif message.origin in ("human", "refusal"):
+                yield from _settled(chain)
+                self._person(chain, message)
+            elif message.origin == "tool":
+                for result in message.results:
+                    self._result(chain, result)
+            elif message.origin == "injected":
+                self._notice(chain, message.text)
+        for chain in self._chains.values():
+            yield from chain.citations
+
+    def _forgotten(self) -> Iterator[Citation]:
+        """A window may hold thousands of sidechains: the oldest is settled."""
+        oldest = next(key for key in self._chains if key) if len(self._chains) > _CHAINS else ""
+        if oldest:
+            yield from self._chains.pop(oldest).citations
+
+    def _model(self, chain: Chain, message: Message) -> Iterator[Citation]:
+        spoken = message.text.strip()
+        said = spoken or message.thinking.strip()
+        if said:
+            if chain.pending and concedes(said):
+                for heard in chain.pending:
+                    heard.conceded = True
+            if chain.uncommented:
+                _excuse(chain, said)
+            for citation in chain.citations:
+                citation.open = citation.open and not citation.own
+        if spoken:
+            chain.pending = []
+            chain.asked = _ASKS.search(spoken[-500:]) is not None
+        elif message.calls:
+            chain.pending = [] if not said else chain.pending
+        for name in dict.fromkeys(citations_of(message)):
+            if name in self._bullets:
+                yield from self._cited(chain, name, said)
+        for call in message.calls:
+            step = read_call(call) if chain.citations else call
+            _remember(chain.calls, call.id, step)
+            for citation in chain.citations:
+                citation.take_call(call, step if isinstance(step, Step) else read_call(call), chain.turn)
+
+    def _cited(self, chain: Chain, name: str, said: str) -> Iterator[Citation]:
+        mine = [citation for citation in chain.citations if citation.name == name]
+        if mine and mine[-1].open and mine[-1].turn == chain.turn:
+            return
+        if len(mine) >= _OPEN_PER_BULLET:
+            chain.citations.remove(mine[0])
+            yield mine[0]
+        earlier, chain.before = [*chain.before], deque(maxlen=_BEFORE)
+        for call, result in earlier:
+            self._read(chain, call, result)
+        chain.citations.append(opened(name, self._bullets[name], chain.turn, chain.red, said))
+
+    def _result(self, chain: Chain, result: ToolResult) -> None:
+        known = chain.calls.pop(result.call_id, None)
+        if known is None:
+            return
+        if not chain.citations:
+            chain.before.append((known, result))
+            return
+        self._read(chain, known, result)
+
+    def _read(self, chain: Chain, call: Step | ToolCall, result: ToolResult) -> None:
+        step = read_call(call) if isinstance(call, ToolCall) else call
+        text = result.text[:_READ]
+        started = _BACKGROUND.search(text[:400])
+        if started:
+            _remember(chain.tasks, started.group(1), (step, result.call_id))
+        call_id = result.call_id
+        if step.task and step.task in chain.tasks:
+            step, call_id = chain.tasks[step.task]
+        _ended(chain, step, read_result(step, text, result.is_error), call_id)
+
+    def _notice(self, chain: Chain, text: str) -> None:
+        """Notifications of background tasks are results that come late; all else here is the client's."""
+        if not chain.citations or not _NOTICE.search(text[:200]):
+            return
+        for citation in chain.citations:
+            citation.open = citation.open and not citation.own
+        task = _TASK_ID.search(text)
+        step, call_id = chain.tasks.get(task.group(1).strip(), (None, "")) if task else (None, "")
+        if step is None:
+            return
+        summary = re.search(r"<summary>(.*?)</summary>", text, re.DOTALL)
+        words = " ".join(summary.group(1).split())[:200] if summary else ""
+        if re.search(r"<status>failed|failed with exit code|exit code [1-9]", text):
+            _ended(chain, step, Outcome("fails", words, "background-failed"), call_id)
+        elif "exit code 0" in text and step.kind in CHECKS:
+            _ended(chain, step, Outcome("passes", words, "background-done"), call_id)
+
+    def _person(self, chain: Chain, message: Message) -> None:
+        refuses = message.origin == "refusal"
+        chain.turn += not refuses  # a refusal is no turn of its own: its sequel is
+        chain.pending = []
+        for citation in chain.citations:
+            citation.open = False
+        for result in message.results:
+            if not result.is_error:
+                self._result(chain, result)
+        if message.text.strip() and chain.citations:
+            remark = read_remark(message.text, refuses=refuses, answers=chain.asked)
+            for citation in chain.citations:
+                heard = Heard(remark, citation.later, citation.shares(remark.about), chain.asked)
+                citation.take_word(heard)
+                chain.pending.append(heard)
+        chain.asked = False
+
+
+def _settled(chain: Chain) -> Iterator[Citation]:
+    """The agent has answered the last message that these heard."""
+    done = [citation for citation in chain.citations if citation.done]
+    chain.citations = [citation for citation in chain.citations if not citation.done]
+    yield from done
+
+
+def _ended(chain: Chain, step: Step, outcome: Outcome, call_id: str) -> None:
+    """Hands how a call ended to all citations of its chain."""
+    if outcome.ending in ("silent", "mechanics"):
+        return
+    passed, key = outcome.ending in ("passes", "ran"), checked(step.kind, step.command)
+    for citation in chain.citations:
+        mends = passed and key in citation.red
+        if outcome.ending == "ran" and not mends:
+            continue
+        ran = Ran(
+            step.kind, key, passed, call_id in citation.calls, citation.changes, mends, outcome.rule, outcome.quote
+        )
+        citation.take_result(ran)
+        chain.uncommented.append(ran)
+    if passed:
+        chain.red.pop(key, None)
+    else:
+        _remember(chain.red, key, True)
+
+
+def _excuse(chain: Chain, said: str) -> None:
+    """A comment explains the results since the last one: "as expected" never excuses an older failure."""
+    expected = (row for row in wordings("agent") if row.says == "expected")
+    if first(expected, " ".join(said[:600].split())) is not None:
+        for ran in chain.uncommented:
+            ran.excused = not ran.passed
+    chain.uncommented = []
+
+
+def _remember(kept: OrderedDict[str, _T], key: str, value: _T) -> None:
+    """Keeps the newest."""
+    kept[key] = value
+    if len(kept) > _KEPT:
+        kept.popitem(last=False)

@@ -1,0 +1,71 @@
+"""The wordings that `rules` react to, read from `wordings.tsv`.
+
+Invariant: every expression about what people, agents or tools write stands in one row of that file, with an example
+that it finds and a counter-example that it does not, and with the labelled groups that it was worded in view of: the
+benchmark leaves such a row out where it measures on these groups.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib.resources import files
+
+#: What people and agents write is read without regard to case; in what tools print, case counts (`FAIL`, `fail`).
+_PRINTED = frozenset({"counted", "check", "line", "mechanics"})
+
+
+@dataclass(frozen=True)
+class Wording:
+    """One row.
+
+    kind      which list it is on: sign (of an objection), person, agent, counted, check, line or mechanics
+    says      passes or fails, concedes or expected; empty where the list says it
+    worded_for  the labelled groups that were in view when it was worded
+    """
+
+    kind: str
+    says: str
+    id: str
+    looks_for: str
+    pattern: str
+    example: str
+    counter: str
+    worded_for: tuple[str, ...] = ()
+
+    @cached_property
+    def expression(self) -> re.Pattern[str]:
+        """The compiled expression; most sessions need a few of them only."""
+        return re.compile(self.pattern, re.MULTILINE if self.kind in _PRINTED else re.MULTILINE | re.IGNORECASE)
+
+
+@lru_cache(maxsize=1)
+def all_wordings() -> tuple[Wording, ...]:
+    """Return every row, in the order of the file."""
+    text = files(__package__).joinpath("wordings.tsv").read_text(encoding="utf-8")
+    return tuple(_row(*line.split("\t")) for line in text.splitlines()[1:])
+
+
+def _row(kind: str, says: str, id: str, looks_for: str, pattern: str, example: str, counter: str, tags: str) -> Wording:
+    return Wording(kind, says, id, looks_for, pattern, _unescaped(example), _unescaped(counter), tuple(tags.split()))
+
+
+@lru_cache(maxsize=16)
+def wordings(*kinds: str) -> tuple[Wording, ...]:
+    """Return the rows of these lists, in the order of the file: the first that is found decides."""
+    return tuple(row for row in all_wordings() if row.kind in kinds)
+
+
+def first(rows: Iterable[Wording], text: str) -> tuple[Wording, re.Match[str]] | None:
+    """Return the first row whose wording is in the text, and where; None where none is."""
+    for row in rows:
+        match = row.expression.search(text)
+        if match is not None:
+            return row, match
+    return None
+
+
+def _unescaped(text: str) -> str:
+    return text.replace("\\n", "\n").replace("\\t", "\t").replace("\\\\", "\\")

@@ -1,0 +1,208 @@
+"""Outcomes of lessons from a session's own tests, recorded when its window is finished.
+
+Invariant: nothing is recorded where the tie is unsure. Within one turn, the agent cites the lesson as `[lesson
+8caa5bfa]`, changes something, and runs a test command again that then ends otherwise than before; the turn comes to its
+end; and no other test command of the turn says the opposite. `docs/lessons.md` words the rule for people. An outcome's
+id comes from the lesson and the record of the run, so a window that is read again, or a fork, adds nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from reflector.events import event as ev
+from reflector.ledger.store import Ledger
+from reflector.lessons.recording import observe_outcome
+from reflector.playbook.bullet import Bullet
+from reflector.reflection.rules.citation import opened
+from reflector.reflection.rules.outcomes import read_result
+from reflector.reflection.rules.steps import CHECKS, Step, read_call
+from reflector.reflection.rules.wordings import first, wordings
+from reflector.reflection.window import reading
+from reflector.text.secrets import quote
+from reflector.transcripts.citations import cited_names
+from reflector.transcripts.message import Message, ToolCall, ToolResult
+
+CITED_LESSON: Final = re.compile(r"\[(lesson [0-9a-f]{8})\]")
+#: `Step.command` is cut here: two longer commands may be two.
+_WHOLE: Final = 160
+_PARTS: Final = re.compile(r"&&|\|\||;")
+_MOST_READ: Final = 16 * 1024
+_MOST_WHY: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a test command ended. `key` is of the transcript's record, `quote` the decisive line as printed."""
+
+    key: int
+    timestamp: str
+    command: str
+    passed: bool
+    quote: str
+    after_change: bool
+
+
+@dataclass(slots=True)
+class _Applied:
+    """A lesson that the turn cites.
+
+    seen     how each test command had ended before its last run
+    last     the last run of each test command, the newest last
+    changed  the agent changed something after it cited the lesson
+    since    it did so after the newest run
+    """
+
+    seen: dict[str, set[bool]]
+    last: dict[str, Run] = field(default_factory=dict)
+    changed: bool = False
+    since: bool = False
+
+    def change(self) -> None:
+        self.changed = self.since = True
+
+    def take(self, run: Run) -> None:
+        if before := self.last.pop(run.command, None):
+            self.seen.setdefault(run.command, set()).add(before.passed)
+        self.last[run.command], self.since = run, False
+
+    def verdict(self) -> Run | None:
+        """Return the newest run that turned; None where none did or another command says the opposite.
+
+        A failure counts only as the last word: who went on after it may have mended it.
+        """
+        runs = list(self.last.values())
+        turned = [run for run in runs if run.after_change and (not run.passed) in self.seen.get(run.command, ())]
+        if not turned:
+            return None
+        if all(run.passed for run in runs):
+            return turned[-1]
+        is_last_word = turned[-1] is runs[-1] and not self.since
+        return turned[-1] if is_last_word and not any(run.passed for run in turned) else None
+
+
+@dataclass(slots=True)
+class _Chain:
+    """One conversation while it is read: what its last test runs said, and the turn that goes on.
+
+    over  the agent's last words ask for no call, so the turn is over
+    """
+
+    ended: dict[str, bool] = field(default_factory=dict)
+    calls: dict[str, Step] = field(default_factory=dict)
+    applied: dict[str, _Applied] = field(default_factory=dict)
+    over: bool = False
+    excused: bool = False
+
+    def model(self, message: Message) -> None:
+        said = message.text.strip()
+        self.over = bool(said) and not message.calls
+        self.excused = self.excused or _is_expected(said)
+        for name in cited_names(message.text, CITED_LESSON):
+            if name not in self.applied and not opened(name, Bullet(name, "", ""), 0, (), said).declined:
+                self.applied[name] = _Applied({command: {passed} for command, passed in self.ended.items()})
+        for call in message.calls:
+            step = read_call(call)
+            if step.kind == "test" and _tests_only(step.command):
+                self.calls[call.id] = step
+            elif step.kind in ("change", "revert"):
+                for one in self.applied.values():
+                    one.change()
+
+    def result(self, message: Message, result: ToolResult) -> None:
+        step = self.calls.pop(result.call_id, None)
+        if step is None:
+            return
+        outcome = read_result(step, result.text[:_MOST_READ], result.is_error)
+        if outcome.ending not in ("passes", "fails"):
+            return
+        command, passed = step.command.split("|")[0].replace("2>&1", " ").strip(), outcome.ending == "passes"
+        for one in self.applied.values():
+            one.take(Run(message.key, message.timestamp, command, passed, outcome.quote, one.changed))
+        self.ended[command] = passed
+        self.excused = False
+
+    def end_turn(self) -> Iterator[tuple[str, Run]]:
+        """Yield (lesson, run) for each lesson that the turn's tests speak of, and begin the next turn."""
+        for name, one in self.applied.items() if self.over else ():
+            run = one.verdict()
+            if run is not None and (run.passed or not self.excused):
+                yield name.removeprefix("lesson "), run
+        self.calls, self.applied, self.over, self.excused = {}, {}, False, False
+
+
+def tested_lessons(messages: Iterable[Message]) -> Iterator[tuple[str, Run]]:
+    """Yield (first eight digits of a lesson's id, the test run that speaks for or against it), in order."""
+    chains: dict[str, _Chain] = {}
+    for message in messages:
+        chain = chains.setdefault(message.chain, _Chain())
+        if message.origin == "model":
+            chain.model(message)
+            continue
+        if message.origin == "refusal":
+            chain.over = False
+        for result in message.results:
+            chain.result(message, result)
+        if message.origin == "human":
+            yield from chain.end_turn()
+    for chain in chains.values():
+        yield from chain.end_turn()
+
+
+def record_test_outcomes(ledger: Ledger, windows: Iterable[str]) -> None:
+    """Record what the tests of these windows' sessions say of the ledger's lessons, once. Raises LedgerError.
+
+    A transcript that cannot be read says nothing: its reflection says why.
+    """
+    lessons: dict[str, list[str]] = {}
+    for event in ledger.events(types=(ev.LESSON_RECORDED,)):
+        lessons.setdefault(event.event_id[:8], []).append(event.event_id)
+    for window in windows if lessons else ():
+        recorded = ledger.event(window)
+        if recorded is None or recorded.type != ev.SESSION_RECORDED or recorded.data is None:
+            continue
+        with suppress(OSError, ValueError):
+            found = list(tested_lessons(reading(ledger, recorded, "rules").messages(())))
+            for name, run in found:
+                ids = lessons.get(name, ())
+                if len(ids) == 1:
+                    _record(ledger, ids[0], run, recorded.session_id)
+
+
+def _record(ledger: Ledger, lesson_id: str, run: Run, session_id: str | None) -> None:
+    how = "passes after it had failed" if run.passed else "fails after it had passed"
+    observe_outcome(
+        ledger,
+        lesson_id,
+        "success" if run.passed else "failure",
+        quote(f"`{run.command}` {how}: {run.quote}", _MOST_WHY),
+        source="tests",
+        key=[run.key],
+        session_id=session_id,
+        observed_at=_time(run.timestamp),
+    )
+
+
+def _tests_only(command: str) -> bool:
+    """Return whether a command is known in full and runs no other check, whose result could pass for that of tests."""
+    parts = (read_call(ToolCall("", "Bash", {"command": part})) for part in _PARTS.split(command))
+    return len(command) < _WHOLE and all(part.kind not in CHECKS - {"test"} for part in parts)
+
+
+def _time(stamp: str) -> str | None:
+    """Return a record's time, None where it is not one."""
+    try:
+        return datetime.fromisoformat(stamp).isoformat()
+    except ValueError:
+        return None
+
+
+def _is_expected(said: str) -> bool:
+    """Return whether the agent says that a failure was expected or has another cause."""
+    rows = (row for row in wordings("agent") if row.says == "expected")
+    return bool(said) and first(rows, " ".join(said[:600].split())) is not None

@@ -1,0 +1,51 @@
+"""Each wording keeps its word, and the page shows what the backend runs on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reflector.reflection.rules.findings import FINDINGS
+from reflector.reflection.rules.page import page
+from reflector.reflection.rules.weighing import SIDES, shipped
+from reflector.reflection.rules.wordings import Wording, all_wordings
+
+
+@pytest.mark.parametrize("row", all_wordings(), ids=lambda row: row.id)
+def test_a_row_finds_its_example_and_not_its_counter_example(row: Wording) -> None:
+    assert row.expression.search(row.example)
+    assert not row.expression.search(row.counter)
+
+
+def test_ids_are_unique() -> None:
+    ids = [row.id for row in all_wordings()]
+    assert len(ids) == len(set(ids))
+
+
+def test_the_page_in_docs_is_current() -> None:
+    docs = Path(__file__).parents[3] / "docs" / "rules.md"
+    write = "python -c \"from reflector.reflection.rules.page import page; print(page(), end='')\" > docs/rules.md"
+    assert docs.read_text(encoding="utf-8") == page(), f"run: {write}"
+
+
+def test_the_page_fits_on_three_printed_pages() -> None:
+    assert len(page().split()) <= 1_800
+
+
+def test_every_finding_has_a_weight_on_both_sides_and_no_other_has() -> None:
+    for side in SIDES:
+        assert set(shipped().points[side]) == {"", *FINDINGS}
+
+
+def test_a_stricter_policy_never_has_a_lower_cutoff() -> None:
+    for side in SIDES:
+        cutoffs = [shipped().cutoff(side, share) for share in range(50, 101)]
+        assert cutoffs == sorted(cutoffs)
+
+
+@pytest.mark.parametrize("text", ["no ", "1 "])
+def test_no_row_is_quadratic_on_long_dull_text(text: str) -> None:
+    """The time limit of the suite ends it: a pattern that tries each start against the rest takes minutes here."""
+    for row in all_wordings():
+        row.expression.search(text * (150_000 // len(text)))
