@@ -45,31 +45,31 @@ class Run:
     command: str
     passed: bool
     quote: str
-    after_change: bool
 
 
 @dataclass(slots=True)
 class _Applied:
     """A lesson that the turn cites.
 
-    seen     how each test command had ended before its last run
-    last     the last run of each test command, the newest last
-    changed  the agent changed something after it cited the lesson
-    since    it did so after the newest run
+    ended  how each test command ended last, also before the citation
+    seen   how each had ended when the agent changed something after the citation
+    last   the last run of each after the citation, the newest last
+    since  something was changed after the newest run
     """
 
-    seen: dict[str, set[bool]]
+    ended: dict[str, bool]
+    seen: set[tuple[str, bool]] = field(default_factory=set)
     last: dict[str, Run] = field(default_factory=dict)
-    changed: bool = False
     since: bool = False
 
     def change(self) -> None:
-        self.changed = self.since = True
+        self.seen.update(self.ended.items())
+        self.since = True
 
     def take(self, run: Run) -> None:
-        if before := self.last.pop(run.command, None):
-            self.seen.setdefault(run.command, set()).add(before.passed)
+        self.last.pop(run.command, None)
         self.last[run.command], self.since = run, False
+        self.ended[run.command] = run.passed
 
     def verdict(self) -> Run | None:
         """Return the newest run that turned; None where none did or another command says the opposite.
@@ -77,7 +77,7 @@ class _Applied:
         A failure counts only as the last word: who went on after it may have mended it.
         """
         runs = list(self.last.values())
-        turned = [run for run in runs if run.after_change and (not run.passed) in self.seen.get(run.command, ())]
+        turned = [run for run in runs if (run.command, not run.passed) in self.seen]
         if not turned:
             return None
         if all(run.passed for run in runs):
@@ -105,7 +105,7 @@ class _Chain:
         self.excused = self.excused or _is_expected(said)
         for name in cited_names(message.text, CITED_LESSON):
             if name not in self.applied and not opened(name, Bullet(name, "", ""), 0, (), said).declined:
-                self.applied[name] = _Applied({command: {passed} for command, passed in self.ended.items()})
+                self.applied[name] = _Applied(dict(self.ended))
         for call in message.calls:
             step = read_call(call)
             if step.kind == "test" and _tests_only(step.command):
@@ -123,7 +123,7 @@ class _Chain:
             return
         command, passed = step.command.split("|")[0].replace("2>&1", " ").strip(), outcome.ending == "passes"
         for one in self.applied.values():
-            one.take(Run(message.key, message.timestamp, command, passed, outcome.quote, one.changed))
+            one.take(Run(message.key, message.timestamp, command, passed, outcome.quote))
         self.ended[command] = passed
         self.excused = False
 

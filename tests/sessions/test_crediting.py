@@ -96,6 +96,9 @@ def _silent(lesson: str) -> dict[str, Session]:
         "a person cites it": checks(edits(red.user(f"See [lesson {lesson[:8]}].")), _GREEN).agent(_DONE),
         "it is cited after the run": cites(checks(edits(checks(begun(), _RED)), _GREEN), lesson),
         "nothing was changed": checks(cites(checks(begun(), _RED), lesson), _GREEN).agent(_DONE),
+        "nothing was changed between the runs": checks(checks(edits(cites(begun(), lesson)), _RED), _GREEN).agent(
+            _DONE
+        ),
         "the test had never failed": checks(edits(cites(begun(), lesson)), _GREEN).agent(_DONE),
         "the test had failed before": checks(edits(cites(checks(begun(), _RED), lesson)), _RED).agent(_DONE),
         "another test had failed": checks(edits(cites(checks(begun(), _RED, other), lesson)), _GREEN).agent(_DONE),
