@@ -33,6 +33,7 @@ def retract(place: Place, what: str, why: str, undone: bool) -> None:
     retraction undoes it.
     """
     from reflector.audit.targets import target_named
+    from reflector.cli.lessons import changed_lessons, print_changed
     from reflector.curation.retractions import moved
     from reflector.curation.retractions import retract as take_out
     from reflector.curation.retractions import undo as put_back
@@ -42,6 +43,7 @@ def retract(place: Place, what: str, why: str, undone: bool) -> None:
         before = pipeline.ledger.rows()
         appended = (put_back if undone else take_out)(pipeline.ledger, target.events, why)
         changed = moved(before, pipeline.ledger.rows())
+        lessons = changed_lessons(pipeline.ledger, appended[0].position - 1, appended[-1].position)
         pipeline.write()
     positions = ", ".join(str(one.position) for one in appended)
     some = f"{len(appended)} windows" if target.kind == "session" and len(appended) > 1 else f"{target.kind}"
@@ -50,7 +52,9 @@ def retract(place: Place, what: str, why: str, undone: bool) -> None:
         (old.name, f"{old.helpful}/{old.harmful}", f"{new.helpful}/{new.harmful}", new.text) for old, new in changed
     ]
     none = "No counter moved: nothing of it had counted, or it is out for another reason as well."
-    table(("name", "before", "after", "text"), rows, numbers=("before", "after"), empty=none)
+    if rows or not lessons:
+        table(("name", "before", "after", "text"), rows, numbers=("before", "after"), empty=none)
+    print_changed(lessons)
 
 
 @click.command()

@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Final
 
 from reflector.events import event as ev
+from reflector.events.event import Event
 from reflector.ledger.store import Ledger
 from reflector.lessons.recording import observe_outcome
 from reflector.playbook.bullet import Bullet
@@ -171,10 +172,10 @@ def record_test_outcomes(ledger: Ledger, windows: Iterable[str]) -> None:
             for name, run in found:
                 ids = lessons.get(name, ())
                 if len(ids) == 1:
-                    _record(ledger, ids[0], run, recorded.session_id)
+                    _record(ledger, ids[0], run, recorded)
 
 
-def _record(ledger: Ledger, lesson_id: str, run: Run, session_id: str | None) -> None:
+def _record(ledger: Ledger, lesson_id: str, run: Run, recorded: Event) -> None:
     how = "passes after it had failed" if run.passed else "fails after it had passed"
     observe_outcome(
         ledger,
@@ -183,7 +184,8 @@ def _record(ledger: Ledger, lesson_id: str, run: Run, session_id: str | None) ->
         quote(f"`{run.command}` {how}: {run.quote}", _MOST_WHY),
         source="tests",
         key=[run.key],
-        session_id=session_id,
+        session_id=recorded.session_id,
+        window_id=recorded.event_id,
         observed_at=_time(run.timestamp),
     )
 
