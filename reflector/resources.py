@@ -29,7 +29,7 @@ def install_command(extra: str) -> str:
     """Return the shell command that adds an extra's packages to the environment that runs.
 
     pipx and uv keep a list of what a tool's environment holds, so they are asked to add to it; pip is run by the
-    environment's own interpreter. Without the distribution's metadata the packages are called as the extra is.
+    environment's own interpreter. An installation whose metadata does not know the extra is to be made anew.
     """
     import shlex
     import sys
@@ -41,7 +41,9 @@ def install_command(extra: str) -> str:
         source = _source(found.read_text("direct_url.json"))
     except PackageNotFoundError:
         needed, source = [], None
-    packages = shlex.join(needed or [extra])
+    if not needed:
+        return f"reinstall {DISTRIBUTION} from its source with the extra {extra!r}"
+    packages = shlex.join(needed)
     if (Path(sys.prefix) / "pipx_metadata.json").is_file():
         return f"pipx inject {DISTRIBUTION} {packages}"
     if (Path(sys.prefix) / "uv-receipt.toml").is_file() and source:

@@ -216,7 +216,8 @@ def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
         return
     _print_stats(found, days)
     if is_used(learned):
-        click.echo("lessons: " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in learned.items()))
+        click.echo()
+        table(("lessons", ""), [(name.replace("_", " "), value) for name, value in learned.items()], numbers=("",))
     if month is not None and month["tokens"]:
         click.echo(month_words(month))
 

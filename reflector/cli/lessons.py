@@ -9,8 +9,9 @@ import click
 from reflector.cli import moments
 from reflector.cli.app import Place
 from reflector.cli.arguments import LESSON
-from reflector.cli.output import json_option, note, print_json, safe, short_id, short_time, table
+from reflector.cli.output import counted, json_option, note, print_json, safe, short_id, short_time, table
 from reflector.events.lessons import LESSON_KINDS, POLARITY
+from reflector.text.secrets import visible
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -163,10 +164,9 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
                 f"lesson {short_id(one.id)} is {one.state if one.banked else 'evicted'}; see `lesson show`"
             )
         where = section or ("mis" if one.kind == "mistake" else "pat")
-        reason = (
-            why or f"confidence {one.confidence:.2f}, worth {one.effectiveness:.2f} after {len(one.outcomes)} outcomes"
-        )
-        proposal = propose(pipeline.ledger, where, one.text, reason, actor="human", lesson=one.id)
+        worth = f"worth {one.effectiveness:.2f} after {counted(len(one.outcomes), 'outcome')}"
+        reason = why or f"confidence {one.confidence:.2f}, {worth}"
+        proposal = propose(pipeline.ledger, where, visible(one.text), reason, actor="human", lesson=one.id)
         pipeline.write()
     id = short_id(proposal.id)
     click.echo(f"proposal {id} {proposal.state}; decide with `reflector proposals approve {id}`")

@@ -102,8 +102,8 @@ def table(
     """Print a table, or without rows the note `empty`, if it is not "".
 
     The last column takes the room that is left on a terminal, and all it needs in a pipe; `whole` breaks it into lines
-    instead of cutting it. `numbers` are the columns that are aligned to the right; they are never cut. `paged` shows a
-    table that is higher than the terminal in a pager.
+    instead of cutting it. `numbers` are the columns that are aligned to the right; these and `id` are never cut.
+    `paged` shows a table that is higher than the terminal in a pager.
     """
     if not rows and empty:
         note(empty)
@@ -123,7 +123,9 @@ def _table(
     widths = [max([_width(name), *(_width(row[i]) for row in cells)]) for i, name in enumerate(columns)]
     right = {index for index, name in enumerate(columns) if name in numbers}
     if sys.stdout.isatty():
-        _fit(widths, shutil.get_terminal_size((100, 24)).columns - 2 * (len(columns) - 1), right)
+        # An id is there to be copied.
+        fixed = right | {index for index, name in enumerate(columns) if name == "id"}
+        _fit(widths, shutil.get_terminal_size((100, 24)).columns - 2 * (len(columns) - 1), fixed)
     yield click.style(_line(list(columns), widths, right), bold=True)
     for row in cells:
         first, *others = _broken(row[-1], widths[-1]) if whole else row[-1:]

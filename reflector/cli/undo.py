@@ -8,6 +8,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.arguments import BULLET, SESSION
+from reflector.cli.lessons import changed_lessons, print_changed
 from reflector.cli.output import counted, fields, note, print_json, safe, short_id, table
 
 if TYPE_CHECKING:
@@ -33,17 +34,16 @@ def retract(place: Place, what: str, why: str, undone: bool) -> None:
     retraction undoes it.
     """
     from reflector.audit.targets import target_named
-    from reflector.cli.lessons import changed_lessons, print_changed
     from reflector.curation.retractions import moved
     from reflector.curation.retractions import retract as take_out
     from reflector.curation.retractions import undo as put_back
 
     with place.pipeline() as pipeline:
         target = target_named(pipeline.ledger, what)
-        before = pipeline.ledger.rows()
+        before, head = pipeline.ledger.rows(), pipeline.ledger.head().position
         appended = (put_back if undone else take_out)(pipeline.ledger, target.events, why)
         changed = moved(before, pipeline.ledger.rows())
-        lessons = changed_lessons(pipeline.ledger, appended[0].position - 1, appended[-1].position)
+        lessons = changed_lessons(pipeline.ledger, head, appended[-1].position) if appended else []
         pipeline.write()
     positions = ", ".join(str(one.position) for one in appended)
     some = f"{len(appended)} windows" if target.kind == "session" and len(appended) > 1 else f"{target.kind}"

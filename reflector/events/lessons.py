@@ -48,7 +48,7 @@ TOLD_BY: Final = ("recall", "injection", "retrieval")
 MAX_LESSON: Final = 100_000
 MAX_EVIDENCE: Final = 4_000_000
 _MOST_TAGS: Final = 100
-_MOST_TOLD: Final = 1_000
+MOST_TOLD: Final = 1_000
 _MOST_STEPS: Final = 100_000
 
 _EVIDENCE: Final = f.bounded(MAX_EVIDENCE)
@@ -96,7 +96,7 @@ TYPES: Final = (
             "error": _EVIDENCE_OR_NULL,
             # The bullets that it used, in order; ids that mean no bullet here are `unknown`.
             "cited": f.needed(f.NAMES),
-            "unknown": f.several(f.bounded(MAX_LESSON), _MOST_TOLD, "ids"),
+            "unknown": f.several(f.bounded(MAX_LESSON), MOST_TOLD, "ids"),
             "ground_truth": _EVIDENCE,
             "test_report": _EVIDENCE,
         },
@@ -166,7 +166,7 @@ TYPES: Final = (
         since=5,
         fields={
             "via": Field(f.one_of(*TOLD_BY), needed=True),
-            "lessons": f.needed(f.several(f.EVENT_ID, _MOST_TOLD, "ids of lessons")),
+            "lessons": f.needed(f.several(f.EVENT_ID, MOST_TOLD, "ids of lessons")),
             "bullets": f.NAMES,
             "task": f.WORD_OR_PROSE,
             "query": _WHY,

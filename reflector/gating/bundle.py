@@ -43,7 +43,7 @@ class ReflectionBundle:
     @property
     def agent(self) -> str:
         """The agent's id, "unknown" where the context has none."""
-        return str(_of(self.ctx, "agent_id") or _of(self.ctx, "agent") or "unknown")
+        return redact(str(_of(self.ctx, "agent_id") or _of(self.ctx, "agent") or "unknown"))
 
     @property
     def turn(self) -> int:

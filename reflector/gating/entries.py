@@ -49,7 +49,7 @@ def record(entry: Mapping[str, Any], *, turn: int, slot: int) -> dict[str, Any]:
 
     Raises TypeError for a text that is not one.
     """
-    text, owner = entry.get("text", ""), str(entry.get("owner") or "unknown")
+    text, owner = entry.get("text", ""), redact(str(entry.get("owner") or "unknown"))
     if not isinstance(text, str):
         raise TypeError(f"the text of entry {slot} is {type(text).__name__}")
     text = redact(text).strip()

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from reflector.gating import summary as summaries
@@ -79,7 +79,7 @@ def reflect(
     ms = (clock() - begun) * 1000
     if failed is not None:
         reason = TIMEOUT if isinstance(failed, OutOfTime) else f"reflect_error:{type(failed).__name__}"
-        _log.warning("no reflection on this turn (%s): %s", reason, quote(str(failed), 300))
+        _log.warning("no reflection on this turn (%s): %s", reason, _words(failed))
         return ReflectionResult("", [], {"backend": config.backend, "reason": reason}, ms)
     result = done.result()
     if ms > config.time_ms_reflection:
@@ -93,6 +93,7 @@ def think(bundle: ReflectionBundle, config: GatedConfig, *, adapter: AnyAdapter 
     Raises ValueError for a backend that there is not, for fixtures that are not enabled and for a bad context,
     FixtureMissingError, and whatever the adapter raises.
     """
+    _ = bundle.turn  # what is not a number is refused here, before an entry gets the id of turn 0
     metrics: dict[str, Any] = {"backend": config.backend}
     if config.backend == "rulebased":
         kept = len(summaries.used(bundle.snippets, config.topk_snippets))
@@ -132,14 +133,27 @@ def after_turn(
 
     The entries are appended to the ledger, and a record of the turn to the log, where there is one.
     """
-    if not should_run(config, bundle.plan, bundle.state_view, bundle.is_dry_run):
+    try:
+        if not should_run(config, bundle.plan, bundle.state_view, bundle.is_dry_run):
+            return None
+    except Exception as error:  # noqa: BLE001 - a gate that nobody can read is closed
+        _log.warning("no reflection on this turn: %s", _words(error))
         return None
     result = reflect(bundle, config, adapter=adapter, clock=clock)
-    turn = 0
-    with suppress(ValueError):  # then it is the result's reason
-        turn = bundle.turn
+    agent, turn = "unknown", 0
+    with suppress(Exception):  # then it is the result's reason
+        agent, turn = bundle.agent, bundle.turn
     report = write_entries(ledger, result.memory_entries, ops_cap=config.ops_reflection, turn=turn)
+    if report.reason and not result.reason:
+        result = replace(result, metrics={**result.metrics, "reason": report.reason})
     if log is not None and config.log:
-        reason = result.reason or report.reason
-        log.add(log_record(config, result, agent=bundle.agent, turn=turn, ops_written=report.written, reason=reason))
+        log.add(log_record(config, result, agent=agent, turn=turn, ops_written=report.written, reason=result.reason))
     return result
+
+
+def _words(error: BaseException) -> str:
+    """What an error says, which may itself fail."""
+    try:
+        return quote(str(error), 300)
+    except Exception:  # noqa: BLE001
+        return ""

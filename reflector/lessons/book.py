@@ -309,6 +309,7 @@ class _Draft:
             signals = merge_outcome_signals((), sorted(self.outcomes, key=lambda one: self.arrived[one.event_id]))
         confidence = promotion_confidence(self.improvement, signals)
         successes, failures = tally(signals)
+        lately = failures if self.kind == "reflection" else _failures_lately(signals)
         event = self.event
         return Lesson(
             id=event.event_id,
@@ -326,12 +327,20 @@ class _Draft:
             confidence=confidence,
             successes=successes,
             failures=failures,
-            state=state_of(confidence, successes, failures),
+            state=state_of(confidence, successes, lately),
             times_applied=self.times_applied,
             banked=self.banked,
             proposal=self.proposal,
             bullet=bullet if self.proposal else None,
         )
+
+
+def _failures_lately(outcomes: Iterable[Outcome]) -> int:
+    """Return the failures since the last success: of a lesson whose every outcome counts, a few say nothing."""
+    failures = 0
+    for one in outcomes:
+        failures = 0 if POLARITY[one.kind] > 0 else failures + (POLARITY[one.kind] < 0)
+    return failures
 
 
 def _store(bank: list[_Draft], draft: _Draft, policy: LessonPolicy) -> None:

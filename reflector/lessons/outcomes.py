@@ -101,7 +101,7 @@ def merge_outcome_signals(stored: Iterable[S], incoming: Iterable[S]) -> tuple[S
 
 def score_improvement(initial: float, retried: float) -> float:
     """Return the share of the gap to 1 that a retry closed, from 0 to 1 (D-12)."""
-    if retried <= initial:
+    if not retried > initial:  # NaN as well
         return 0.0
     return rounded(min(1.0, (retried - initial) / max(1 - initial, 1e-9)))
 

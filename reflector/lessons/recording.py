@@ -192,7 +192,7 @@ def _utc(time: str) -> str:
     """Return a time as the ledger writes it. Raises Mistake."""
     try:
         moment = datetime.fromisoformat(time)
-    except ValueError as error:
+        aware = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
         raise Mistake(f"{time[:80]!r} is not a time; write it as 2026-11-22T08:00:00Z") from error
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return aware.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return aware.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import reprlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -48,9 +49,13 @@ class Signs:
     signals: QualitySignals | None = None
 
     def __post_init__(self) -> None:
-        for name in ("confidence", "risk_level", "goal_drift"):
-            if not math.isfinite(getattr(self, name)):
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be a number from 0 to 1")
+        for name in _FACTS[:3]:
+            if not _is_finite(value := getattr(self, name)):
+                raise ValueError(f"{name} is {reprlib.repr(value)}; it must be a number from 0 to 1")
+        for name in _FACTS[3:5]:
+            value = getattr(self, name)
+            if not (_is_finite(value) and value == int(value) and 0 <= value <= _MOST):
+                raise ValueError(f"{name} is {reprlib.repr(value)}; it must be a whole number from 0")
 
     @property
     def facts(self) -> dict[str, float | int | bool]:
@@ -76,6 +81,8 @@ class Signs:
         )
 
 
+#: The largest whole number that an event holds.
+_MOST: Final = 2**53 - 1
 _FACTS: Final = ("confidence", "risk_level", "goal_drift", "tool_failures", "step_number", "is_final_step")
 
 
@@ -152,6 +159,13 @@ class GatePolicy:
             case ReflectionTrigger.PERIODIC:
                 due = self.period and signs.step_number > 0 and signs.step_number % self.period == 0
                 return f"Step {signs.step_number}, one of every {self.period}" if due else ""
+
+
+def _is_finite(value: object) -> bool:
+    try:
+        return math.isfinite(value)  # type: ignore[arg-type]
+    except (TypeError, OverflowError):
+        return False
 
 
 def _above(what: str, value: float, limit: float) -> str:

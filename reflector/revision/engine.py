@@ -7,6 +7,7 @@ reflection counts for its step when its prompt is built, not when the gate is as
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -17,6 +18,7 @@ from uuid import uuid4
 
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
+from reflector.events.lessons import MOST_TOLD
 from reflector.lessons.book import Follower, Lesson, LessonBook, LessonPolicy
 from reflector.lessons.journal import Journal, Memory, append_next
 from reflector.lessons.outcomes import score_improvement
@@ -178,12 +180,13 @@ class ReflectionEngine:
     ) -> list[ReflectionLesson]:
         """Return the lessons of a type of task: of the same context first, then by effectiveness, age and id.
 
-        Each counts as applied once more. `key` names the question: asked again under the same key it counts once.
+        Each counts as applied once more; there are 1,000 at most. `key` names the question: asked again under the same
+        key it counts once.
         Raises LedgerError.
         """
         wanted, of_context = quote(task_type, _LONGEST), context_hash(context)
         book = self.book()
-        found = relevant(book, wanted, of_context, len(book.lessons) if limit is None else limit)
+        found = relevant(book, wanted, of_context, MOST_TOLD if limit is None else min(limit, MOST_TOLD))
         about = {"session_id": self.task, "task": wanted}
         named = [key] if key else None
         if not found:
@@ -196,8 +199,10 @@ class ReflectionEngine:
         """Record whether a lesson helped, and return its effectiveness.
 
         `key` names the outcome: recorded again under the same key it counts once. Raises ValueError for a lesson that
-        is not there, and LedgerError.
+        is not there and for a success that is not a boolean, and LedgerError.
         """
+        if success not in (True, False):  # a word such as "false" would be a success
+            raise ValueError(f"success is {reprlib.repr(success)}; it must be True or False")
         kind, named = "success" if success else "failure", [key] if key else None
         about = {"source": "api", "actor": _ACTOR, "session_id": self.task}
         observe_outcome(self.journal, lesson_id, kind, kept(why), key=named, **about)

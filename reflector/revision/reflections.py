@@ -147,5 +147,5 @@ def reflections_of(book: LessonBook) -> list[AgentReflection]:
 
 def past_reflections(reflections: Iterable[AgentReflection], most: int) -> str:
     """Return the first reflections as an agent reads them before a turn, each cut to 300 characters; "" for none."""
-    sections = (reflection.to_prompt_section()[:_PREVIEW] for reflection in list(reflections)[:most])
+    sections = (reflection.to_prompt_section()[:_PREVIEW] for reflection in list(reflections)[: max(most, 0)])
     return "\n\n".join(f"### Past Reflection\n{section}" for section in sections)

@@ -25,6 +25,7 @@ from reflector.quality.signals import QualitySignals, quality_signals_for_respon
 from reflector.quality.words import default_words
 from reflector.revision.prompting import Revision, build_reflection_prompt, build_revision_prompt
 from reflector.revision.reflections import AgentReflection, ReflectionConfig, parse_reflection_response
+from reflector.text.bounds import whole_end
 from reflector.text.secrets import quote, redact, visible
 
 #: The least improvement of a revision that replaces nothing but is shown.
@@ -167,9 +168,9 @@ class _Steps:
         prompt = build_reflection_prompt(self.request, self.answer.content, signals, self.answer.tool_results)
         try:
             given = self.agent(prompt, "reflect")
+            found = parse_reflection_response(given if isinstance(given, str) else given.content, self.session_id)
         except Exception as error:  # noqa: BLE001  as above
             return None, _words(error)
-        found = parse_reflection_response(given if isinstance(given, str) else given.content, self.session_id)
         if found is None:
             return None, "the reflection has no attempt, issue and strategy"
         data = {
@@ -230,8 +231,11 @@ def _reflection_of(lesson: Event, session_id: str) -> AgentReflection:
 
 
 def kept(text: str, most: int = MAX_LESSON) -> str:
-    """Return what is kept of a text: no secrets, no invisible characters, at most so many characters."""
-    return redact(visible(text))[:most]
+    """Return what is kept of a text: no secrets, no invisible characters, at most so many characters.
+
+    Of a text much longer than that, only the beginning is looked at.
+    """
+    return redact(visible(text[: whole_end(text, 2 * most)]))[:most]
 
 
 def _words(error: Exception) -> str:

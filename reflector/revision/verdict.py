@@ -22,8 +22,11 @@ UNREADABLE: Final = "the answer holds neither a quality score nor a clear word"
 
 _MOST_ISSUES = 100
 #: "no issues", "without any errors" and the like say the opposite of their words.
+_NOUN = r"(?:issues?|errors?|problems?)\b"
 _NEGATED = re.compile(
-    r"\b(?:no|without|zero|not any|free of)\s+(?:\w+\s+){0,2}?(?:issues?|errors?|problems?)\b", re.IGNORECASE
+    rf"\b(?:no|without|zero|not any|free of)\s+(?:\w+\s+){{0,2}}?{_NOUN}"
+    rf"(?:(?:\s*+,\s*+{_NOUN})*+\s*+,?\s*+\bn?or\s++(?:any\s++)?{_NOUN}|\s*+/\s*+{_NOUN})*+",
+    re.IGNORECASE,
 )
 _NEGATIVE = re.compile(
     r"\b(?:incorrect|wrong|missing|incomplete|fails?|failed|inaccurate|errors?|issues?|problems?)\b", re.IGNORECASE
@@ -88,7 +91,7 @@ def _score(value: Any) -> float | None:
         score = float(value)
     except (ValueError, OverflowError):
         return None
-    return None if math.isnan(score) else rounded(min(max(score, 0.0), 1.0))
+    return None if not math.isfinite(score) else rounded(min(max(score, 0.0), 1.0))
 
 
 def _issues(value: Mapping[str, Any]) -> list[str]:

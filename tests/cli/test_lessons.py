@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from reflector.ledger.store import Ledger
@@ -58,7 +60,9 @@ def test_an_outcome_moves_the_worth_and_its_retraction_moves_it_back(agent: Agen
     assert "worth 0.68 → 0.54, confidence 0.86 → 0.74, active" in told
     outcome = agent.json("lesson", ids[0])["events"][-1]
     assert (outcome["data"]["source"], outcome["data"]["why"]) == ("human", "it was too slow")
-    agent.call("retract", str(outcome["position"]), "--why", "it was the network")
+    told = agent.call("retract", str(outcome["position"]), "--why", "it was the network")
+    assert "worth 0.544 → 0.68" in told.out
+    assert "No counter moved" not in told.out + told.err
     assert agent.json("lesson", ids[0])["effectiveness"] == 0.68
     assert "no lesson's id begins with 'zz'" in agent.call("outcome", "zz", "good", "--why", "x", code=2).err
 
@@ -104,4 +108,15 @@ def test_diff_shows_what_became_of_lessons(agent: Agent, ids: list[str]) -> None
 @pytest.mark.usefixtures("ids")
 def test_stats_have_the_figures_of_the_bank(agent: Agent) -> None:
     assert agent.json("stats")["lessons"]["average_lesson_effectiveness"] == 0.68
-    assert "lessons stored 1" in agent.call("stats").out
+    assert re.search(r"^lessons stored +1$", agent.call("stats").out, re.MULTILINE)
+
+
+def test_a_lesson_with_a_control_character_is_promoted_without_it(agent: Agent) -> None:
+    with Ledger.open_file(agent.ledger) as ledger:
+        id = record_lesson(ledger, "reflection", "Look \x1b[31mfirst", actor="erl")
+        observe_outcome(ledger, id, "success", source="human")
+    agent.call("lesson", "promote", id)
+    (proposal,) = agent.json("proposals")
+    assert proposal["text"] == "Look first"
+    assert "after 1 outcome" in proposal["reason"]
+    assert "outcomes" not in proposal["reason"]

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from reflector.ledger.store import Ledger
+from reflector.lessons.recording import observe_outcome, record_lesson
 from tests.road.agent import REFLECTOR, Agent
 from tests.road.sessions import Session
 
@@ -175,3 +177,12 @@ def test_a_reason_is_told_whole_on_a_terminal_of_any_width(agent: Agent, tmp_pat
     # A word that is longer than the column is broken as well.
     why = "".join("".join(line[header.index("why") :].split()) for line in lines)
     assert "".join(step["rationale"].split()) in why
+
+
+def test_an_id_is_never_cut(agent: Agent) -> None:
+    with Ledger.open_file(agent.ledger) as ledger:
+        more = {"actor": "engine", "task": "a type of task with a long name"}
+        id = record_lesson(ledger, "reflection", "Look at the file first, and only then say what is in it", **more)
+        for key in range(12):
+            observe_outcome(ledger, id, "success", source="tests", key=[key])
+    assert any(id[:8] in line for line in on_terminal(agent, 60, "lessons"))

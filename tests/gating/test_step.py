@@ -433,6 +433,54 @@ def test_a_turn_that_nobody_can_read_is_a_reason(bad: dict[str, Any], tmp_path: 
     assert len((tmp_path / "log").read_text().splitlines()) == 2
 
 
+def test_a_turn_without_a_number_is_refused_and_gets_no_entry_of_turn_0() -> None:
+    assert reflect(turn(turn_id="seven"), OPEN).reason == "reflect_error:ValueError"
+
+
+class Unreadable:
+    """A host's object that cannot be looked at, nor turned into words."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+    def __bool__(self) -> bool:
+        raise RuntimeError("bool")
+
+
+def test_a_gate_that_nobody_can_read_is_closed(tmp_path: Path) -> None:
+    log = ReflectionLog(tmp_path / "log")
+    for bad in ({"plan": Unreadable()}, {"plan": {}, "state_view": Unreadable()}, {"ctx": Unreadable()}):
+        assert after_turn(replace(turn(), **bad), OPEN, log=log) is None
+    assert not log.path.exists()
+
+
+def test_an_agent_that_nobody_can_read_is_a_reason(tmp_path: Path) -> None:
+    log = ReflectionLog(tmp_path / "log")
+    result = after_turn(turn(agent_id=Unreadable()), OPEN, log=log)
+    assert result is not None
+    assert result.reason == "reflect_error:RuntimeError"
+    assert json.loads(log.path.read_text())["agent"] == "unknown"
+
+
+def test_an_error_that_cannot_say_what_it_is_is_a_reason() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    assert reflect(turn(), LLM, adapter=raising(Mute())).reason == "reflect_error:Mute"
+
+
+def test_what_the_writer_could_not_do_is_the_reason_of_the_result() -> None:
+    for config, reason in ((OPEN, "index_missing"), (replace(OPEN, ops_reflection=0), "ops_cap=0")):
+        result = after_turn(turn(), config)
+        assert result is not None
+        assert (result.reason, result.summary) == (reason, "hello there alpha beta gamma")
+
+
+def test_a_secret_in_the_name_of_an_agent_is_replaced() -> None:
+    assert turn(agent_id="sk-ant-api03-" + "a" * 90).agent == "[redacted:anthropic-key]"
+
+
 # The budget of time
 
 

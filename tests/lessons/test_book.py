@@ -59,6 +59,15 @@ def test_d15_a_reflection_has_one_signal_of_a_kind_and_a_mistake_has_all(ledger:
     assert states == [("reflection", 1, "active", 0.256), ("mistake", 3, "archived", 0.256)]
 
 
+def test_d17_a_mistake_that_helps_again_and_again_is_not_archived_for_three_old_failures(ledger: Ledger) -> None:
+    one = lesson("b", "mistake", "Look again")
+    kinds = ["failure", "success"] * 10
+    ledger.append([one, *(outcome(one, kind, key) for key, kind in enumerate(kinds))])
+    assert (only(ledger).state, only(ledger).failures) == ("active", 10)
+    ledger.append([outcome(one, "failure", key) for key in range(100, 103)])
+    assert only(ledger).state == "archived"
+
+
 def test_d17_lessons_of_one_strategy_that_contradict_each_other_need_a_review(ledger: Ledger) -> None:
     good, bad = lesson("a", "reflection", "Look first!"), lesson("b", "reflection", "look FIRST")
     ledger.append([good, bad, outcome(good, "review_approved"), outcome(bad, "review_rejected")])

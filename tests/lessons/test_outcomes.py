@@ -48,6 +48,11 @@ def test_d12_the_improvement_is_the_share_of_the_gap_that_a_retry_closed(
     assert score_improvement(initial, retried) == gained
 
 
+@pytest.mark.parametrize(("initial", "retried"), [(float("nan"), 0.5), (0.5, float("nan"))])
+def test_a_score_that_is_no_number_improved_nothing(initial: float, retried: float) -> None:
+    assert score_improvement(initial, retried) == 0.0
+
+
 @pytest.mark.parametrize(
     ("improvement", "confidence"),
     [(None, 0.62), (0, 0.55), (0.24, 0.634), (0.4, 0.69), (0.6, 0.76), (0.88, 0.858), (1, 0.90), (2, 0.90), (-1, 0.55)],

@@ -43,6 +43,8 @@ def test_an_outcome_of_nothing_of_no_kind_or_of_no_time_is_refused(ledger: Ledge
         observe_outcome(ledger, id, "great", source="api")
     with pytest.raises(Mistake, match="'noon' is not a time"):
         observe_outcome(ledger, id, "success", source="api", observed_at="noon")
+    with pytest.raises(Mistake, match="is not a time"):  # in UTC it would be in the year 0
+        observe_outcome(ledger, id, "success", source="api", observed_at="0001-01-01T00:00:00+23:00")
     assert ledger.head().position == 1
 
 

@@ -381,3 +381,4 @@ def test_reflections_are_told_with_a_heading_and_cut_to_300_characters() -> None
     assert told.count("### Past Reflection\n") == 2
     assert len(told.split("### Past Reflection\n")[2]) == 300
     assert past_reflections([reflection()], 0) == ""
+    assert past_reflections([reflection(), reflection()], -1) == ""

@@ -13,6 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.engine import ReflectionEngine, ReflectionLesson, ReflectionResult, ReflectionTrigger
+from reflector.events.lessons import MAX_LESSON
+from reflector.lessons.recording import lesson_event
+from reflector.revision import turn
 from reflector.revision.verdict import UNREADABLE
 
 TESTS = Path(__file__).parent.parent
@@ -181,6 +184,9 @@ def test_a_json_answer_is_read_as_it_stands(
         ("Correct and complete.", 0.8),
         ("No issues found, it is accurate", 0.8),
         ("Runs without errors; good.", 0.8),
+        ("No issues or errors; it is complete.", 0.8),
+        ("Good: no errors, issues, or any problems.", 0.8),
+        ("No issues in the first part, errors in the second.", 0.3),
         ("Correct, but one test is missing.", 0.4),
         ("INCOMPLETE", 0.3),
         ('{"quality_score": true, "issues": []} correct', 0.8),
@@ -191,7 +197,18 @@ def test_an_answer_without_json_is_read_by_its_words(answer: str, score: float) 
     assert read(answer).quality_score == score
 
 
-@pytest.mark.parametrize("answer", ["", "Hm.", "No issues.", "a prefix of errorless goodness", '{"issues": []}'])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "Hm.",
+        "No issues.",
+        "No errors/problems",
+        '{"quality_score": "inf"}',
+        "a prefix of errorless goodness",
+        '{"issues": []}',
+    ],
+)
 def test_an_answer_that_says_nothing_has_no_verdict_and_is_a_failure(answer: str) -> None:
     engine = ReflectionEngine()
     begin(engine)
@@ -327,3 +344,46 @@ def test_a_retry_that_gains_too_little_is_no_improvement(scores: tuple[float, ..
         begin(engine)
         engine.parse_reflection(f'{{"quality_score": {score}}}', "low_confidence")
     assert engine.get_stats()["improvements_made"] == improved
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"confidence": None},
+        {"confidence": "0.3"},
+        {"confidence": 10**400},
+        {"tool_failures": float("nan")},
+        {"tool_failures": 2**70},
+        {"tool_failures": "1"},
+        {"step_number": -5},
+        {"step_number": 1.5},
+        {"step_number": None},
+    ],
+)
+def test_a_sign_that_is_no_number_is_named_before_anything_is_recorded(bad: dict[str, Any]) -> None:
+    engine = ReflectionEngine()
+    with pytest.raises(ValueError, match=f"{next(iter(bad))} is .*; it must be a (whole )?number from 0"):
+        engine.should_reflect(**{"confidence": 0.9, **bad})
+    assert engine.build_reflection_prompt("goal", "step", "response")
+
+
+def test_a_word_is_no_outcome() -> None:
+    engine = ReflectionEngine()
+    lesson = engine.store_lesson("api", "forgot auth", "add it")
+    with pytest.raises(ValueError, match="success is 'false'; it must be True or False"):
+        engine.record_lesson_outcome(lesson.lesson_id, "false")  # type: ignore[arg-type]
+    assert engine.record_lesson_outcome(lesson.lesson_id, False) == 0.4
+
+
+def test_of_a_bank_larger_than_an_event_the_best_thousand_are_told() -> None:
+    engine = ReflectionEngine(reflection_bank_size=1_100)
+    events = [lesson_event("mistake", f"correction {n}", actor="engine", task="api") for n in range(1_001)]
+    engine.journal.append(events)
+    assert len(engine.get_relevant_lessons("api")) == 1_000
+
+
+def test_of_a_text_that_is_far_too_long_only_the_beginning_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    monkeypatch.setattr(turn, "visible", lambda text: looked.append(len(text)) or text)
+    assert len(turn.kept("word " * 1_000_000)) == MAX_LESSON
+    assert max(looked) <= 2 * MAX_LESSON

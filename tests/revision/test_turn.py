@@ -150,6 +150,13 @@ def test_an_answer_without_the_four_fields_leaves_nothing(ledger: Ledger, respon
     assert types(ledger) == [ev.GATE_DECIDED]
 
 
+@pytest.mark.parametrize("given", [None, b"ATTEMPT: a", 7, Answer(None)])  # type: ignore[arg-type]
+def test_a_reflection_that_is_no_text_leaves_the_turn_as_it_was(given: Any) -> None:
+    found = turn(lambda _prompt, _mode: given)
+    assert (found.content, found.improved, found.lesson_id) == (GIVEN_UP.content, False, None)
+    assert "Error" in found.failure
+
+
 def test_an_agent_that_breaks_leaves_the_turn_as_it_was(ledger: Ledger) -> None:
     agent = Agent()
     agent.answers = [RuntimeError("no \x1b[31mkey sk-ant-api03-" + "a" * 90)]

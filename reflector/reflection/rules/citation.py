@@ -79,7 +79,6 @@ class Citation:
     changes    changes after the step
     agreed     a person's go-ahead came before the first word on the step
     replaced   the agent rewrote, unasked, what the step had written: what it wrote before
-    stopped    a person refused or interrupted a call of the step
     """
 
     name: str
@@ -96,7 +95,6 @@ class Citation:
     changes: int = 0
     agreed: str = ""
     replaced: str = ""
-    stopped: bool = False
     declined: bool = False
     heard: list[Heard] = field(default_factory=list)
     ran: list[Ran] = field(default_factory=list)

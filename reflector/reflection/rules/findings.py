@@ -30,7 +30,6 @@ FINDINGS: dict[str, tuple[str, str]] = {
         "a person objected later and named it",
         "one of the next four messages objects and shares a word with the advice",
     ),
-    "stopped": ("a person stopped it", "a person refused or interrupted a call of the step"),
     "replaced": (
         "the agent replaced what it had written",
         "the agent rewrote, unasked and in the same turn, what the step had written",
@@ -96,8 +95,6 @@ def _advice(citation: Citation) -> Iterator[Found]:
         yield Found("advice-to-check")
     if citation.replaced:
         yield Found("replaced", " ".join(citation.replaced.split())[:200], "replaced")
-    if citation.stopped:
-        yield Found("stopped")
 
 
 def _people(citation: Citation) -> Iterator[Found]:

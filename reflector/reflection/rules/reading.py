@@ -170,9 +170,7 @@ class Reader:
         refuses = message.origin == "refusal"
         chain.turn += not refuses  # a refusal is no turn of its own: its sequel is
         chain.pending = []
-        refused = {result.call_id for result in message.results if result.is_error}
         for citation in chain.citations:
-            citation.stopped = citation.stopped or not citation.calls.isdisjoint(refused)
             citation.open = False
         for result in message.results:
             if not result.is_error:

@@ -41,7 +41,7 @@ def test_a_finding_weighs_more_for_the_side_that_its_labels_name() -> None:
     moved = refitted(labels, shipped(), 85).weights
     assert moved.points["harmful"]["praised"] > shipped().points["harmful"]["praised"]
     assert moved.points["helpful"]["praised"] < shipped().points["helpful"]["praised"]
-    assert moved.points["helpful"]["stopped"] == shipped().points["helpful"]["stopped"]
+    assert moved.points["helpful"]["replaced"] == shipped().points["helpful"]["replaced"]
     assert moved.version.startswith(f"{shipped().version}+")
 
 
