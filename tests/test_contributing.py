@@ -143,12 +143,14 @@ def _follow(copy: Path, patches: list[str], walk: str) -> subprocess.CompletedPr
     return subprocess.run([sys.executable, "-c", code], cwd=copy, env=home, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("walk", _USES)
 def test_each_walk_adds_what_it_says(copy: Path, walk: str) -> None:
     ran = _follow(copy, _patches(walk), walk)
     assert ran.returncode == 0, ran.stderr
 
 
+@pytest.mark.slow
 def test_an_event_type_touches_at_most_four_files_and_none_may_be_left_out(tmp_path: Path) -> None:
     patches = _patches("Add an event type")
     assert len(patches) <= 4

@@ -9,10 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PAGE = (Path(__file__).parents[1] / "docs" / "git.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_page_does_in_two_clones_what_it_says(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     shim = tmp_path / "bin" / "reflector"

@@ -150,6 +150,8 @@ TYPES: Final = (
             "kind": Field(f.one_of(*POLARITY), needed=True),
             "source": f.needed(f.WORD),
             "why": _WHY,
+            # The window whose tests say so: who retracts it retracts the outcome.
+            "window": f.EVENT_ID,
         },
         effect=ChangesNothing("the worth of its lesson is a fold over its outcomes"),
         summary=_outcome,

@@ -232,7 +232,8 @@ def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) ->
     bank: dict[str, list[_Draft]] = defaultdict(list)
     for event in taken:
         draft = drafts.get((event.event_id if event.type == ev.LESSON_RECORDED else event.target_id) or "")
-        if draft is None or not covers.active(event.event_id):
+        window = (event.data or {}).get("window") if event.type == ev.OUTCOME_OBSERVED else None
+        if draft is None or not all(covers.active(id) for id in (event.event_id, window) if id):
             continue
         if event.type == ev.LESSON_RECORDED:
             _store(bank[draft.kind], draft, policy)

@@ -80,19 +80,22 @@ def observe_outcome(
     key: Key | None = None,
     actor: str | None = None,
     session_id: str | None = None,
+    window_id: str | None = None,
     observed_at: str | None = None,
 ) -> Appended:
     """Record what happened after a lesson was applied.
 
     source       tests, human, agent, api, retry …
     key          what tells this observation from others of the lesson; without it each call is one
+    window_id    the window that it was read from; if that is retracted, so is the outcome
     observed_at  ISO 8601; now if None
     Raises Mistake for an unknown lesson, kind or time, LedgerError.
     """
     if kind not in POLARITY:
         raise Mistake(f"{kind!r} is not a kind of outcome; the kinds are {', '.join(POLARITY)}")
     _check_lesson(ledger, lesson_id)
-    data = _without_secrets({"kind": kind, "source": source, "why": why}, ev.OUTCOME_OBSERVED)
+    said = {"kind": kind, "source": source, "why": why, **({"window": window_id} if window_id is not None else {})}
+    data = _without_secrets(said, ev.OUTCOME_OBSERVED)
     at = _utc(observed_at) if observed_at is not None else None
 
     def event(*parts: str | int) -> NewEvent:

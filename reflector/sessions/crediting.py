@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Final
 
 from reflector.events import event as ev
+from reflector.events.event import Event
 from reflector.ledger.store import Ledger
 from reflector.lessons.recording import observe_outcome
 from reflector.playbook.bullet import Bullet
@@ -45,31 +46,31 @@ class Run:
     command: str
     passed: bool
     quote: str
-    after_change: bool
 
 
 @dataclass(slots=True)
 class _Applied:
     """A lesson that the turn cites.
 
-    seen     how each test command had ended before its last run
-    last     the last run of each test command, the newest last
-    changed  the agent changed something after it cited the lesson
-    since    it did so after the newest run
+    ended  how each test command ended last, also before the citation
+    seen   how each had ended when the agent changed something after the citation
+    last   the last run of each after the citation, the newest last
+    since  something was changed after the newest run
     """
 
-    seen: dict[str, set[bool]]
+    ended: dict[str, bool]
+    seen: set[tuple[str, bool]] = field(default_factory=set)
     last: dict[str, Run] = field(default_factory=dict)
-    changed: bool = False
     since: bool = False
 
     def change(self) -> None:
-        self.changed = self.since = True
+        self.seen.update(self.ended.items())
+        self.since = True
 
     def take(self, run: Run) -> None:
-        if before := self.last.pop(run.command, None):
-            self.seen.setdefault(run.command, set()).add(before.passed)
+        self.last.pop(run.command, None)
         self.last[run.command], self.since = run, False
+        self.ended[run.command] = run.passed
 
     def verdict(self) -> Run | None:
         """Return the newest run that turned; None where none did or another command says the opposite.
@@ -77,7 +78,7 @@ class _Applied:
         A failure counts only as the last word: who went on after it may have mended it.
         """
         runs = list(self.last.values())
-        turned = [run for run in runs if run.after_change and (not run.passed) in self.seen.get(run.command, ())]
+        turned = [run for run in runs if (run.command, not run.passed) in self.seen]
         if not turned:
             return None
         if all(run.passed for run in runs):
@@ -105,7 +106,7 @@ class _Chain:
         self.excused = self.excused or _is_expected(said)
         for name in cited_names(message.text, CITED_LESSON):
             if name not in self.applied and not opened(name, Bullet(name, "", ""), 0, (), said).declined:
-                self.applied[name] = _Applied({command: {passed} for command, passed in self.ended.items()})
+                self.applied[name] = _Applied(dict(self.ended))
         for call in message.calls:
             step = read_call(call)
             if step.kind == "test" and _tests_only(step.command):
@@ -123,7 +124,7 @@ class _Chain:
             return
         command, passed = step.command.split("|")[0].replace("2>&1", " ").strip(), outcome.ending == "passes"
         for one in self.applied.values():
-            one.take(Run(message.key, message.timestamp, command, passed, outcome.quote, one.changed))
+            one.take(Run(message.key, message.timestamp, command, passed, outcome.quote))
         self.ended[command] = passed
         self.excused = False
 
@@ -171,10 +172,10 @@ def record_test_outcomes(ledger: Ledger, windows: Iterable[str]) -> None:
             for name, run in found:
                 ids = lessons.get(name, ())
                 if len(ids) == 1:
-                    _record(ledger, ids[0], run, recorded.session_id)
+                    _record(ledger, ids[0], run, recorded)
 
 
-def _record(ledger: Ledger, lesson_id: str, run: Run, session_id: str | None) -> None:
+def _record(ledger: Ledger, lesson_id: str, run: Run, recorded: Event) -> None:
     how = "passes after it had failed" if run.passed else "fails after it had passed"
     observe_outcome(
         ledger,
@@ -183,7 +184,8 @@ def _record(ledger: Ledger, lesson_id: str, run: Run, session_id: str | None) ->
         quote(f"`{run.command}` {how}: {run.quote}", _MOST_WHY),
         source="tests",
         key=[run.key],
-        session_id=session_id,
+        session_id=recorded.session_id,
+        window_id=recorded.event_id,
         observed_at=_time(run.timestamp),
     )
 

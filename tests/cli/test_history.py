@@ -231,6 +231,7 @@ def test_many_processes_write_the_same_ledger_as_one(agent: Agent) -> None:
     assert (ledger(agent), agent.counters()) == alone
 
 
+@pytest.mark.slow
 def test_an_import_that_is_killed_goes_on_where_it_was(agent: Agent) -> None:
     make_history(agent)
     agent.call("import-history", "--jobs", "1", code=1)
@@ -261,6 +262,7 @@ def written(agent: Agent) -> int:
             return 0
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_all_processes_at_once_and_keeps_what_is_in(agent: Agent) -> None:
     make_history(agent)
     process = agent.start("import-history", "--jobs", "2", start_new_session=True)

@@ -546,6 +546,7 @@ def _merge(url: str, playbook: str, path: Path, begun: Any) -> None:
         merge(ledger, lambda: path.read_text("utf-8").splitlines())
 
 
+@pytest.mark.slow
 def test_a_merge_that_is_killed_leaves_all_of_it_or_nothing(databases: tuple[str, str], tmp_path: Path) -> None:
     path, chance = tmp_path / "other.ndjson", random.Random(7)
     with both(databases) as (one, two):

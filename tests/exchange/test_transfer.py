@@ -314,6 +314,7 @@ def _load(url: str, path: Path, pages: Any) -> None:
         load(ledger, lines_of(file), pages.put)
 
 
+@pytest.mark.slow
 def test_a_load_that_is_killed_half_way_leaves_an_empty_ledger_that_can_be_loaded(
     ledger_url: str, open_ledger: OpenLedger, tmp_path: Path
 ) -> None:

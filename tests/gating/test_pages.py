@@ -35,6 +35,7 @@ def test_every_setting_is_in_the_table() -> None:
     assert [key for key in keys if f"| `{key}` |" not in page] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_of_the_pages_prints_what_is_shown(name: str, tmp_path: Path) -> None:
     """In a process of its own, as a reader runs it. langgraph is one of the development tools; nothing is skipped."""

@@ -373,6 +373,7 @@ def big_window() -> Iterator[Message]:
         yield answers(f"{number} " + "some output of a tool 123\n" * 120, is_error=number % 90 == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [20_000, pytest.param(180_000, marks=pytest.mark.slow)])
 def test_twenty_megabytes_take_flat_memory(limit: int) -> None:
     # A pass that is quadratic takes minutes, which the suite's time limit for each test ends.

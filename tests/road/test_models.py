@@ -81,6 +81,7 @@ def test_a_session_is_judged_by_the_model_and_what_it_took_is_recorded(agent: Ag
     assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
 
 
+@pytest.mark.slow
 def test_an_api_that_stays_down_is_one_recorded_failure_and_counts_once_when_it_is_back(agent: Agent, api: Api) -> None:
     api.does = [error(500), error(500), error(500)]
     ran = agent.call("drain", code=1)
@@ -101,6 +102,7 @@ def test_an_api_that_stays_down_is_one_recorded_failure_and_counts_once_when_it_
     assert agent.json("failures") == []
 
 
+@pytest.mark.slow
 def test_a_model_that_is_out_of_reach_is_not_tried_with_every_session(agent: Agent, api: Api) -> None:
     for number in (2, 3):
         end(agent, Session(f"s-{number}").cites("pat-001"))
@@ -112,6 +114,7 @@ def test_a_model_that_is_out_of_reach_is_not_tried_with_every_session(agent: Age
     assert agent.counters()["pat-001"] == (3, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spawn", [pytest.param(True, id="started by the hook"), pytest.param(False, id="by hand", marks=pytest.mark.slow)]
 )
@@ -151,6 +154,7 @@ run(["drain"])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "requests"), [("answered", 2), ("completed", 1)], ids=["before it is kept", "after it is kept"]
 )
@@ -293,6 +297,7 @@ def second(agent: Agent, tmp_path: Path) -> Agent:
     return other
 
 
+@pytest.mark.slow
 def test_the_monthly_budget_is_one_over_all_projects_of_a_person(agent: Agent, second: Agent, api: Api) -> None:
     agent.environ["REFLECTOR_MONTHLY_TOKENS"] = "50000"
     api.else_ = sound(HELPFUL, usage={"input_tokens": 50_000, "output_tokens": 10})
@@ -327,6 +332,7 @@ def test_a_record_of_the_month_that_cannot_be_used_asks_nobody_and_says_so(agent
     assert agent.counters()["pat-001"] == (1, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["session", "monthly"])
 def test_what_waited_for_a_budget_is_judged_in_bulk_and_once_when_it_is_lifted(
     agent: Agent, api: Api, kind: str
@@ -360,6 +366,7 @@ def test_what_waited_for_a_budget_is_judged_in_bulk_and_once_when_it_is_lifted(
     assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
 
 
+@pytest.mark.slow
 def test_what_waited_for_a_budget_is_judged_oldest_first_as_long_as_it_lasts(agent: Agent, api: Api) -> None:
     agent.environ["REFLECTOR_MONTHLY_TOKENS"] = "1000"
     for number in (2, 3):
@@ -404,6 +411,7 @@ def test_a_session_that_the_model_declined_is_asked_about_again_by_hand_also_wit
     assert agent.call("verify").out == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["away", "refused", "overloaded", "moved", "no key"])
 def test_an_outage_uses_up_no_attempt_however_long_it_lasts(agent: Agent, api: Api, trouble: str) -> None:
     agent.environ["REFLECTOR_MAX_ATTEMPTS"] = "2"
@@ -430,6 +438,7 @@ def test_an_outage_uses_up_no_attempt_however_long_it_lasts(agent: Agent, api: A
     assert agent.counters()["pat-001"] == (1, 0)
 
 
+@pytest.mark.slow
 def test_a_session_without_attempts_left_keeps_no_other_one_waiting(agent: Agent, api: Api) -> None:
     agent.environ["REFLECTOR_MAX_ATTEMPTS"] = "1"
     api.else_ = sound("I would rather not.")
@@ -456,6 +465,7 @@ def test_sessions_that_are_taken_in_by_hand_and_could_not_be_judged_are_an_error
     assert agent.counters()["pat-001"] == (2, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_date", [False, True])
 def test_an_api_that_says_when_to_come_again_is_left_alone_until_then(agent: Agent, api: Api, as_date: bool) -> None:
     end(agent, Session("s-2").cites("pat-001"))
@@ -560,6 +570,7 @@ def test_what_the_ace_tool_was_told_not_to_reflect_on_is_skipped(
 # Fixtures
 
 
+@pytest.mark.slow
 def test_answers_that_were_recorded_from_a_model_give_the_same_tags_without_it(
     agent: Agent, api: Api, tmp_path: Path
 ) -> None:

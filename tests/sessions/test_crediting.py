@@ -96,6 +96,9 @@ def _silent(lesson: str) -> dict[str, Session]:
         "a person cites it": checks(edits(red.user(f"See [lesson {lesson[:8]}].")), _GREEN).agent(_DONE),
         "it is cited after the run": cites(checks(edits(checks(begun(), _RED)), _GREEN), lesson),
         "nothing was changed": checks(cites(checks(begun(), _RED), lesson), _GREEN).agent(_DONE),
+        "nothing was changed between the runs": checks(checks(edits(cites(begun(), lesson)), _RED), _GREEN).agent(
+            _DONE
+        ),
         "the test had never failed": checks(edits(cites(begun(), lesson)), _GREEN).agent(_DONE),
         "the test had failed before": checks(edits(cites(checks(begun(), _RED), lesson)), _RED).agent(_DONE),
         "another test had failed": checks(edits(cites(checks(begun(), _RED, other), lesson)), _GREEN).agent(_DONE),
@@ -168,6 +171,10 @@ def test_the_road_from_the_told_lesson_to_its_outcome(tmp_path: Path) -> None:
     assert (told["successes"], told["effectiveness"]) == (1, 0.6)
     (one,) = [event for event in told["events"] if event["type"] == "outcome.observed"]
     assert (one["data"]["source"], one["session_id"], one["actor"]) == ("tests", "s-1", "tests")
+    assert "worth 0.6 → 0.5" in agent.call("retract", "s-1", "--why", "a wrong branch").out
+    assert agent.json("lesson", id)["successes"] == 0
+    agent.call("retract", "s-1", "--undo", "--why", "it was right")
+    assert agent.json("lesson", id)["successes"] == 1
 
 
 def test_a_transcript_that_is_gone_says_nothing(ledger: Ledger, lesson: str, tmp_path: Path) -> None:

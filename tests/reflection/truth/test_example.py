@@ -88,6 +88,7 @@ def events(agent: Agent) -> list[str]:
         return [event.type for event in ledger.events()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["fixtures", "rules"])
 def test_the_ledger_shows_lessons_tags_and_blame_that_names_the_failing_test(
     backend: str, trajectories: Path, tmp_path: Path
