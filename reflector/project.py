@@ -19,6 +19,7 @@ from reflector.git_index import tracked_below
 from reflector.ledger.errors import LedgerForeign, LedgerUnavailable
 from reflector.ledger.sqlite_file import had_ledger
 from reflector.ledger.store import Ledger
+from reflector.mistakes import Mistake
 from reflector.playbook.names import USER_FIRST
 
 #: Settings that the user's playbook does not share with the projects, and the layers that may set them for it.
@@ -56,12 +57,18 @@ class Project:
 
     @classmethod
     def of_dataset(cls, root: Path, dataset: str, *, flags: Mapping[str, Any] | None = None) -> Project:
-        """Return the playbook of a dataset in a project, with the project's settings. Raises ConfigError.
+        """Return the playbook of a dataset in a project, with the project's settings. Raises ConfigError and Mistake.
 
-        `dataset` must be a name that `checked_dataset` accepts.
+        `dataset` must be a name that `checked_dataset` accepts, and with a `ledger_url` not that of the project's own
+        playbook, which is in the same ledger.
         """
-        outer = cls.at(root.absolute(), flags={**(flags or {}), "playbook": dataset})
-        return cls(outer.state_dir / "datasets" / dataset, outer.config, outer.root)
+        outer = cls.at(root.absolute(), flags=flags)
+        if outer.config.ledger_url and outer.config.playbook == dataset:
+            raise Mistake(
+                f"the dataset {dataset!r} is called as the project's own playbook, and ledger_url puts both into one "
+                "ledger, where they would be one; choose another name for the dataset"
+            )
+        return cls(outer.state_dir / "datasets" / dataset, replace(outer.config, playbook=dataset), outer.root)
 
     @property
     def is_users(self) -> bool:

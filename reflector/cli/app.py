@@ -107,7 +107,7 @@ class Place:
 
         Raises ConfigError and DatasetRefused.
         """
-        found = self._project(**flags)
+        found = self.whole_project(**flags)
         return found if self.dataset is None else self.of_dataset(found, self.dataset, **flags)
 
     def of_dataset(self, project: Project, dataset: str, **flags: Any) -> Project:
@@ -116,7 +116,8 @@ class Place:
 
         return type(project).of_dataset(project.root, checked_dataset(dataset), flags=flags)
 
-    def _project(self, **flags: Any) -> Project:
+    def whole_project(self, **flags: Any) -> Project:
+        """Return the project, also where a dataset is named. Raises ConfigError."""
         from reflector.project import Project, find_project
 
         if self.user:  # its folder is made when something is kept in it

@@ -57,7 +57,8 @@ def reflect_trajectory(
     from reflector.reflection.truth.builder import ReflectorPromptBuilder
     from reflector.reflection.truth.datasets import checked_dataset
 
-    project = place.project(backend=backend)
+    project = place.whole_project(backend=backend)
+    dataset = dataset if dataset is not None else place.dataset
     if dataset is not None:
         checked_dataset(dataset)
     judge: Backend = backend_of(project.config, project.root)

@@ -23,7 +23,7 @@ from reflector.reflection.extraction import Extraction, Strategy, objects_in, sa
 from reflector.text.secrets import quote
 
 #: Raised when the same text would give another result; it is written beside each result.
-PARSER_VERSION = 2
+PARSER_VERSION = 3
 
 MAX_ANALYSIS = 20_000
 MAX_RATIONALE = 2_000
@@ -83,12 +83,21 @@ def parse_answer(text: str) -> Parsed:
 
 
 def find_answer(text: str, wanted: Sequence[str] = _KEYS) -> Extraction:
-    """Return the answer's object in a model's text: the first one with one of the `wanted` keys. Never raises."""
-    # A model's thoughts before its answer may hold drafts of the answer.
-    _, thought, answer = text.rpartition("</think>")
-    if thought and (found := _find(answer, wanted)).strategy != "none":
+    """Return the answer's object in a model's text: the first one with one of the `wanted` keys. Never raises.
+
+    Thoughts before the answer, up to the last `</think>`, may hold drafts of it. Inside an object, `</think>` is text.
+    """
+    _, end, answer = text.rpartition("</think>")
+    found = _find(text, wanted)
+    if not end or found.strategy == "whole":
         return found
-    return _find(text, wanted)
+    after = _find(answer, wanted)
+    if after.value and after.strategy != "repaired":
+        return after
+    for one in objects_in(text):
+        if any(key in (one.value or {}) for key in wanted) and end in str(one.value):
+            return one
+    return after if after.strategy != "none" else found
 
 
 def _find(text: str, wanted: Sequence[str]) -> Extraction:

@@ -5,6 +5,7 @@ count, the old reflection is retracted and the new reading is appended in the sa
 seen without either. Where nothing differs, nothing is appended.
 
 The rules' answers are left out: they are what no parser misreads, and say of a session what its tags say only together.
+So are those about trajectories, which are insights and verdicts, each to a question of its own.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def reparse(ledger: Ledger, *, session_id: str | None = None, dry_run: bool = Fa
     """Read the recorded answers of every window, or of one session's, oldest first. Raises LedgerError."""
     for window in ledger.windows(session_id):
         recorded = ledger.event(window.event_id)
-        if recorded is None or recorded.data is None:
+        if recorded is None or recorded.data is None or recorded.type == ev.TRAJECTORY_RECORDED:
             continue
         story = ledger.targeting(window.event_id)
         answers = last_answers(story, lambda answer: not rereads(answer.actor))

@@ -79,6 +79,12 @@ def test_a_datasets_playbook_is_its_own(agent: Agent) -> None:
     assert agent.call("--dataset", "sums", "verify").out == ""
 
 
+def test_the_dataset_may_be_named_before_the_command(agent: Agent) -> None:
+    agent.call("--dataset", "sums", "reflect-trajectory", write("one.json", {**GOOD, "dataset": "other"}))
+    assert log(agent)[1] == "trajectory.recorded"
+    assert not Path(".claude/reflector/datasets/sums/.claude/reflector/datasets").exists()
+
+
 @pytest.mark.parametrize("dataset", ["../x", "", "NUL", "a/b", "x" * 65, "ａ"])
 def test_a_dataset_that_is_no_name_is_refused_and_nothing_is_written(dataset: str, agent: Agent) -> None:
     path = write("t.json", GOOD)

@@ -99,6 +99,7 @@ WAYS = {
     "cut off before the last bracket": OBJECT[:-1],
     "no opening brace": OBJECT[1:],
     "thoughts with a draft first": f'<think>{{"analysis": "hm", "bullet_tags": [{TAG_2}]}}</think>{OBJECT}',
+    "thoughts that end twice": f'<think>{{"analysis": "hm", "bullet_tags": []}}</think>hm</think>{OBJECT}',
     "a byte order mark": "\ufeff" + OBJECT,
     "keys in another order": f'{{"bullet_tags": [{TAG_1}, {TAG_2}], "analysis": "all well"}}',
     "Windows line ends": f"```json\r\n{OBJECT}\r\n```\r\n",
@@ -112,6 +113,20 @@ def test_every_tag_is_read_however_the_model_answers(way: str) -> None:
     assert parsed.tags == PARSED
     assert parsed.analysis == "all well"
     assert not parsed.failed
+
+
+@pytest.mark.parametrize("around", ["%s", "```json\n%s\n```", "Here: %s", '<think>{"analysis": "hm"}</think>%s'])
+@pytest.mark.parametrize("end", ["</think>", "a </think> b", '</think>{\\"analysis\\": \\"hm\\"}'])
+def test_the_end_of_thoughts_inside_an_answer_is_its_text(around: str, end: str) -> None:
+    parsed = parse_answer(around % OBJECT.replace("all well", end))
+    assert parsed.analysis == json.loads(f'"{end}"')
+    assert parsed.tags == PARSED
+    assert parsed.strategy != "repaired"
+
+
+def test_a_draft_in_thoughts_does_not_stand_for_an_answer_that_is_cut_off() -> None:
+    parsed = parse_answer(f'<think>{{"analysis": "hm", "bullet_tags": []}}</think>{OBJECT[:-2]}')
+    assert (parsed.analysis, parsed.strategy) == ("all well", "repaired")
 
 
 @pytest.mark.parametrize("cut", range(len(OBJECT)))

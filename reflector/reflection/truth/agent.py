@@ -170,8 +170,9 @@ class ReflectorAgent:
         loop: asyncio.AbstractEventLoop | None,
     ) -> ReflectionResult:
         checked_dataset(dataset)
-        is_ours = hasattr(self.llm_client, "reply")
-        backend: Backend = self.llm_client if is_ours else _Foreign(self.llm_client, loop)
+        ours = isinstance(self.llm_client, BackendClient) or not hasattr(self.llm_client, "invoke_with_template")
+        ours = ours and hasattr(self.llm_client, "reply")
+        backend: Backend = self.llm_client if ours else _Foreign(self.llm_client, loop)
         if max_iterations < 1:
             ran = Ran(_result(trajectory), [f"max_iterations is {max_iterations}, so nothing was asked"])
         elif isinstance(self.playbook_store, LedgerPlaybooks):

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from reflector.playbook.verdicts import VERDICTS
 from reflector.reflection.answers import find_answer
-from reflector.reflection.extraction import Strategy, extract_json
+from reflector.reflection.extraction import Strategy
 from reflector.reflection.truth.builder import Filled, ReflectorPromptBuilder
 from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Playbook, Trajectory
 
@@ -188,9 +188,6 @@ def read_evaluation(text: str, bullet_id: str) -> Read[BulletEvaluation]:
 
 
 def _found(text: str, key: str) -> tuple[dict[str, object], Strategy, list[str]]:
-    whole = extract_json(text)
-    if whole.strategy == "whole" and whole.value is not None and key in whole.value:
-        return whole.value, whole.strategy, []
     found = find_answer(text, (key,))
     return dict(found.value or {}), found.strategy, list(found.problems)
 

@@ -145,22 +145,25 @@ def _from_text(text: str) -> Iterator[TestOutcome]:
     """Yield the results that lines name; a failure of pytest with what stands under its heading."""
     details: dict[str, list[str]] = {}
     under: list[str] | None = None
+    room = 0
     for line in text.split("\n"):
         line = line.rstrip("\r")[:_MOST_LINE]
         if heading := _HEADING.match(line):
             under = details.setdefault(heading["test"].replace(".", "::"), [])
+            room = _MOST_MESSAGE
             continue
         found = next((match for pattern in _LINES if (match := pattern.match(line))), None)
         if found is None:
             if under is not None and not line.startswith("==="):
-                if sum(map(len, under)) < _MOST_MESSAGE:
+                if room > 0:
                     under.append(line)
+                    room -= len(line) + 1
             else:
                 under = None
             continue
         named = found.groupdict()
         test, of = named["test"].strip(), named.get("of")
         passed = named["result"] in _GOOD
-        detail = details.get(test.partition("::")[2], ()) if not passed else ()
+        detail = details.pop(test.partition("::")[2], ()) if not passed else ()
         message = "\n".join([named.get("message") or "", *detail]).strip()
         yield TestOutcome(clean(f"{of}::{test}" if of else test, 400), passed, message[:_MOST_MESSAGE])

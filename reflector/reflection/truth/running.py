@@ -28,6 +28,7 @@ from reflector.reflection.token_estimate import estimate_tokens
 from reflector.reflection.truth.asking import Case, Conversation, Failed, Outcome, Question, conversation
 from reflector.reflection.truth.builder import ReflectorPromptBuilder
 from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Playbook, Trajectory
+from reflector.text.bounds import clean
 from reflector.text.secrets import quote, redact
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def record(
     """Record a trajectory; return its window, and whether it is new. Raises TrajectoryRefused and LedgerError."""
     said = trajectory.model_dump(exclude={"created_at", "dataset"})
     whole = json.dumps([dataset, said, ground_truth, test_report], sort_keys=True, ensure_ascii=False)
-    digest = sha256(whole.encode()).hexdigest()
+    digest = sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
     event_id = identity(ev.TRAJECTORY_RECORDED, digest)
     session_id = digest[:32]
     is_new = ledger.event(event_id) is None
@@ -68,16 +69,16 @@ def record(
         known = {row.name for row in ledger.rows()}
         used = list(dict.fromkeys(trajectory.used_bullet_ids))
         data = {
-            "query": redact(trajectory.query),
+            "query": _kept(trajectory.query),
             "dataset": dataset,
-            "answer": redact(trajectory.generated_answer),
-            "steps": [redact(step) for step in trajectory.reasoning_steps],
+            "answer": _kept(trajectory.generated_answer),
+            "steps": [_kept(step) for step in trajectory.reasoning_steps],
             "status": trajectory.status,
-            "error": None if trajectory.error_message is None else redact(trajectory.error_message),
+            "error": None if trajectory.error_message is None else _kept(trajectory.error_message),
             "cited": [id_ for id_ in used if id_ in known],
             "unknown": [quote(id_, 200) for id_ in used if id_ not in known],
-            "ground_truth": redact(ground_truth),
-            "test_report": redact(test_report),
+            "ground_truth": _kept(ground_truth),
+            "test_report": _kept(test_report),
             "iterations": iterations,
         }
         if fault := fault_of(ev.TRAJECTORY_RECORDED, data):
@@ -86,6 +87,11 @@ def record(
         event = NewEvent(ev.TRAJECTORY_RECORDED, event_id, data, "ingest", occurred_at=at, session_id=session_id)
         ledger.append([event])
     return _window(ledger, session_id, event_id), is_new
+
+
+def _kept(text: str) -> str:
+    """Return a text as it is recorded: without secrets, and without lone surrogates, which no engine stores."""
+    return redact(clean(text))
 
 
 def _window(ledger: Ledger, session_id: str | None, event_id: str) -> WindowRow:
@@ -236,9 +242,9 @@ def _events(recorded: Event, outcome: Outcome, given: Event, window: WindowRow, 
             identity(ev.LESSON_RECORDED, reflection_id, index),
             {
                 "kind": "insight",
-                "text": redact(insight.key_insight)[:MAX_LESSON],
+                "text": _kept(insight.key_insight)[:MAX_LESSON],
                 "task": (recorded.data or {})["dataset"],
-                **{name: redact(getattr(insight, name)) for name in _HOW},
+                **{name: _kept(getattr(insight, name)) for name in _HOW},
             },
             given.actor,
             session_id=recorded.session_id,

@@ -9,6 +9,7 @@ speaks against it, one that passed after having failed for it; both together, an
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from reflector.playbook.verdicts import decisive
@@ -29,7 +30,8 @@ def judged(question: Question) -> dict[str, object]:
         tag, reason = _verdict(question, question.bullet.id)
         return {"bullet_id": question.bullet.id, "tag": tag, "reason": reason}
     report = read_report(question.case.test_report)
-    told = [_insight(question, outcome) for outcome in [*report.failing, *report.repaired][:_MOST_TESTS]]
+    steps = _Steps(question.case.trajectory.reasoning_steps)
+    told = [_insight(question, steps, outcome) for outcome in [*report.failing, *report.repaired][:_MOST_TESTS]]
     return {"insights": [insight.model_dump() for insight in told]}
 
 
@@ -41,6 +43,7 @@ def _verdict(question: Question, bullet_id: str) -> tuple[str, str]:
     report = read_report(question.case.test_report)
     if not report.outcomes:
         return "neutral", "the test report names no test"
+    known = _Steps(steps, bullet_id)
     said = [
         (tag, f"{outcome.test} {how} ({', '.join(ties)} in step {number})" + _quoted(outcome))
         for tag, how, outcomes in (
@@ -48,8 +51,9 @@ def _verdict(question: Question, bullet_id: str) -> tuple[str, str]:
             ("helpful", "passes after having failed at what its step does", report.repaired),
         )
         for outcome in outcomes
+        for words in [_words_of(outcome)]
         for number in own
-        if (ties := _ties(steps, number, bullet_id, outcome))
+        if (ties := known.ties(number, words))
     ]
     decided = decisive(said, lambda one: one[0])
     if not decided:
@@ -65,15 +69,29 @@ def _own_steps(steps: Sequence[str], bullet_id: str) -> list[int]:
     return [number for number, step in enumerate(steps, 1) if set(cited.findall(step)) == {bullet_id}]
 
 
-def _ties(steps: Sequence[str], number: int, bullet_id: str, outcome: TestOutcome) -> list[str]:
-    """Return the words that tie a step to a test, as the step has them; none where they are too few."""
-    others = [_words(step) for at, step in enumerate(steps, 1) if at != number and f"[{bullet_id}]" not in step]
-    own = steps[number - 1].replace(f"[{bullet_id}]", " ")
-    shared = (_words(own) & _words(f"{outcome.test} {outcome.message}")).difference(*others)
-    if len(shared) < 2 and not any(map(_NO_PROSE.fullmatch, shared)):
-        return []
-    shown = (word.strip(".,:;!?()'\"`") for word in own.split())
-    return [word for word in dict.fromkeys(shown) if not shared.isdisjoint(_words(word))][:8]
+class _Steps:
+    """The steps of a trajectory by their words, as they tie a bullet ("" for none) to tests."""
+
+    def __init__(self, steps: Sequence[str], bullet_id: str = "") -> None:
+        citation = f"[{bullet_id}]"
+        self._texts = [step.replace(citation, " ") for step in steps]
+        self._words = [_words(text) for text in self._texts]
+        self._is_other = [citation not in step for step in steps]
+        others = (words for words, is_other in zip(self._words, self._is_other, strict=True) if is_other)
+        self._in_others = Counter(word for words in others for word in words)
+
+    def ties(self, number: int, test: frozenset[str]) -> list[str]:
+        """Return the words that tie a step, from 1, to a test, as the step has them; none where they are too few."""
+        own, itself = self._words[number - 1], int(self._is_other[number - 1])
+        shared = {word for word in own & test if self._in_others[word] == itself}
+        if len(shared) < 2 and not any(map(_NO_PROSE.fullmatch, shared)):
+            return []
+        shown = (word.strip(".,:;!?()'\"`") for word in self._texts[number - 1].split())
+        return [word for word in dict.fromkeys(shown) if not shared.isdisjoint(_words(word))][:8]
+
+
+def _words_of(outcome: TestOutcome) -> frozenset[str]:
+    return _words(f"{outcome.test} {outcome.message}")
 
 
 def _words(text: str) -> frozenset[str]:
@@ -81,11 +99,11 @@ def _words(text: str) -> frozenset[str]:
     return content_words(text) | content_words(re.sub(r"[^A-Za-z0-9]+", " ", text))
 
 
-def _insight(question: Question, outcome: TestOutcome) -> Insight:
+def _insight(question: Question, steps: _Steps, outcome: TestOutcome) -> Insight:
     trajectory = question.case.trajectory
-    steps = trajectory.reasoning_steps
-    tied = [number for number in range(1, len(steps) + 1) if _ties(steps, number, "", outcome)]
-    cause = f"Step {tied[0]}: {clean(steps[tied[0] - 1], 300)}" if tied else _UNKNOWN
+    words, said = _words_of(outcome), trajectory.reasoning_steps
+    tied = next((number for number in range(1, len(said) + 1) if steps.ties(number, words)), None)
+    cause = f"Step {tied}: {clean(said[tied - 1], 300)}" if tied else _UNKNOWN
     if outcome.passed:
         wrong, approach = f"{outcome.test} failed at first{_quoted(outcome)}", "The trajectory was mended, as it ended."
         key = f"{clean(trajectory.query, 200)}: {outcome.test} passes after having failed."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import example, given, settings
@@ -146,6 +147,14 @@ def test_the_judged_bullet_is_the_one_that_was_asked_about() -> None:
 
 def test_a_callable_is_a_model() -> None:
     assert run(lambda _: insights("k"), Store(), attempt()).insights == [insight("k")]
+
+
+def test_a_model_is_known_by_its_method_and_not_by_what_else_it_has() -> None:
+    model = MagicMock()  # has every attribute, also those of our backends
+    model.invoke_with_template.side_effect = [insights("k"), verdict("harmful")]
+    result = run(model, Store(bullet("pat-001")), attempt(["pat-001"]))
+    assert [one.key_insight for one in result.insights] == ["k"]
+    assert [one.tag for one in result.bullet_evaluations] == ["harmful"]
 
 
 def test_what_is_no_model_is_refused() -> None:

@@ -87,3 +87,17 @@ def test_xml_that_cannot_be_read_is_a_problem_and_no_error(text: str) -> None:
 @given(TEXTS | st.lists(st.sampled_from(JUNIT.splitlines())).map("\n".join))
 def test_no_text_makes_it_raise(text: str) -> None:
     read_report(text)
+
+
+# A quadratic reader takes minutes here, which the timeout of every test ends.
+@pytest.mark.parametrize(
+    "line", ["", "E x", "____ a ____", "FAILED a.py::a", "FAIL: a (a", "ok 1 - a", "--- FAIL: a", "✗ a"]
+)
+def test_a_long_report_is_read_in_linear_time(line: str) -> None:
+    read_report("____ a ____\n" + "\n" * 4_000 + f"{line}\n" * 80_000)
+
+
+def test_what_stands_under_a_heading_is_kept_once() -> None:
+    report = read_report("____ a ____\nE   assert 1 == 2\n" + "FAILED a.py::a\n" * 3)
+    assert [outcome.message for outcome in report.outcomes] == ["E   assert 1 == 2", "", ""]
+    assert [outcome.message for outcome in report.failing] == ["E   assert 1 == 2"]

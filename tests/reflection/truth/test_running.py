@@ -13,9 +13,11 @@ from reflector.events import event as ev
 from reflector.events.fold import fold
 from reflector.ground_truth import LedgerPlaybooks, ReflectionResult, ReflectorAgent, ReflectorPromptBuilder, Trajectory
 from reflector.ledger.store import Ledger
+from reflector.mistakes import Mistake
 from reflector.proof.verify import verify
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import Answer, BackendError
+from reflector.reflection.reparsing import reparse
 from reflector.reflection.runner import Runner
 from reflector.reflection.truth.asking import Question
 from reflector.reflection.truth.running import TrajectoryRefused
@@ -243,3 +245,25 @@ def test_a_budget_of_nothing_asks_nobody(store: LedgerPlaybooks, monkeypatch: py
     model = Priced(insights("first"))
     assert run(store, model, attempt()).insights == []
     assert len(model.answers) == 1
+
+
+def test_reading_old_answers_again_leaves_trajectories_alone(store: LedgerPlaybooks, sums: Ledger) -> None:
+    run(store, Model(insights("a"), insights("b"), verdict("harmful")), attempt(["pat-001"]), 2)
+    before = types(sums)
+    assert list(reparse(sums)) == []
+    assert types(sums) == before
+    assert counters(sums)["pat-001"] == (0, 1)
+
+
+@pytest.mark.parametrize("field", ["query", "generated_answer", "error_message", "reasoning_steps", "used_bullet_ids"])
+def test_half_an_emoji_costs_no_trajectory(field: str, store: LedgerPlaybooks) -> None:
+    half: object = ["\ud83d"] if field in ("reasoning_steps", "used_bullet_ids") else "\ud83d"
+    trajectory = attempt(**{field: half})
+    result = run(store, Model(insights("\ud83d")), trajectory)
+    assert [one.key_insight for one in result.insights] == ["?"]
+    assert run(store, Model(), trajectory) == result
+
+
+def test_a_dataset_is_not_called_as_the_playbook_that_it_would_share_a_ledger_with(store: LedgerPlaybooks) -> None:
+    with pytest.raises(Mistake, match=r"'default'.*ledger_url"), store.ledger("default"):
+        pass

@@ -55,3 +55,11 @@ def test_a_report_without_a_failure_teaches_nothing() -> None:
 def test_rules_read_no_bare_prompt() -> None:
     with pytest.raises(BackendError, match="reads no prompts"):
         llm_client("rules").invoke_with_template("What is wrong?")
+
+
+def test_a_long_trajectory_is_judged_in_linear_time() -> None:
+    """Comparing each step with each other one takes minutes here, which the timeout of every test ends."""
+    report = "".join(f"FAILED tests/test_s.py::test_x{number} - assert {number}\n" for number in range(20))
+    steps = [f"[pat-001] look at thing b{number}" for number in range(1_500)]
+    result = judged(report, *steps, *(step.removeprefix("[pat-001] ") for step in steps))
+    assert [one.tag for one in result.bullet_evaluations] == ["neutral"]
