@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from reflector.events import event as ev
@@ -28,6 +28,7 @@ from reflector.reflection.window import reading
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import cited_names
 from reflector.transcripts.message import Message, ToolCall, ToolResult
+from reflector.transcripts.source import UnknownTranscript
 
 CITED_LESSON: Final = re.compile(r"\[(lesson [0-9a-f]{8})\]")
 #: `Step.command` is cut here: two longer commands may be two.
@@ -167,12 +168,13 @@ def record_test_outcomes(ledger: Ledger, windows: Iterable[str]) -> None:
         recorded = ledger.event(window)
         if recorded is None or recorded.type != ev.SESSION_RECORDED or recorded.data is None:
             continue
-        with suppress(OSError, ValueError):
-            found = list(tested_lessons(reading(ledger, recorded, "rules").messages(())))
-            for name, run in found:
-                ids = lessons.get(name, ())
-                if len(ids) == 1:
-                    _record(ledger, ids[0], run, recorded)
+        found: list[tuple[str, Run]] = []
+        with suppress(OSError, UnknownTranscript):
+            found += tested_lessons(reading(ledger, recorded, "rules").messages(()))
+        for name, run in found:
+            ids = lessons.get(name, ())
+            if len(ids) == 1:
+                _record(ledger, ids[0], run, recorded)
 
 
 def _record(ledger: Ledger, lesson_id: str, run: Run, recorded: Event) -> None:
@@ -199,9 +201,10 @@ def _tests_only(command: str) -> bool:
 def _time(stamp: str) -> str | None:
     """Return a record's time, None where it is not one."""
     try:
-        return datetime.fromisoformat(stamp).isoformat()
-    except ValueError:
+        datetime.fromisoformat(stamp).astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
+    return stamp
 
 
 def _is_expected(said: str) -> bool:

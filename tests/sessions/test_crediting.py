@@ -177,6 +177,15 @@ def test_the_road_from_the_told_lesson_to_its_outcome(tmp_path: Path) -> None:
     assert agent.json("lesson", id)["successes"] == 1
 
 
+@pytest.mark.parametrize("stamp", ["", "noon", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-10:00"])
+def test_a_record_of_no_time_is_observed_when_it_is_read(
+    ledger: Ledger, lesson: str, tmp_path: Path, stamp: str
+) -> None:
+    session = mended(lesson)
+    session.records = [{**record, "timestamp": stamp} for record in session.records]
+    assert [one.kind for one in observed(ledger, session, tmp_path)] == ["success"]
+
+
 def test_a_transcript_that_is_gone_says_nothing(ledger: Ledger, lesson: str, tmp_path: Path) -> None:
     path = mended(lesson).write(tmp_path / "s.jsonl")
     taken = take_in(ledger, Source(path, "SessionEnd"))
