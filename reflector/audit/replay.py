@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
-from reflector.events.event import BULLET_TAGGED, REFLECTION_COMPLETED
+from reflector.events.event import BULLET_TAGGED, REFLECTION_ANSWERED, REFLECTION_COMPLETED
 from reflector.ledger.as_of import Past
 from reflector.ledger.rows import BulletRow
 from reflector.ledger.store import Ledger
 from reflector.playbook.condition import Condition
 from reflector.playbook.counting import Counting
+from reflector.reflection.rules.weighing import SIDES, shipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,18 @@ def replay(
     counting: Counting | None = None,
     sessions: Collection[str] = (),
     backends: Collection[str] = (),
+    precision: int | None = None,
     prune: Condition | None = None,
 ) -> Replay:
     """The playbook of a moment, as if these sessions or judges had given no tag, under another policy, and with the
-    live bullets pruned for which a condition holds. Raises LedgerError."""
+    live bullets pruned for which a condition holds.
+
+    `precision` leaves out the verdicts of `rules` that are not sure enough for so many of 100 to be right; those that
+    were recorded without their estimates stay. Raises LedgerError.
+    """
     out = _tags_of(ledger, past.position, sessions, backends)
+    for name, positions in _unsure(ledger, past.position, precision).items() if precision is not None else ():
+        out.setdefault(name, set()).update(positions)
     asked = counting or past.counting
     other = past.excluding(out) if out else past
     counters = other.counters(other.entries, asked)
@@ -72,6 +81,27 @@ def judges(ledger: Ledger, upto: int) -> list[str]:
     query = f"SELECT DISTINCT actor FROM event WHERE {among}"  # noqa: S608
     with ledger.asking() as sql:
         return sorted(row[0] for row in sql.run(query, REFLECTION_COMPLETED, upto))
+
+
+def _unsure(ledger: Ledger, upto: int, precision: int) -> dict[str, set[int]]:
+    """Return the positions of the tags by `rules` whose estimate is below the cutoff, by the bullet's name."""
+    weights = shipped()
+    unsure: dict[str | None, set[str]] = {}
+    for event in ledger.events(types=[REFLECTION_ANSWERED], upto=upto):
+        judgement: Any = event.meta.get("judgement")
+        if event.actor == "rules" and isinstance(judgement, dict):
+            unsure[event.reflection_id] = {
+                name
+                for name, one in judgement.get("bullets", {}).items()
+                if all(float(one[side]) < weights.cutoff(side, precision) for side in SIDES)
+            }
+    found: dict[str, set[int]] = {}
+    query = "SELECT position, name, reflection_id FROM tag WHERE playbook_id = ? AND tag <> 0 AND position <= ?"
+    with ledger.asking() as sql:
+        for position, name, reflection_id in sql.run(query, upto):
+            if name in unsure.get(reflection_id, ()):
+                found.setdefault(name, set()).add(position)
+    return found
 
 
 def _tags_of(ledger: Ledger, upto: int, sessions: Collection[str], backends: Collection[str]) -> dict[str, set[int]]:

@@ -191,6 +191,11 @@ def _total(pair: tuple[int, int]) -> str:
 @click.option(
     "--without-backend", "backends", multiple=True, metavar="NAME", help="Leave out this judge's tags; repeatable."
 )
+@click.option(
+    "--precision",
+    type=click.IntRange(50, 99),
+    help="Leave out the verdicts of `rules` that a stricter `judgement_precision` would not give.",
+)
 @click.option("--prune", "text", metavar="CONDITION", help="Remove the bullets for which this condition holds.")
 @moments.as_of
 @click.option("--all", "everything", is_flag=True, help="Include bullets that do not change.")
@@ -203,6 +208,7 @@ def replay(
     counting: Counting | None,
     sessions: tuple[str, ...],
     backends: tuple[str, ...],
+    precision: int | None,
     text: str | None,
     moment: str | None,
     everything: bool,
@@ -222,7 +228,7 @@ def replay(
 
     prune = _condition(text) if text is not None else None
     if asked := {name: value for name, value in of_lessons.items() if value is not None}:
-        if counting or sessions or backends or text is not None:
+        if counting or sessions or backends or precision is not None or text is not None:
             raise click.UsageError(
                 "ask for bullets and for lessons one after the other: they have policies of their own"
             )
@@ -236,7 +242,7 @@ def replay(
             if name not in known:
                 told = f"these did: {', '.join(known)}" if known else "no backend did until then"
                 raise click.UsageError(f"no backend {name!r} judged a session here; {told}")
-        found = ask(ledger, past, counting=counting, sessions=ids, backends=backends, prune=prune)
+        found = ask(ledger, past, counting=counting, sessions=ids, backends=backends, precision=precision, prune=prune)
     if as_json:
         print_json(_replayed(found))
     else:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from reflector.ledger.store import Ledger
 from reflector.reflection import people
+from reflector.reflection.rules.weighing import shipped
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -121,3 +122,16 @@ def test_verdicts_are_labels_that_weights_are_fitted_to(agent: Agent, tmp_path: 
     weights.write_text("{}")
     agent.call("ingest", Session("s-bad").cites("mis-001", "helpful").write(tmp_path / "bad.jsonl"), code=None)
     assert "holds no weights" in agent.call("failures").out
+
+
+def test_a_stricter_precision_leaves_out_what_is_not_sure_enough(agent: Agent, tmp_path: Path) -> None:
+    lived(agent, tmp_path)
+    (agent.claude / "reflector.toml").write_text("judgement_precision = 50\n")
+    agent.call("ingest", Session("s-9").cites("pat-002", "helpful").write(tmp_path / "9.jsonl"))
+    log = json.loads(agent.call("log", "--json", "--type", "reflection.answered").out)
+    estimate = float(log[-1]["meta"]["judgement"]["bullets"]["pat-002"]["helpful"])
+    for precision in (50, 99):
+        replayed = json.loads(agent.call("replay", "--precision", str(precision), "--json").out)
+        after = next(one["after"] for one in replayed["bullets"] if one["name"] == "pat-002")
+        assert after["helpful"] == 3 + (estimate >= shipped().cutoff("helpful", precision))
+    assert agent.counters()["pat-002"] == (4, 1)
