@@ -68,12 +68,9 @@ ON_BOTH_ENGINES = frozenset(
     f"tests/{module}.py"
     for module in (
         "audit/test_views",
-        "cli/test_moving",
         "cli/test_sql",
-        "cli/test_trouble",
         "ledger/test_append",
         "ledger/test_append_only",
-        "ledger/test_rebuilding",
         "ledger/test_server_trouble",
         "ledger/test_state_machine",
         "ledger/test_writers",

@@ -364,7 +364,8 @@ def test_an_api_that_refuses_us_is_not_asked_about_every_window(judged: Agent, a
     assert len(reasons) == 3
 
 
-@pytest.mark.parametrize(("typed", "calls", "code"), [("n", 0, 1), pytest.param("y", 3, 0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("typed", "calls", "code"), [("n", 0, 1), ("y", 3, 0)])
+@pytest.mark.slow
 def test_on_a_terminal_the_person_is_asked(judged: Agent, api: Api, typed: str, calls: int, code: int) -> None:
     master, slave = pty.openpty()
     process = subprocess.Popen(

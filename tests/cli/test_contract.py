@@ -9,9 +9,11 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from reflector.cli.app import reflector
 from reflector.cli.commands import COMMANDS, GROUPS
@@ -240,14 +242,22 @@ def test_the_completion_script_is_for_the_shell_and_knows_the_commands(agent: Ag
     assert "_REFLECTOR_COMPLETE" in script
     if shell == "bash":
         assert subprocess.run(["bash", "-n"], input=script.encode(), capture_output=True).returncode == 0
+    for typed, wanted in [("bla", "blame"), ("blame pat-0", "pat-002"), ("lits --js", "")]:
+        word = typed.split()[-1]
+        asked = {"COMP_WORDS": f"reflector {typed}", "COMP_CWORD": word if shell == "fish" else str(len(typed.split()))}
+        done = subprocess.run(
+            REFLECTOR, env=agent.env(_REFLECTOR_COMPLETE=f"{shell}_complete", **asked), capture_output=True, text=True
+        )
+        assert wanted in done.stdout
+        assert done.stderr == ""
+
+
+def test_the_shell_completes_what_the_project_has(agent: Agent) -> None:
     agent.call("ingest", Session("abcd-1").cites("pat-001").write(agent.project / "s.jsonl"))
     with Ledger.open_file(agent.ledger) as ledger:
         lesson = record_lesson(ledger, "mistake", "Add auth", actor="engine")[:8]
     completed = {
-        "bla": "blame",
         "blame --js": "--json",
-        "lits --js": "",
-        "blame pat-0": "pat-002",
         "session ab": "abcd-1",
         "log --type bullet.t": "bullet.tagged",
         "add m": "mis",
@@ -257,14 +267,11 @@ def test_the_completion_script_is_for_the_shell_and_knows_the_commands(agent: Ag
         f"outcome {lesson[:3]}": lesson,
         "config get back": "backend",
     }
-    for typed, wanted in completed.items():
-        word = typed.split()[-1]
-        asked = {"COMP_WORDS": f"reflector {typed}", "COMP_CWORD": word if shell == "fish" else str(len(typed.split()))}
-        done = subprocess.run(
-            REFLECTOR, env=agent.env(_REFLECTOR_COMPLETE=f"{shell}_complete", **asked), capture_output=True, text=True
-        )
-        assert wanted in done.stdout
-        assert done.stderr == ""
+    with patch.dict(os.environ, agent.env(), clear=True):
+        for typed, wanted in completed.items():
+            *words, last = typed.split()
+            found = ShellComplete(reflector, {}, "reflector", "_REFLECTOR_COMPLETE").get_completions(words, last)
+            assert wanted in {item.value for item in found}
 
 
 @pytest.mark.parametrize("command", ["export --format json", "log"])

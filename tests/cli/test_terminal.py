@@ -84,6 +84,7 @@ def test_foreign_text_never_brings_control_characters_to_a_terminal(hostile: Age
     assert not OBEYED.search(hostile.call("export", "--format", "ndjson").out)
 
 
+@pytest.mark.slow
 def test_an_invalid_file_name_is_shown_without_an_error_of_ours(agent: Agent, tmp_path: Path) -> None:
     path = Session().cites("pat-001").write(tmp_path / os.fsdecode(b"caf\xe9.jsonl"))
     ran = agent.run("ingest", path, code=1)  # recorded, and its reflection does not find the file by that name
@@ -156,6 +157,7 @@ def test_a_terminal_of_no_width_still_shows_something(agent: Agent) -> None:
     assert len([line for line in on_terminal(agent, 1, "list") if line.strip()]) == 4
 
 
+@pytest.mark.slow
 def test_who_wants_no_colour_is_sent_none(agent: Agent) -> None:
     for variable in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
         agent.environ = variable

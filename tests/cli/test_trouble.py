@@ -545,6 +545,7 @@ def test_a_folder_among_the_temporary_files_that_is_not_this_users_is_not_used(
             fallback.open_temporary()
 
 
+@pytest.mark.slow
 def test_an_answer_that_its_reader_cannot_take_is_a_failure_in_one_line(agent: Agent) -> None:
     agent.call("drain")
     with Path("/dev/full").open("w") as full:

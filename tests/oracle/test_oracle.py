@@ -222,7 +222,7 @@ def machines(fresh: Fresh, tmp_path: Path) -> Iterator[list[Asked]]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 60))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 60))])
 def test_every_answer_is_that_of_a_model_written_from_the_documents(machines: list[Asked], seed: int) -> None:
     if machines[0].ledger.engine.dialect.name == "postgresql" and seed % 7:
         pytest.skip("on a server a history takes ten times as long: every seventh is asked there")
