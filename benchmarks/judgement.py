@@ -35,7 +35,7 @@ from reflector.reflection.rules.weighing import SIDES, Judgement, Side, Weights,
 from reflector.transcripts.formats import read_messages
 
 TAGS = ("helpful", "harmful", "neutral")
-VERSION = "rules/3"
+VERSION = "rules/4"
 POLICY = 85
 WEIGHTS = Path(__file__).parent.parent / "reflector/reflection/rules/weights.json"
 PAGE = WEIGHTS.parents[3] / "docs/rules.md"

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from reflector.playbook.bullet import Bullet
+from reflector.reflection.rules.outcomes import Outcome
 from reflector.reflection.rules.people import Remark
 from reflector.reflection.rules.steps import CHECKS, Kind, Step, files_in
 from reflector.reflection.rules.topics import content_words
@@ -79,6 +80,7 @@ class Citation:
     changes    changes after the step
     agreed     a person's go-ahead came before the first word on the step
     replaced   the agent rewrote, unasked, what the step had written: what it wrote before
+    ended      how the calls of the step ended
     """
 
     name: str
@@ -98,6 +100,7 @@ class Citation:
     declined: bool = False
     heard: list[Heard] = field(default_factory=list)
     ran: list[Ran] = field(default_factory=list)
+    ended: list[Outcome] = field(default_factory=list)
 
     @property
     def done(self) -> bool:
@@ -122,6 +125,11 @@ class Citation:
             self.files.update(step.files)
         if step.kind == "change":
             self.written.append(str(call.input.get("new_string") or call.input.get("content") or "")[:600])
+
+    def take_end(self, call_id: str, outcome: Outcome) -> None:
+        """Takes how a call of the step itself ended."""
+        if call_id in self.calls and len(self.ended) < _MOST_RESULTS:
+            self.ended.append(outcome)
 
     def take_result(self, ran: Ran) -> None:
         """Takes how a call ended, while no person has spoken on the step."""

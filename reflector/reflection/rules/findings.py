@@ -49,6 +49,11 @@ FINDINGS: dict[str, tuple[str, str]] = {
         "its own check passed",
         "that was a check of the step itself, or one that had been red before the citation",
     ),
+    "went-through": (
+        "it went through",
+        "no person says anything after the step, it is commands only, each ended without an error, and nothing is red "
+        "at the end",
+    ),
     "advice-to-look": ("the advice is to look", "the advice begins with a verb of reading, searching or looking"),
     "advice-to-check": ("the advice is to check", "the advice begins with a verb of running, testing or verifying"),
 }
@@ -161,12 +166,21 @@ def _results(citation: Citation) -> Iterator[Found]:
     mended = [ran for ran in firsts.values() if ran.mends and ran.changes <= _NEAR]
     near = _near(citation)
     red = _red(citation)
+    if not citation.heard and not red and _went_through(citation):
+        last = citation.ended[-1]
+        yield Found("went-through", last.quote, last.rule)
     proof = None if red else own[-1] if own and own[-1].passed else mended[0] if mended else None
     if proof is not None:
         yield Found("own-check", proof.quote, proof.rule)
     shown = proof or (near if near is not None and near.passed and not red else None)
     if shown is not None and (shown is proof or shown.kind not in ("lint", "types", "build")):
         yield Found("check-passed", shown.quote, shown.rule)
+
+
+def _went_through(citation: Citation) -> bool:
+    """Return whether the step is commands only, and each ended without an error."""
+    ended = citation.ended
+    return len(ended) >= max(1, len(citation.calls)) and all(one.ending in ("passes", "ran") for one in ended)
 
 
 def opposed(citation: Citation) -> bool:

@@ -109,7 +109,7 @@ def test_without_evidence_the_tag_is_neutral_and_says_so() -> None:
 def test_a_window_that_cites_nothing_gets_no_tags() -> None:
     answer = RulesBackend().answer(Request("s", (Bullet("pat-001", "pat", "x"),), (), lambda: iter([])))
     assert json.loads(answer.text)["bullet_tags"] == []
-    assert answer.model == "rules/3"
+    assert answer.model == "rules/4"
 
 
 def test_looking_and_tidying_that_go_well_prove_nothing() -> None:
@@ -293,6 +293,23 @@ def test_that_a_change_compiles_proves_little() -> None:
 def test_green_here_and_red_there_proves_nothing() -> None:
     lint = runs("ruff check .", "Found 2 errors.", error=True)
     assert found(CITED, edits(), GREEN, says("Lint."), lint) == found(CITED, edits(), lint) == {"silence"}
+
+
+def test_commands_that_went_through_speak_where_nobody_does() -> None:
+    pushed = [says("[pat-001]: push the branch."), runs("git push", "main -> main"), DONE]
+    assert found(pushed) == {"silence", "went-through"}
+    assert judge(pushed)["tag"] == "helpful"
+    assert "went-through" not in found(pushed, person("add an export as csv"))
+    assert "went-through" not in found(pushed, RED)
+
+
+def test_a_step_that_also_changes_or_looks_did_not_only_go_through() -> None:
+    for other in (edits(), reads()):
+        assert "went-through" not in found(CITED, other, runs("git push", "main -> main"), DONE)
+
+
+def test_a_call_that_has_no_answer_did_not_go_through() -> None:
+    assert "went-through" not in found(CITED, runs("git push", "main -> main"), calls("Bash", command="git tag v1"))
 
 
 def test_failures_that_were_expected_or_older_are_left_out() -> None:
