@@ -9,7 +9,7 @@ from reflector.reflection.truth.agent import (
     ReflectorAgent,
     llm_client,
 )
-from reflector.reflection.truth.builder import ReflectorPromptBuilder
+from reflector.reflection.truth.builder import Prompt, PromptBuilder, ReflectorPromptBuilder
 from reflector.reflection.truth.datasets import DatasetRefused
 from reflector.reflection.truth.models import (
     Bullet,
@@ -35,6 +35,8 @@ __all__ = [
     "Playbook",
     "PlaybookMetadata",
     "PlaybookStore",
+    "Prompt",
+    "PromptBuilder",
     "ReflectionResult",
     "ReflectorAgent",
     "ReflectorPromptBuilder",

@@ -1,6 +1,8 @@
-"""Runs the tests of twelve small tasks and writes what happened as trajectories, one on each line.
+"""Runs the tests of twelve small tasks and writes what happened as trajectories, and the playbook that they use.
 
     python examples/ground_truth/make_trajectories.py FOLDER
+    reflector --dataset python-tasks import FOLDER/playbook.json
+    reflector reflect-trajectory FOLDER/trajectories.jsonl
 
 Each task of `tasks.json` is tried once. Where the answer was mended, its tests run again, and the report holds both
 runs as text; else it is pytest's JUnit XML. Times and paths are taken out, so that a report is the same everywhere.
@@ -21,6 +23,7 @@ import pytest
 
 TASKS = json.loads((Path(__file__).parent / "tasks.json").read_text("utf-8"))
 _CHANGES = re.compile(r' (?:time|timestamp|hostname)="[^"]*"| in \d+\.\d+s')
+_SECTIONS = {"pat": "PATTERNS & APPROACHES", "mis": "MISTAKES TO AVOID", "ctx": "PROJECT CONTEXT"}
 _PLUGINS = ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:timeout", "-p", "no:randomly"]
 
 
@@ -61,11 +64,21 @@ def trajectory(task: dict[str, Any], folder: Path) -> dict[str, Any]:
     }
 
 
+def playbook() -> dict[str, Any]:
+    """Return the bullets of the tasks as a playbook.json."""
+    sections: dict[str, list[dict[str, Any]]] = {}
+    for name, text in TASKS["bullets"].items():
+        entry = {"name": name, "text": text, "helpful": 0, "harmful": 0}
+        sections.setdefault(_SECTIONS[name[:3]], []).append(entry)
+    return {"version": "1.0", "last_updated": None, "sections": sections}
+
+
 def main(folder: Path) -> Path:
-    """Write the trajectories, and return their file."""
+    """Write the playbook and the trajectories, and return the file of these."""
     out = folder / "trajectories.jsonl"
     found = [trajectory(task, folder / task["name"]) for task in TASKS["tasks"]]
     out.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in found), "utf-8")
+    (folder / "playbook.json").write_text(json.dumps(playbook(), indent=2) + "\n", "utf-8")
     return out
 
 

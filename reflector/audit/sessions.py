@@ -67,6 +67,7 @@ class Window:
 
     position: int
     event_id: str
+    type: str
     session_id: str | None
     recorded_at: str
     changed_at: str
@@ -112,7 +113,7 @@ def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> 
         data: Mapping[str, Any] = event.data or {}
         if event.type in WINDOW_TYPES:
             at = event.recorded_at
-            windows[event.event_id] = Window(event.position, event.event_id, event.session_id, at, at, data)
+            windows[event.event_id] = Window(event.position, event.event_id, event.type, event.session_id, at, at, data)
             continue
         window = windows.get(event.target_id or "")
         if event.type == ev.BULLET_TAGGED and event.reflection_id in reflections:

@@ -10,6 +10,7 @@ import click
 from reflector.audit.history import as_json, summary
 from reflector.audit.sessions import Reflection, SessionStory, Window
 from reflector.cli.output import counted, fields, safe, short_time, table
+from reflector.events import event as ev
 from reflector.quality.signals import rounded
 from reflector.quality.window import WindowQuality
 from reflector.reflection.judging import Spent
@@ -102,10 +103,15 @@ def show(story: SessionStory, qualities: Qualities) -> None:
 
 def _show_window(window: Window, quality: WindowQuality | str) -> None:
     data = window.data
+    is_trajectory = window.type == ev.TRAJECTORY_RECORDED
     taken, transcript = data.get("window", {}), data.get("transcript", {})
     why = f" ({data['reason']})" if data.get("reason") else ""
-    click.echo(safe(f"window {window.position}, {short_time(window.recorded_at)}, by {data.get('trigger')}{why}"))
+    how = "a trajectory" if is_trajectory else f"by {data.get('trigger')}{why}"
+    click.echo(safe(f"window {window.position}, {short_time(window.recorded_at)}, {how}"))
     facts = [("read", f"{taken.get('records')} records of {transcript.get('path')}")]
+    if is_trajectory:
+        told = (data.get("dataset"), data.get("status"), counted(len(data.get("steps", ())), "step"))
+        facts = [("trajectory", ", ".join(filter(None, told)))]
     facts += [(kind, ", ".join(window.names(kind))) for kind in ("cited", "carried", "retired", "unknown")]
     facts += [("quality", _quality_words(quality))]
     facts += [("not judged", window.gate or "")] if window.gate is not None else []

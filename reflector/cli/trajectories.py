@@ -70,8 +70,12 @@ def reflect_trajectory(
     given = _text(ground_truth), _text(test_report)
     shown = _Shown()
     by_dataset: dict[str, list[Entry]] = {}
-    for found in _read(files, shown.failed):
+    empty: list[str] = []
+    for found in _read(files, shown.failed, empty):
         by_dataset.setdefault(dataset or found.trajectory.dataset, []).append(found)
+    if len(empty) == len(files):
+        raise click.UsageError("; ".join(empty))
+    shown.failed += empty
     with progress(sum(map(len, by_dataset.values())), "judging") as bar:
         for name, entries in by_dataset.items():
             try:
@@ -140,19 +144,23 @@ def _text(path: Path | None) -> str:
         raise click.UsageError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
 
 
-def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[Entry]:
-    """Yield the trajectories of all files; what is none goes to `failed`."""
+def _read(files: tuple[Path, ...], failed: list[str], empty: list[str]) -> Iterator[Entry]:
+    """Yield the trajectories of all files; what is none goes to `failed`, a file without anything to `empty`."""
     from reflector.reflection.truth.reading import Entry, entries_in
 
     for path in files:
+        is_empty = True
         try:
             for found in entries_in(path):
+                is_empty = False
                 if isinstance(found, Entry):
                     yield found
                 else:
                     failed.append(f"{found.where}: {found.why}")
         except OSError as error:
             failed.append(os_error_words(error, path))
+        else:
+            empty += [f"{path} is empty; write a trajectory into it (docs/ground-truth.md)"] * is_empty
 
 
 def _judge(

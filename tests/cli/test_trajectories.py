@@ -127,8 +127,33 @@ def test_a_trajectory_of_ten_megabytes_is_refused_and_those_around_it_are_record
     )
     told = agent.call("reflect-trajectory", path, code=1)
     assert "t.jsonl, line 2: is longer than 8 MiB" in told.err
-    assert "t.jsonl, line 3: the trajectory cannot be recorded: answer is" in told.err
+    assert "t.jsonl, line 3: the trajectory cannot be recorded: generated_answer is" in told.err
     assert log(agent).count("trajectory.recorded") == 2
+
+
+@pytest.mark.parametrize("name", ["empty.json", "list.json", "blank.json", "lines.jsonl"])
+def test_a_file_without_a_trajectory_is_named(name: str, agent: Agent) -> None:
+    Path(name).write_text({"list.json": "[]", "blank.json": " \n"}.get(name, ""))
+    assert f"{name} is empty" in agent.call("reflect-trajectory", name, code=2).err
+    assert f"{name} is empty" in agent.call("reflect-trajectory", name, write("t.json", GOOD), code=1).err
+    assert log(agent).count("trajectory.recorded") == 1
+
+
+def test_a_session_that_is_a_trajectory_says_so(agent: Agent) -> None:
+    agent.call("reflect-trajectory", write("t.json", {**GOOD, "test_report": RED}))
+    session_id = next(e["session_id"] for e in agent.json("--dataset", "sums", "log") if e["session_id"])
+    told = agent.call("--dataset", "sums", "session", session_id).out
+    assert "a trajectory\n  trajectory  sums, failure, 1 step\n" in told
+    assert "None" not in told
+
+
+def test_a_trajectory_recorded_with_an_unknown_bullet_and_any_iterations_stays_as_it_is(agent: Agent) -> None:
+    path = write("t.json", {**GOOD, "used_bullet_ids": ["pat-002"], "test_report": RED})
+    agent.call("reflect-trajectory", path)
+    agent.call("--dataset", "sums", "add", "pat", "Subtract b twice.")
+    before = log(agent)
+    assert "recorded before" in agent.call("reflect-trajectory", "--iterations", "3", path).out
+    assert log(agent) == before
 
 
 def test_a_file_that_is_not_there_and_a_folder_are_named(agent: Agent) -> None:

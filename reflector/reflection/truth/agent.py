@@ -25,7 +25,7 @@ from reflector.reflection.protocol import Answer, Backend, BackendError, Request
 from reflector.reflection.runner import Reflected, Runner
 from reflector.reflection.truth import running
 from reflector.reflection.truth.asking import Case, Failed, Outcome, Question, conversation, used_bullets
-from reflector.reflection.truth.builder import ReflectorPromptBuilder
+from reflector.reflection.truth.builder import PromptBuilder
 from reflector.reflection.truth.datasets import checked_dataset
 from reflector.reflection.truth.models import Playbook, ReflectionResult, Trajectory
 from reflector.text.secrets import quote
@@ -105,12 +105,12 @@ class _Foreign:
 
     def reply(self, question: Question) -> Answer:
         """Answer a question with the caller's model."""
-        text = self.call(question.filled.text)
+        text = self.call(question.prompt)
         if inspect.isawaitable(text):
             text = self._awaited(text)
         if not isinstance(text, str):
             raise BackendError(f"the model answered with {type(text).__name__}, not with text", stage="answer")
-        sent = question.filled
+        sent = question.prompt
         return Answer(text, self.name, prompt_sha256=sent.sha256, template_sha256=sent.template_sha256)
 
     def _awaited(self, given: Awaitable[Any]) -> Any:
@@ -135,11 +135,11 @@ class ReflectorAgent:
     """Reflects on trajectories.
 
     llm_client      anything with `invoke_with_template(prompt: str) -> str`, a callable, or a backend of ours
-    prompt_builder  what the prompts are built with
+    prompt_builder  anything with `build` and `build_evaluation_prompt`, such as a `ReflectorPromptBuilder`
     playbook_store  anything with `load(dataset) -> Playbook`; with `LedgerPlaybooks`, every run is recorded
     """
 
-    def __init__(self, llm_client: Any, prompt_builder: ReflectorPromptBuilder, playbook_store: PlaybookStore) -> None:
+    def __init__(self, llm_client: Any, prompt_builder: PromptBuilder, playbook_store: PlaybookStore) -> None:
         self.llm_client = llm_client
         self.prompt_builder = prompt_builder
         self.playbook_store = playbook_store
@@ -149,7 +149,8 @@ class ReflectorAgent:
     ) -> ReflectionResult:
         """Return what a trajectory teaches; empty where the model could not be asked.
 
-        The insights are those of the last iteration that could be read. Raises ValueError and LedgerError.
+        The insights are those of the last iteration that could be read; after three in a row that could not, no other
+        is asked for. Raises ValueError, LedgerError and what the prompt builder raises.
         """
         return self._run(trajectory, ground_truth, test_report, dataset, max_iterations, None)
 
@@ -210,7 +211,7 @@ class ReflectorAgent:
 
 def run_recorded(
     runner: Runner,
-    builder: ReflectorPromptBuilder,
+    builder: PromptBuilder,
     trajectory: Trajectory,
     ground_truth: str,
     test_report: str,

@@ -3,7 +3,7 @@
 Invariant: `conversation` is pure. It yields questions and is sent what was answered, so a list, a ledger and an event
 loop can each hold it; the same answers give the same outcome. Nothing is made up: an answer that cannot be read gives
 no insight and no verdict but a problem in words, and an iteration without an answer keeps the insights of the last good
-one.
+one. After `MOST_FAILED` iterations without one in a row, no other is asked for.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from pydantic import ValidationError
 from reflector.playbook.verdicts import VERDICTS
 from reflector.reflection.answers import find_answer
 from reflector.reflection.extraction import Strategy
-from reflector.reflection.truth.builder import Filled, ReflectorPromptBuilder
+from reflector.reflection.truth.builder import Prompt, PromptBuilder
 from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Playbook, Trajectory
 
 _MOST_INSIGHTS = 100
+#: Iterations in a row that may fail before the rest is left out: a model that is gone is not asked for ever.
+MOST_FAILED = 3
 T = TypeVar("T")
 
 
@@ -58,7 +60,7 @@ class Question:
     """
 
     case: Case
-    filled: Filled
+    prompt: Prompt
     iteration: int
     part: int
     schema: dict[str, object]
@@ -104,24 +106,26 @@ def used_bullets(playbook: Playbook, trajectory: Trajectory) -> tuple[list[Bulle
     return [known[id_] for id_ in used if id_ in known], [id_ for id_ in used if id_ not in known]
 
 
-def conversation(case: Case, builder: ReflectorPromptBuilder, dataset: str, iterations: int) -> Conversation:
+def conversation(case: Case, builder: PromptBuilder, dataset: str, iterations: int) -> Conversation:
     """Ask for insights, `iterations` times, each time with those before, then for a verdict on each bullet."""
     outcome = Outcome()
-    good = 0
+    good = failed = 0
     for iteration in range(1, iterations + 1):
-        filled = builder.insights(
-            case.trajectory, case.ground_truth, case.test_report, case.bullets, dataset, outcome.insights
-        )
-        question = Question(case, filled, iteration, 1, _INSIGHTS)
+        if failed == MOST_FAILED:
+            outcome.problems.append(f"{failed} iterations failed in a row; iteration {iteration} was not asked for")
+            break
+        told = (case.trajectory, case.ground_truth, case.test_report, case.bullets, dataset, outcome.insights or None)
+        question = Question(case, _prompt(builder.build(*told)), iteration, 1, _INSIGHTS)
         insights = yield from _asked(question, outcome, read_insights)
+        failed = 0 if insights is not None else failed + 1
         if insights is not None:
             outcome.insights, good = insights, iteration
         elif good:
             outcome.problems[-1] += f"; the insights of iteration {good} stand"
     for bullet in case.bullets:
-        filled = builder.evaluation(case.trajectory, case.ground_truth, bullet)
+        prompt = _prompt(builder.build_evaluation_prompt(case.trajectory, case.ground_truth, bullet))
         part = 2 + case.trajectory.used_bullet_ids.index(bullet.id)  # the same also when other bullets are gone
-        question = Question(case, filled, iterations, part, _EVALUATION, bullet)
+        question = Question(case, prompt, iterations, part, _EVALUATION, bullet)
 
         def read(text: str, id_: str = bullet.id) -> Read[BulletEvaluation]:
             return read_evaluation(text, id_)
@@ -129,6 +133,13 @@ def conversation(case: Case, builder: ReflectorPromptBuilder, dataset: str, iter
         evaluation = yield from _asked(question, outcome, read)
         outcome.evaluations += [] if evaluation is None else [evaluation]
     return outcome
+
+
+def _prompt(made: object) -> Prompt:
+    """Return what a builder made as a prompt. Raises TypeError for what is not text."""
+    if not isinstance(made, str):
+        raise TypeError(f"the prompt builder returned {type(made).__name__}; a prompt is a str")
+    return made if isinstance(made, Prompt) else Prompt(made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +154,7 @@ class Read(Generic[T]):
 def _asked(
     question: Question, outcome: Outcome, read: Callable[[str], Read[T]]
 ) -> Generator[Question, str | Failed, T | None]:
-    outcome.problems += [problem for problem in question.filled.problems if problem not in outcome.problems]
+    outcome.problems += [problem for problem in question.prompt.problems if problem not in outcome.problems]
     answer = yield question
     if isinstance(answer, Failed):
         outcome.problems.append(f"{question.subject} failed: {answer.why}")

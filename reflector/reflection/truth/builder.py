@@ -4,18 +4,19 @@ Invariant: what is filled in stands in the prompt as it was given, braces includ
 formatted again. A template that cannot be used is passed over for the next one, down to ours, and the reason is kept:
 a prompt can always be built.
 
+The agent asks a builder for nothing but `build` and `build_evaluation_prompt`, so any object with both is a builder.
+
 Of `prompts_dir` or, without one, of the project's and the user's folder `prompts/ground_truth`, the file of the dataset
 is taken, then `default.txt`, then ours in the language.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 from reflector.mistakes import Mistake
 from reflector.reflection.prompts import Template, TemplateError, find_own, read_template
@@ -23,8 +24,6 @@ from reflector.reflection.truth.datasets import checked_dataset
 from reflector.reflection.truth.models import Bullet, Insight, Trajectory
 from reflector.reflection.truth.reports import read_report
 from reflector.resources import resource_dir
-
-_log = logging.getLogger("reflector")
 
 Language = Literal["en", "ja"]
 FOLDER = "ground_truth"
@@ -69,18 +68,44 @@ _WORDS: Mapping[Language, _Words] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Filled:
-    """A prompt, the template that it was made with, and why templates before that one could not be used."""
+class Prompt(str):
+    """A prompt, the template that it was made with, and why templates before that one could not be used.
 
-    text: str
-    template_sha256: str
-    problems: tuple[str, ...] = ()
+    template_sha256  None where the builder is not ours
+    """
+
+    template_sha256: str | None
+    problems: tuple[str, ...]
+
+    def __new__(cls, text: str, template_sha256: str | None = None, problems: Sequence[str] = ()) -> Prompt:
+        made = super().__new__(cls, text)
+        made.template_sha256, made.problems = template_sha256, tuple(problems)
+        return made
 
     @property
     def sha256(self) -> str:
         """Hex digest of the prompt."""
-        return sha256(self.text.encode("utf-8", "replace")).hexdigest()
+        return sha256(self.encode("utf-8", "replace")).hexdigest()
+
+
+class PromptBuilder(Protocol):
+    """Whoever words the questions. The arguments are given by position; previous insights are None in the first round.
+
+    A `Prompt` says more than a `str`.
+    """
+
+    def build(
+        self,
+        trajectory: Trajectory,
+        ground_truth: str,
+        test_report: str,
+        used_bullets: Sequence[Bullet],
+        dataset: str,
+        previous_insights: Sequence[Insight] | None = None,
+        /,
+    ) -> str: ...
+
+    def build_evaluation_prompt(self, trajectory: Trajectory, ground_truth: str, bullet: Bullet, /) -> str: ...
 
 
 class ReflectorPromptBuilder:
@@ -110,24 +135,6 @@ class ReflectorPromptBuilder:
         previous_insights: Sequence[Insight] | None = None,
     ) -> str:
         """Return the prompt that asks for insights. Raises ValueError for a name that no dataset can have."""
-        return _logged(
-            self.insights(trajectory, ground_truth, test_report, used_bullets, dataset, previous_insights)
-        ).text
-
-    def build_evaluation_prompt(self, trajectory: Trajectory, ground_truth: str, bullet: Bullet) -> str:
-        """Return the prompt that asks for a verdict on one bullet."""
-        return _logged(self.evaluation(trajectory, ground_truth, bullet)).text
-
-    def insights(
-        self,
-        trajectory: Trajectory,
-        ground_truth: str,
-        test_report: str,
-        used_bullets: Sequence[Bullet],
-        dataset: str,
-        previous_insights: Sequence[Insight] | None = None,
-    ) -> Filled:
-        """Return the same as `build`, with what became of the templates."""
         words = _WORDS[self.language]
         steps = [f"{number}. {step}" for number, step in enumerate(trajectory.reasoning_steps, 1)]
         bullets = [f"[{bullet.id}] {bullet.section}\n{bullet.content}" for bullet in used_bullets]
@@ -148,8 +155,8 @@ class ReflectorPromptBuilder:
         names_of_files = (f"{checked_dataset(dataset)}.txt", "default.txt")
         return self._filled(names_of_files, _PLACEHOLDERS, values, problems)
 
-    def evaluation(self, trajectory: Trajectory, ground_truth: str, bullet: Bullet) -> Filled:
-        """Return the same as `build_evaluation_prompt`, with what became of the templates."""
+    def build_evaluation_prompt(self, trajectory: Trajectory, ground_truth: str, bullet: Bullet) -> str:
+        """Return the prompt that asks for a verdict on one bullet."""
         values = {
             "query": trajectory.query,
             "generated_answer": trajectory.generated_answer,
@@ -162,7 +169,7 @@ class ReflectorPromptBuilder:
 
     def _filled(
         self, names: Sequence[str], known: Sequence[str], values: Mapping[str, str], problems: list[str]
-    ) -> Filled:
+    ) -> Prompt:
         for find in self._places(names, known):
             try:
                 template = find()
@@ -170,7 +177,7 @@ class ReflectorPromptBuilder:
                 problems.append(f"another template is used: {error}")
                 continue
             if template is not None:
-                return Filled(template.fill(values), template.sha256, tuple(problems))
+                return Prompt(template.fill(values), template.sha256, problems)
         raise AssertionError("our own template can be used")
 
     def _places(self, names: Sequence[str], known: Sequence[str]) -> Iterator[Callable[[], Template | None]]:
@@ -192,9 +199,3 @@ def _previous(insights: Sequence[Insight], words: _Words) -> str:
         if (said := (*insight.model_dump().values(),))
     ]
     return "\n\n".join([words.before, *blocks, words.deeper]) if blocks else ""
-
-
-def _logged(filled: Filled) -> Filled:
-    for problem in filled.problems:
-        _log.warning("%s", problem)
-    return filled

@@ -48,7 +48,7 @@ def entries_in(path: Path) -> Iterator[Entry | Unreadable]:
     with open_regular(path) as file:
         raw = b"" if path.suffix.lower() in (".jsonl", ".ndjson") else file.read(_MAX_DOCUMENT + 1)
     first, _, more = raw.strip().partition(b"\n")
-    if not raw or len(raw) > _MAX_DOCUMENT or (more and isinstance(_json(first), dict)):
+    if not first or len(raw) > _MAX_DOCUMENT or (more and isinstance(_json(first), dict)):
         yield from _lines(path)
     elif isinstance(document := _json(raw), list):
         for number, entry in enumerate(document, 1):

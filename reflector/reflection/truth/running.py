@@ -26,7 +26,7 @@ from reflector.reflection.answers import MAX_ANALYSIS, MAX_RATIONALE, PARSER_VER
 from reflector.reflection.protocol import OUTAGES, Answer, BackendError, reply_of
 from reflector.reflection.token_estimate import estimate_tokens
 from reflector.reflection.truth.asking import Case, Conversation, Failed, Outcome, Question, conversation
-from reflector.reflection.truth.builder import ReflectorPromptBuilder
+from reflector.reflection.truth.builder import PromptBuilder, ReflectorPromptBuilder
 from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Playbook, Trajectory
 from reflector.text.bounds import clean
 from reflector.text.secrets import quote, redact
@@ -39,6 +39,14 @@ if TYPE_CHECKING:
 MAX_TOKENS = 4096
 #: What an insight holds besides what is told of it.
 _HOW = ("reasoning", "error_identification", "root_cause_analysis", "correct_approach")
+#: Fields of the event that a trajectory has under another name.
+_GIVEN_AS = {
+    "answer": "generated_answer",
+    "steps": "reasoning_steps",
+    "error": "error_message",
+    "cited": "used_bullet_ids",
+    "unknown": "used_bullet_ids",
+}
 
 
 class TrajectoryRefused(Mistake):
@@ -82,7 +90,10 @@ def record(
             "iterations": iterations,
         }
         if fault := fault_of(ev.TRAJECTORY_RECORDED, data):
-            raise TrajectoryRefused(f"the trajectory cannot be recorded: {fault}; shorten it")
+            field, _, why = fault.partition(" ")
+            raise TrajectoryRefused(
+                f"the trajectory cannot be recorded: {_GIVEN_AS.get(field, field)} {why}; shorten it"
+            )
         at = trajectory.created_at.isoformat() if trajectory.created_at.tzinfo else None
         event = NewEvent(ev.TRAJECTORY_RECORDED, event_id, data, "ingest", occurred_at=at, session_id=session_id)
         ledger.append([event])
@@ -138,7 +149,7 @@ def finish(
     recorded: Event,
     *,
     forced: bool = False,
-    builder: ReflectorPromptBuilder | None = None,
+    builder: PromptBuilder | None = None,
 ) -> tuple[Reflected, Outcome]:
     """Judge a recorded trajectory: ask what was not answered yet, and append what the answers come to.
 
@@ -210,7 +221,7 @@ class _Asking:
     def _ask(self, question: Question) -> Answer:
         runner = self.runner
         if runner.backend.is_model:
-            most = estimate_tokens(question.filled.text) + MAX_TOKENS
+            most = estimate_tokens(question.prompt) + MAX_TOKENS
             if self.left is not None and most > self.left:
                 raise BackendError(f"{question.subject} may take {most:,} tokens", stage="budget", attempts=0)
             runner.gate.reserve(runner.ledger, most, forced=self.forced)

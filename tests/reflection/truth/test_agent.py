@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reflector.ground_truth import (
+    Bullet,
     Insight,
     Playbook,
     ReflectionResult,
@@ -120,6 +122,61 @@ def test_an_iteration_that_fails_keeps_the_insights_of_the_last_good_one(
     assert "first" in model.prompts[2]
     assert "the insights of iteration 1 stand" in caplog.text
     assert "the insights of iteration 3 stand" in caplog.text
+
+
+@pytest.mark.parametrize("answer", [RuntimeError("away"), "no JSON"])
+def test_after_three_failed_iterations_in_a_row_no_other_is_asked_for(
+    answer: str | Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = Model(answer, answer, insights("third"), *[answer] * 10)
+    result = run(model, Store(), attempt(), 1_000_000)
+    assert [one.key_insight for one in result.insights] == ["third"]
+    assert len(model.prompts) == 6
+    assert "iteration 6" in caplog.text
+    assert "3 iterations failed in a row; iteration 7 was not asked for" in caplog.text
+
+
+class Foreign:
+    """A builder with the two public methods and nothing else."""
+
+    def __init__(self) -> None:
+        self.previous: list[object] = []
+
+    def build(self, _t: object, truth: str, report: str, _b: object, dataset: str, previous: object = None) -> str:
+        self.previous.append(previous)
+        return f"insights {dataset} {truth} {report}"
+
+    def build_evaluation_prompt(self, _: Trajectory, truth: str, bullet: Bullet) -> str:
+        return f"evaluation {truth} {bullet.id}"
+
+
+def test_any_object_with_both_methods_is_a_prompt_builder() -> None:
+    model, builder = Model(insights("k"), insights("l"), verdict()), Foreign()
+    agent = ReflectorAgent(model, builder, Store(bullet("a")))
+    assert [one.bullet_id for one in agent.run(attempt(["a"]), "t", "r", "sums", 2).bullet_evaluations] == ["a"]
+    assert model.prompts == ["insights sums t r", "insights sums t r", "evaluation t a"]
+    assert builder.previous == [None, [insight("k")]]
+
+
+def test_a_builder_that_overrides_the_public_methods_is_used_as_it_is() -> None:
+    class Own(ReflectorPromptBuilder):
+        def build(self, *given: Any, **named: Any) -> str:
+            return "Mine. " + super().build(*given, **named)
+
+        def build_evaluation_prompt(self, *given: Any, **named: Any) -> str:  # type: ignore[override]
+            return "Mine, too."
+
+    model = Model(insights("k"), verdict())
+    ReflectorAgent(model, Own(), Store(bullet("a"))).run(attempt(["a"]), "the truth", "r", "sums")
+    assert model.prompts[0].startswith("Mine. ")
+    assert "the truth" in model.prompts[0]
+    assert model.prompts[1] == "Mine, too."
+
+
+def test_a_builder_that_returns_no_text_is_refused() -> None:
+    builder = MagicMock()
+    with pytest.raises(TypeError, match="prompt builder returned MagicMock"):
+        ReflectorAgent(Model(insights("k")), builder, Store()).run(attempt(), "t", "r", "sums")
 
 
 def test_no_iteration_is_a_failure_without_a_question() -> None:

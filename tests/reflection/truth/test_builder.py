@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflector.ground_truth import Bullet, ReflectorPromptBuilder
+from reflector.ground_truth import Bullet, Prompt, ReflectorPromptBuilder
 from reflector.mistakes import Mistake
 from reflector.reflection.prompts import MAX_TEMPLATE
 from tests.reflection.truth.cases import attempt, bullet, insight
@@ -132,15 +132,15 @@ def test_plain_names_are_datasets(dataset: str) -> None:
     ],
     ids=lambda template: repr(template[:30]),
 )
-def test_a_broken_template_is_passed_over_and_said(
-    template: str | bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_broken_template_is_passed_over_and_said(template: str | bytes, tmp_path: Path) -> None:
     (tmp_path / "sums.txt").write_bytes(template.encode() if isinstance(template, str) else template)
     (tmp_path / "default.txt").write_text("default {generated_answer}")
     builder = ReflectorPromptBuilder(tmp_path)
-    assert builder.build(attempt(generated_answer="A"), "t", "r", [], "sums") == "default A"
-    assert "another template is used" in caplog.text
-    assert "sums.txt" in caplog.text
+    made = builder.build(attempt(generated_answer="A"), "t", "r", [], "sums")
+    assert isinstance(made, Prompt)
+    assert made == "default A"
+    assert "another template is used" in made.problems[0]
+    assert "sums.txt" in made.problems[0]
     (tmp_path / "default.txt").write_text("{")
     assert '"insights"' in builder.build(attempt(), "t", "r", [], "sums")
 
@@ -156,16 +156,16 @@ def test_the_project_goes_before_the_user_and_both_before_ours(tmp_path: Path, m
         assert builder.build(attempt(), "t", "r", [], "sums") == text
 
 
-def test_a_template_that_came_with_the_repository_is_passed_over(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_template_that_came_with_the_repository_is_passed_over(tmp_path: Path) -> None:
     own = tmp_path / ".claude" / "reflector" / "prompts" / "ground_truth"
     own.mkdir(parents=True)
     (own / "default.txt").write_text("a stranger's")
     for command in (["init", "-q"], ["add", "-f", "."]):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
-    assert "stranger" not in ReflectorPromptBuilder(project=tmp_path).build(attempt(), "t", "r", [], "sums")
-    assert "tracked by git" in caplog.text
+    made = ReflectorPromptBuilder(project=tmp_path).build(attempt(), "t", "r", [], "sums")
+    assert isinstance(made, Prompt)
+    assert "stranger" not in made
+    assert "tracked by git" in made.problems[0]
 
 
 def test_an_unknown_language_is_refused() -> None:

@@ -20,7 +20,6 @@ from tests.road.agent import Agent
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "ground_truth"
 SAID = json.loads((EXAMPLE / "tasks.json").read_text("utf-8"))
-SECTIONS = {"pat": "PATTERNS & APPROACHES", "mis": "MISTAKES TO AVOID", "ctx": "PROJECT CONTEXT"}
 ITERATIONS = 3
 
 
@@ -58,8 +57,11 @@ def fixtures(trajectories: Path, path: Path) -> Path:
     """Record the answers of the scripted model as fixtures."""
     path.touch()
     bullets = [
-        Bullet(id=id_, section=SECTIONS[id_[:3]], content=text, searchable_text=text)
-        for id_, text in SAID["bullets"].items()
+        Bullet(id=one["name"], section=section, content=one["text"], searchable_text=one["text"])
+        for section, entries in json.loads(trajectories.with_name("playbook.json").read_text("utf-8"))[
+            "sections"
+        ].items()
+        for one in entries
     ]
     agent = ReflectorAgent(Recording(Scripted(), path), ReflectorPromptBuilder(), Store(*bullets))
     for line in trajectories.read_text("utf-8").splitlines():
@@ -69,15 +71,9 @@ def fixtures(trajectories: Path, path: Path) -> Path:
     return path
 
 
-def project(folder: Path) -> Agent:
+def project(folder: Path, book: Path) -> Agent:
     """A project with the playbook of the dataset."""
     agent = Agent.in_folder(folder, {})
-    sections: dict[str, list[dict[str, Any]]] = {}
-    for name, text in SAID["bullets"].items():
-        entry = {"name": name, "text": text, "helpful": 0, "harmful": 0}
-        sections.setdefault(SECTIONS[name[:3]], []).append(entry)
-    book = folder / "python-tasks.json"
-    book.write_text(json.dumps({"version": "1.0", "last_updated": None, "sections": sections}))
     agent.call("--dataset", "python-tasks", "import", book)
     return agent
 
@@ -93,7 +89,7 @@ def events(agent: Agent) -> list[str]:
 def test_the_ledger_shows_lessons_tags_and_blame_that_names_the_failing_test(
     backend: str, trajectories: Path, tmp_path: Path
 ) -> None:
-    agent = project(tmp_path)
+    agent = project(tmp_path, trajectories.with_name("playbook.json"))
     if backend == "fixtures":
         agent.environ["REFLECTOR_FIXTURES"] = str(fixtures(trajectories, tmp_path / "answers.jsonl"))
     run = ("reflect-trajectory", "--iterations", ITERATIONS, "--backend", backend, trajectories)

@@ -135,6 +135,17 @@ def test_an_iteration_that_fails_is_recorded_and_the_last_good_one_stands(store:
     assert [p.endswith("the insights of iteration 1 stand") for p in (completed.data or {})["problems"]] == [True] * 2
 
 
+def test_after_three_failed_iterations_each_failure_is_recorded_and_no_other_is_asked_for(
+    store: LedgerPlaybooks, sums: Ledger
+) -> None:
+    model = Model(insights("first"), RuntimeError("away"), "no JSON", RuntimeError("away"), verdict())
+    assert run(store, model, attempt(["pat-001"]), 100).insights == [insight("first")]
+    assert len(model.prompts) == 5
+    assert types(sums).count(ev.REFLECTION_FAILED) == 3
+    completed = next(sums.events(types=[ev.REFLECTION_COMPLETED]))
+    assert "iteration 5 was not asked for" in (completed.data or {})["problems"][3]
+
+
 def test_a_model_that_fails_leaves_the_trajectory_open_for_the_next_run(store: LedgerPlaybooks, sums: Ledger) -> None:
     result = run(store, Model(), attempt(["pat-001"]))
     assert (result.insights, result.bullet_evaluations, result.iteration_count) == ([], [], 0)

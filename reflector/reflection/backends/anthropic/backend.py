@@ -118,8 +118,8 @@ class AnthropicBackend:
 
     def reply(self, question: Question) -> Answer:
         """Answer a question about a trajectory. Raises BackendError."""
-        answer = self.complete(question.filled.text, question.schema)
-        return replace(answer, template_sha256=question.filled.template_sha256)
+        answer = self.complete(question.prompt, question.schema)
+        return replace(answer, template_sha256=question.prompt.template_sha256)
 
     def complete(self, prompt: str, schema: Mapping[str, object] | None = None) -> Answer:
         """Answer a prompt, sent without its secrets. Raises BackendError."""
