@@ -52,6 +52,14 @@ def demo(keep: Path | None, backend: str) -> None:
         _show(project)
         if keep is not None:
             click.echo(f"\nLook around:  cd {keep} && reflector list")
+        click.echo(_NEXT)
+
+
+_NEXT = """
+Three things to type next, in a project of yours:
+  reflector import-history --dry-run      what your earlier sessions of Claude Code would count
+  reflector add pat 'Run the tests first' a first piece of advice
+  reflector install                       the hooks; reflector uninstall takes them out, byte for byte"""
 
 
 def _refuse_without_key() -> None:
