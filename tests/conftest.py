@@ -73,7 +73,6 @@ ON_BOTH_ENGINES = frozenset(
         "ledger/test_append_only",
         "ledger/test_server_trouble",
         "ledger/test_state_machine",
-        "ledger/test_writers",
     )
 )
 

@@ -114,6 +114,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     shell.bash.communicate()
 
 
+@pytest.mark.slow
 def test_each_command_of_the_page_prints_what_the_page_shows(shell: Shell) -> None:
     for command, shown in commands():
         told = shell.type(command)

@@ -182,6 +182,7 @@ def test_a_question_that_was_too_long_is_never_sent_again(
         assert texts == sorted(texts, key=len, reverse=True)
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_mixture_of_troubles_takes_more_than_three_requests(
@@ -345,6 +346,7 @@ def test_a_long_window_is_asked_about_in_parts_that_are_recorded_and_counted_onc
     assert spent <= 66_000
 
 
+@pytest.mark.slow
 def test_a_part_that_failed_is_asked_for_later_and_the_others_are_not_asked_for_again(
     api: Api, hurried: Hurried, ledger: Ledger, long_path: Path, tmp_path: Path
 ) -> None:
@@ -366,6 +368,7 @@ def test_a_part_that_failed_is_asked_for_later_and_the_others_are_not_asked_for_
     assert counters(ledger)["pat-001"] == (1, 0)
 
 
+@pytest.mark.slow
 def test_a_window_that_was_halved_for_its_first_part_is_halved_for_the_others(
     api: Api, hurried: Hurried, ledger: Ledger, long_path: Path, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ WORKERS = 3
 @pytest.mark.parametrize(
     ("kills", "sessions"),
     [
-        pytest.param(10, 60, id="10 kills"),
+        pytest.param(3, 20, id="3 kills"),
         pytest.param(200, 900, id="200 kills", marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
     ],
 )

@@ -43,7 +43,7 @@ def prepared(folder: Path) -> Agent:
 @pytest.mark.parametrize(
     "stride",
     [
-        pytest.param(61, id="some steps"),
+        pytest.param(151, id="some steps"),
         pytest.param(4, id="every fourth step", marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
     ],
 )

@@ -242,6 +242,7 @@ def test_an_edit_of_the_users_playbook_is_known_when_it_is_cited(agent: Agent, t
     assert users_counters(agent) == {"pref-9001": (1, 0)}
 
 
+@pytest.mark.slow
 def test_two_projects_drain_at_once_and_each_citation_counts(agent: Agent, tmp_path: Path) -> None:
     projects = [agent, *(other_project(agent, f"other-{number}") for number in range(3))]
     for number, where in enumerate(projects * 2):
