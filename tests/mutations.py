@@ -144,7 +144,7 @@ MUTATIONS = [
     Mutation(SETTINGS, "if own or len(word) > 4]", "]", GATED),
     Mutation(SETTINGS, "isinstance(value, float) and value < least", "False", GATED),
     Mutation(STEP, "if ms > config.time_ms_reflection:", "if ms >= config.time_ms_reflection:", GATED),
-    Mutation(STEP, "result.reason or report.reason", "result.reason", GATED),
+    Mutation(STEP, "if report.reason and not result.reason:", "if False:", GATED),
     Mutation(STEP, "ops_written=report.written", "ops_written=len(result.memory_entries)", GATED),
     Mutation(CUT, "        free.release()\n        raise", "        raise", GATED),
     Mutation(KEPT, "entries[:ops_cap]", "entries", GATED),
