@@ -17,7 +17,22 @@ from reflector.config import SETTINGS, USERS_OWN, Config, from_text, load_config
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
-_KEY = click.Choice(list(SETTINGS))
+
+class _Key(click.Choice[str]):
+    """The name of a setting; there are too many of them for a line of usage."""
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "KEY"
+
+    def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
+        from difflib import get_close_matches
+
+        near = get_close_matches(str(value), SETTINGS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "`reflector config` lists the settings"
+        return f"{str(value)!r} is not a setting; {hint}"
+
+
+_KEY = _Key(list(SETTINGS))
 _global = click.option("--global", "for_all", is_flag=True, help="Your own file, for all of your projects.")
 
 

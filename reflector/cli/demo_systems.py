@@ -32,7 +32,7 @@ def show(project: Path, trajectory: Path, say: Callable[[str], None], run: Calla
         _turn(ledger, say)
         _lesson(ledger, say)
     run(
-        "What each system learned, how trusted it is, its worth and how often it was told:",
+        "What each system learned, how trusted it is, its worth and how often it was shown:",
         "--dataset",
         _DATASET,
         "lessons",

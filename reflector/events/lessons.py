@@ -162,7 +162,7 @@ TYPES: Final = (
     ),
     EventType(
         name=ev.ADVICE_TOLD,
-        meaning="A session or a task was told lessons and bullets.",
+        meaning="Lessons and bullets were shown to a session or a task.",
         since=5,
         fields={
             "via": Field(f.one_of(*TOLD_BY), needed=True),

@@ -20,18 +20,20 @@ def line_of(project: str) -> str:
     """Return the line of a project, "" for one without a playbook."""
     state = state_folder(project)
     try:
-        told = [line for line in read_file(state + "/injection.txt", MAX_INJECTION).split(b"\n") if line[:1] == b"["]
+        lines = read_file(state + "/injection.txt", MAX_INJECTION).split(b"\n")
     except (OSError, ValueError):
         return ""
-    shown = sum(b"] helpful=" in line for line in told)
-    parts = [f"playbook: {shown} key point{'' if shown == 1 else 's'}"]
+    shown = sum(line[:1] == b"[" and b"] helpful=" in line for line in lines)
+    cut = [line[1:].split(b" ", 1)[0] for line in lines if line[:1] == b"(" and b" left out here for length" in line]
+    count = shown + int(cut[-1]) if cut and cut[-1].isdigit() else shown
+    parts = [f"playbook: {count} key point{'' if count == 1 else 's'}" + (f", {shown} shown" if shown < count else "")]
     try:
         last = read_file(f"{state}/{LAST}", _MOST).decode("utf-8", "replace").strip()
         parts.append(f"last session: {last}")
     except (OSError, ValueError):
         pass
     if has_work(state):
-        parts.append("a session is being read")
+        parts.append("a session waits to be processed")
     return " \u00b7 ".join(parts)
 
 

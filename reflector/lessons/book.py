@@ -103,7 +103,7 @@ class Lesson:
     signals        the outcomes that the confidence counts; of a reflection one of each kind
     worth          the effectiveness after each outcome that spoke for or against it, oldest first
     improvement    what its retry gained, from 0 to 1; None without one
-    times_applied  how often it was told
+    times_applied  how many times it was shown to a session or a task
     banked         False once a better one took its place
     proposal       the id of the proposal that it was promoted by, `bullet` the name that it became
     """

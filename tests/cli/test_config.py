@@ -79,3 +79,10 @@ def test_a_link_in_the_place_of_a_projects_settings_is_not_followed(agent: Agent
     own(agent).symlink_to(target)
     agent.call("config", "set", "idle_minutes", "6", code=1)
     assert target.read_text() == "idle_minutes = 5\n"
+
+
+def test_a_key_that_is_no_setting_gets_the_nearest_one_or_the_way_to_the_list(agent: Agent) -> None:
+    assert "'bakend' is not a setting; did you mean 'backend'?" in agent.call("config", "get", "bakend", code=2).err
+    told = agent.call("config", "set", "zzz", "1", code=2).err
+    assert "'zzz' is not a setting; `reflector config` lists the settings" in told
+    assert "config set [OPTIONS] KEY VALUE..." in told

@@ -33,9 +33,18 @@ def test_the_line_says_how_many_key_points_there_are_and_what_the_last_session_d
     assert line(agent) == "playbook: 3 key points\n"
     transcript = Session("s-1").cites("pat-001").write(tmp_path / "1.jsonl")
     agent.hook("SessionEnd", session_id="s-1", transcript_path=str(transcript))
-    assert line(agent) == "playbook: 3 key points · a session is being read\n"
+    assert line(agent) == "playbook: 3 key points · a session waits to be processed\n"
     agent.call("drain")
     assert line(agent) == "playbook: 3 key points · last session: pat-001 helpful\n"
+
+
+def test_key_points_that_do_not_fit_are_counted_and_said_not_to_be_shown(agent: Agent) -> None:
+    long = [{"name": f"oth-{n:03d}", "text": "x" * 900, "helpful": 0, "harmful": 0} for n in range(1, 31)]
+    agent.write_playbook({"OTHERS": long})
+    agent.call("list")
+    shown = agent.hook("SessionStart").count("] helpful=")
+    assert 0 < shown < 30
+    assert line(agent) == f"playbook: 30 key points, {shown} shown\n"
 
 
 def test_a_session_that_decides_nothing_says_so(agent: Agent, tmp_path: Path) -> None:
