@@ -27,6 +27,9 @@ ONCE_PER_TARGET: Final = _where(lambda one: one.target is not None and one.targe
 #: Types that may name bullets; of tags the table of tags knows.
 NAMING_TYPES: Final = _where(lambda one: one.holds_names)
 
+#: Types that bring bullets.
+BRINGING_TYPES: Final = _where(lambda one: isinstance(one.effect, BringsBullets))
+
 #: Types that open a window, on which a reflection and its tags hang.
 WINDOW_TYPES: Final = _where(lambda one: isinstance(one.effect, OpensWindow))
 

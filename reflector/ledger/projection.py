@@ -16,7 +16,15 @@ from dataclasses import astuple, dataclass, field, fields
 from typing import Any, Final
 
 from reflector.events import event as ev
-from reflector.events.effects import AdoptsPolicy, ChangesNothing, Effect, MovesWindow, OpensWindow, Retracts
+from reflector.events.effects import (
+    AdoptsPolicy,
+    ChangesNothing,
+    Effect,
+    MovesWindow,
+    OpensWindow,
+    Retracts,
+    UndoesMerge,
+)
 from reflector.events.record_keys import unpack_keys
 from reflector.events.registry import WINDOW_TYPES, effect_of, names_in
 from reflector.events.state import MAX_TAGS, Entry, Playbook, verdict
@@ -34,9 +42,25 @@ MEMBERS: Final[dict[Counting, str]] = {
     "once_per_session": "count(DISTINCT session_id) + count(*) - count(session_id)",
 }
 
+#: The policy in force, and whether any bullet was merged: one question, since every append asks it.
+_IN_FORCE = (
+    "SELECT policy_id, EXISTS (SELECT 1 FROM bullet WHERE bullet.playbook_id = projection.playbook_id"
+    " AND bullet.status = 'merged') FROM projection WHERE playbook_id = ? AND name = ?"
+)
+#: How many tags count bullets, each behind a position of its own.
+FAMILY = (
+    "SELECT tag, {members} FROM {family} AS family CROSS JOIN tag WHERE tag.playbook_id = ? AND name = family.key"
+    " AND tag IN (1, -1) AND position > family.value{more} GROUP BY tag"
+)
+
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
 _TAG_COLUMNS = ("position", "name", "tag", "active", "session_id", "reflection_id")
 _ENTRY_COLUMNS = tuple(one.name for one in fields(Entry))
+_ENTRIES = f"SELECT {', '.join(_ENTRY_COLUMNS)} FROM bullet WHERE playbook_id = ?"  # noqa: S608  the code's own names
+_OF_MERGES = (
+    f"{_ENTRIES} AND (status = 'merged'"  # noqa: S608
+    " OR name IN (SELECT removed_into FROM bullet WHERE playbook_id = ? AND status = 'merged'))"
+)
 
 
 @dataclass(slots=True)
@@ -56,6 +80,8 @@ class Projector:
     def __init__(self, statements: Statements) -> None:
         self.sql = statements
         self._policy: Counting | None = None
+        self._merges = False
+        self._merged: Playbook | None = None
         self._retracts: bool | None = None
         self._covers: dict[str | None, int | None] = {}
         self._waiting = _Waiting()
@@ -95,10 +121,18 @@ class Projector:
     def counting(self) -> Counting:
         """Return the counting policy in force."""
         if self._policy is None:
-            query = "SELECT policy_id FROM projection WHERE playbook_id = ? AND name = ?"
-            row = self.sql.run(query, TABLES).fetchone()
+            row = self.sql.run(_IN_FORCE, TABLES).fetchone()
             self._policy = row[0] if row and is_counting(row[0]) else DEFAULT
+            self._merges = bool(row and row[1])
         return self._policy
+
+    def _families(self) -> Playbook:
+        """Return the bullets that were merged, and those that have their evidence."""
+        self.counting()
+        if self._merged is None:
+            rows = self.sql.run(_OF_MERGES, self.sql.id).fetchall() if self._merges else ()
+            self._merged = Playbook(entries={row[0]: Entry(*row) for row in rows})
+        return self._merged
 
     def _has_retractions(self) -> bool:
         if self._retracts is None:
@@ -147,8 +181,10 @@ class Projector:
 
     def _increase(self, counted: Mapping[tuple[str, int], int]) -> None:
         more: dict[str, list[int]] = {}
+        families = self._families()
         for (name, tag), count in counted.items():
-            more.setdefault(name, [0, 0])[tag < 0] += count
+            for one in (name, *families.heirs(name)):
+                more.setdefault(one, [0, 0])[tag < 0] += count
         self.sql.many(
             "UPDATE bullet SET helpful = helpful + ?, harmful = harmful + ? WHERE playbook_id = ? AND name = ?",
             [(helpful, harmful, self.sql.id, name) for name, (helpful, harmful) in more.items()],
@@ -179,9 +215,11 @@ class Projector:
 
     def _recount(self, names: Iterable[str] | None) -> None:
         """Count the sets of these bullets (None: of all) again, under the policy in force."""
-        chosen = sorted(names) if names is not None else None
-        if chosen is not None and not chosen:
+        names = list(names) if names is not None else None
+        if names is not None and not names:
             return
+        families = self._families()
+        chosen = sorted({one for name in names for one in (name, *families.heirs(name))}) if names is not None else None
         members = MEMBERS[self.counting()]
         only = "" if chosen is None else f" AND name IN ({', '.join('?' * len(chosen))})"
         # Grouped in the order of the index tag_count, so that it streams; inactive rows fall out here.
@@ -191,11 +229,24 @@ class Projector:
         if bullets is None:
             rows = self.sql.run("SELECT name FROM bullet WHERE playbook_id = ?").fetchall()
             bullets = [row[0] for row in rows]
+        several = {name: families.family(name) for name in bullets if families.has_sources(name)}
         self.sql.many(
             "UPDATE bullet SET helpful = baseline_helpful + ?, harmful = baseline_harmful + ?"
             " WHERE playbook_id = ? AND name = ?",
-            [(counts.get((n, 1), 0), counts.get((n, -1), 0), self.sql.id, n) for n in bullets],
+            [(counts.get((n, 1), 0), counts.get((n, -1), 0), self.sql.id, n) for n in bullets if n not in several],
         )
+        self.sql.many(
+            "UPDATE bullet SET helpful = ?, harmful = ? WHERE playbook_id = ? AND name = ?",
+            [(*self._counted_for(families, family), self.sql.id, name) for name, family in several.items()],
+        )
+
+    def _counted_for(self, families: Playbook, family: Mapping[str, int]) -> tuple[int, int]:
+        """Return the counters of a bullet that others were merged into."""
+        rows, values = self.sql.pairs(family)
+        query = FAMILY.format(members=MEMBERS[self.counting()], family=rows, more=" AND active = 1")
+        found = dict(self.sql.execute(query, values, self.sql.id).fetchall())
+        helpful, harmful = families.baseline(family)
+        return helpful + found.get(1, 0), harmful + found.get(-1, 0)
 
     def recount_all(self) -> None:
         """Rebuild every counter from the tags by one GROUP BY over an index."""
@@ -203,7 +254,12 @@ class Projector:
 
     def _change_bullets(self, event: Projected, effect: Effect, data: Mapping[str, Any]) -> None:
         """Write the difference that the effect makes to the bullets that the event names."""
-        before = self._entries(names_in(event.type, data))
+        names = names_in(event.type, data)
+        if isinstance(effect, UndoesMerge):
+            among, values = self.sql.among("removed_into", names)
+            query = f"SELECT name FROM bullet WHERE playbook_id = ? AND status = 'merged' AND {among}"  # noqa: S608
+            names |= {row[0] for row in self.sql.run(query, values).fetchall()}
+        before = self._entries(names)
         (last,) = self.sql.run("SELECT coalesce(max(ordinal), 0) FROM bullet WHERE playbook_id = ?").fetchone()
         book = Playbook(entries=dict(before), last_ordinal=last)
         effect.apply(book, event, data)
@@ -212,6 +268,7 @@ class Projector:
         self._uncount([entry.name for entry in new])
         rows = [(*astuple(entry), *entry.baseline) for entry in new]
         self.sql.insert("bullet", (*_ENTRY_COLUMNS, "helpful", "harmful"), rows)
+        again: list[str] = []
         for name, old in before.items():
             entry = book.entries[name]
             changed = [column for column in _ENTRY_COLUMNS if getattr(entry, column) != getattr(old, column)]
@@ -224,14 +281,18 @@ class Projector:
                 )
             if "recounted_at" in changed:
                 self._uncount([name])
-                self._recount([name])
+                again.append(name)
+            if old.heir != entry.heir:
+                again += [name, *([old.heir] if old.heir else [])]
+                self._policy = None
+        self._merged = None
+        self._recount(again)
 
     def _entries(self, names: Collection[str]) -> dict[str, Entry]:
         """Return the bullets of these names, in order of creation."""
         among, values = self.sql.among("name", sorted(names))
-        columns = ", ".join(_ENTRY_COLUMNS)
-        query = f"SELECT {columns} FROM bullet WHERE playbook_id = ? AND {among} ORDER BY ordinal"  # noqa: S608
-        return {row[0]: Entry(*row) for row in self.sql.run(query, values).fetchall()}
+        rows = self.sql.run(f"{_ENTRIES} AND {among} ORDER BY ordinal", values).fetchall()
+        return {row[0]: Entry(*row) for row in rows}
 
     def _uncount(self, names: Collection[str]) -> None:
         """Take every tag so far of these names out of the count."""
