@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from reflector.events import bullets, ledger, lessons, sessions
+from reflector.events import bullets, changes, ledger, lessons, sessions
 from reflector.events.effects import BringsBullets, Effect, MovesWindow, OpensWindow
 from reflector.events.kinds import EventType, Field
 from reflector.events.state import Data
 
 EVENT_TYPES: Final[Mapping[str, EventType]] = {
-    one.name: one for one in (*bullets.TYPES, *sessions.TYPES, *ledger.TYPES, *lessons.TYPES)
+    one.name: one for one in (*bullets.TYPES, *sessions.TYPES, *ledger.TYPES, *lessons.TYPES, *changes.TYPES)
 }
 _NO_FIELDS: Final[Mapping[str, Field]] = {}
 
