@@ -155,7 +155,8 @@ class Playbook:
         for one in names:
             entry = self.entries[one]
             after = max(found[one], entry.recounted_at if entry.recounted_at > entry.position else 0)
-            sources = self._sources.get(one, ())
+            # A forged ledger may hold a circle.
+            sources = [source for source in self._sources.get(one, ()) if source not in found]
             names += sources
             found |= dict.fromkeys(sources, after)
         return found
@@ -175,7 +176,7 @@ class Playbook:
         """Return the bullets for which the evidence of one counts besides itself, the nearest first."""
         found: list[str] = []
         entry = self.entries.get(name)
-        while entry is not None and entry.heir is not None:
+        while entry is not None and entry.heir is not None and entry.heir not in (name, *found):
             found.append(entry.heir)
             entry = self.entries.get(entry.heir)
         return found

@@ -393,7 +393,7 @@ class Projector:
         if is_counting(data.get("counting")):
             sql = "UPDATE projection SET policy_id = ? WHERE playbook_id = ? AND name = ?"
             self.sql.execute(sql, data["counting"], self.sql.id, TABLES)
-            self._policy = data["counting"]
+            self._policy = None
             self.recount_all()
 
 
