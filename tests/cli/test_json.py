@@ -245,3 +245,8 @@ def test_gate(lived_in: Agent) -> None:
         assert_is(documented("gate --shadow", "windows"), window)
     assert [window["reflects"] for window in shadow["windows"] if window["session_id"] == "s-gone"] == [None]
     assert list(lived_in.json("gate")) == ["gate", "policies"]
+
+
+def test_mirror(agent: Agent) -> None:
+    (found,) = agent.json("mirror", "AGENTS.md", "GEMINI.md")[:1]
+    assert_is(documented("mirror"), found)
