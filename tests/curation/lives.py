@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from typing import Any
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
-from reflector.ledger.errors import AlreadyRetracted
+from reflector.ledger.errors import AlreadyRetracted, Conflict
 from reflector.ledger.store import Ledger
 from reflector.playbook.names import next_name
 from tests.ledger.events import added, adopted, changed, merged, reflected, retracted, window
@@ -76,10 +77,8 @@ class Life:
             there = list(self.ledger.events(types=types))[-40:]
             if there:
                 target = chance.choice(there)
-                try:
+                with suppress(AlreadyRetracted, Conflict):
                     self._append(retracted(NewEvent(target.type, target.event_id, {}, "x"), f"by {key}"))
-                except AlreadyRetracted:
-                    pass
         elif kind == "redact":
             prose = list(self.ledger.events(types=[ev.BULLET_MERGED, ev.BULLET_REVISED]))
             if prose:

@@ -1,7 +1,8 @@
 """What bullets and counters come to where bullets are merged by reference: plain dictionaries, written from the rules.
 
-Nothing of `reflector` is imported, and nothing here is fast: every answer starts from the list of events again. A verdict
-climbs from the bullet that it names to the one that this was merged into, and on, until a count set by hand stops it.
+Nothing of `reflector` is imported, and nothing here is fast: every answer starts from the list of events again. A
+verdict climbs from the bullet that it names to the one that this was merged into, and on, until a count set by hand
+stops it.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class Oracle:
         return not any(self._is_out(one) for one in ids)
 
     def _counts_for(self, name: str, position: int) -> list[str]:
-        """The bullets for which something of this one, as old as a position, counts: itself, and where it was merged."""
+        """The bullets for which something of this one counts, as old as a position: itself, and its heirs."""
         found = [name]
         while self.bullets[found[-1]]["status"] == "merged":
             into = self.bullets[found[-1]]["into"]

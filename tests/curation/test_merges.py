@@ -98,7 +98,7 @@ def test_late_evidence_on_a_source_counts_up_the_whole_chain(ledger: Ledger) -> 
 
 
 def test_an_undone_merge_gives_every_source_back_and_keeps_the_tags_that_the_merged_one_got(ledger: Ledger) -> None:
-    before = {name: row for name, row in holds(ledger).items()}
+    before = holds(ledger)
     ledger.append([merged("pat-004", "pat-001", "pat-002")])
     told(ledger, 7, ("pat-004", "helpful"))
     ledger.append([changed(ev.BULLET_UNMERGED, "pat-004", 1)])
