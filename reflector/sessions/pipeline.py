@@ -349,12 +349,17 @@ def refresh(project: Project) -> list[str]:
     """Process the spool before a question is answered, unless another process is at it.
 
     playbook.json is written only where sessions had ended, as the drain would have done: asking changes no file of the
-    project. What a model would be asked waits for the drain. Returns notes for the user.
+    project. What a model would be asked waits for the drain. Returns notes for the user: also on what the answer lacks.
     """
     done = Drained()
     with open_pipeline(project, wait=False, write=False) as pipeline:
         if pipeline is None:
-            return []
+            drains = spool.counts(project.spool_dir).pending
+            what = "a session is still being processed" if drains else "another command is at work on this playbook"
+            return [f"{what}; ask again in a moment"]
         if spool.pending_for(project.root):
             _drain_once(pipeline, done, retry="due", progress=None)
-        return [*pipeline.notes, *(f"{where}: {error}; kept in the spool" for where, error in done.failed)]
+        notes = [*pipeline.notes, *(f"{where}: {error}; kept in the spool" for where, error in done.failed)]
+        if pipeline.runner.backend.is_model and (asked := len(pipeline.ledger.open_windows())):
+            notes.append(f"{asked} session window{'s wait' if asked > 1 else ' waits'} for the model's verdicts")
+        return notes
