@@ -38,6 +38,10 @@ OUTCOME_OBSERVED: Final = "outcome.observed"
 ADVICE_TOLD: Final = "advice.told"
 GATE_DECIDED: Final = "gate.decided"
 REVISION_ATTEMPTED: Final = "revision.attempted"
+CHANGE_PROPOSED: Final = "change.proposed"
+CHANGE_APPROVED: Final = "change.approved"
+CHANGE_REJECTED: Final = "change.rejected"
+CHANGE_MEASURED: Final = "change.measured"
 
 
 def identity(type_: str, *parts: str | int) -> str:
