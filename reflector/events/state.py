@@ -176,9 +176,9 @@ class Playbook:
         """Return the bullets for which the evidence of one counts besides itself, the nearest first."""
         found: list[str] = []
         entry = self.entries.get(name)
-        while entry is not None and entry.heir is not None and entry.heir not in (name, *found):
+        while entry is not None and entry.heir in self.entries and entry.heir not in (name, *found):
             found.append(entry.heir)
-            entry = self.entries.get(entry.heir)
+            entry = self.entries[entry.heir]
         return found
 
     def take_tag(self, name: str, tag: CountedTag, recorded_at: str) -> None:

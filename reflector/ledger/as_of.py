@@ -16,7 +16,7 @@ from functools import cached_property
 from reflector.events import event as ev
 from reflector.events.fold import MAX_TAGS, Entry, Playbook, fold
 from reflector.events.registry import RARE_TYPES
-from reflector.ledger.projection import FAMILY, MEMBERS
+from reflector.ledger.counters import FAMILY, MEMBERS
 from reflector.ledger.reader import Reader
 from reflector.ledger.rows import BulletRow
 from reflector.ledger.statements import Statements
