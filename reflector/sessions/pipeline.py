@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from reflector import folders
 from reflector.curation.playbook_file import known, of_another, sync
+from reflector.curation.proposals import sweep
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.lessons.book import lesson_book
 from reflector.locate import user_folder
@@ -286,6 +287,7 @@ def _drain_once(
                 progress(delivery)
             _take_delivery(pipeline, delivery, done)
     pipeline.finish(retry=retry)
+    sweep(pipeline.ledger)
     pipeline.write()
     done.reflected += pipeline.reflected
     done.notes += pipeline.notes
@@ -367,4 +369,6 @@ def refresh(project: Project) -> list[str]:
             return []
         if spool.pending_for(project.root):
             _drain_once(pipeline, done, retry="due", progress=None)
+        else:
+            sweep(pipeline.ledger)
         return [*pipeline.notes, *(f"{where}: {error}; kept in the spool" for where, error in done.failed)]
