@@ -37,6 +37,7 @@ from reflector.folders import (
 )
 from reflector.handover import (
     BYTE_ORDER_MARK,
+    LAST_SESSION,
     MAX_PAYLOAD,
     STOPS,
     Broken,
@@ -45,6 +46,7 @@ from reflector.handover import (
     enclosed,
     injection_stamp,
     keep,
+    quoted,
     record,
 )
 from reflector.locate import (
@@ -56,6 +58,7 @@ from reflector.locate import (
     is_project,
     linked_worktree,
     note_of,
+    setting,
     user_config,
     user_folder,
     worktree_notes,
@@ -64,6 +67,9 @@ from reflector.locate import (
 MAX_INJECTION = 128 * 1024
 #: How the form for a subagent begins.
 SUBAGENT = b'{"hookSpecificOutput":{"hookEventName":"SubagentStart","additionalContext":'
+#: How it goes on for a session's start, after the line for the person.
+_START = b',"hookSpecificOutput":{"hookEventName":"SessionStart","additionalContext":'
+_MOST_SAID = 400
 
 
 def project_of(payload: dict[str, object]) -> str:
@@ -151,8 +157,9 @@ def user_home() -> str:
     return physical(home_folder() or "/")
 
 
-def injection(project: str) -> tuple[bytes, bytes]:
-    """Return what a start prints, as the JSON object for a subagent and as text; two times b"" for nothing."""
+def injection(project: str) -> tuple[bytes, bytes, bytes]:
+    """Return what a start prints: the person's line about the playbook, the JSON object for a subagent, and its text;
+    b"" for what there is not."""
     try:
         stamp = injection_stamp(project)
     except (OSError, ValueError):  # without a playbook of the project, the user's own
@@ -160,7 +167,7 @@ def injection(project: str) -> tuple[bytes, bytes]:
         try:
             stamp = injection_stamp(project)
         except (OSError, ValueError):
-            return b"", b""
+            return b"", b"", b""
     try:
         kept = read_file(state_folder(project) + "/injection.txt", MAX_INJECTION)
     except OSError:
@@ -172,22 +179,47 @@ def injection(project: str) -> tuple[bytes, bytes]:
             kept = write_injection(project)
         except Exception as error:  # noqa: BLE001  no playbook is worth the agent's session
             complain(f"the playbook is not shown: {error}")
-            return b"", b""
-    _, as_json, text = kept.split(b"\n", 2)
+            return f"playbook: not shown: {error}".encode("utf-8", "replace"), b"", b""
+    _, line, as_json, text = kept.split(b"\n", 3)
     # What begins as JSON would be obeyed and not read.
-    return (as_json, text) if as_json.startswith(SUBAGENT) and text[:1] != b"{" else (b"", b"")
+    return (line, as_json, text) if as_json.startswith(SUBAGENT) and text[:1] != b"{" else (b"", b"", b"")
 
 
-def has_work(state: str) -> bool:
-    """Return whether a delivery lies in the spool or waits there."""
-    for folder in (state + "/spool", state + "/spool/waiting"):
-        try:
-            names = system.listdir(folder)
-        except OSError:
-            continue
-        if any(name.endswith(".json") and name[0] != "." for name in names):
-            return True
-    return False
+def start_form(project: str, payload: dict[str, object]) -> bytes:
+    """Return what the start of a session prints, in the form that its agent takes."""
+    line, as_json, text = injection(project)
+    if environment("GEMINI_SESSION_ID"):  # which takes plain text for a note to its user
+        return as_json
+    # Claude Code alone sets this, for its own starts alone. At a compaction the person is in the middle of a session.
+    if not line or not environment("CLAUDE_ENV_FILE") or payload.get("source") == "compact":
+        return text
+    said = setting("start_message", project + "/.claude/reflector.toml", user_config())
+    if str(said).lower() in ("false", "0"):
+        return text
+    told = b'{"systemMessage":' + quoted(line_of(keeper_of(project), line)).encode()
+    return told + (_START + as_json[len(SUBAGENT) :] if as_json else b"}")
+
+
+def line_of(project: str, playbook: bytes) -> str:
+    """Return a person's line: about the playbook, the last session, and one that ended and is not processed yet."""
+    state = state_folder(project)
+    parts = [playbook]
+    try:  # noqa: SIM105  contextlib is not worth its import
+        parts.append(b"last session: " + read_file(f"{state}/{LAST_SESSION}", _MOST_SAID).partition(b"\n")[0])
+    except (OSError, ValueError):
+        pass
+    if has_delivery(state + "/spool"):
+        parts.append(b"a session is still being processed")
+    line = b" \xc2\xb7 ".join(parts).decode("utf-8", "replace")
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
+
+
+def has_delivery(folder: str) -> bool:
+    """Return whether a delivery lies in a folder of the spool."""
+    try:
+        return any(name.endswith(".json") and name[0] != "." for name in system.listdir(folder))
+    except OSError:
+        return False
 
 
 def start_drain(project: str) -> None:
@@ -277,13 +309,13 @@ def hook() -> None:
     if event in ("SessionStart", "SubagentStart") and not project:
         return
     if event == "SubagentStart":
-        write_all(1, injection(project)[0])
+        write_all(1, injection(project)[1])
         note_fired(project, event)
         return
     if event == "SessionStart":
-        # Gemini CLI takes plain text for a note to its user.
-        write_all(1, injection(project)[0 if environment("GEMINI_SESSION_ID") else 1])
-        drain = has_work(state_folder(project))
+        write_all(1, start_form(project, payload))
+        spool = state_folder(project) + "/spool"
+        drain = has_delivery(spool) or has_delivery(spool + "/waiting")
     else:
         if project and not (project := keeper_of(project)):
             return
