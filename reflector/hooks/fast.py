@@ -38,7 +38,9 @@ from reflector.folders import (
 from reflector.handover import (
     BYTE_ORDER_MARK,
     MAX_PAYLOAD,
+    MAX_TOLD,
     STOPS,
+    TOLD,
     Broken,
     complain,
     decode,
@@ -46,6 +48,7 @@ from reflector.handover import (
     injection_stamp,
     keep,
     record,
+    words,
 )
 from reflector.locate import (
     MAX_NOTES,
@@ -104,7 +107,26 @@ def note_worktree(payload: dict[str, object]) -> None:
     # The newest note of a worktree is the one that is true.
     if [line for line in known.splitlines(keepends=True) if line.startswith(f"{root}\t".encode())][-1:] == [note]:
         return
-    if len(known) + len(note) > MAX_NOTES:
+    append(folder, name, note, known, MAX_NOTES)
+
+
+def note_told(project: str, payload: dict[str, object], told: bytes) -> None:
+    """Note what a session is told: the drain asks where the agent's transcript does not repeat it."""
+    session = words(payload, "session_id")
+    if not told or not session.isprintable() or not 0 < len(session) <= 200:
+        return
+    folder, note = state_folder(project), session.encode() + b"\t" + told + b"\n"
+    try:
+        known = read_file(f"{folder}/{TOLD}", 2 * MAX_TOLD)
+    except FileNotFoundError:
+        known = b""
+    if note not in known:
+        append(folder, TOLD, note, known, MAX_TOLD)
+
+
+def append(folder: str, name: str, note: bytes, known: bytes, most: int) -> None:
+    """Append a line to a file of ours that holds `known`; the older half goes where it would be longer than `most`."""
+    if len(known) + len(note) > most:
         write_durably(folder, known[len(known) // 2 :].partition(b"\n")[2] + note, name)
         return
     with Folder(folder) as state:
@@ -151,8 +173,9 @@ def user_home() -> str:
     return physical(home_folder() or "/")
 
 
-def injection(project: str) -> tuple[bytes, bytes]:
-    """Return what a start prints, as the JSON object for a subagent and as text; two times b"" for nothing."""
+def injection(project: str) -> tuple[str, bytes, bytes, bytes]:
+    """Return what a start prints: whose playbook it is, what it tells in short, the JSON object for a subagent and
+    its text; b"" for what there is not."""
     try:
         stamp = injection_stamp(project)
     except (OSError, ValueError):  # without a playbook of the project, the user's own
@@ -160,7 +183,7 @@ def injection(project: str) -> tuple[bytes, bytes]:
         try:
             stamp = injection_stamp(project)
         except (OSError, ValueError):
-            return b"", b""
+            return project, b"", b"", b""
     try:
         kept = read_file(state_folder(project) + "/injection.txt", MAX_INJECTION)
     except OSError:
@@ -172,10 +195,11 @@ def injection(project: str) -> tuple[bytes, bytes]:
             kept = write_injection(project)
         except Exception as error:  # noqa: BLE001  no playbook is worth the agent's session
             complain(f"the playbook is not shown: {error}")
-            return b"", b""
-    _, as_json, text = kept.split(b"\n", 2)
+            return project, b"", b"", b""
+    _, told, as_json, text = kept.split(b"\n", 3)
     # What begins as JSON would be obeyed and not read.
-    return (as_json, text) if as_json.startswith(SUBAGENT) and text[:1] != b"{" else (b"", b"")
+    is_sound = as_json.startswith(SUBAGENT) and text[:1] != b"{"
+    return (project, told, as_json, text) if is_sound else (project, b"", b"", b"")
 
 
 def has_work(state: str) -> bool:
@@ -277,12 +301,17 @@ def hook() -> None:
     if event in ("SessionStart", "SubagentStart") and not project:
         return
     if event == "SubagentStart":
-        write_all(1, injection(project)[0])
+        write_all(1, injection(project)[2])
         note_fired(project, event)
         return
     if event == "SessionStart":
+        keeper, told, as_json, plain = injection(project)
         # Gemini CLI takes plain text for a note to its user.
-        write_all(1, injection(project)[0 if environment("GEMINI_SESSION_ID") else 1])
+        write_all(1, as_json if environment("GEMINI_SESSION_ID") else plain)
+        try:  # noqa: SIM105  contextlib is not worth its import
+            note_told(keeper, payload, told)
+        except (OSError, ValueError):
+            pass
         drain = has_work(state_folder(project))
     else:
         if project and not (project := keeper_of(project)):
