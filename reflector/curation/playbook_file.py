@@ -25,6 +25,7 @@ from reflector.curation.file_writing import ANOTHERS, digest, edited, keep, keep
 from reflector.curation.sharing import has_blob, is_shared, take_version, version_in_git
 from reflector.events import event as ev
 from reflector.events.fold import fold
+from reflector.events.registry import ADVICE
 from reflector.files import replace_file
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.mistakes import Finding
@@ -39,16 +40,7 @@ WRITTEN = "playbook.json"
 _STAMP = "playbook.json adopted"
 _IN_GIT = "playbook.json in git"
 #: Events after which a file that is shared without counters says something else.
-_ADVICE = frozenset(
-    {
-        ev.PLAYBOOK_IMPORTED,
-        ev.BULLET_ADDED,
-        ev.BULLET_REVISED,
-        ev.BULLET_MOVED,
-        ev.BULLET_REMOVED,
-        ev.EVENT_REDACTED,
-    }
-)
+_ADVICE = (ADVICE - {ev.BULLET_RECOUNTED}) | {ev.EVENT_REDACTED}
 
 #: What a playbook.json is to a ledger:
 #: missing     there is none

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector import folders
+from reflector.curation.mirrors import take_mirrored, write_mirrored
 from reflector.curation.playbook_file import known, of_another, sync
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.lessons.book import lesson_book
@@ -105,12 +106,15 @@ class Pipeline:
                 self._note(text)
 
     def write(self, *, file: bool = True) -> None:
-        """Record edits of playbook.json, write it, and render the text that the start hook prints.
+        """Record edits of playbook.json and its mirrors, write them, and render the text that the start hook prints.
 
         A question leaves the `file` as it is: it may be under version control. Notes for the user go to
         `notes`.
         """
+        edited = take_mirrored(self.ledger, self.project)
         synced = sync(self.ledger, self.project, write=file)
+        for text in [*edited, *(write_mirrored(self.ledger, self.project) if file else ())]:
+            self._note(text)
         if synced.of_another is not None:
             self._note(of_another(self.project.playbook_json, synced.of_another))
         for problem in synced.problems[:20]:

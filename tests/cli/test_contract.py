@@ -62,7 +62,7 @@ def test_the_examples_of_a_command_are_accepted_by_it(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for file in ("session.jsonl", "playbook.json", "ledger.ndjson", "ledger.backup"):
+    for file in ("session.jsonl", "playbook.json", "CLAUDE.md", "ledger.ndjson", "ledger.backup"):
         (tmp_path / file).touch()
     for example in COMMANDS[name].examples:
         arguments = shlex.split(re.sub(r"[<>]+ [\w.]+$", "", example))

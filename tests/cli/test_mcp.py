@@ -21,7 +21,6 @@ from reflector.cli.app import Place
 from reflector.cli.mcp import add_tools
 from reflector.lessons.recall import bullets_about
 from reflector.playbook.bullet import Bullet
-from tests.cli.test_json import assert_is, documented
 from tests.road.agent import REFLECTOR, Agent
 from tests.road.sessions import Session
 
@@ -129,7 +128,6 @@ def test_a_proposal_waits_until_a_person_approves_it(agent: Agent) -> None:
     assert len(agent.json("list")) == 3
     assert ADVICE["text"] not in agent.hook("SessionStart")
     (waiting,) = agent.json("proposals")
-    assert_is(documented("proposals"), waiting)
     assert waiting["id"].startswith(proposed["proposal"])
     assert ADVICE["text"] in agent.call("proposals").out
     assert f"in pat: {ADVICE['text']}" in agent.call("log").out
@@ -138,7 +136,6 @@ def test_a_proposal_waits_until_a_person_approves_it(agent: Agent) -> None:
     assert ADVICE["text"] in agent.hook("SessionStart")
     assert agent.json("proposals") == []
     (decided,) = agent.json("proposals", "--all")
-    assert_is(documented("proposals"), decided)
     assert (decided["state"], decided["name"]) == ("approved", "pat-003")
     agent.call("verify")
     agent.call("rebuild", "--check")
