@@ -27,6 +27,8 @@ STOPS = ("Stop", "AfterAgent")
 INJECTION_FORM = b"reflector-injection/3"
 #: In the state folder: what each session was told by its start hook, a line each, and the most bytes of it.
 TOLD, MAX_TOLD = "told.txt", 1 << 17
+#: In the state folder: what the last session brought, in words, and its id in a second line.
+LAST_SESSION = "last-session.txt"
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
 

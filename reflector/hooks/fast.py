@@ -37,6 +37,7 @@ from reflector.folders import (
 )
 from reflector.handover import (
     BYTE_ORDER_MARK,
+    LAST_SESSION,
     MAX_PAYLOAD,
     MAX_TOLD,
     STOPS,
@@ -47,6 +48,7 @@ from reflector.handover import (
     enclosed,
     injection_stamp,
     keep,
+    quoted,
     record,
     words,
 )
@@ -59,6 +61,7 @@ from reflector.locate import (
     is_project,
     linked_worktree,
     note_of,
+    setting,
     user_config,
     user_folder,
     worktree_notes,
@@ -67,6 +70,9 @@ from reflector.locate import (
 MAX_INJECTION = 128 * 1024
 #: How the form for a subagent begins.
 SUBAGENT = b'{"hookSpecificOutput":{"hookEventName":"SubagentStart","additionalContext":'
+#: How it goes on for a session's start, after the line for the person.
+_START = b',"hookSpecificOutput":{"hookEventName":"SessionStart","additionalContext":'
+_MOST_SAID = 400
 
 
 def project_of(payload: dict[str, object]) -> str:
@@ -173,9 +179,9 @@ def user_home() -> str:
     return physical(home_folder() or "/")
 
 
-def injection(project: str) -> tuple[str, bytes, bytes, bytes]:
-    """Return what a start prints: whose playbook it is, what it tells in short, the JSON object for a subagent and
-    its text; b"" for what there is not."""
+def injection(project: str) -> tuple[bytes, bytes, bytes, bytes]:
+    """Return what a start prints: the person's line about the playbook, what is told in short, the JSON object for a
+    subagent, and its text; b"" for what there is not."""
     try:
         stamp = injection_stamp(project)
     except (OSError, ValueError):  # without a playbook of the project, the user's own
@@ -183,7 +189,7 @@ def injection(project: str) -> tuple[str, bytes, bytes, bytes]:
         try:
             stamp = injection_stamp(project)
         except (OSError, ValueError):
-            return project, b"", b"", b""
+            return b"", b"", b"", b""
     try:
         kept = read_file(state_folder(project) + "/injection.txt", MAX_INJECTION)
     except OSError:
@@ -195,23 +201,47 @@ def injection(project: str) -> tuple[str, bytes, bytes, bytes]:
             kept = write_injection(project)
         except Exception as error:  # noqa: BLE001  no playbook is worth the agent's session
             complain(f"the playbook is not shown: {error}")
-            return project, b"", b"", b""
-    _, told, as_json, text = kept.split(b"\n", 3)
+            return f"playbook: not shown: {error}".encode("utf-8", "replace"), b"", b"", b""
+    _, line, told, as_json, text = kept.split(b"\n", 4)
     # What begins as JSON would be obeyed and not read.
     is_sound = as_json.startswith(SUBAGENT) and text[:1] != b"{"
-    return (project, told, as_json, text) if is_sound else (project, b"", b"", b"")
+    return (line, told, as_json, text) if is_sound else (b"", b"", b"", b"")
 
 
-def has_work(state: str) -> bool:
-    """Return whether a delivery lies in the spool or waits there."""
-    for folder in (state + "/spool", state + "/spool/waiting"):
-        try:
-            names = system.listdir(folder)
-        except OSError:
-            continue
-        if any(name.endswith(".json") and name[0] != "." for name in names):
-            return True
-    return False
+def start_form(project: str, payload: dict[str, object], line: bytes, as_json: bytes, text: bytes) -> bytes:
+    """Return what the start of a session prints, in the form that its agent takes."""
+    if environment("GEMINI_SESSION_ID"):  # which takes plain text for a note to its user
+        return as_json
+    # Claude Code alone sets this, for its own starts alone. At a compaction the person is in the middle of a session.
+    if not line or not environment("CLAUDE_ENV_FILE") or payload.get("source") == "compact":
+        return text
+    said = setting("start_message", project + "/.claude/reflector.toml", user_config())
+    if str(said).lower() in ("false", "0"):
+        return text
+    told = b'{"systemMessage":' + quoted(line_of(keeper_of(project), line)).encode()
+    return told + (_START + as_json[len(SUBAGENT) :] if as_json else b"}")
+
+
+def line_of(project: str, playbook: bytes) -> str:
+    """Return a person's line: about the playbook, the last session, and one that ended and is not processed yet."""
+    state = state_folder(project)
+    parts = [playbook]
+    try:  # noqa: SIM105  contextlib is not worth its import
+        parts.append(b"last session: " + read_file(f"{state}/{LAST_SESSION}", _MOST_SAID).partition(b"\n")[0])
+    except (OSError, ValueError):
+        pass
+    if has_delivery(state + "/spool"):
+        parts.append(b"a session is still being processed")
+    line = b" \xc2\xb7 ".join(parts).decode("utf-8", "replace")
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
+
+
+def has_delivery(folder: str) -> bool:
+    """Return whether a delivery lies in a folder of the spool."""
+    try:
+        return any(name.endswith(".json") and name[0] != "." for name in system.listdir(folder))
+    except OSError:
+        return False
 
 
 def start_drain(project: str) -> None:
@@ -305,14 +335,14 @@ def hook() -> None:
         note_fired(project, event)
         return
     if event == "SessionStart":
-        keeper, told, as_json, plain = injection(project)
-        # Gemini CLI takes plain text for a note to its user.
-        write_all(1, as_json if environment("GEMINI_SESSION_ID") else plain)
+        line, told, as_json, plain = injection(project)
+        write_all(1, start_form(project, payload, line, as_json, plain))
         try:  # noqa: SIM105  contextlib is not worth its import
-            note_told(keeper, payload, told)
+            note_told(keeper_of(project), payload, told)
         except (OSError, ValueError):
             pass
-        drain = has_work(state_folder(project))
+        spool = state_folder(project) + "/spool"
+        drain = has_delivery(spool) or has_delivery(spool + "/waiting")
     else:
         if project and not (project := keeper_of(project)):
             return

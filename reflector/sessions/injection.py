@@ -75,6 +75,21 @@ class Injection:
     shown: int
     left_out: int
 
+    @property
+    def line(self) -> str:
+        """How many bullets there are, for a person; "" where there is nothing to say."""
+        count = self.shown + self.left_out
+        cut = f", {self.shown} shown" if self.left_out else ""
+        return f"playbook: {count} key point{'' if count == 1 else 's'}{cut}" if self.text else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What keeps a playbook.json from being told, and what the agent is to say to its user."""
+
+    what: str
+    advice: str
+
 
 def template(project: Path) -> str:
     """Return the text of the playbook's template in force.
@@ -91,7 +106,7 @@ def render(
     bullets: Iterable[Bullet],
     form: str,
     files: Sequence[str] = (".claude/playbook.json",),
-    troubles: Sequence[str] = (),
+    troubles: Sequence[Trouble] = (),
 ) -> Injection:
     """Fill a template's text with the best bullets that fit, grouped by section, the best bullet's section first.
 
@@ -101,7 +116,7 @@ def render(
     Raises ValueError where the template alone leaves no room for any bullet.
     """
     ranked = sorted(bullets, key=best_first)
-    told = "".join(f"\n\n({trouble})" for trouble in troubles)
+    told = "".join(f"\n\n({trouble.what}. {trouble.advice})" for trouble in troubles)
     if not ranked:
         text = told.lstrip("\n") and told.lstrip("\n") + "\n"
         return Injection(text, text and _as_json(text), 0, 0)
@@ -199,9 +214,10 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
         complain(f"the user's playbook is not shown: {error}")
     bullets += lessons_to_tell(folder)
     rendered = render(bullets, template(folder) if bullets else "", files, troubles)
-    telling = telling_of(rendered.text)
-    said = " ".join((telling.digest, telling.seed or "-", *telling.bullets, *telling.lessons)) if telling else ""
-    content = b"\n".join((stamp, said.encode(), rendered.json.encode(), rendered.text.encode()))
+    line = "; ".join(trouble.what for trouble in troubles)
+    line = f"playbook: {' '.join(line.split())}; see `reflector doctor`" if line else rendered.line
+    forms = (line, _in_short(rendered.text), rendered.json, rendered.text)
+    content = b"\n".join((stamp, *(form.encode("utf-8", "replace") for form in forms)))
     try:
         folders.write_durably(folders.open_state(os.fspath(project)), content, "injection.txt")
     except (OSError, ValueError) as error:
@@ -216,6 +232,12 @@ def told_names(project: Path) -> set[str] | None:
     except OSError:
         return None
     return set(re.findall(r"^\[([a-z_]+-?\d+)\] helpful=", text.decode("utf-8", "replace"), re.MULTILINE))
+
+
+def _in_short(text: str) -> str:
+    """Return a rendered text as the hook notes it: digest, seed or "-", names; `told_by_hook` reads it."""
+    telling = telling_of(text)
+    return " ".join((telling.digest, telling.seed or "-", *telling.bullets, *telling.lessons)) if telling else ""
 
 
 def told_by_hook(project: Path, session_id: str) -> tuple[Telling, ...]:
@@ -240,7 +262,7 @@ class _Told:
 
     state: os.stat_result
     bullets: Sequence[Bullet]
-    troubles: tuple[str, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
 
 
 def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] | None = None) -> _Told:
@@ -256,11 +278,12 @@ def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] 
         problems = known.found.loaded.problems
     if problems:
         mend = "correct it, or run `reflector rebuild` where the ledger is to be believed"
-        trouble = f"{shown} cannot be read: {problems[0].where}: {problems[0].message}. Ask the user to {mend}."
+        what = f"{shown} cannot be read: {problems[0].where}: {problems[0].message}"
+        trouble = Trouble(what, f"Ask the user to {mend}.")
         return _Told(state, known.bullets if known is not None else (), (trouble,))
     if known is not None and known.found.kind == "another's":
-        trouble = f"{shown} was written by another ledger, and these are not its key points. Tell the user to run"
-        return _Told(state, known.bullets, (f"{trouble} `reflector doctor`.",))
+        what = f"{shown} was written by another ledger, and these are not its key points"
+        return _Told(state, known.bullets, (Trouble(what, "Tell the user to run `reflector doctor`."),))
     bullets = [bullet for bullet in loaded.bullets if bullet.name not in loaded.named_here]
     if known is not None:
         counted = {(b.name, b.text): b for b in known.bullets}

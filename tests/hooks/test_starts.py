@@ -124,7 +124,9 @@ def test_a_rendered_text_is_used_as_it_stands(project: Project) -> None:
     content = write_injection(project.path)
     kept = project.state / "injection.txt"
     assert kept.read_bytes() == content
-    kept.write_bytes(content.split(b"\n")[0] + b"\n\n" + fast.SUBAGENT + b"'..'}}\nthe text\nof two lines\n")
+    kept.write_bytes(
+        content.split(b"\n")[0] + b"\nplaybook: 1 key point\n\n" + fast.SUBAGENT + b"'..'}}\nthe text\nof two lines\n"
+    )
     assert project.hook(event("SessionStart"))[0] == b"the text\nof two lines\n"
     assert project.hook(event("SubagentStart"))[0] == fast.SUBAGENT + b"'..'}}"
 
