@@ -30,7 +30,8 @@ _DISPOSITIONS: Final = ("counted", "neutral", "unknown_bullet", "retired_bullet"
 #: The most bullets that one event merges.
 MOST_SOURCES: Final = 20
 _SOURCES: Final = f.several(f.NAME, MOST_SOURCES, "names of bullets")
-_EDIT: Final = "edit playbook.json to change or remove a bullet, or to set its counters"
+_UNDO: Final = "undo it with `reflector undo`, or change the bullet with `reflector edit`"
+_CAUSE: Final = Target("the proposal that was approved, or the change that it undoes")
 
 
 def _is_promoted(data: Data) -> bool:
@@ -109,17 +110,15 @@ TYPES: Final = (
         effect=BringsBullets(_imported),
         summary=_count,
         merge=Merge.BESIDE,
-        no_retraction=_EDIT,
+        no_retraction=_UNDO,
         checked=True,
     ),
     EventType(
         name=ev.BULLET_PROPOSED,
-        meaning="The agent proposed a bullet; a person decides on it.",
+        meaning="The agent proposed a bullet, before there were proposals of every change.",
         since=1,
         fields={**_SECTION, **_ADVICE, "reason": f.needed(f.PROSE)},
-        effect=ChangesNothing(
-            "its approval is a `bullet.added` and its rejection an `evidence.retracted` that point to it"
-        ),
+        effect=ChangesNothing("its approval appends a `bullet.added` that points to it"),
         summary=lambda data: f"in {data.get('section')}: {data.get('text')}",
         merge=Merge.FIRST,
         no_retraction="decide on it with `reflector proposals`",
@@ -135,8 +134,8 @@ TYPES: Final = (
         effect=BringsBullets(_itself),
         summary=lambda data: f"{data.get('name')} in {data.get('section')}: {data.get('text')}",
         merge=Merge.BESIDE,
-        no_retraction=_EDIT,
-        target=Target("the proposal that was approved"),
+        no_retraction=_UNDO,
+        target=_CAUSE,
         checked=True,
         id_is_name=True,
     ),
@@ -148,7 +147,8 @@ TYPES: Final = (
         effect=ChangesBullet(_revised),
         summary=lambda data: f"{data.get('name')}: {data.get('text')}",
         merge=Merge.BESIDE,
-        no_retraction=_EDIT,
+        no_retraction=_UNDO,
+        target=_CAUSE,
         checked=True,
     ),
     EventType(
@@ -159,7 +159,8 @@ TYPES: Final = (
         effect=ChangesBullet(_moved),
         summary=lambda data: f"{data.get('name')} to {data.get('section')}",
         merge=Merge.BESIDE,
-        no_retraction=_EDIT,
+        no_retraction=_UNDO,
+        target=_CAUSE,
         checked=True,
     ),
     EventType(
@@ -169,14 +170,15 @@ TYPES: Final = (
         # `follows`: by a merge of ledgers, the bullet's evidence counts for `into` too, as after a `bullet.merged`.
         fields={
             **_NAMED,
-            "reason": f.WORD,
+            "reason": f.WORD_OR_PROSE,
             "into": replace(f.NAME_OR_NULL, elsewhere=_is_promoted),
             "follows": f.FLAG,
         },
         effect=ChangesBullet(_removed),
         summary=_removal,
         merge=Merge.BESIDE,
-        no_retraction="bring the bullet back with `reflector restore`",
+        no_retraction=_UNDO,
+        target=_CAUSE,
         checked=True,
     ),
     EventType(
@@ -187,7 +189,8 @@ TYPES: Final = (
         effect=ChangesBullet(_restored),
         summary=_name,
         merge=Merge.BESIDE,
-        no_retraction="remove the bullet again",
+        no_retraction=_UNDO,
+        target=_CAUSE,
         checked=True,
     ),
     EventType(
@@ -198,7 +201,8 @@ TYPES: Final = (
         effect=MergesBullets(_without_baseline),
         summary=_merger,
         merge=Merge.BESIDE,
-        no_retraction="undo the merge with `reflector undo`",
+        no_retraction=_UNDO,
+        target=_CAUSE,
         checked=True,
         id_is_name=True,
     ),
@@ -210,7 +214,8 @@ TYPES: Final = (
         effect=UndoesMerge(),
         summary=_name,
         merge=Merge.BESIDE,
-        no_retraction="merge the bullets again",
+        no_retraction=_UNDO,
+        target=_CAUSE,
         checked=True,
     ),
     EventType(
@@ -222,7 +227,8 @@ TYPES: Final = (
         effect=ChangesBullet(_recounted),
         summary=_counters,
         merge=Merge.BESIDE,
-        no_retraction=_EDIT,
+        no_retraction=_UNDO,
+        target=_CAUSE,
         checked=True,
     ),
     EventType(
