@@ -9,7 +9,7 @@ A tag counts at a position if it comes after its bullet's baseline and no retrac
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 
@@ -18,7 +18,7 @@ from reflector.events.fold import MAX_TAGS, Entry, Playbook, fold
 from reflector.events.registry import RARE_TYPES
 from reflector.ledger.counters import FAMILY, MEMBERS
 from reflector.ledger.reader import Reader
-from reflector.ledger.rows import BulletRow
+from reflector.ledger.rows import BulletRow, Projected
 from reflector.ledger.statements import Statements
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.counting import Counting
@@ -87,6 +87,14 @@ class Past:
         """Return (helpful, harmful) of these bullets, under the policy that was in force or another one."""
         with self.ledger.asking() as sql:
             return self._totals(sql, names, counting or self.counting)
+
+    def merged(self, names: Sequence[str]) -> tuple[int, int]:
+        """Return the counters that a merge of these bullets would have."""
+        other, at = Past(self.ledger, self.position), self.position + 1
+        event = Projected(at, "", ev.BULLET_MERGED, "", None, None, None, None)
+        # No bullet is called so.
+        other._book.merge(event, {"name": "", "section": "oth", "text": ""}, names)
+        return other.counters([""])[""]
 
     def tags_of(self, name: str) -> list[tuple[int, bool]]:
         """Return (position, whether it counted then) of every tag that a bullet had been given, in order."""

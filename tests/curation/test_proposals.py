@@ -76,7 +76,7 @@ def test_a_proposal_changes_nothing_until_it_is_approved_and_then_points_to_it(
     expected = {key: text for key, text in {**before, **after}.items() if text is not None}
     assert texts(told) == expected
     approval, made = told.targeting(one.id)
-    assert (approval.type, approval.data["inverse"]) == (ev.CHANGE_APPROVED, [applied.inverse.to_data()])  # type: ignore[index]
+    assert (approval.type, approval.data["inverse"]) == (ev.CHANGE_APPROVED, [one.to_data() for one in applied.inverse])  # type: ignore[index]
     assert (made.event_id, made.actor) == (applied.event_id, "human")
     (decided,) = proposals(told, waiting=False)
     assert (decided.state, decided.name, decided.edited) == ("approved", name, False)
