@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -21,7 +22,8 @@ from reflector.cli.output import json_option, note, print_json
 
 if TYPE_CHECKING:
     from reflector.curation.changes import Applied, Step
-    from reflector.curation.editing import Clash
+
+_Taken = TypeVar("_Taken")
 
 
 @click.command()
@@ -42,45 +44,65 @@ def edit(place: Place, section: str | None, source: Path | None, dry_run: bool, 
     delete a line, or add one without a name. What came meanwhile is merged; where both changed the same bullet, the
     text comes back with both versions. A text without any bullet changes nothing. The editor is $VISUAL or $EDITOR.
     """
-    from reflector.curation.bullets import BulletRefused
-    from reflector.curation.editing import Clash, opened
+    from reflector.curation.editing import opened
     from reflector.files import private_folder
-    from reflector.playbook.buffer import Slip
 
     with place.reading() as ledger:
         text = source.read_text("utf-8") if source is not None else opened(ledger, section)
     file = private_folder(place.project().make_state_dir() / "kept") / f"edit-{os.getpid()}.md"
-    _write(file, text)
-    given = text if source is None else None
+    again = command(place, "edit", *([section] if section else []), "--from", str(file))
+
+    def take(written: str) -> tuple[list[Step], list[Applied]]:
+        return _carry_out(place, written, section, dry_run=dry_run)
+
+    done = edit_until(file, text, take, f"go on with `{again}`", fresh=source is None, keep=dry_run)
+    if done is not None and done[0]:
+        print_steps(place, *done, as_json=as_json)
+        if dry_run:
+            note(f"The text is kept: go on with `{again}`")
+    elif as_json:
+        print_json({"applied": False, "changes": [], "undo": None})
+    else:
+        note("Nothing was changed.")
+
+
+def edit_until(
+    file: Path, text: str, take: Callable[[str], _Taken], go_on: str, *, fresh: bool = True, keep: bool = False
+) -> _Taken | None:
+    """Let a person edit a text until `take` accepts it; None where nothing was written.
+
+    file   where the text is meanwhile; it stays where the person gives up, and with `keep`
+    go_on  says then what to do with it
+    fresh  whether a text that is left as it is means nothing
+    """
+    from reflector.curation.bullets import BulletRefused
+    from reflector.curation.editing import Clash
+    from reflector.playbook.buffer import Slip
+
+    given = text if fresh else None
     while True:
-        written = edited(file)
-        if written in (given, ""):
+        _write(file, text)
+        text = _edited(file)
+        if text == given or not text.strip():
             file.unlink()
-            _print_nothing(as_json=as_json)
-            return
+            return None
         try:
-            done = _carry_out(place, written, section, dry_run=dry_run)
-        except (Slip, BulletRefused) as error:
-            _ask_again(place, file, section, str(error))
-            given = None
+            done = take(text)
+        except (Slip, BulletRefused, Clash) as error:
+            text, given = error.text if isinstance(error, Clash) else text, None
+            _write(file, text)
+            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+                raise click.ClickException(f"{error}; nothing was changed. The text is kept: {go_on}") from error
+            note(f"reflector: {error}")
+            if not click.confirm("Edit it again?", default=True, err=True):
+                raise click.ClickException(f"nothing was changed. The text is kept: {go_on}") from error
             continue
-        if isinstance(done, Clash):
-            _write(file, done.text)
-            given = None
-            _ask_again(place, file, section, f"others changed {', '.join(done.names)} meanwhile; the text has both")
-            continue
-        if dry_run and done[0]:
-            note(f"The text is kept in {file}: {_go_on(place, file, section)}")
-        else:
+        if not keep:
             file.unlink()
-        if done[0]:
-            print_steps(place, *done, as_json=as_json)
-        else:
-            _print_nothing(as_json=as_json)
-        return
+        return done
 
 
-def edited(file: Path) -> str:
+def _edited(file: Path) -> str:
     """Return what a person made of a file in their editor. Raises ClickException where the editor fails."""
     try:
         click.edit(filename=str(file), editor=_editor())
@@ -100,45 +122,20 @@ def _editor() -> str:
     return found
 
 
-def _carry_out(
-    place: Place, text: str, section: str | None, *, dry_run: bool
-) -> tuple[list[Step], list[Applied]] | Clash:
+def _carry_out(place: Place, text: str, section: str | None, *, dry_run: bool) -> tuple[list[Step], list[Applied]]:
     from reflector.curation.changes import apply, preview
-    from reflector.curation.editing import Clash, taken
+    from reflector.curation.editing import taken
 
     first = place.project().first_number
     if dry_run:
         with place.reading() as ledger:
-            wanted = taken(ledger, text, section)
-            return wanted if isinstance(wanted, Clash) else (preview(ledger.rows(), wanted, first=first), [])
+            return preview(ledger.rows(), taken(ledger, text, section), first=first), []
     with place.pipeline() as pipeline:
         wanted = taken(pipeline.ledger, text, section)
-        if isinstance(wanted, Clash):
-            return wanted
         steps = preview(pipeline.ledger.rows(), wanted, first=first)
         made = apply(pipeline.ledger, wanted, actor="human", first=first) if wanted else []
         pipeline.write()
     return steps, made
-
-
-def _ask_again(place: Place, file: Path, section: str | None, why: str) -> None:
-    """Ask whether to edit a text again. Raises ClickException, which names the file, where the person does not."""
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        note(f"reflector: {why}")
-        if click.confirm("Edit it again?", default=True, err=True):
-            return
-    raise click.ClickException(f"{why}; nothing was changed. The text is kept: {_go_on(place, file, section)}")
-
-
-def _go_on(place: Place, file: Path, section: str | None) -> str:
-    return f"go on with `{command(place, 'edit', *([section] if section else []), '--from', str(file))}`"
-
-
-def _print_nothing(*, as_json: bool) -> None:
-    if as_json:
-        print_json({"applied": False, "changes": [], "undo": None})
-    else:
-        note("Nothing was changed.")
 
 
 def _write(file: Path, text: str) -> None:

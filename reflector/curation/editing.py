@@ -7,7 +7,7 @@ merged with what came, bullet by bullet; where both changed the same one, the te
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from reflector.curation.undoing import CHANGING
 from reflector.events.registry import names_in
@@ -21,12 +21,12 @@ from reflector.playbook.names import SECTIONS
 from reflector.playbook.three_way import merge
 
 
-@dataclass(frozen=True, slots=True)
-class Clash:
-    """A text that goes back to the editor: both versions of each bullet in `names` are in it."""
+class Clash(Exception):
+    """Others changed the bullets in `names` meanwhile: both versions of each are in `text`, for the editor."""
 
-    text: str
-    names: Sequence[str]
+    def __init__(self, text: str, names: Sequence[str]) -> None:
+        super().__init__(f"others changed {', '.join(names)} meanwhile; the text has both versions")
+        self.text = text
 
 
 def opened(ledger: Ledger, section: str | None = None) -> str:
@@ -34,10 +34,10 @@ def opened(ledger: Ledger, section: str | None = None) -> str:
     return render(_of(ledger.bullets(), section), ledger.head().position, section)
 
 
-def taken(ledger: Ledger, text: str, section: str | None = None) -> list[Change] | Clash:
-    """Return the changes that an edited text asks for, [] for none; a Clash where others changed the same bullets.
+def taken(ledger: Ledger, text: str, section: str | None = None) -> list[Change]:
+    """Return the changes that an edited text asks for, [] for none.
 
-    A text without any bullet asks for nothing. Raises Slip.
+    A text without any bullet asks for nothing. Raises Slip, and Clash where others changed the same bullets.
     """
     position = parse_position(text)
     past = Past(ledger, min(position, ledger.head().position)) if position is not None else Past(ledger)
@@ -55,7 +55,7 @@ def taken(ledger: Ledger, text: str, section: str | None = None) -> list[Change]
         live = {bullet.name for bullet in now}
         new = [bullet.name for bullet in merged.ours if bullet.name in parsed.new or bullet.name not in live]
         again = render(merged.ours, ledger.head().position, section, new=new, notes=notes)
-        return Clash(again, list(notes))
+        raise Clash(again, list(notes))
     everything = {bullet.name for bullet in merged.ours}
     changes = edits_between(now, merged.ours, parsed.new, everything)
     return [replace(change, helpful=None, harmful=None) if change.kind == "add" else change for change in changes]

@@ -52,15 +52,15 @@ def undone(ledger: Ledger) -> dict[str, int]:
     return found
 
 
-def undo_of(event: Event, gone: Mapping[str, int]) -> str | None:
+def undo_of(event: Event, gone: Mapping[str, int], command: str) -> str | None:
     """Return the command that undoes an event, or where it was undone; None for one that changed nothing.
 
-    `gone` is what `undone` returns.
+    `gone` is what `undone` returns, and `command` that of `reflector undo`.
     """
     if event.event_id in gone:
         return f"undone at {gone[event.event_id]}"
     undoable = event.type in {*CHANGING, ev.CHANGE_APPROVED, ev.POLICY_ADOPTED}
-    return f"reflector undo {event.position}" if undoable or not EVENT_TYPES[event.type].no_retraction else None
+    return f"{command} {event.position}" if undoable or not EVENT_TYPES[event.type].no_retraction else None
 
 
 def last_change(ledger: Ledger, name: str | None = None) -> list[Event]:

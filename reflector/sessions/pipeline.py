@@ -16,8 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reflector.curation.file_writing import of_another
 from reflector.curation.mirrors import take_mirrored, write_mirrored
-from reflector.curation.playbook_file import known, of_another, sync
+from reflector.curation.playbook_file import known, sync
 from reflector.curation.proposals import sweep
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.lessons.book import lesson_book
