@@ -7,7 +7,6 @@ import os
 import pty
 import re
 import struct
-import subprocess
 import termios
 import unicodedata
 from contextlib import suppress
@@ -17,7 +16,8 @@ import pytest
 
 from reflector.ledger.store import Ledger
 from reflector.lessons.recording import observe_outcome, record_lesson
-from tests.road.agent import REFLECTOR, Agent
+from tests.processes import REFLECTOR, Popen
+from tests.road.agent import Agent
 from tests.road.sessions import Session
 
 #: What a terminal obeys or hides, besides a line feed.
@@ -105,7 +105,7 @@ def sent(agent: Agent, columns: int, *arguments: str) -> str:
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     # A process of its own: the size is that of the terminal which the process was started on.
-    process = subprocess.Popen(
+    process = Popen(
         [*REFLECTOR, *arguments],
         stdin=slave,
         stdout=slave,
