@@ -134,6 +134,8 @@ def prepare(program: str) -> None:
     """Import what most of the program's processes import."""
     if program.endswith(".py"):
         sys.path.insert(0, program.rsplit("/", 3)[0])
+        importlib.import_module("reflector.hooks.fast")
+        importlib.import_module("reflector.sessions.injection")
     else:
         for name in PRELOADED:
             with suppress(ModuleNotFoundError):  # pysqlite3 is not everywhere
