@@ -11,13 +11,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector.curation.mirrors import take_mirrored, write_mirrored
 from reflector.curation.playbook_file import known, of_another, sync
+from reflector.curation.proposals import sweep
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.lessons.book import lesson_book
 from reflector.locate import user_folder
@@ -29,11 +30,10 @@ from reflector.reflection.runner import Reflected, Retry, Runner
 from reflector.sessions import last_session, locks, spool
 from reflector.sessions.crediting import record_test_outcomes
 from reflector.sessions.fallback import stand_ins
-from reflector.sessions.injection import keep_lessons, write_injection
+from reflector.sessions.injection import keep_lessons, told_by_hook, write_injection
 from reflector.sessions.intake import Source, Taken, WindowMode, safe_id, source_of, take_in
 from reflector.sessions.pauses import heard_at_ns
 from reflector.sessions.spool import Delivery
-from reflector.sessions.telling import record_lessons_told
 from reflector.transcripts.formats import scan
 
 if TYPE_CHECKING:
@@ -76,9 +76,11 @@ class Pipeline:
 
         Raises UsersPlaybookError, a ValueError, when it is recorded here and not in the user's ledger.
         """
+        found = found or scan(source.path, source.limit)
+        if not found.told and (session_id := source.session_id or found.session_id):
+            source = replace(source, told=told_by_hook(self.project.root, session_id))
         if self.users is None:
             return take_in(self.ledger, source, window=window, found=found)
-        found = found or scan(source.path, source.limit)
         taken = take_in(self.ledger, source, window=window, found=found)
         self.users.take(source, found, window=window, beside={row.name for row in self.ledger.rows()})
         return taken
@@ -276,6 +278,7 @@ def _drain_once(
                 progress(delivery)
             _take_delivery(pipeline, delivery, done)
     pipeline.finish(retry=retry)
+    sweep(pipeline.ledger)
     pipeline.write()
     # The model is asked when the project is free again.
     asked = pipeline.ledger.open_windows() if done.taken and pipeline.runner.backend.is_model else []
@@ -310,7 +313,6 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery, done: Drained) -> Non
         done.empty += 1
     else:
         done.taken += 1
-        record_lessons_told(pipeline.ledger, pipeline.project.root, taken.session_id, source.path)
     spool.settle(delivery)
 
 
@@ -363,6 +365,8 @@ def refresh(project: Project) -> list[str]:
             return [f"{what}; ask again in a moment"]
         if spool.pending_for(project.root):
             _drain_once(pipeline, done, retry="due", progress=None)
+        else:
+            sweep(pipeline.ledger)
         notes = [*pipeline.notes, *(f"{where}: {error}; kept in the spool" for where, error in done.failed)]
         if pipeline.runner.backend.is_model and (asked := len(pipeline.ledger.open_windows())):
             notes.append(f"{asked} session window{'s wait' if asked > 1 else ' waits'} for the model's verdicts")
