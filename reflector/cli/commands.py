@@ -88,9 +88,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "show": Command("playbook", "Show one bullet with its history.", "pat-001"),
         "add": Command("playbook", "Add a bullet under the next free name.", "pat 'Run the tests before you commit'"),
         "promote": Command("promote", "Move a project's bullet to your own playbook.", "pat-001 --to user"),
-        "proposals": Command(
-            "proposals", "List the agent's proposals; approve or reject them.", "", "approve 3fa2c1d0"
-        ),
+        "proposals": Command("proposals", "List the proposed changes; approve or reject them.", "", "approve 3fa2c1d0"),
         "mirror": Command(
             "mirror",
             "Keep the playbook in step with files that agents read by themselves.",

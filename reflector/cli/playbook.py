@@ -201,12 +201,14 @@ def add(place: Place, section: str, text: str) -> None:
 
     SECTION is pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth.
     """
-    from reflector.curation.bullets import add_bullet
+    from reflector.curation.changes import apply
+    from reflector.playbook.change import Change
 
     with place.pipeline() as pipeline:
-        bullet = add_bullet(pipeline.ledger, section, text, first=pipeline.project.first_number)
+        change = Change("add", section=section, text=text)
+        (added,) = apply(pipeline.ledger, [change], actor="human", first=pipeline.project.first_number)
         pipeline.write()
-    click.echo(safe(bullet.line))
+        click.echo(safe(find_bullet(pipeline.ledger, added.name).bullet.line))
 
 
 @click.command()

@@ -20,7 +20,8 @@ _BASELINE: Final = {"helpful": f.COUNT, "harmful": f.COUNT}
 _BULLET: Final = {**_NAMED, **_SECTION, **_ADVICE, **_BASELINE}
 _VERDICTS: Final = ("helpful", "harmful", "neutral", "unknown", None)
 _DISPOSITIONS: Final = ("counted", "neutral", "unknown_bullet", "retired_bullet", "unknown_tag", "malformed")
-_EDIT: Final = "edit playbook.json to change or remove a bullet, or to set its counters"
+_UNDO: Final = "undo it with `reflector undo`, or change the bullet with `reflector edit`"
+_CAUSE: Final = Target("the proposal that was approved, or the change that it undoes")
 
 
 def _is_promoted(data: Data) -> bool:
@@ -81,17 +82,15 @@ TYPES: Final = (
         effect=BringsBullets(_imported),
         summary=_count,
         merge=Merge.BESIDE,
-        no_retraction=_EDIT,
+        no_retraction=_UNDO,
         checked=True,
     ),
     EventType(
         name=ev.BULLET_PROPOSED,
-        meaning="The agent proposed a bullet; a person decides on it.",
+        meaning="The agent proposed a bullet, before there were proposals of every change.",
         since=1,
         fields={**_SECTION, **_ADVICE, "reason": f.needed(f.PROSE)},
-        effect=ChangesNothing(
-            "its approval is a `bullet.added` and its rejection an `evidence.retracted` that point to it"
-        ),
+        effect=ChangesNothing("its approval appends a `bullet.added` that points to it"),
         summary=lambda data: f"in {data.get('section')}: {data.get('text')}",
         merge=Merge.FIRST,
         no_retraction="decide on it with `reflector proposals`",
@@ -107,8 +106,8 @@ TYPES: Final = (
         effect=BringsBullets(_itself),
         summary=lambda data: f"{data.get('name')} in {data.get('section')}: {data.get('text')}",
         merge=Merge.BESIDE,
-        no_retraction=_EDIT,
-        target=Target("the proposal that was approved"),
+        no_retraction=_UNDO,
+        target=_CAUSE,
         checked=True,
         id_is_name=True,
     ),
@@ -120,7 +119,8 @@ TYPES: Final = (
         effect=ChangesBullet(_revised),
         summary=lambda data: f"{data.get('name')}: {data.get('text')}",
         merge=Merge.BESIDE,
-        no_retraction=_EDIT,
+        no_retraction=_UNDO,
+        target=_CAUSE,
         checked=True,
     ),
     EventType(
@@ -131,18 +131,20 @@ TYPES: Final = (
         effect=ChangesBullet(_moved),
         summary=lambda data: f"{data.get('name')} to {data.get('section')}",
         merge=Merge.BESIDE,
-        no_retraction=_EDIT,
+        no_retraction=_UNDO,
+        target=_CAUSE,
         checked=True,
     ),
     EventType(
         name=ev.BULLET_REMOVED,
         meaning="A bullet was removed, or merged into another one; its name is never given out again.",
         since=1,
-        fields={**_NAMED, "reason": f.WORD, "into": replace(f.NAME_OR_NULL, elsewhere=_is_promoted)},
+        fields={**_NAMED, "reason": f.WORD_OR_PROSE, "into": replace(f.NAME_OR_NULL, elsewhere=_is_promoted)},
         effect=ChangesBullet(_removed),
         summary=_removal,
         merge=Merge.BESIDE,
-        no_retraction="a removed bullet's name is never reused; add its text again with `reflector add`",
+        no_retraction=_UNDO,
+        target=_CAUSE,
         checked=True,
     ),
     EventType(
@@ -154,7 +156,8 @@ TYPES: Final = (
         effect=ChangesBullet(_recounted),
         summary=_counters,
         merge=Merge.BESIDE,
-        no_retraction=_EDIT,
+        no_retraction=_UNDO,
+        target=_CAUSE,
         checked=True,
     ),
     EventType(

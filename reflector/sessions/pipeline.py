@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from reflector.curation.mirrors import take_mirrored, write_mirrored
 from reflector.curation.playbook_file import known, of_another, sync
+from reflector.curation.proposals import sweep
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.lessons.book import lesson_book
 from reflector.locate import user_folder
@@ -276,6 +277,7 @@ def _drain_once(
                 progress(delivery)
             _take_delivery(pipeline, delivery, done)
     pipeline.finish(retry=retry)
+    sweep(pipeline.ledger)
     pipeline.write()
     # The model is asked when the project is free again.
     asked = pipeline.ledger.open_windows() if done.taken and pipeline.runner.backend.is_model else []
@@ -363,6 +365,8 @@ def refresh(project: Project) -> list[str]:
             return [f"{what}; ask again in a moment"]
         if spool.pending_for(project.root):
             _drain_once(pipeline, done, retry="due", progress=None)
+        else:
+            sweep(pipeline.ledger)
         notes = [*pipeline.notes, *(f"{where}: {error}; kept in the spool" for where, error in done.failed)]
         if pipeline.runner.backend.is_model and (asked := len(pipeline.ledger.open_windows())):
             notes.append(f"{asked} session window{'s wait' if asked > 1 else ' waits'} for the model's verdicts")

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from reflector.curation.changes import Applied, apply
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.events.record_keys import pack_keys
+from reflector.ledger.store import Ledger
+from reflector.playbook.change import Change
 
 
 def added(name: str = "pat-001", text: str = "Read the error first", helpful: int = 0, harmful: int = 0) -> NewEvent:
@@ -20,6 +23,11 @@ def added(name: str = "pat-001", text: str = "Read the error first", helpful: in
         "origin": "test",
     }
     return NewEvent(ev.BULLET_ADDED, identity(ev.BULLET_ADDED, name), data, "human")
+
+
+def add_bullet(ledger: Ledger, section: str, text: str) -> Applied:
+    """A bullet as `reflector add` adds it."""
+    return apply(ledger, [Change("add", section=section, text=text)], actor="human")[0]
 
 
 def imported(*bullets: tuple[str, int, int], digest: str = "0" * 64) -> NewEvent:
