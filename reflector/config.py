@@ -31,7 +31,7 @@ Layer = Literal["default", "user", "project", "environment", "flag"]
 
 #: What only the user may set, never a project's own file: whoever wrote that file would decide who gets the
 #: transcripts, at whose expense.
-USERS_OWN = ("api_key", "base_url", "gate", "judgement_weights", "projects")
+USERS_OWN = ("api_key", "base_url", "curate", "gate", "judgement_weights", "projects")
 
 #: What a project's own file may lower and not raise, for the same reason; of the first two, 0 is no limit.
 BUDGETS = ("session_tokens", "monthly_tokens", "request_tokens", "max_attempts", "deadline_seconds")
@@ -68,6 +68,8 @@ class Config:
                           verdicts it gives
     judgement_weights     a file of weights that `reflector judge --fit` wrote; empty: those that ship
     proposals             what becomes of a bullet that the agent proposes: `ask` waits for a person, `accept` adds it
+    wishes                whether what people ask for beyond the moment ("always …", "remember that …") is proposed
+    curate                whether the model that judges a session also proposes advice
     projects              folders (patterns such as `~/work/*`) where a model may be asked automatically, also when
                           only the project's own file asks for it, and where that file may name a ledger on a server;
                           empty: a model is asked wherever the user chose one
@@ -94,6 +96,8 @@ class Config:
     judgement_precision: int = 85
     judgement_weights: str = ""
     proposals: str = "ask"
+    wishes: bool = True
+    curate: bool = False
     projects: tuple[str, ...] = ()
     fixtures: str = ""
     worktrees: str = "main"

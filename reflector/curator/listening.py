@@ -67,7 +67,8 @@ def _propose(ledger: Ledger, event: NewEvent) -> bool:
     if data["kind"] == "correction" and not before:
         return False
     reason = "a person asked for it" if not before else "people said the same in two sessions"
-    evidence = [_quote(one) for one in (*before, event)]
+    said: list[Event | NewEvent] = [*before, event]
+    evidence = [_quote(one) for one in said]
     with suppress(ProposalRefused):  # removed before, or rejected twice
         change = Change("add", section=data["section"], text=data["text"])
         made = propose(ledger, change, origin="rules", trust="person", reason=reason, evidence=evidence, actor=ACTOR)

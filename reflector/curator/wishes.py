@@ -25,7 +25,10 @@ _MOST_LINES: Final = 12
 _MOST_SENTENCE: Final = 300
 _FEWEST_WORDS: Final = 3
 
-_LEAD: Final = r"(?:(?:and|also|but|so|ok(?:ay)?|please|pls|btw|oh|hey|again|no|nope|actually|as always|as i said|then)\b[ ,:!.-]*)*"
+_LEAD: Final = (
+    r"(?:(?:and|also|but|so|ok(?:ay)?|please|pls|btw|oh|hey|again|no|nope|actually|as always|as i said|then)\b"
+    r"[ ,:!.-]*)*"
+)
 _VERB: Final = (
     r"(?:use|run|write|add|keep|put|make|ask|check|read|call|name|format|commit|test|start|prefer|do|be|look)"
 )
@@ -66,7 +69,8 @@ FORMS: Final = (
         "standing",
         "pref",
         "",
-        r"(?:from now on|going forward|for (?:the )?future(?: reference)?|for next time)[,:]? ?(?:please )?(?P<wish>\w.+)",
+        r"(?:from now on|going forward|for (?:the )?future(?: reference)?|for next time)[,:]? ?(?:please )?"
+        r"(?P<wish>\w.+)",
     ),
     _form(
         "in-future",
@@ -145,6 +149,8 @@ def _sentences(text: str) -> Iterator[str]:
 
 def _heard(sentence: str) -> tuple[_Form, str] | None:
     """Return the form of a wish and its text; None where a sentence is none."""
+    if len(sentence) > _MOST_SENTENCE:  # of a long one the first clause may be a wish
+        sentence = sentence.partition(", ")[0]
     if len(sentence) > _MOST_SENTENCE or sentence.endswith(("?", ":")):
         return None
     for form in FORMS:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from reflector.curation.mirrors import take_mirrored, write_mirrored
 from reflector.curation.playbook_file import known, of_another, sync
 from reflector.curation.proposals import sweep
+from reflector.curator.listening import hear
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.lessons.book import lesson_book
 from reflector.locate import user_folder
@@ -87,9 +88,13 @@ class Pipeline:
     def finish(self, *, retry: Retry = "due") -> None:
         """Finish what is pending, into `reflected`. A model is asked by `ask_model`, without the project's lock.
 
-        What the sessions' own tests say of lessons is recorded first, while a window is open.
+        What the sessions' own tests say of lessons, and what people asked for, is recorded first, while a window is
+        open.
         """
-        record_test_outcomes(self.ledger, [one.event_id for one in self.ledger.open_windows() if not one.attempts])
+        fresh = [one.event_id for one in self.ledger.open_windows() if not one.attempts]
+        record_test_outcomes(self.ledger, fresh)
+        if self.project.config.wishes and (count := hear(self.ledger, fresh)):
+            self._note(f"{count} proposal{'s wait' if count > 1 else ' waits'} for you: `reflector review`")
         if not self.runner.backend.is_model:
             self.reflected += self.runner.finish_pending(retry=retry)
         if self.users is not None:
