@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from reflector.curation.bullets import BulletRefused, advice_fault, bullet_event
-from reflector.events.changes import MOST_SOURCES
+from reflector.events.bullets import MOST_SOURCES
 from reflector.events.event import NewEvent
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger

@@ -8,9 +8,16 @@ from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events import fields as f
-from reflector.events.effects import BringsBullets, ChangesBullet, ChangesNothing, GivesTag
+from reflector.events.effects import (
+    BringsBullets,
+    ChangesBullet,
+    ChangesNothing,
+    GivesTag,
+    MergesBullets,
+    UndoesMerge,
+)
 from reflector.events.kinds import EventType, Field, Merge, Target
-from reflector.events.state import REDACTED, Data, FoldedEvent
+from reflector.events.state import REDACTED, Data, Entry, FoldedEvent
 from reflector.playbook.names import section_slug
 
 _NAMED: Final = {"name": f.needed(f.NAME)}
@@ -20,6 +27,9 @@ _BASELINE: Final = {"helpful": f.COUNT, "harmful": f.COUNT}
 _BULLET: Final = {**_NAMED, **_SECTION, **_ADVICE, **_BASELINE}
 _VERDICTS: Final = ("helpful", "harmful", "neutral", "unknown", None)
 _DISPOSITIONS: Final = ("counted", "neutral", "unknown_bullet", "retired_bullet", "unknown_tag", "malformed")
+#: The most bullets that one event merges.
+MOST_SOURCES: Final = 20
+_SOURCES: Final = f.several(f.NAME, MOST_SOURCES, "names of bullets")
 _UNDO: Final = "undo it with `reflector undo`, or change the bullet with `reflector edit`"
 _CAUSE: Final = Target("the proposal that was approved, or the change that it undoes")
 
@@ -37,19 +47,28 @@ def _itself(data: Data) -> Sequence[Data]:
     return [data] if "name" in data else []
 
 
-def _revised(_: FoldedEvent, data: Data) -> dict[str, object]:
+def _without_baseline(data: Data) -> Sequence[Data]:
+    return [{key: data[key] for key in ("name", "section", "text")}] if "name" in data else []
+
+
+def _revised(_: FoldedEvent, __: Entry, data: Data) -> dict[str, object]:
     return {"text": data.get("text", REDACTED)}
 
 
-def _moved(_: FoldedEvent, data: Data) -> dict[str, object]:
+def _moved(_: FoldedEvent, __: Entry, data: Data) -> dict[str, object]:
     return {"section": section_slug(data.get("section", ""))}
 
 
-def _removed(_: FoldedEvent, data: Data) -> dict[str, object]:
-    return {"status": "removed", "removed_into": data.get("into"), "reason": data.get("reason")}
+def _removed(_: FoldedEvent, __: Entry, data: Data) -> dict[str, object]:
+    status = "merged" if data.get("follows") else "removed"
+    return {"status": status, "removed_into": data.get("into"), "reason": data.get("reason")}
 
 
-def _recounted(event: FoldedEvent, data: Data) -> dict[str, object]:
+def _restored(_: FoldedEvent, entry: Entry, __: Data) -> dict[str, object]:
+    return {"status": "live", "removed_into": None, "reason": None} if entry.status == "removed" else {}
+
+
+def _recounted(event: FoldedEvent, _: Entry, data: Data) -> dict[str, object]:
     helpful, harmful = data.get("helpful", 0), data.get("harmful", 0)
     return {"baseline_helpful": helpful, "baseline_harmful": harmful, "recounted_at": event.position}
 
@@ -66,6 +85,15 @@ def _removal(data: Any) -> str:
 
 def _counters(data: Any) -> str:
     return f"{data.get('name')} helpful={data.get('helpful')} harmful={data.get('harmful')}"
+
+
+def _merger(data: Any) -> str:
+    sources = ", ".join(data.get("sources", ()))
+    return f"{sources} into {data.get('name')} in {data.get('section')}: {data.get('text')}"
+
+
+def _name(data: Any) -> str:
+    return str(data.get("name"))
 
 
 def _tag(data: Any) -> str:
@@ -139,9 +167,52 @@ TYPES: Final = (
         name=ev.BULLET_REMOVED,
         meaning="A bullet was removed, or merged into another one; its name is never given out again.",
         since=1,
-        fields={**_NAMED, "reason": f.WORD_OR_PROSE, "into": replace(f.NAME_OR_NULL, elsewhere=_is_promoted)},
+        # `follows`: by a merge of ledgers, the bullet's evidence counts for `into` too, as after a `bullet.merged`.
+        fields={
+            **_NAMED,
+            "reason": f.WORD_OR_PROSE,
+            "into": replace(f.NAME_OR_NULL, elsewhere=_is_promoted),
+            "follows": f.FLAG,
+        },
         effect=ChangesBullet(_removed),
         summary=_removal,
+        merge=Merge.BESIDE,
+        no_retraction=_UNDO,
+        target=_CAUSE,
+        checked=True,
+    ),
+    EventType(
+        name=ev.BULLET_RESTORED,
+        meaning="A removed bullet is live again.",
+        since=6,
+        fields=_NAMED,
+        effect=ChangesBullet(_restored),
+        summary=_name,
+        merge=Merge.BESIDE,
+        no_retraction=_UNDO,
+        target=_CAUSE,
+        checked=True,
+    ),
+    EventType(
+        name=ev.BULLET_MERGED,
+        meaning="Live bullets were merged into a new one, for which their evidence counts from then on.",
+        since=6,
+        fields={**_NAMED, **_SECTION, **_ADVICE, "sources": f.needed(_SOURCES)},
+        effect=MergesBullets(_without_baseline),
+        summary=_merger,
+        merge=Merge.BESIDE,
+        no_retraction=_UNDO,
+        target=_CAUSE,
+        checked=True,
+        id_is_name=True,
+    ),
+    EventType(
+        name=ev.BULLET_UNMERGED,
+        meaning="A merge was undone: its sources are live again, and the merged bullet is removed.",
+        since=6,
+        fields=_NAMED,
+        effect=UndoesMerge(),
+        summary=_name,
         merge=Merge.BESIDE,
         no_retraction=_UNDO,
         target=_CAUSE,

@@ -24,7 +24,6 @@ ENDINGS: Final = ("rejected", "kept", "stale", "expired")
 
 MAX_QUOTE: Final = 1_000
 MOST_QUOTES: Final = 20
-MOST_SOURCES: Final = 20
 
 _QUOTE: Final = {
     "text": f.needed(f.bounded(MAX_QUOTE)),

@@ -39,7 +39,9 @@ from reflector.handover import (
     BYTE_ORDER_MARK,
     LAST_SESSION,
     MAX_PAYLOAD,
+    MAX_TOLD,
     STOPS,
+    TOLD,
     Broken,
     complain,
     decode,
@@ -48,6 +50,7 @@ from reflector.handover import (
     keep,
     quoted,
     record,
+    words,
 )
 from reflector.locate import (
     MAX_NOTES,
@@ -110,7 +113,26 @@ def note_worktree(payload: dict[str, object]) -> None:
     # The newest note of a worktree is the one that is true.
     if [line for line in known.splitlines(keepends=True) if line.startswith(f"{root}\t".encode())][-1:] == [note]:
         return
-    if len(known) + len(note) > MAX_NOTES:
+    append(folder, name, note, known, MAX_NOTES)
+
+
+def note_told(project: str, payload: dict[str, object], told: bytes) -> None:
+    """Note what a session is told: the drain asks where the agent's transcript does not repeat it."""
+    session = words(payload, "session_id")
+    if not told or not session.isprintable() or not 0 < len(session) <= 200:
+        return
+    folder, note = state_folder(project), session.encode() + b"\t" + told + b"\n"
+    try:
+        known = read_file(f"{folder}/{TOLD}", 2 * MAX_TOLD)
+    except FileNotFoundError:
+        known = b""
+    if note not in known:
+        append(folder, TOLD, note, known, MAX_TOLD)
+
+
+def append(folder: str, name: str, note: bytes, known: bytes, most: int) -> None:
+    """Append a line to a file of ours that holds `known`; the older half goes where it would be longer than `most`."""
+    if len(known) + len(note) > most:
         write_durably(folder, known[len(known) // 2 :].partition(b"\n")[2] + note, name)
         return
     with Folder(folder) as state:
@@ -157,9 +179,9 @@ def user_home() -> str:
     return physical(home_folder() or "/")
 
 
-def injection(project: str) -> tuple[bytes, bytes, bytes]:
-    """Return what a start prints: the person's line about the playbook, the JSON object for a subagent, and its text;
-    b"" for what there is not."""
+def injection(project: str) -> tuple[bytes, bytes, bytes, bytes]:
+    """Return what a start prints: the person's line about the playbook, what is told in short, the JSON object for a
+    subagent, and its text; b"" for what there is not."""
     try:
         stamp = injection_stamp(project)
     except (OSError, ValueError):  # without a playbook of the project, the user's own
@@ -167,7 +189,7 @@ def injection(project: str) -> tuple[bytes, bytes, bytes]:
         try:
             stamp = injection_stamp(project)
         except (OSError, ValueError):
-            return b"", b"", b""
+            return b"", b"", b"", b""
     try:
         kept = read_file(state_folder(project) + "/injection.txt", MAX_INJECTION)
     except OSError:
@@ -179,15 +201,15 @@ def injection(project: str) -> tuple[bytes, bytes, bytes]:
             kept = write_injection(project)
         except Exception as error:  # noqa: BLE001  no playbook is worth the agent's session
             complain(f"the playbook is not shown: {error}")
-            return f"playbook: not shown: {error}".encode("utf-8", "replace"), b"", b""
-    _, line, as_json, text = kept.split(b"\n", 3)
+            return f"playbook: not shown: {error}".encode("utf-8", "replace"), b"", b"", b""
+    _, line, told, as_json, text = kept.split(b"\n", 4)
     # What begins as JSON would be obeyed and not read.
-    return (line, as_json, text) if as_json.startswith(SUBAGENT) and text[:1] != b"{" else (b"", b"", b"")
+    is_sound = as_json.startswith(SUBAGENT) and text[:1] != b"{"
+    return (line, told, as_json, text) if is_sound else (b"", b"", b"", b"")
 
 
-def start_form(project: str, payload: dict[str, object]) -> bytes:
+def start_form(project: str, payload: dict[str, object], line: bytes, as_json: bytes, text: bytes) -> bytes:
     """Return what the start of a session prints, in the form that its agent takes."""
-    line, as_json, text = injection(project)
     if environment("GEMINI_SESSION_ID"):  # which takes plain text for a note to its user
         return as_json
     # Claude Code alone sets this, for its own starts alone. At a compaction the person is in the middle of a session.
@@ -309,11 +331,16 @@ def hook() -> None:
     if event in ("SessionStart", "SubagentStart") and not project:
         return
     if event == "SubagentStart":
-        write_all(1, injection(project)[1])
+        write_all(1, injection(project)[2])
         note_fired(project, event)
         return
     if event == "SessionStart":
-        write_all(1, start_form(project, payload))
+        line, told, as_json, plain = injection(project)
+        write_all(1, start_form(project, payload, line, as_json, plain))
+        try:  # noqa: SIM105  contextlib is not worth its import
+            note_told(keeper_of(project), payload, told)
+        except (OSError, ValueError):
+            pass
         spool = state_folder(project) + "/spool"
         drain = has_delivery(spool) or has_delivery(spool + "/waiting")
     else:

@@ -29,13 +29,14 @@ from typing import TYPE_CHECKING, Final
 from reflector import folders
 from reflector.files import open_ours
 from reflector.folders import read_file, state_folder
-from reflector.handover import complain, injection_stamp
+from reflector.handover import MAX_TOLD, TOLD, complain, injection_stamp
 from reflector.locate import user_folder
 from reflector.playbook.bullet import Bullet, best_first
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import SECTIONS, USER_FIRST
 from reflector.reflection.prompts import fill, find_template
 from reflector.text.secrets import quote
+from reflector.transcripts.telling import Telling, telling_of
 
 if TYPE_CHECKING:
     from reflector.curation.playbook_file import Known
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 LIMIT = 9_500
 #: The client's own markup: a bullet must not pose as it.
 _REMINDER = re.compile(r"<(?=/?system-reminder)", re.IGNORECASE)
+#: The beginning of a lesson's id, as it is told.
+_ID = re.compile("[0-9a-f]{8}")
 
 
 #: The section of the lessons, and the file in the state folder that holds those to tell: one object a line.
@@ -213,7 +216,8 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
     rendered = render(bullets, template(folder) if bullets else "", files, troubles)
     line = "; ".join(trouble.what for trouble in troubles)
     line = f"playbook: {' '.join(line.split())}; see `reflector doctor`" if line else rendered.line
-    content = b"\n".join((stamp, line.encode("utf-8", "replace"), rendered.json.encode(), rendered.text.encode()))
+    forms = (line, _in_short(rendered.text), rendered.json, rendered.text)
+    content = b"\n".join((stamp, *(form.encode("utf-8", "replace") for form in forms)))
     try:
         folders.write_durably(folders.open_state(os.fspath(project)), content, "injection.txt")
     except (OSError, ValueError) as error:
@@ -228,6 +232,28 @@ def told_names(project: Path) -> set[str] | None:
     except OSError:
         return None
     return set(re.findall(r"^\[([a-z_]+-?\d+)\] helpful=", text.decode("utf-8", "replace"), re.MULTILINE))
+
+
+def _in_short(text: str) -> str:
+    """Return a rendered text as the hook notes it: digest, seed or "-", names; `told_by_hook` reads it."""
+    telling = telling_of(text)
+    return " ".join((telling.digest, telling.seed or "-", *telling.bullets, *telling.lessons)) if telling else ""
+
+
+def told_by_hook(project: Path, session_id: str) -> tuple[Telling, ...]:
+    """Return what the start hook told a session, by its own record, oldest first; () where it has none."""
+    try:
+        lines = folders.read_file(f"{folders.state_folder(os.fspath(project))}/{TOLD}", 2 * MAX_TOLD).splitlines()
+    except (OSError, ValueError):
+        return ()
+    beginning = f"{session_id}\t".encode("utf-8", "replace")
+    found = []
+    for line in lines:
+        if line.startswith(beginning):
+            digest, seed, *names = line[len(beginning) :].decode("utf-8", "replace").split(" ")
+            bullets, lessons = [n for n in names if not _ID.fullmatch(n)], [n for n in names if _ID.fullmatch(n)]
+            found.append(Telling(tuple(bullets), tuple(lessons), digest, seed.strip("-")))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

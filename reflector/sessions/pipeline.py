@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,11 +31,10 @@ from reflector.reflection.runner import Reflected, Retry, Runner
 from reflector.sessions import last_session, locks, spool
 from reflector.sessions.crediting import record_test_outcomes
 from reflector.sessions.fallback import stand_ins
-from reflector.sessions.injection import keep_lessons, write_injection
+from reflector.sessions.injection import keep_lessons, told_by_hook, write_injection
 from reflector.sessions.intake import Source, Taken, WindowMode, safe_id, source_of, take_in
 from reflector.sessions.pauses import heard_at_ns
 from reflector.sessions.spool import Delivery
-from reflector.sessions.telling import record_lessons_told
 from reflector.transcripts.formats import scan
 
 if TYPE_CHECKING:
@@ -78,9 +77,11 @@ class Pipeline:
 
         Raises UsersPlaybookError, a ValueError, when it is recorded here and not in the user's ledger.
         """
+        found = found or scan(source.path, source.limit)
+        if not found.told and (session_id := source.session_id or found.session_id):
+            source = replace(source, told=told_by_hook(self.project.root, session_id))
         if self.users is None:
             return take_in(self.ledger, source, window=window, found=found)
-        found = found or scan(source.path, source.limit)
         taken = take_in(self.ledger, source, window=window, found=found)
         self.users.take(source, found, window=window, beside={row.name for row in self.ledger.rows()})
         return taken
@@ -317,7 +318,6 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery, done: Drained) -> Non
         done.empty += 1
     else:
         done.taken += 1
-        record_lessons_told(pipeline.ledger, pipeline.project.root, taken.session_id, source.path)
     spool.settle(delivery)
 
 

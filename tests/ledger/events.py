@@ -44,6 +44,12 @@ def changed(type_: str, name: str, *key: str | int, **data: Any) -> NewEvent:
     return NewEvent(type_, identity(type_, name, *key), {"name": name, **data}, "human")
 
 
+def merged(name: str, *sources: str, text: str = "") -> NewEvent:
+    """Bullets merged into a new one."""
+    data = {"name": name, "section": name.partition("-")[0], "text": text or f"{sources} as one", "sources": [*sources]}
+    return NewEvent(ev.BULLET_MERGED, identity(ev.BULLET_MERGED, name), data, "human")
+
+
 def window(number: int = 1, session: str | None = "s1", keys: Sequence[int] = ()) -> NewEvent:
     data = {
         "agent": "claude-code",
