@@ -31,7 +31,7 @@ Layer = Literal["default", "user", "project", "environment", "flag"]
 
 #: What only the user may set, never a project's own file: whoever wrote that file would decide who gets the
 #: transcripts, at whose expense.
-USERS_OWN = ("api_key", "base_url", "curate", "gate", "judgement_weights", "projects")
+USERS_OWN = ("api_key", "base_url", "gate", "judgement_weights", "projects")
 
 #: What a project's own file may lower and not raise, for the same reason; of the first two, 0 is no limit.
 BUDGETS = ("session_tokens", "monthly_tokens", "request_tokens", "max_attempts", "deadline_seconds")
@@ -175,7 +175,7 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
         most, asked = getattr(users, key), getattr(projects, key)
         if most and not 0 < asked <= most:
             raise ConfigError(f"{path}: {key} is {asked}; here it may only be lowered, from {most}; raise it in {home}")
-    for key, power in (("proposals", "accept"), ("uncited", True)):
+    for key, power in (("proposals", "accept"), ("uncited", True), ("curate", True)):
         if getattr(projects, key) == power != getattr(users, key):
             shown = str(power).lower() if power is True else repr(power)
             raise ConfigError(f"{path}: {key} is {shown}, which is yours to say; put it into {home}")

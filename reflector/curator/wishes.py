@@ -26,7 +26,7 @@ _MOST_SENTENCE: Final = 300
 _FEWEST_WORDS: Final = 3
 
 _LEAD: Final = (
-    r"(?:(?:and|also|but|so|ok(?:ay)?|please|pls|btw|oh|hey|again|no|nope|actually|as always|as i said|then)\b"
+    r"(?:(?:and|also|but|so|ok(?:ay)?|please|pls|btw|oh|hey|again|no|nope|wrong|actually|as always|as i said|then)\b"
     r"[ ,:!.-]*)*"
 )
 _VERB: Final = (
@@ -92,7 +92,7 @@ FORMS: Final = (
 _CORRECTS: Final = re.compile(r"(?:no|nope|wrong|actually)\b[ ,.!:-]+", re.IGNORECASE)
 #: A wish about what only the conversation says.
 _POINTS: Final = re.compile(
-    r"\b(?:this|that|it|these|those|them|here|there|above|below)\b(?! (?:the|a|you|we|all|every|is|are)\b)",
+    r"\b(?:this|that|it|these|those|them|here|there|above|below)\b(?! (?:the|a|you|we|all|every|is|are|repo(?:sitory)?|project|code ?base|team|machine)\b)",
     re.IGNORECASE,
 )
 _MOMENTARY: Final = re.compile(

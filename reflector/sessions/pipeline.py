@@ -98,6 +98,8 @@ class Pipeline:
             self._note(f"{count} proposal{'s wait' if count > 1 else ' waits'} for you: `reflector review`")
         if not self.runner.backend.is_model:
             self.reflected += self.runner.finish_pending(retry=retry)
+            self._note(curate(self.project, self.ledger, self.runner))
+            self.propose()
         if self.users is not None:
             judged = self.users.finish(retry)
             self.reflected += judged
@@ -105,6 +107,15 @@ class Pipeline:
                 self._rendered = _NEVER
             for text in self.users.notes:
                 self._note(text)
+
+    def propose(self) -> None:
+        """Propose what the curator answered."""
+        if not self.project.config.curate:
+            return
+        from reflector.curator.model import propose_answered
+
+        if count := propose_answered(self.ledger):
+            self._note(f"{count} proposal{'s wait' if count > 1 else ' waits'} for you: `reflector review`")
 
     def write(self, *, file: bool = True) -> None:
         """Record edits of playbook.json and its mirrors, write them, and render the text that the start hook prints.
@@ -134,7 +145,7 @@ class Pipeline:
                 self._note(f"the agent does not get the current playbook: {error}")
 
     def _note(self, text: str) -> None:
-        if text not in self.notes:
+        if text and text not in self.notes:
             self.notes.append(text)
 
 
@@ -226,16 +237,30 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> D
             if not held:
                 break
             with project.open_ledger() as ledger:
-                done.reflected += _ask_about(runner_of(project, ledger), tried, retry)
+                runner = runner_of(project, ledger)
+                done.reflected += _ask_about(runner, tried, retry)
+                if trouble := curate(project, ledger, runner):
+                    done.notes.append(trouble)
         # After releasing the lock: a window that another process recorded before that is left to this one.
         with project.open_ledger() as ledger:
             left = bool(_untried(ledger, tried))
     if done.reflected:
         with open_pipeline(project) as pipeline:
             assert pipeline is not None  # it waited
+            pipeline.propose()
             pipeline.write()
             done.notes += pipeline.notes
     return done
+
+
+def curate(project: Project, ledger: Ledger, runner: Runner) -> str:
+    """Ask the curator about the reflections that it was not asked about, where it is wanted; return what went wrong."""
+    if not project.config.curate or runner.backend.name == "rules":
+        return ""
+    from reflector.curator.model import ask
+
+    trouble = ask(ledger, runner, project.root).trouble
+    return f"the curator was not asked: {trouble}" if trouble else ""
 
 
 def _ask_about(runner: Runner, tried: set[str], retry: Retry) -> Iterator[Reflected]:
