@@ -60,7 +60,7 @@ class Curated:
     trouble: str = ""
 
 
-def ask(ledger: Ledger, runner: Runner, project: Path) -> Curated:
+def ask(ledger: Ledger, runner: Runner) -> Curated:
     """Ask about the reflections of the last day that the runner's backend completed, newest first.
 
     No lock is held meanwhile but the model's. Stops at the first failure; what was not asked is asked by a later call.
@@ -72,7 +72,7 @@ def ask(ledger: Ledger, runner: Runner, project: Path) -> Curated:
     answered = 0
     for completed in _unasked(ledger, runner.backend.name):
         try:
-            prompt, template = _prompt(ledger, completed, project)
+            prompt, template = _prompt(ledger, completed, runner.gate.project)
             for left in (runner.gate.left_of_session(ledger, completed.session_id), runner.gate.left_of_month(ledger)):
                 if runner.backend.is_model and isinstance(left, str):
                     return Curated(answered, left)

@@ -92,7 +92,8 @@ FORMS: Final = (
 _CORRECTS: Final = re.compile(r"(?:no|nope|wrong|actually)\b[ ,.!:-]+", re.IGNORECASE)
 #: A wish about what only the conversation says.
 _POINTS: Final = re.compile(
-    r"\b(?:this|that|it|these|those|them|here|there|above|below)\b(?! (?:the|a|you|we|all|every|is|are|repo(?:sitory)?|project|code ?base|team|machine)\b)",
+    r"\b(?:this|that|it|these|those|them|here|there|above|below)\b"
+    r"(?! (?:the|a|you|we|all|every|is|are|repo(?:sitory)?|project|code ?base|team|machine)\b)",
     re.IGNORECASE,
 )
 _MOMENTARY: Final = re.compile(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from reflector.curation.mirrors import take_mirrored, write_mirrored
 from reflector.curation.playbook_file import known, of_another, sync
 from reflector.curation.proposals import sweep
-from reflector.curator.listening import hear
+from reflector.curator import wanted
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.lessons.book import lesson_book
 from reflector.locate import user_folder
@@ -94,12 +94,11 @@ class Pipeline:
         """
         fresh = [one.event_id for one in self.ledger.open_windows() if not one.attempts]
         record_test_outcomes(self.ledger, fresh)
-        if self.project.config.wishes and (count := hear(self.ledger, fresh)):
-            self._note(f"{count} proposal{'s wait' if count > 1 else ' waits'} for you: `reflector review`")
+        self._note(wanted.hear(self.project.config, self.ledger, fresh))
         if not self.runner.backend.is_model:
             self.reflected += self.runner.finish_pending(retry=retry)
-            self._note(curate(self.project, self.ledger, self.runner))
-            self.propose()
+            self._note(wanted.ask(self.ledger, self.runner))
+            self._note(wanted.propose(self.project.config, self.ledger))
         if self.users is not None:
             judged = self.users.finish(retry)
             self.reflected += judged
@@ -107,15 +106,6 @@ class Pipeline:
                 self._rendered = _NEVER
             for text in self.users.notes:
                 self._note(text)
-
-    def propose(self) -> None:
-        """Propose what the curator answered."""
-        if not self.project.config.curate:
-            return
-        from reflector.curator.model import propose_answered
-
-        if count := propose_answered(self.ledger):
-            self._note(f"{count} proposal{'s wait' if count > 1 else ' waits'} for you: `reflector review`")
 
     def write(self, *, file: bool = True) -> None:
         """Record edits of playbook.json and its mirrors, write them, and render the text that the start hook prints.
@@ -239,28 +229,18 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> D
             with project.open_ledger() as ledger:
                 runner = runner_of(project, ledger)
                 done.reflected += _ask_about(runner, tried, retry)
-                if trouble := curate(project, ledger, runner):
-                    done.notes.append(trouble)
+                done.notes.append(wanted.ask(ledger, runner))
         # After releasing the lock: a window that another process recorded before that is left to this one.
         with project.open_ledger() as ledger:
             left = bool(_untried(ledger, tried))
     if done.reflected:
         with open_pipeline(project) as pipeline:
             assert pipeline is not None  # it waited
-            pipeline.propose()
+            pipeline.notes.append(wanted.propose(project.config, pipeline.ledger))
             pipeline.write()
             done.notes += pipeline.notes
+    done.notes = [text for text in done.notes if text]
     return done
-
-
-def curate(project: Project, ledger: Ledger, runner: Runner) -> str:
-    """Ask the curator about the reflections that it was not asked about, where it is wanted; return what went wrong."""
-    if not project.config.curate or runner.backend.name == "rules":
-        return ""
-    from reflector.curator.model import ask
-
-    trouble = ask(ledger, runner, project.root).trouble
-    return f"the curator was not asked: {trouble}" if trouble else ""
 
 
 def _ask_about(runner: Runner, tried: set[str], retry: Retry) -> Iterator[Reflected]:
