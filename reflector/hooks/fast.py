@@ -178,6 +178,14 @@ def injection(project: str) -> tuple[bytes, bytes]:
     return (as_json, text) if as_json.startswith(SUBAGENT) and text[:1] != b"{" else (b"", b"")
 
 
+def told(event: object, as_json: bytes, text: bytes) -> bytes:
+    """Return the playbook as the agent that calls reads it; its variables tell which one it is."""
+    if environment("COPILOT_PROJECT_DIR"):
+        return as_json and b'{"additionalContext":' + as_json.strip()[len(SUBAGENT) : -1]
+    # Gemini CLI takes plain text for a note to its user.
+    return as_json if event == "SubagentStart" or environment("GEMINI_SESSION_ID") else text
+
+
 def has_work(state: str) -> bool:
     """Return whether a delivery lies in the spool or waits there."""
     for folder in (state + "/spool", state + "/spool/waiting"):
@@ -276,13 +284,14 @@ def hook() -> None:
     project = project_of(payload)
     if event in ("SessionStart", "SubagentStart") and not project:
         return
+    if event in STOPS and "parent_agent_id" in payload:
+        return  # a subagent of Copilot CLI: its words are in its parent's transcript
     if event == "SubagentStart":
-        write_all(1, injection(project)[0])
+        write_all(1, told(event, *injection(project)))
         note_fired(project, event)
         return
     if event == "SessionStart":
-        # Gemini CLI takes plain text for a note to its user.
-        write_all(1, injection(project)[0 if environment("GEMINI_SESSION_ID") else 1])
+        write_all(1, told(event, *injection(project)))
         drain = has_work(state_folder(project))
     else:
         if project and not (project := keeper_of(project)):
