@@ -21,7 +21,7 @@ _PACKAGES = {
     "codex": ("@openai/codex", "codex", []),
     "gemini": ("@google/gemini-cli", "gemini-cli", []),
     "copilot": ("@github/copilot", "copilot", []),
-    "opencode": ("opencode-ai", "opencode", []),
+    "opencode": ("opencode-ai", "opencode", ["@opencode-ai/plugin@{number}"]),
     "pi": ("@earendil-works/pi-coding-agent", "pi", ["node@22"]),
 }
 _LATEST = "latest"
@@ -82,7 +82,15 @@ def _installed(name: str, version: str) -> Path:
     if not _runs(binary):
         folder.mkdir(parents=True, exist_ok=True)
         print(f"installing {package}@{number} into {folder}", file=sys.stderr)
-        _npm("install", "--prefix", str(folder), "--no-audit", "--no-fund", f"{package}@{number}", *besides)
+        _npm(
+            "install",
+            "--prefix",
+            str(folder),
+            "--no-audit",
+            "--no-fund",
+            f"{package}@{number}",
+            *(each.format(number=number) for each in besides),
+        )
         if not _runs(binary):
             raise Missing(f"{binary} does not run after its installation")
     return binary

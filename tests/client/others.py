@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -191,9 +192,14 @@ class OpenCode(Other):
 
     def __post_init__(self) -> None:
         self.install()
+        folder, installed = self.agent.home / ".config/opencode", self.binary.parents[2]
+        # It fetches a package for plugins from the registry, unless that is there.
+        (folder / "node_modules").symlink_to(installed / "node_modules")
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(installed / name, folder)
         options = {"baseURL": f"{self.api.url}/v1", "apiKey": "a-key"}
         config = {"autoupdate": False, "model": f"anthropic/{MODEL}", "provider": {"anthropic": {"options": options}}}
-        (self.agent.home / ".config/opencode/opencode.json").write_text(json.dumps(config))
+        (folder / "opencode.json").write_text(json.dumps(config))
 
     def prints(self, prompt: str, *flags: str) -> str:
         """Run `opencode run` to its end; what it writes besides the answer."""
