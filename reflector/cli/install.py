@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import note, safe
+from reflector.cli.output import json_option, note, print_json, safe
 from reflector.hooks.agents import AGENTS, CLAUDE
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 def _scopes(command: Callable[..., Any]) -> Callable[..., Any]:
     """Return the options of both commands."""
     for option in (
+        json_option,
         click.option("--dry-run", is_flag=True, help="Show the change to the file, and change nothing."),
         click.option(
             "--git", is_flag=True, help="Share .claude/playbook.json through git: the advice, not the counts."
@@ -66,7 +67,9 @@ def _project(place: Place) -> Path:
 @click.command()
 @_scopes
 @click.pass_obj
-def install(place: Place, name: str, user: bool, project: bool, local: bool, git: bool, dry_run: bool) -> None:
+def install(
+    place: Place, name: str, user: bool, project: bool, local: bool, git: bool, dry_run: bool, as_json: bool
+) -> None:
     """Add reflector's hooks to an agent's settings.
 
     The agent then calls reflector in all of your projects. Nothing else in the file changes, and a copy of the old
@@ -77,7 +80,7 @@ def install(place: Place, name: str, user: bool, project: bool, local: bool, git
     """
     if git:
         _alone(user, project, local)
-        _share(place, dry_run=dry_run)
+        _share(place, dry_run=dry_run, as_json=as_json)
         return
     from reflector.hooks.install import hook_command
     from reflector.hooks.reach import install_command
@@ -92,6 +95,9 @@ def install(place: Place, name: str, user: bool, project: bool, local: bool, git
     except (SettingsRefused, ValueError) as error:
         raise click.ClickException(str(error)) from error
     _warn(agent, scope, root, command)
+    if as_json:
+        print_json(_as_json(change, dry_run))
+        return
     if dry_run:
         _show(change)
         return
@@ -118,7 +124,9 @@ def install(place: Place, name: str, user: bool, project: bool, local: bool, git
 @click.command()
 @_scopes
 @click.pass_obj
-def uninstall(place: Place, name: str, user: bool, project: bool, local: bool, git: bool, dry_run: bool) -> None:
+def uninstall(
+    place: Place, name: str, user: bool, project: bool, local: bool, git: bool, dry_run: bool, as_json: bool
+) -> None:
     """Remove reflector's hooks from an agent's settings.
 
     If nothing else in the file changed since, it is restored to the byte. Playbooks and ledgers stay. With --git,
@@ -126,7 +134,7 @@ def uninstall(place: Place, name: str, user: bool, project: bool, local: bool, g
     """
     if git:
         _alone(user, project, local)
-        _share(place, dry_run=dry_run, out=True)
+        _share(place, dry_run=dry_run, as_json=as_json, out=True)
         return
     from reflector.hooks.settings_file import SettingsRefused, backup_path, uninstall_hooks
 
@@ -137,7 +145,9 @@ def uninstall(place: Place, name: str, user: bool, project: bool, local: bool, g
         change = uninstall_hooks(path, agent.form, depth=agent.depth(scope), dry_run=dry_run)
     except SettingsRefused as error:
         raise click.ClickException(str(error)) from error
-    if dry_run:
+    if as_json:
+        print_json(_as_json(change, dry_run))
+    elif dry_run:
         _show(change)
     elif change.is_none:
         click.echo(safe(f"{path} has no hook of ours."))
@@ -156,7 +166,7 @@ def _alone(user: bool, project: bool, local: bool) -> None:
         raise click.UsageError("--git is about the repository, not about an agent's settings; run them one by one")
 
 
-def _share(place: Place, *, dry_run: bool, out: bool = False) -> None:
+def _share(place: Place, *, dry_run: bool, as_json: bool, out: bool = False) -> None:
     """Set up or take out the sharing of playbook.json through git, and write the file in its new form."""
     from reflector.hooks import git_setup
     from reflector.sessions.pipeline import is_untouched
@@ -166,17 +176,19 @@ def _share(place: Place, *, dry_run: bool, out: bool = False) -> None:
         setup = (git_setup.uninstall if out else git_setup.install)(root, dry_run=dry_run)
     except git_setup.GitRefused as error:
         raise click.ClickException(str(error)) from error
-    if dry_run:
+    if dry_run and not as_json:
         _show(setup.attributes)
         for sign, driver in (("-", setup.driver_before), ("+", setup.driver_after)):
             if driver is not None and setup.driver_before != setup.driver_after:
                 click.echo(safe(f"{sign}git config merge.reflector.driver = {driver}"))
         return
     project = place.project()
-    if not is_untouched(project):
+    if not dry_run and not is_untouched(project):
         with place.pipeline(project) as pipeline:
             pipeline.write()
-    if setup.is_none:
+    if as_json:
+        print_json(_as_json(setup.attributes, dry_run, {"before": setup.driver_before, "after": setup.driver_after}))
+    elif setup.is_none:
         click.echo(safe(f"{root} {'is not' if out else 'is'} set up already."))
     elif out:
         click.echo(safe(f"{project.playbook_json} holds the counters again."))
@@ -189,15 +201,30 @@ def _share(place: Place, *, dry_run: bool, out: bool = False) -> None:
         click.echo("In each other clone, once: reflector install --git. To undo: reflector uninstall --git")
 
 
+def _as_json(change: Change, dry_run: bool, driver: dict[str, str | None] | None = None) -> dict[str, Any]:
+    return {
+        "path": str(change.path),
+        "changed": not change.is_none or (driver is not None and driver["before"] != driver["after"]),
+        "dry_run": dry_run,
+        "diff": _patch(change),
+        "backup": None if change.backup is None else str(change.backup),
+        "merge_driver": driver,
+    }
+
+
 def _show(change: Change) -> None:
-    """The difference that a change would make, as a patch."""
+    for line in _patch(change):
+        click.echo(safe(line))
+
+
+def _patch(change: Change) -> list[str]:
+    """Return the lines of a patch that makes the change."""
 
     def lines(raw: bytes | None) -> list[str]:
         return (raw or b"").decode("utf-8-sig").splitlines()
 
     old, new = (str(change.path) if raw is not None else os.devnull for raw in (change.before, change.after))
-    for line in difflib.unified_diff(lines(change.before), lines(change.after), old, new, lineterm=""):
-        click.echo(safe(line))
+    return [*difflib.unified_diff(lines(change.before), lines(change.after), old, new, lineterm="")]
 
 
 def _warn(agent: Agent, scope: Scope, root: Path, command: str) -> None:

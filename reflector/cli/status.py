@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import counted, fields, json_option, os_error_words, print_json, safe
+from reflector.cli.output import counted, fields, json_option, note, os_error_words, print_json, safe
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -182,6 +182,8 @@ def _print(facts: dict[str, Any]) -> None:
         lines.append(("", f"{spool['elsewhere']} kept elsewhere, of folders that are gone or cannot be written"))
     for name, value in lines:
         click.echo(f"{name:<9} {safe(value)}")
+    if spool["pending"]:
+        note("reflector: a session is being processed, or waits for `reflector drain`")
     for problem in facts["problems"]:
         click.echo(safe(f"problem   {problem}"))
     for failure in spool["failed"]:

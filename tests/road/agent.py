@@ -16,7 +16,9 @@ from typing import Any
 from unittest.mock import patch
 
 from reflector.cli.app import run
+from reflector.cli.commands import COMMANDS
 from reflector.hooks.install import SCRIPT
+from tests.schemas import check
 
 HOOK = [sys.executable, "-I", "-S", SCRIPT]
 REFLECTOR = [sys.executable, "-I", "-m", "reflector"]
@@ -149,8 +151,10 @@ class Agent:
         return told
 
     def json(self, *arguments: str | Path, code: int = 0) -> Any:
-        """What a question answers with --json."""
-        return json.loads(self.call(*arguments, "--json", code=code).out)
+        """What a command answers with --json, which is what its schema says."""
+        document = json.loads(self.call(*arguments, "--json", code=code).out)
+        check(next(name for name in map(str, arguments) if name in COMMANDS), document)
+        return document
 
     def counters(self) -> dict[str, tuple[int, int]]:
         """(helpful, harmful) by name, as playbook.json has them."""
