@@ -13,14 +13,16 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from reflector import folders, locate
 from reflector.hooks.agents import AGENTS, CLAUDE, Agent, Scope
-from reflector.hooks.install import Handler
+from reflector.hooks.install import Handler, hook_command
 from reflector.hooks.json_text import MalformedJson, root
-from reflector.hooks.settings_file import SettingsRefused, read_text
+from reflector.hooks.mending import Fix
+from reflector.hooks.settings_file import SettingsRefused, install_hooks, read_text
 from reflector.project import Project
 
 PLUGIN = "reflector"
@@ -32,12 +34,13 @@ State = Literal["ok", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the doctor's report; `mend` is what to do, "" where all is well."""
+    """One line of the doctor's report; `mend` is what to do, "" where all is well, `fix` what `doctor --fix` does."""
 
     name: str
     state: State
     text: str
     mend: str = ""
+    fix: Fix | None = None
 
 
 def checks_of_hooks(project: Project, environ: Mapping[str, str]) -> Iterator[Check]:
@@ -45,7 +48,9 @@ def checks_of_hooks(project: Project, environ: Mapping[str, str]) -> Iterator[Ch
     callers: list[Agent] = []
     for agent in AGENTS.values():
         found: list[tuple[Path, Handler]] = []
-        for path in agent.paths(project.root, environ).values():
+        scopes: dict[Path, Scope] = {}
+        for scope, path in agent.paths(project.root, environ).items():
+            scopes.setdefault(path, scope)
             try:
                 found += [(path, handler) for handler in agent.form.handlers(read_text(path) or "")]
             except (SettingsRefused, MalformedJson) as error:
@@ -53,7 +58,7 @@ def checks_of_hooks(project: Project, environ: Mapping[str, str]) -> Iterator[Ch
         copies = plugins(project.root, environ) if agent is CLAUDE else []
         if found or copies:
             callers.append(agent)
-            yield from _checks_of(agent, found, copies, project, environ)
+            yield from _checks_of(agent, found, scopes, copies, project, environ)
     if not callers:
         yield Check("hooks", "error", "no agent calls reflector", "reflector install")
         return
@@ -61,24 +66,30 @@ def checks_of_hooks(project: Project, environ: Mapping[str, str]) -> Iterator[Ch
 
 
 def _checks_of(
-    agent: Agent, found: list[tuple[Path, Handler]], copies: list[str], project: Project, environ: Mapping[str, str]
+    agent: Agent,
+    found: list[tuple[Path, Handler]],
+    scopes: dict[Path, Scope],
+    copies: list[str],
+    project: Project,
+    environ: Mapping[str, str],
 ) -> Iterator[Check]:
     """Yield what there is to say of one agent's hooks and its copies of our plugin."""
-    install = install_command(agent)
     files = list(dict.fromkeys(path for path, _ in found))
     for path in files:
         events = [handler.event for where, handler in found if where == path]
         missing = [event for event in agent.events if event not in events]
         if missing:
-            yield Check("hooks", "warning", f"{path}: nothing at {', '.join(missing)}", install)
+            text = f"{path}: nothing at {', '.join(missing)}"
+            yield Check("hooks", "warning", text, *_mending(agent, path, scopes[path]))
         else:
             yield Check("hooks", "ok", f"{path}: {', '.join(dict.fromkeys(events))}")
         if agent.name == "codex" and not _is_trusted(path, agent.folder(environ)):
             mend = "start codex in a terminal here, and trust the hooks"
             yield Check("hooks", "warning", f"{path}: {agent.title} has not been told to trust these hooks", mend)
-    for command in dict.fromkeys(handler.command for _, handler in found):
-        if (gone := _missing_program(command)) is not None:
-            yield Check("hooks", "error", f"{gone} is gone, so the hook does nothing", install)
+    for path, command in dict.fromkeys((path, handler.command) for path, handler in found):
+        if (gone := missing_program(command)) is not None:
+            text = f"{path}: {gone} is gone, so the hook does nothing"
+            yield Check("hooks", "error", text, *_mending(agent, path, scopes[path]))
     for path, switch in disabled_by(agent, project.root, environ):
         yield Check("hooks", "error", f"{path}: {switch}", "take it out")
     if len(files) + len(copies) > 1:
@@ -104,7 +115,19 @@ def _is_trusted(path: Path, home: Path) -> bool:
         return True
 
 
-def _missing_program(command: str) -> str | None:
+def _mending(agent: Agent, path: Path, scope: Scope) -> tuple[str, Fix | None]:
+    """Return the command that brings the hooks of a settings file up to date, and how it is done, if some are ours.
+
+    A project's file is everybody's who works on it: their program may lie where this says.
+    """
+    command = install_command(agent, scope=scope)
+    if scope == "project" or not any(handler.own for handler in _handlers(agent, path)):
+        return command, None
+    renewed = partial(install_hooks, path, agent.form, hook_command(), private=scope == "user")
+    return command, Fix(f"writes the hooks of this installation into {path}", renewed)
+
+
+def missing_program(command: str) -> str | None:
     """Return the absolute path in a command that is not there any more."""
     try:
         words = shlex.split(command)
