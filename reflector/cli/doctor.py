@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import json_option, print_json, safe
+from reflector.cli.output import json_option, print_facts, print_json
 
-_MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error": ("error", "red")}
+#: Yellow and green cannot be read on a light terminal.
+_STYLES: dict[str, dict[str, Any]] = {"ok": {}, "warning": {"bold": True}, "error": {"bold": True, "fg": "red"}}
 
 
 @click.command()
@@ -26,11 +28,12 @@ def doctor(place: Place, as_json: bool) -> None:
     if as_json:
         print_json([asdict(check) for check in checks])
     else:
-        width = max(len(check.name) for check in checks)
+        width = max(len(check.name) for check in checks) + 1
         for check in checks:
-            mark, colour = _MARKS[check.state]
-            click.echo(f"{click.style(f'{mark:<7}', fg=colour)}  {check.name:<{width}}  {safe(check.text)}")
+            mark = click.style(f"{check.state:<7}  ", **_STYLES[check.state])
+            click.echo(mark, nl=False)
+            print_facts([(check.name, check.text)], width, 9, begun=True)
             if check.mend:
-                click.echo(f"{'':<7}  {'':<{width}}  → {safe(check.mend)}")
+                print_facts([("", f"→ {check.mend}")], width, 9)
     if any(check.state == "error" for check in checks):
         raise click.exceptions.Exit(1)

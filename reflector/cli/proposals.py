@@ -34,7 +34,7 @@ def proposals(ctx: click.Context, everything: bool, as_json: bool) -> None:
         for p in found
     ]
     empty = "Nothing was proposed." if everything else "No proposal waits."
-    table(("id", "proposed", "state", "section", "text"), rows, whole=True, empty=empty)
+    table(("id", "proposed", "state", "section", "text"), rows, extra=("proposed",), whole=True, empty=empty)
 
 
 @proposals.command()
