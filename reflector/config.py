@@ -74,6 +74,7 @@ class Config:
     fixtures              the file that `fixtures` answers from
     worktrees             whose ledger counts the sessions of a linked git worktree: `main`, the main checkout's, or
                           `own`, one of its own, which is lost with the worktree; read by `reflector.locate`
+    start_message         whether Claude Code shows a line about the playbook when a session starts; read by the hook
     """
 
     backend: str = "rules"
@@ -96,6 +97,7 @@ class Config:
     projects: tuple[str, ...] = ()
     fixtures: str = ""
     worktrees: str = "main"
+    start_message: bool = True
     layers: Mapping[str, Layer] = field(default_factory=dict, repr=False, compare=False)
 
     def layer(self, key: str) -> Layer:

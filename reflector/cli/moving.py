@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import counted, fields, json_option, note, print_json, progress
+from reflector.cli.output import counted, fields, json_option, note, print_json, progress, safe
 
 if TYPE_CHECKING:
     from reflector.exchange.merge import Merged
@@ -31,13 +31,18 @@ if TYPE_CHECKING:
     is_flag=True,
     help="With --merge: keep this ledger's verdicts where FILE has others for the same reflection.",
 )
+@click.option("--dry-run", is_flag=True, help="Show the bullets that FILE would bring; change nothing.")
 @json_option
 @click.pass_obj
-def import_(place: Place, file: Path, preserve: bool, merge: bool, rename: bool, ours: bool, as_json: bool) -> None:
-    """Import a playbook.json, or another machine's ledger.
+def import_(
+    place: Place, file: Path, preserve: bool, merge: bool, rename: bool, ours: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Import a playbook or other advice from a file, or another machine's ledger.
 
-    The counters of a playbook.json become the baseline. Every legacy form is understood. A file with invalid entries is
-    refused as a whole, each entry is named, and the file is left alone. Safe to repeat.
+    FILE is a playbook.json in any of its forms, a playbook of another system, or Markdown: CLAUDE.md, AGENTS.md, rules
+    of an editor, a memory file. Its counters become the baseline. In Markdown each item of a list is a bullet, in the
+    section that its heading means; what is left out is listed. A file with invalid entries is refused as a whole, each
+    entry is named, and the file is left alone. Safe to repeat.
 
     With --preserve, an empty ledger becomes the one that `reflector export --format ndjson` wrote. Every line is
     verified; the first wrong line stops the import, and nothing is imported.
@@ -49,35 +54,42 @@ def import_(place: Place, file: Path, preserve: bool, merge: bool, rename: bool,
         raise click.UsageError("--preserve makes an empty ledger FILE's, --merge adds FILE to this one; choose one")
     if (rename or ours) and not merge:
         raise click.UsageError("--rename and --ours say how two ledgers are merged; add --merge")
+    if dry_run and (preserve or merge):
+        raise click.UsageError("--dry-run shows the bullets of a playbook; leave out --preserve and --merge")
     if preserve:
         answer = _preserve(place, file, quiet=as_json)
     elif merge:
         answer = _merge(place, file, rename=rename, ours=ours, quiet=as_json)
     else:
-        answer = _adopt(place, file, quiet=as_json)
+        answer = _adopt(place, file, dry_run=dry_run, quiet=as_json)
     if as_json:
         print_json(answer)
 
 
-def _adopt(place: Place, file: Path, *, quiet: bool) -> dict[str, Any]:
-    from reflector.curation.adoption import PlaybookRefused, import_bullets
+def _adopt(place: Place, file: Path, *, dry_run: bool, quiet: bool) -> dict[str, Any]:
+    from reflector.curation.adoption import PlaybookRefused, import_bullets, new_bullets
     from reflector.files import read_bounded
-    from reflector.playbook.document import MAX_BYTES, load
+    from reflector.playbook.document import MAX_BYTES
+    from reflector.playbook.markdown import load_any
 
     with place.pipeline() as pipeline:
         raw = read_bounded(file, MAX_BYTES)
-        loaded = load(
-            raw, taken=[row.name for row in pipeline.ledger.rows()], first=pipeline.project.first_number, foreign=True
-        )
+        loaded = load_any(raw, [row.name for row in pipeline.ledger.rows()], pipeline.project.first_number)
         if loaded.problems:
             raise PlaybookRefused(file, loaded.problems)
-        count = import_bullets(pipeline.ledger, pipeline.project, loaded, raw, file)
-        pipeline.write()
+        new = new_bullets(pipeline.ledger, loaded, file)
+        if new and not dry_run:
+            import_bullets(pipeline.ledger, pipeline.project, loaded, raw, file)
+            pipeline.write()
     for text in loaded.notes:
         note(text)
+    count = len(new)
     if not quiet:
-        click.echo(f"{counted(count, 'bullet')} imported" if count else "nothing new in this file")
-    return {"bullets": count, "notes": loaded.notes}
+        for bullet in new if dry_run else ():
+            click.echo(safe(bullet.line))
+        done = "would be imported" if dry_run else "imported"
+        click.echo(f"{counted(count, 'bullet')} {done}" if count else "nothing new in this file")
+    return {"bullets": count, "notes": loaded.notes, "dry_run": dry_run, "lines": [one.line for one in new]}
 
 
 def _preserve(place: Place, file: Path, *, quiet: bool) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from reflector.cli.output import (
 )
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import best_first
-from reflector.playbook.document import dump
+from reflector.playbook.document import dump, dump_skillbook
 from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:
@@ -198,19 +198,21 @@ def add(place: Place, section: str, text: str) -> None:
 
     SECTION is pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth.
     """
-    from reflector.curation.bullets import add_bullet
+    from reflector.curation.changes import apply
+    from reflector.playbook.change import Change
 
     with place.pipeline() as pipeline:
-        bullet = add_bullet(pipeline.ledger, section, text, first=pipeline.project.first_number)
+        change = Change("add", section=section, text=text)
+        (added,) = apply(pipeline.ledger, [change], actor="human", first=pipeline.project.first_number)
         pipeline.write()
-    click.echo(safe(bullet.line))
+        click.echo(safe(find_bullet(pipeline.ledger, added.name).bullet.line))
 
 
 @click.command()
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["json", "md", "csv", "ndjson", "parquet"]),
+    type=click.Choice(["json", "md", "csv", "skillbook", "ndjson", "parquet"]),
     default="json",
     show_default=True,
     help="The format.",
@@ -230,12 +232,12 @@ def add(place: Place, section: str, text: str) -> None:
 )
 @click.pass_obj
 def export(place: Place, form: str, moment: str | None, sidecar: Path | None, folder: Path | None) -> None:
-    """Print the playbook as json, md or csv, the events as ndjson, or all as parquet.
+    """Print the playbook as json, md, csv or skillbook, the events as ndjson, or all as parquet.
 
-    json is playbook.json byte for byte. ndjson is the whole ledger: a header and one CloudEvent per line, for
-    `import` on another machine. With --as-of, json is the playbook.json of that moment, and ndjson ends there.
-    parquet is one file of the events and one of each view of docs/sql.md, as of now; needs the extra
-    `parquet`.
+    json is playbook.json byte for byte. md has one line for each bullet, as prompts show it, and skillbook is JSON by
+    id, as other systems keep advice; `import` reads all three. ndjson is the whole ledger: a header and one CloudEvent
+    per line, for `import` on another machine. With --as-of, json is the playbook.json of that moment, and ndjson ends
+    there. parquet is one file of the events and one of each view of docs/sql.md, as of now; needs the extra `parquet`.
     """
     if (form == "parquet") != (folder is not None) or (folder is not None and (moment or sidecar)):
         raise click.UsageError("--format parquet and --to DIR belong together, without --as-of and --head")
@@ -276,6 +278,10 @@ def _export_markdown(ledger: Ledger, past: Past | None) -> None:
     click.echo(safe(format_playbook(document, template="{key_points}")))
 
 
+def _export_skillbook(ledger: Ledger, past: Past | None) -> None:
+    sys.stdout.buffer.write(dump_skillbook((past or ledger).bullets()))
+
+
 def _export_csv(ledger: Ledger, past: Past | None) -> None:
     columns = ("name", "section", "helpful", "harmful", "status", "text")
     rows = (past or ledger).rows()
@@ -295,4 +301,10 @@ def _export_parquet(ledger: Ledger, folder: Path) -> None:
         click.echo(safe(f"{folder / name}.parquet: {counted(rows, 'row')}"))
 
 
-_EXPORTS = {"json": _export_json, "md": _export_markdown, "csv": _export_csv, "ndjson": _export_ndjson}
+_EXPORTS = {
+    "json": _export_json,
+    "md": _export_markdown,
+    "csv": _export_csv,
+    "skillbook": _export_skillbook,
+    "ndjson": _export_ndjson,
+}

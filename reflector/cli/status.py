@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import counted, fields, json_option, os_error_words, print_facts, print_json, short_time
+from reflector.cli.output import counted, fields, json_option, note, os_error_words, print_facts, print_json, short_time
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -194,3 +194,5 @@ def _print(facts: dict[str, Any]) -> None:
         if failure["command"]:
             lines.append(("", f"try again with: {failure['command']}"))
     print_facts(lines, 9)
+    if spool["pending"]:
+        note("reflector: a session is being processed, or waits for `reflector drain`")

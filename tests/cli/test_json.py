@@ -295,3 +295,8 @@ def test_the_exit_code_is_1_for_what_the_page_says_and_the_document_is_printed(l
     shown = rows[: rows.index("verify") + 1]
     # The other tests of this module see the rest.
     assert shown == ["doctor", "status", "drain", "ingest", "import-history", "rebuild --check", "verify"]
+
+
+def test_mirror(agent: Agent) -> None:
+    found = agent.json("mirror", "AGENTS.md", "GEMINI.md")
+    assert [one["name"] for one in found] == ["AGENTS.md", "GEMINI.md"]

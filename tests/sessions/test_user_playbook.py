@@ -87,7 +87,7 @@ def test_the_text_of_both_is_kept_and_used_as_it_stands(agent: Agent) -> None:
     told(agent)
     kept = agent.state / "injection.txt"
     stamp = kept.read_bytes().split(b"\n")[0]
-    kept.write_bytes(b"\n".join((stamp, fast.SUBAGENT + b'""}}', b"the text\n")))
+    kept.write_bytes(b"\n".join((stamp, b"the line", b"", fast.SUBAGENT + b'""}}', b"the text\n")))
     assert agent.hook("SessionStart") == "the text\n"
     agent.call("--user", "add", "pref", "Be brief.")
     assert "pref-9002" in told(agent)
