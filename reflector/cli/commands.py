@@ -120,7 +120,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "trajectories",
             "Record trajectories of tasks that have a right answer, and judge them; safe to repeat.",
             "--dataset sums trajectories.jsonl",
-            "--ground-truth answer.py --test-report report.xml --iterations 3 trajectory.json",
+            "--ground-truth answer.py trajectory.json",
         ),
         "gate": Command(
             "gate",

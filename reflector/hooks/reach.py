@@ -148,7 +148,7 @@ def _fired(project: Project, callers: list[Agent]) -> Iterator[Check]:
             mend = f"{first}start a session of the agent here, and end it" if state == "warning" else ""
             yield Check(f"fired {event}", state, "never in this project", mend)
             continue
-        yield Check(f"fired {event}", "ok", datetime.fromtimestamp(at).astimezone().isoformat(" ", "seconds"))
+        yield Check(f"fired {event}", "ok", f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M %Z}")
 
 
 def disabled_by(agent: Agent, project: Path, environ: Mapping[str, str] | None = None) -> list[tuple[Path, str]]:
