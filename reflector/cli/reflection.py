@@ -169,7 +169,7 @@ def failures(place: Place, as_json: bool) -> None:
         for one in found
     ]
     columns = ("session", "state", "attempts", "next try", "why")
-    table(columns, rows, numbers=("attempts",), empty="No reflection failed.")
+    table(columns, rows, numbers=("attempts",), extra=("attempts", "next try"), empty="No reflection failed.")
     if found:
         _print_commands(found)
     if waiting:
@@ -240,7 +240,12 @@ def reparse(place: Place, session_id: str | None, dry_run: bool, as_json: bool) 
         return
     changed = [one for one in found if one.reading != "same"]
     rows = [(short_id(one.session_id), one.reading, _tags(one.before), _tags(one.after)) for one in changed]
-    table(("session", "reading", "before", "after"), rows, empty=f"{len(found)} answers, all read as before.")
+    table(
+        ("session", "reading", "before", "after"),
+        rows,
+        prose=("before", "after"),
+        empty=f"{len(found)} answers, all read as before.",
+    )
 
 
 def _tags(tags: tuple[tuple[str, str], ...]) -> str:
