@@ -9,7 +9,7 @@ PLAIN  := $(VENV)/.plain
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow mutations test-claude test-clients lint types bench wheel-check clean
+.PHONY: help demo test test-slow mutations test-claude test-clients lint types docs bench wheel-check clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -48,6 +48,10 @@ lint: $(STAMP)   ## ruff, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(STAMP)   ## write what the pages take from elsewhere: the tables of docs/json.md, the README's terminal
+	$(BIN)/python -m tests.schemas
+	$(BIN)/python -m tests.recording
 
 bench: $(STAMP)  ## every figure the README quotes, each beside its floor
 	$(BIN)/python -m benchmarks

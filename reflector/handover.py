@@ -24,7 +24,11 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 STOPS = ("Stop", "AfterAgent")
 #: Form of injection.txt and of the text in it. Raise it when prompts/playbook.txt or the rendering
 #: changes: texts rendered by an older version are then rendered afresh.
-INJECTION_FORM = b"reflector-injection/1"
+INJECTION_FORM = b"reflector-injection/3"
+#: In the state folder: what each session was told by its start hook, a line each, and the most bytes of it.
+TOLD, MAX_TOLD = "told.txt", 1 << 17
+#: In the state folder: what the last session brought, in words, and its id in a second line.
+LAST_SESSION = "last-session.txt"
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
 
@@ -68,6 +72,8 @@ def decode(raw: bytes) -> tuple[dict[str, object], str]:
     if not isinstance(payload, dict):
         raise Broken(f"a JSON {type(payload).__name__}, not an object")
     event = payload.get("hook_event_name")
+    if event is None and "agentName" in payload and "agent_id" in payload:
+        payload["hook_event_name"] = event = "SubagentStart"  # Copilot CLI names every event but this one
     if not isinstance(event, str) or not event:
         raise Broken("no hook_event_name")
     return payload, text
@@ -109,11 +115,13 @@ def quoted(text: str) -> str:
     """Return a JSON string in ASCII, made without a module: what is in memory by now is not lost for want of one."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
-    units = []
+    parts = []
     for letter in text:
         code = ord(letter)
-        units += [code] if code < 0x10000 else [0xD7C0 + (code >> 10), 0xDC00 + (code & 0x3FF)]
-    return '"' + "".join([f"\\u{unit:04x}" for unit in units]) + '"'
+        units = [code] if code < 0x10000 else [0xD7C0 + (code >> 10), 0xDC00 + (code & 0x3FF)]
+        is_plain = " " <= letter <= "~" and letter not in '"\\'
+        parts.append(letter if is_plain else "".join([f"\\u{unit:04x}" for unit in units]))
+    return '"' + "".join(parts) + '"'
 
 
 def keep(state: str, payload: dict[str, object] | None, data: bytes) -> str:

@@ -214,21 +214,27 @@ def _noted(folder: str, root: str, notes: str) -> tuple[str, str] | None:
 
 def _is_isolated(root: str, main: str, users_config: str) -> bool:
     """Return whether a setting gives worktrees a ledger of their own; the nearest one says."""
-    said: object = environment("REFLECTOR_WORKTREES")
-    for path in (root + "/.claude/reflector.toml", main + "/.claude/reflector.toml", users_config):
-        said = said or _setting(path)
-    return said == "own"
+    files = (root + "/.claude/reflector.toml", main + "/.claude/reflector.toml", users_config)
+    return setting("worktrees", *files) == "own"
 
 
-def _setting(path: str) -> object:
-    """The setting `worktrees` of a file; None where it says nothing, or cannot be read: a command then says why."""
+def setting(key: str, *files: str) -> object:
+    """Return a setting as the environment has it, else the first of these files that has it; None for the default."""
+    said: object = environment(f"REFLECTOR_{key.upper()}") or None
+    for path in files:
+        said = _in_file(path, key) if said is None else said
+    return said
+
+
+def _in_file(path: str, key: str) -> object:
+    """The setting of a file; None where it says nothing, or cannot be read: a command then says why."""
     text = _read(path, 1 << 20) if path else b""
-    if b"worktrees" not in text:
+    if key.encode() not in text:
         return None
     import tomllib  # costs milliseconds, so only if the word occurs
 
     try:
-        return tomllib.loads(text.decode()).get("worktrees")
+        return tomllib.loads(text.decode()).get(key)
     except ValueError:
         return None
 

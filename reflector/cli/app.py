@@ -155,10 +155,13 @@ class Place:
             with Ledger.open("sqlite://") as nothing:
                 yield nothing
             return
-        for text in refresh(project):
-            note(f"reflector: {text}")
-        with project.open_ledger() as ledger:
-            yield ledger
+        notes = refresh(project)
+        try:
+            with project.open_ledger() as ledger:
+                yield ledger
+        finally:  # below the answer, where a long one leaves them in sight
+            for text in notes:
+                note(f"reflector: {text}")
 
 
 def run(arguments: list[str] | None = None) -> int:

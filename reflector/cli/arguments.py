@@ -98,3 +98,12 @@ BULLET = _Completed("name", _bullets)
 SESSION = _Completed("session", _sessions)
 LESSON = _Completed("lesson", _lessons)
 EVENT_TYPE = _Completed("type", _types)
+
+
+def _agent_files(project: Project) -> _Found:
+    from reflector.curation.mirrors import FILES
+
+    return ((name, "there" if (project.root / name).exists() else "") for name in FILES)
+
+
+AGENT_FILE = _Completed("file", _agent_files)

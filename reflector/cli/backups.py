@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import note
+from reflector.cli.output import json_option, note, print_json
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@json_option
 @click.pass_obj
-def backup(place: Place, file: Path) -> None:
+def backup(place: Place, file: Path, as_json: bool) -> None:
     """Copy the ledger into a new file, and verify the copy.
 
     The copy is one state of the ledger; events can be appended meanwhile. Only you can read FILE, and an existing file
@@ -30,14 +31,19 @@ def backup(place: Place, file: Path) -> None:
     needs_ledger(place.project())
     with place.reading() as ledger:
         end = copy(ledger, file)
-    click.echo(head_line(end.position, end.chain))
+    head = head_line(end.position, end.chain)
+    if as_json:
+        print_json({"head": head, "file": str(file)})
+    else:
+        click.echo(head)
 
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--force", is_flag=True, help="Restore even if the ledger has events that the backup lacks.")
+@json_option
 @click.pass_obj
-def restore(place: Place, file: Path, force: bool) -> None:
+def restore(place: Place, file: Path, force: bool, as_json: bool) -> None:
     """Put a backup in the place of the ledger, and keep the replaced one beside it.
 
     FILE is verified first and never changed. playbook.json is written again from it; the replaced file is kept too.
@@ -63,7 +69,12 @@ def restore(place: Place, file: Path, force: bool) -> None:
         restored = put(file, present, project.config.playbook, force=force, written=written)
     with place.pipeline(project) as pipeline:
         pipeline.write()
-    click.echo(head_line(restored.position, restored.chain))
+    head = head_line(restored.position, restored.chain)
+    if as_json:
+        kept = {"ledger_kept": restored.kept, "playbook_kept": aside[0] if aside is not None else None}
+        print_json({"head": head, **{key: None if path is None else str(path) for key, path in kept.items()}})
+        return
+    click.echo(head)
     if restored.kept is not None:
         note(f"The ledger that stood there is kept as {restored.kept}")
     # A session counts for the advice that is there when it is recorded; a kept file without git has its counts with it.

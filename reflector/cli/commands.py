@@ -23,10 +23,10 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "demo": Command(
             "demo", "Show the whole pipeline on bundled sessions; needs no configuration.", "", "--keep shop"
         ),
-        "install": Command("install", "Add reflector's hooks to Claude Code's settings.", "", "--git"),
-        "uninstall": Command("install", "Remove reflector's hooks from Claude Code's settings.", ""),
+        "install": Command("install", "Add reflector's hooks to an agent's settings.", "", "--agent codex", "--git"),
+        "uninstall": Command("install", "Remove reflector's hooks from an agent's settings.", "", "--agent codex"),
         "status": Command("status", "Show what is recorded, what waits and what failed.", ""),
-        "doctor": Command("doctor", "Check everything between the agent and the playbook.", ""),
+        "doctor": Command("doctor", "Check everything between the agent and the playbook.", "", "--fix"),
         "config": Command(
             "config",
             "Show or change the settings, and where each comes from.",
@@ -88,8 +88,12 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "show": Command("playbook", "Show one bullet with its history.", "pat-001"),
         "add": Command("playbook", "Add a bullet under the next free name.", "pat 'Run the tests before you commit'"),
         "promote": Command("promote", "Move a project's bullet to your own playbook.", "pat-001 --to user"),
-        "proposals": Command(
-            "proposals", "List the agent's proposals; approve or reject them.", "", "approve 3fa2c1d0"
+        "proposals": Command("proposals", "List the proposed changes; approve or reject them.", "", "approve 3fa2c1d0"),
+        "mirror": Command(
+            "mirror",
+            "Keep the playbook in step with files that agents read by themselves.",
+            "AGENTS.md",
+            "--remove AGENTS.md",
         ),
         "mcp": Command("mcp", "Serve the playbook to the agent as tools, over stdio.", ""),
     },
@@ -116,7 +120,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "trajectories",
             "Record trajectories of tasks that have a right answer, and judge them; safe to repeat.",
             "--dataset sums trajectories.jsonl",
-            "--ground-truth answer.py --test-report report.xml --iterations 3 trajectory.json",
+            "--ground-truth answer.py trajectory.json",
         ),
         "gate": Command(
             "gate",
@@ -198,11 +202,15 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
     },
     "Moving": {
         "import": Command(
-            "moving", "Import a playbook.json, or another machine's ledger.", "playbook.json", "ledger.ndjson --merge"
+            "moving",
+            "Import a playbook or other advice from a file, or another machine's ledger.",
+            "playbook.json",
+            "--dry-run CLAUDE.md",
+            "ledger.ndjson --merge",
         ),
         "export": Command(
             "playbook",
-            "Print the playbook as json, md or csv, the events as ndjson, or all as parquet.",
+            "Print the playbook as json, md, csv or skillbook, the events as ndjson, or all as parquet.",
             "--format ndjson > ledger.ndjson",
             "--format parquet --to tables",
         ),

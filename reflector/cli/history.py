@@ -8,17 +8,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import counted, note, os_error_words, progress, table
+from reflector.cli.output import counted, json_option, note, os_error_words, print_json, progress, table
 from reflector.config import BACKENDS
 
 if TYPE_CHECKING:
     from reflector.project import Project
-    from reflector.sessions.backfill import Plan
+    from reflector.sessions.backfill import Backfilled, Plan
     from reflector.sessions.worker_pool import WorkerPool
     from reflector.transcripts.discovery import Found
 
@@ -46,6 +46,7 @@ _MUCH = 24 * 2**20
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be recorded, and record nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask before calling a model.")
+@json_option
 @click.pass_obj
 def import_history(
     place: Place,
@@ -56,6 +57,7 @@ def import_history(
     jobs: int | None,
     dry_run: bool,
     yes: bool,
+    as_json: bool,
 ) -> None:
     """Record the sessions that Claude Code still keeps, oldest first.
 
@@ -72,6 +74,8 @@ def import_history(
                 f"{folder} is not a folder; name the one that holds the transcripts with --folder"
             )
         note(f"Nothing to import: there is no {where}, where Claude Code keeps its sessions. Elsewhere: --folder")
+        if as_json:
+            print_json([])
         return
     begin = since.strftime("%Y-%m-%d") if since else ""
     found = [one for one in find_transcripts(where) if one.started_at >= begin]
@@ -79,17 +83,37 @@ def import_history(
     if not plan:
         whose = "of a project that still exists" if everything else "of this project"
         note(f"Nothing to import: no sessions {whose} lie in {where}.")
-        return
-    _show(plan)
-    if dry_run:
-        return
-    with _pool(plan, jobs) as pool:
-        _confirm(plan, pool, yes=yes)
-        failed = list(_take_all(plan, pool))
-    for line in failed:
-        note(f"reflector: {line}")
-    if failed:
+    elif not as_json:
+        _show(plan)
+    recorded: dict[Path, Backfilled] = {}
+    if plan and not dry_run:
+        with _pool(plan, jobs) as pool:
+            _confirm(plan, pool, yes=yes)
+            recorded = _take_all(plan, pool)
+    if as_json:
+        print_json([_as_json(project, files, recorded.get(project.root)) for project, files in plan])
+    for done in recorded.values():
+        for path, error in done.failed:
+            note(f"reflector: {_error_words(path, error)}")
+    if any(done.failed for done in recorded.values()):
         raise click.exceptions.Exit(1)
+
+
+def _as_json(project: Project, files: Sequence[Found], done: Backfilled | None) -> dict[str, Any]:
+    begin, end = _days(files)
+    return {
+        "project": str(project.root),
+        "files": len(files),
+        "bytes": sum(one.bytes for one in files),
+        "from": begin,
+        "to": end,
+        "recorded": None if done is None else done.taken,
+        "failed": [{"file": str(at), "error": _error_words(at, error)} for at, error in (done.failed if done else ())],
+    }
+
+
+def _error_words(path: Path, error: OSError | ValueError) -> str:
+    return os_error_words(error, path) if isinstance(error, OSError) else f"{path}: {error}"
 
 
 @contextmanager
@@ -178,7 +202,7 @@ def _show(plan: Plan) -> None:
         (project.root.name, len(files), f"{sum(one.bytes for one in files) / 2**20:.1f}", *_days(files), project.root)
         for project, files in plan
     ]
-    table(("project", "files", "MB", "from", "to", "folder"), rows, numbers=("files", "MB"))
+    table(("project", "files", "MB", "from", "to", "folder"), rows, numbers=("files", "MB"), extra=("from", "to"))
 
 
 def _days(files: Sequence[Found]) -> tuple[str, str]:
@@ -202,14 +226,15 @@ def _confirm(plan: Plan, pool: WorkerPool | None, *, yes: bool) -> None:
     told = f"a model is asked about up to {counted(len(sizes), 'session')}, at most about {sum(sizes):,} tokens"
     if not sys.stdin.isatty():
         raise click.UsageError(f"{told}; agree with --yes")
-    click.confirm(f"{told[0].upper()}{told[1:]}. Go on?", abort=True)
+    click.confirm(f"{told[0].upper()}{told[1:]}. Go on?", abort=True, err=True)
 
 
-def _take_all(plan: Plan, pool: WorkerPool | None) -> Iterator[str]:
-    """Take everything in; the errors of the files that could not be."""
+def _take_all(plan: Plan, pool: WorkerPool | None) -> dict[Path, Backfilled]:
+    """Take everything in; returns what came of each project."""
     from reflector.sessions.backfill import backfill
 
     of = {project.root: files for project, files in plan}
+    recorded = {}
     with ExitStack() as bars:
 
         def begin(project: Project) -> Callable[[Found], None]:
@@ -220,5 +245,5 @@ def _take_all(plan: Plan, pool: WorkerPool | None) -> Iterator[str]:
         for project, done in backfill(plan, pool, begin):
             bars.close()  # its line ends before the next is written
             note(f"{project.root.name}: {done.taken} of {counted(len(of[project.root]), 'file')} had something new")
-            for path, error in done.failed:
-                yield os_error_words(error, path) if isinstance(error, OSError) else f"{path}: {error}"
+            recorded[project.root] = done
+    return recorded

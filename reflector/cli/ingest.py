@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import note, os_error_words, progress, safe, short_id, table
+from reflector.cli.output import fields, json_option, note, os_error_words, print_json, progress, safe, short_id, table
 from reflector.config import BACKENDS
 
 if TYPE_CHECKING:
@@ -31,8 +31,9 @@ _HOOK_JSON = 8 * 1024 * 1024
     help="new: only records that no earlier window has. whole: all records, counted again.",
 )
 @click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
+@json_option
 @click.pass_obj
-def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | None) -> None:
+def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | None, as_json: bool) -> None:
     """Record sessions from transcripts or hook JSON; safe to repeat.
 
     A file that cannot be recorded is named with the reason, and the others are recorded. The exit code is 1 if a file
@@ -63,10 +64,18 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
         is_model = pipeline.runner.backend.is_model
     if is_model:
         reflected += ask_model(project, retry="left").reflected
-    if found:
+    if as_json:
+        outcome_of = {item.window_id: item.outcome for item in reflected}
+        print_json({"files": [_file_json(path, taken, outcome_of) for path, taken in found], "failed": failed})
+    elif found:
         outcomes = {item.window_id: _outcome(item.outcome, item.detail) for item in reflected}
         rows = [(path.name, *_cells(taken, outcomes)) for path, taken in found]
-        table(("file", "session", "new", "cited", "reflection"), rows, numbers=("new",))
+        table(
+            ("file", "session", "new", "cited", "reflection"),
+            rows,
+            numbers=("new",),
+            prose=("file", "cited", "reflection"),
+        )
     for line in failed:
         note(f"reflector: {line}")
     if failed or any(one.outcome == "failed" for one in reflected):
@@ -104,6 +113,18 @@ def _cells(taken: Taken | None, outcomes: Mapping[str, str]) -> tuple[object, ..
     return (short_id(taken.session_id), taken.records, ", ".join(taken.cited[:6]), outcome)
 
 
+def _file_json(path: Path, taken: Taken | None, outcomes: Mapping[str, str]) -> dict[str, Any]:
+    window = taken.event_id if taken else None
+    return {
+        "file": str(path),
+        "session_id": taken.session_id if taken else None,
+        "window_id": window,
+        "records": taken.records if taken else 0,
+        "cited": [*taken.cited] if taken else [],
+        "outcome": outcomes.get(window) if window else None,
+    }
+
+
 def _outcome(outcome: str, detail: str) -> str:
     return {"completed": detail or "neutral", "skipped": f"skipped: {detail}"}.get(outcome, f"{outcome}: {detail}")
 
@@ -126,23 +147,38 @@ def _hook_json(path: Path, size: int) -> bytes | None:
 @click.option("--wait", is_flag=True, help="Wait for a running drain to finish.")
 @click.option("--retry-failed", is_flag=True, help="Retry failed deliveries and reflections now.")
 @click.option("--background", is_flag=True, help="Started by a hook: wait longer between retries.")
+@json_option
 @click.pass_obj
-def drain(place: Place, wait: bool, retry_failed: bool, background: bool) -> None:
+def drain(place: Place, wait: bool, retry_failed: bool, background: bool, as_json: bool) -> None:
     """Process queued hook deliveries and finish pending reflections.
 
     Retries failed reflections until their attempts are used up; a drain that a hook started waits longer between
     attempts. An outage of the API uses up no attempt. Windows that waited for a budget are judged when the budget
     allows it. The exit code is 1 if a delivery or a reflection failed.
     """
+    from reflector.sessions.pipeline import Drained
     from reflector.sessions.pipeline import drain as run
 
-    done = run(place.project(), wait=wait, retry="all" if retry_failed else "due" if background else "left")
-    if done is None:
+    ran = run(place.project(), wait=wait, retry="all" if retry_failed else "due" if background else "left")
+    done = ran or Drained()
+    if as_json:
+        print_json({"ran": ran is not None, **_as_json(done)})
+    elif ran is None:
         note("Another drain is running; it processes the spool.")
-        return
-    _print(done)
+    else:
+        _print(done)
     if done.failed or any(item.outcome == "failed" for item in done.reflected):
         raise click.exceptions.Exit(1)
+
+
+def _as_json(done: Drained) -> dict[str, Any]:
+    return {
+        "recorded": done.taken,
+        "empty": done.empty,
+        "reflected": [fields(one, "session_id window_id outcome detail stage again") for one in done.reflected],
+        "failed": [{"delivery": where, "error": error} for where, error in done.failed],
+        "notes": done.notes,
+    }
 
 
 def _print(done: Drained) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--check", is_flag=True, help="Change nothing; print the difference and exit 1 on drift.")
 @click.option("--new-ledger", is_flag=True, help="Begin a new ledger where the old one is lost.")
+@json_option
 @click.pass_obj
-def rebuild(place: Place, check: bool, new_ledger: bool) -> None:
+def rebuild(place: Place, check: bool, new_ledger: bool, as_json: bool) -> None:
     """Rebuild the playbook from the events.
 
     Appends nothing and calls no model; two rebuilds give the same playbook.json, byte for byte. Readers see the old
@@ -32,40 +33,56 @@ def rebuild(place: Place, check: bool, new_ledger: bool) -> None:
     With --new-ledger, the bullets of playbook.json begin a new ledger with their counters at 0, and sessions that you
     import again count once. An existing ledger is never replaced.
     """
-    from difflib import unified_diff
-
-    from reflector.curation.playbook_file import dumped, mend, render
-    from reflector.events.fold import fold
-    from reflector.files import read_ours
-    from reflector.playbook.document import MAX_BYTES
-    from reflector.sessions import locks
-
     project = place.project()
-    if new_ledger:
-        _begin_anew(place, project)
-        return
     if check:
-        needs_ledger(project)
-        with project.open_ledger() as ledger:
-            playbook = fold(ledger.history())
-            wanted = dumped(project, playbook.bullets(), playbook.updated_at).decode()
-            tables = render(ledger, project).decode()
-        path = project.playbook_json
-        written = read_ours(path, MAX_BYTES).decode("utf-8", "replace") if path.exists() else ""
-        drift = False
-        for name, text in (("the ledger's tables", tables), (str(path), written)):
-            if text == wanted or (not text and not playbook.entries):
-                continue
-            drift = True
-            lines = unified_diff(text.splitlines(), wanted.splitlines(), name, "the events", lineterm="")
-            click.echo(safe("\n".join(lines)))
-        if drift:
+        drift = _drift(project)
+        if as_json:
+            print_json({"drift": drift, "kept": None})
+        elif drift:
+            for one in drift:
+                click.echo(safe("\n".join(one["diff"])))
             note(
                 "There is drift. The next command records what was edited in playbook.json; the next one that changes"
                 " something, or `reflector rebuild`, writes the file. See also `reflector verify`."
             )
+        if drift:
             raise click.exceptions.Exit(1)
         return
+    kept = (_begin_anew if new_ledger else _rebuild)(place, project)
+    if as_json:
+        print_json({"drift": [], "kept": None if kept is None else str(kept)})
+
+
+def _drift(project: Project) -> list[dict[str, Any]]:
+    """Return each of the tables and playbook.json that is not what the events say, with the difference."""
+    from difflib import unified_diff
+
+    from reflector.curation.playbook_file import dumped, render
+    from reflector.events.fold import fold
+    from reflector.files import read_ours
+    from reflector.playbook.document import MAX_BYTES
+
+    needs_ledger(project)
+    with project.open_ledger() as ledger:
+        playbook = fold(ledger.history())
+        wanted = dumped(project, playbook.bullets(), playbook.updated_at).decode()
+        tables = render(ledger, project).decode()
+    path = project.playbook_json
+    written = read_ours(path, MAX_BYTES).decode("utf-8", "replace") if path.exists() else ""
+    drift = []
+    for name, text in (("the ledger's tables", tables), (str(path), written)):
+        if text == wanted or (not text and not playbook.entries):
+            continue
+        lines = unified_diff(text.splitlines(), wanted.splitlines(), name, "the events", lineterm="")
+        drift.append({"of": name, "diff": [*lines]})
+    return drift
+
+
+def _rebuild(place: Place, project: Project) -> Path | None:
+    """Rebuild the tables and the file; returns where a playbook.json that could not be read is kept."""
+    from reflector.curation.playbook_file import mend
+    from reflector.sessions import locks
+
     with locks.held(project.make_state_dir(), "drain.lock", wait=True), project.open_ledger() as ledger:
         kept = mend(ledger, project)
     if kept is not None:
@@ -74,14 +91,17 @@ def rebuild(place: Place, check: bool, new_ledger: bool) -> None:
         with progress(pipeline.ledger.head().position, "rebuilding") as bar:
             pipeline.ledger.rebuild(lambda reached: bar.update(reached - bar.pos))
         pipeline.write()
+    return kept
 
 
-def _begin_anew(place: Place, project: Project) -> None:
+def _begin_anew(place: Place, project: Project) -> Path | None:
+    """Begin a new ledger; returns where the playbook.json is kept whose counters begin at 0."""
     from reflector.curation.playbook_file import forget_counts
     from reflector.ledger.sqlite_file import forget_ledger, had_ledger
     from reflector.sessions import locks
 
     file = project.ledger_file
+    kept = None
     with locks.held(project.make_state_dir(), "drain.lock", wait=True):
         if project.config.ledger_url or (file.exists() and file.stat().st_size):
             raise click.UsageError(
@@ -95,6 +115,7 @@ def _begin_anew(place: Place, project: Project) -> None:
                 note("Sessions are counted again by `reflector import-history`.")
     with place.pipeline(project) as pipeline:
         pipeline.write()
+    return kept
 
 
 @click.command()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import counted, note, progress
+from reflector.cli.output import counted, fields, json_option, note, print_json, progress, safe
 
 if TYPE_CHECKING:
     from reflector.exchange.merge import Merged
@@ -31,12 +31,18 @@ if TYPE_CHECKING:
     is_flag=True,
     help="With --merge: keep this ledger's verdicts where FILE has others for the same reflection.",
 )
+@click.option("--dry-run", is_flag=True, help="Show the bullets that FILE would bring; change nothing.")
+@json_option
 @click.pass_obj
-def import_(place: Place, file: Path, preserve: bool, merge: bool, rename: bool, ours: bool) -> None:
-    """Import a playbook.json, or another machine's ledger.
+def import_(
+    place: Place, file: Path, preserve: bool, merge: bool, rename: bool, ours: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Import a playbook or other advice from a file, or another machine's ledger.
 
-    The counters of a playbook.json become the baseline. Every legacy form is understood. A file with invalid entries is
-    refused as a whole, each entry is named, and the file is left alone. Safe to repeat.
+    FILE is a playbook.json in any of its forms, a playbook of another system, or Markdown: CLAUDE.md, AGENTS.md, rules
+    of an editor, a memory file. Its counters become the baseline. In Markdown each item of a list is a bullet, in the
+    section that its heading means; what is left out is listed. A file with invalid entries is refused as a whole, each
+    entry is named, and the file is left alone. Safe to repeat.
 
     With --preserve, an empty ledger becomes the one that `reflector export --format ndjson` wrote. Every line is
     verified; the first wrong line stops the import, and nothing is imported.
@@ -48,34 +54,45 @@ def import_(place: Place, file: Path, preserve: bool, merge: bool, rename: bool,
         raise click.UsageError("--preserve makes an empty ledger FILE's, --merge adds FILE to this one; choose one")
     if (rename or ours) and not merge:
         raise click.UsageError("--rename and --ours say how two ledgers are merged; add --merge")
+    if dry_run and (preserve or merge):
+        raise click.UsageError("--dry-run shows the bullets of a playbook; leave out --preserve and --merge")
     if preserve:
-        _preserve(place, file)
+        answer = _preserve(place, file, quiet=as_json)
     elif merge:
-        _merge(place, file, rename=rename, ours=ours)
+        answer = _merge(place, file, rename=rename, ours=ours, quiet=as_json)
     else:
-        _adopt(place, file)
+        answer = _adopt(place, file, dry_run=dry_run, quiet=as_json)
+    if as_json:
+        print_json(answer)
 
 
-def _adopt(place: Place, file: Path) -> None:
-    from reflector.curation.adoption import PlaybookRefused, import_bullets
+def _adopt(place: Place, file: Path, *, dry_run: bool, quiet: bool) -> dict[str, Any]:
+    from reflector.curation.adoption import PlaybookRefused, import_bullets, new_bullets
     from reflector.files import read_bounded
-    from reflector.playbook.document import MAX_BYTES, load
+    from reflector.playbook.document import MAX_BYTES
+    from reflector.playbook.markdown import load_any
 
     with place.pipeline() as pipeline:
         raw = read_bounded(file, MAX_BYTES)
-        loaded = load(
-            raw, taken=[row.name for row in pipeline.ledger.rows()], first=pipeline.project.first_number, foreign=True
-        )
+        loaded = load_any(raw, [row.name for row in pipeline.ledger.rows()], pipeline.project.first_number)
         if loaded.problems:
             raise PlaybookRefused(file, loaded.problems)
-        count = import_bullets(pipeline.ledger, pipeline.project, loaded, raw, file)
-        pipeline.write()
+        new = new_bullets(pipeline.ledger, loaded, file)
+        if new and not dry_run:
+            import_bullets(pipeline.ledger, pipeline.project, loaded, raw, file)
+            pipeline.write()
     for text in loaded.notes:
         note(text)
-    click.echo(f"{count} bullets imported" if count else "nothing new in this file")
+    count = len(new)
+    if not quiet:
+        for bullet in new if dry_run else ():
+            click.echo(safe(bullet.line))
+        done = "would be imported" if dry_run else "imported"
+        click.echo(f"{counted(count, 'bullet')} {done}" if count else "nothing new in this file")
+    return {"bullets": count, "notes": loaded.notes, "dry_run": dry_run, "lines": [one.line for one in new]}
 
 
-def _preserve(place: Place, file: Path) -> None:
+def _preserve(place: Place, file: Path, *, quiet: bool) -> dict[str, Any]:
     from reflector.curation.playbook_file import settle
     from reflector.exchange.transfer import load
     from reflector.proof.anchors import head_line
@@ -93,12 +110,15 @@ def _preserve(place: Place, file: Path) -> None:
         aside = settle(ledger, project)
     with place.pipeline(project) as pipeline:
         pipeline.write()
-    click.echo(head_line(end.position, end.chain))
+    head = head_line(end.position, end.chain)
+    if not quiet:
+        click.echo(head)
     if aside is not None:
         note(f"playbook.json belonged to another history and was written again; the old file is kept as {aside}")
+    return {"head": head, "kept": None if aside is None else str(aside)}
 
 
-def _merge(place: Place, file: Path, *, rename: bool, ours: bool) -> None:
+def _merge(place: Place, file: Path, *, rename: bool, ours: bool, quiet: bool) -> dict[str, Any]:
     from reflector.exchange.merge import merge
     from reflector.exchange.transfer import lines_of
     from reflector.proof.anchors import head_line
@@ -113,10 +133,19 @@ def _merge(place: Place, file: Path, *, rename: bool, ours: bool) -> None:
                 pipeline.ledger, lines, rename=rename, ours=ours, first=pipeline.project.first_number, progress=done
             )
         pipeline.write()
-    click.echo(head_line(merged.head.position, merged.head.chain))
-    for old, new in merged.renamed.items():
-        click.echo(f"{old} of the file is {new} here")
-    _print_merged(merged)
+    head = head_line(merged.head.position, merged.head.chain)
+    if not quiet:
+        click.echo(head)
+        for old, new in merged.renamed.items():
+            click.echo(f"{old} of the file is {new} here")
+        _print_merged(merged)
+    return {
+        "head": head,
+        **fields(merged, "added known otherwise"),
+        "renamed": dict(merged.renamed),
+        "restated": [*merged.restated],
+        **fields(merged, "set_aside overlapping forward"),
+    }
 
 
 def _print_merged(merged: Merged) -> None:
@@ -143,8 +172,9 @@ def _print_merged(merged: Merged) -> None:
 @click.option(
     "--to", "url", metavar="URL", required=True, help="The target: sqlite:////path/to/ledger.db or postgresql://…"
 )
+@json_option
 @click.pass_obj
-def copy(place: Place, url: str) -> None:
+def copy(place: Place, url: str, as_json: bool) -> None:
     """Copy the ledger into an empty one, on either engine; the chain stays what it is.
 
     Every hash is computed again on the way, and both ledgers have the printed head. A target that has events is
@@ -157,7 +187,11 @@ def copy(place: Place, url: str) -> None:
     needs_ledger(place.project())
     with place.reading() as ledger, progress(ledger.head().position, "copying") as bar:
         end = run(ledger, url, bar.update)
-    click.echo(head_line(end.position, end.chain))
+    head = head_line(end.position, end.chain)
+    if as_json:
+        print_json({"head": head, "events": end.position})
+        return
+    click.echo(head)
     note(f"{counted(end.position, 'event')} copied. To use that ledger, name it with `ledger_url`.")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -28,7 +27,7 @@ from reflector.cli.output import (
 )
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import best_first
-from reflector.playbook.document import dump
+from reflector.playbook.document import dump, dump_skillbook
 from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:
@@ -53,8 +52,6 @@ _ORDERS: dict[str, Callable[[tuple[BulletRow, Use | None]], Any]] = {
     "used": lambda one: (-(one[1].sessions if one[1] else 0), best_first(one[0].bullet)),
     "recent": lambda one: (one[1] is not None, one[1].last if one[1] else "", one[0].position),
 }
-#: Columns of a terminal below which a table has no room for them.
-_WIDE = 100
 
 
 @click.command("list")
@@ -138,13 +135,13 @@ def _print_list(rows: Sequence[BulletRow], uses: Mapping[str, Use], told: set[st
         columns["used"] = [used.sessions if used else 0 for used in found]
         if dated:
             columns["last used"] = [short_time(used.last) if used else "" for used in found]
-        elif not sys.stdout.isatty() or shutil.get_terminal_size((_WIDE, 24)).columns >= _WIDE:
+        else:
             columns["trend"] = [used.trend if used else "" for used in found]
     if told is not None and any(row.name not in told and row.status == "live" for row in rows):
         columns["told"] = ["yes" if row.name in told else "" for row in rows]
     columns["text"] = [row.text if row.status == "live" else f"({row.status}) {row.text}" for row in rows]
     shown = list(zip(*columns.values(), strict=True))
-    table(tuple(columns), shown, numbers=("helpful", "harmful", "used"), paged=True)
+    table(tuple(columns), shown, numbers=("helpful", "harmful", "used"), extra=("trend", "used"), paged=True)
 
 
 @click.command()
@@ -174,7 +171,7 @@ def show(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     click.echo(f"{SECTIONS[row.section]}{gone if row.status != 'live' else ''}")
     click.echo()
     rows = [(e.position, short_time(e.recorded_at), e.type, short_id(e.session_id), summary(e)) for e in events]
-    table(("position", "recorded", "event", "session", "what"), rows, numbers=("position",))
+    table(("position", "recorded", "event", "session", "what"), rows, numbers=("position",), extra=("recorded",))
     note(f"Why the counts are what they are: reflector blame {row.name}")
 
 
@@ -201,19 +198,21 @@ def add(place: Place, section: str, text: str) -> None:
 
     SECTION is pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth.
     """
-    from reflector.curation.bullets import add_bullet
+    from reflector.curation.changes import apply
+    from reflector.playbook.change import Change
 
     with place.pipeline() as pipeline:
-        bullet = add_bullet(pipeline.ledger, section, text, first=pipeline.project.first_number)
+        change = Change("add", section=section, text=text)
+        (added,) = apply(pipeline.ledger, [change], actor="human", first=pipeline.project.first_number)
         pipeline.write()
-    click.echo(safe(bullet.line))
+        click.echo(safe(find_bullet(pipeline.ledger, added.name).bullet.line))
 
 
 @click.command()
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["json", "md", "csv", "ndjson", "parquet"]),
+    type=click.Choice(["json", "md", "csv", "skillbook", "ndjson", "parquet"]),
     default="json",
     show_default=True,
     help="The format.",
@@ -233,12 +232,12 @@ def add(place: Place, section: str, text: str) -> None:
 )
 @click.pass_obj
 def export(place: Place, form: str, moment: str | None, sidecar: Path | None, folder: Path | None) -> None:
-    """Print the playbook as json, md or csv, the events as ndjson, or all as parquet.
+    """Print the playbook as json, md, csv or skillbook, the events as ndjson, or all as parquet.
 
-    json is playbook.json byte for byte. ndjson is the whole ledger: a header and one CloudEvent per line, for
-    `import` on another machine. With --as-of, json is the playbook.json of that moment, and ndjson ends there.
-    parquet is one file of the events and one of each view of docs/sql.md, as of now; needs the extra
-    `parquet`.
+    json is playbook.json byte for byte. md has one line for each bullet, as prompts show it, and skillbook is JSON by
+    id, as other systems keep advice; `import` reads all three. ndjson is the whole ledger: a header and one CloudEvent
+    per line, for `import` on another machine. With --as-of, json is the playbook.json of that moment, and ndjson ends
+    there. parquet is one file of the events and one of each view of docs/sql.md, as of now; needs the extra `parquet`.
     """
     if (form == "parquet") != (folder is not None) or (folder is not None and (moment or sidecar)):
         raise click.UsageError("--format parquet and --to DIR belong together, without --as-of and --head")
@@ -279,6 +278,10 @@ def _export_markdown(ledger: Ledger, past: Past | None) -> None:
     click.echo(safe(format_playbook(document, template="{key_points}")))
 
 
+def _export_skillbook(ledger: Ledger, past: Past | None) -> None:
+    sys.stdout.buffer.write(dump_skillbook((past or ledger).bullets()))
+
+
 def _export_csv(ledger: Ledger, past: Past | None) -> None:
     columns = ("name", "section", "helpful", "harmful", "status", "text")
     rows = (past or ledger).rows()
@@ -298,4 +301,10 @@ def _export_parquet(ledger: Ledger, folder: Path) -> None:
         click.echo(safe(f"{folder / name}.parquet: {counted(rows, 'row')}"))
 
 
-_EXPORTS = {"json": _export_json, "md": _export_markdown, "csv": _export_csv, "ndjson": _export_ndjson}
+_EXPORTS = {
+    "json": _export_json,
+    "md": _export_markdown,
+    "csv": _export_csv,
+    "skillbook": _export_skillbook,
+    "ndjson": _export_ndjson,
+}

@@ -42,16 +42,7 @@ def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes,
     Bullets that the ledger has with the same section and text are left out; raises PlaybookRefused when a
     name of the file means another bullet in the ledger. The original file is kept in the state folder.
     """
-    rows = {row.name: row for row in ledger.rows()}
-    if taken := names_taken(rows.values(), loaded):
-        raise PlaybookRefused(path or project.playbook_json, taken)
-    # Entries without a name are known by what they say, or a second import would add them once more.
-    said = {(row.section, row.text) for row in rows.values() if row.status == "live"}
-    new = [
-        b
-        for b in loaded.bullets
-        if b.name not in rows and not (b.name in loaded.named_here and (b.section, b.text) in said)
-    ]
+    new = new_bullets(ledger, loaded, path or project.playbook_json)
     if not new:
         return 0
     keep(project, raw)
@@ -71,6 +62,20 @@ def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes,
     )
     ledger.append([event])
     return len(new)
+
+
+def new_bullets(ledger: Ledger, loaded: Loaded, path: Path) -> list[Bullet]:
+    """Return the bullets of a file that the ledger lacks. Raises PlaybookRefused as `import_bullets` does."""
+    rows = {row.name: row for row in ledger.rows()}
+    if taken := names_taken(rows.values(), loaded):
+        raise PlaybookRefused(path, taken)
+    # Entries without a name are known by what they say, or a second import would add them once more.
+    said = {(row.section, row.text) for row in rows.values() if row.status == "live"}
+    return [
+        b
+        for b in loaded.bullets
+        if b.name not in rows and not (b.name in loaded.named_here and (b.section, b.text) in said)
+    ]
 
 
 def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Finding, ...]:

@@ -25,12 +25,14 @@ from reflector.curation.file_writing import ANOTHERS, digest, edited, keep, keep
 from reflector.curation.sharing import has_blob, is_shared, take_version, version_in_git
 from reflector.events import event as ev
 from reflector.events.fold import fold
+from reflector.events.registry import ADVICE
 from reflector.files import replace_file
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.mistakes import Finding
 from reflector.playbook.bullet import Bullet
+from reflector.playbook.change import Change
 from reflector.playbook.document import Loaded, dump, dump_shared, load
-from reflector.playbook.edits import Edit, edits_between
+from reflector.playbook.edits import edits_between
 from reflector.project import Project
 
 #: Checkpoints of a ledger: the file as it was last written or adopted; the `last_updated` of the adopted one, which
@@ -39,16 +41,7 @@ WRITTEN = "playbook.json"
 _STAMP = "playbook.json adopted"
 _IN_GIT = "playbook.json in git"
 #: Events after which a file that is shared without counters says something else.
-_ADVICE = frozenset(
-    {
-        ev.PLAYBOOK_IMPORTED,
-        ev.BULLET_ADDED,
-        ev.BULLET_REVISED,
-        ev.BULLET_MOVED,
-        ev.BULLET_REMOVED,
-        ev.EVENT_REDACTED,
-    }
-)
+_ADVICE = (ADVICE - {ev.BULLET_RECOUNTED}) | {ev.EVENT_REDACTED}
 
 #: What a playbook.json is to a ledger:
 #: missing     there is none
@@ -286,7 +279,7 @@ def _edited_at(ledger: Ledger, project: Project, loaded: Loaded, written: int) -
     return min((written, checked_out), key=lambda at: len(_edits_since(ledger, at, loaded)))
 
 
-def _edits_since(ledger: Ledger, position: int, loaded: Loaded) -> Sequence[Edit]:
+def _edits_since(ledger: Ledger, position: int, loaded: Loaded) -> Sequence[Change]:
     bullets = fold(ledger.history(upto=position)).bullets()
     return edits_between(bullets, loaded.bullets, loaded.named_here, loaded.uncounted)
 

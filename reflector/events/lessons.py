@@ -43,6 +43,8 @@ POLARITY: Final = {
 }
 #: How a session came to be told: a query, the text at its start, the lessons of a task.
 TOLD_BY: Final = ("recall", "injection", "retrieval")
+#: Who says that a text was told: the agent's own transcript, or the hook that printed it.
+TOLD_SOURCES: Final = ("transcript", "hook")
 
 #: The most characters of a lesson's text, and of a text that says how something came about.
 MAX_LESSON: Final = 100_000
@@ -170,11 +172,16 @@ TYPES: Final = (
             "bullets": f.NAMES,
             "task": f.WORD_OR_PROSE,
             "query": _WHY,
+            # Of the text at a start: its SHA-256, and the seed of the draw that chose among what did not fit.
+            "digest": f.WORD,
+            "seed": f.WORD,
+            "source": Field(f.one_of(*TOLD_SOURCES)),
         },
         effect=ChangesNothing("nothing is concluded about advice that nobody saw"),
         summary=_told,
         merge=Merge.FIRST,
         no_retraction="what was told stays told",
+        target=Target("the window, of what was told at a start"),
         checked=True,
     ),
     EventType(

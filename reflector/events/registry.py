@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from reflector.events import bullets, ledger, lessons, sessions
-from reflector.events.effects import BringsBullets, Effect, MovesWindow, OpensWindow
+from reflector.events import bullets, changes, ledger, lessons, sessions
+from reflector.events.effects import BringsBullets, ChangesBullet, Effect, MovesWindow, OpensWindow, UndoesMerge
 from reflector.events.kinds import EventType, Field
 from reflector.events.state import Data
 
 EVENT_TYPES: Final[Mapping[str, EventType]] = {
-    one.name: one for one in (*bullets.TYPES, *sessions.TYPES, *ledger.TYPES, *lessons.TYPES)
+    one.name: one for one in (*bullets.TYPES, *sessions.TYPES, *ledger.TYPES, *lessons.TYPES, *changes.TYPES)
 }
 _NO_FIELDS: Final[Mapping[str, Field]] = {}
 
@@ -26,6 +26,11 @@ RARE_TYPES: Final = _where(lambda one: one.effect.changes)
 ONCE_PER_TARGET: Final = _where(lambda one: one.target is not None and one.target.once)
 #: Types that may name bullets; of tags the table of tags knows.
 NAMING_TYPES: Final = _where(lambda one: one.holds_names)
+
+#: Types that bring bullets.
+BRINGING_TYPES: Final = _where(lambda one: isinstance(one.effect, BringsBullets))
+#: Types after which a playbook without counters may say something else.
+ADVICE: Final = frozenset(_where(lambda one: isinstance(one.effect, BringsBullets | ChangesBullet | UndoesMerge)))
 
 #: Types that open a window, on which a reflection and its tags hang.
 WINDOW_TYPES: Final = _where(lambda one: isinstance(one.effect, OpensWindow))

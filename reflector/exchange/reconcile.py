@@ -23,7 +23,7 @@ from reflector.events.fields import MAX_INT
 from reflector.events.fold import REDACTED, Playbook, fold, reads
 from reflector.events.registry import names_in, new_bullets
 from reflector.events.renames import renamed, renamed_ids
-from reflector.ledger.projection import Projector
+from reflector.ledger.counters import Counters
 from reflector.ledger.reader import history_page
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
@@ -161,7 +161,7 @@ def judged_twice(sql: Statements) -> list[NewEvent]:
 def restated_bullets(sql: Statements, book: Playbook, chain: str) -> list[NewEvent]:
     """Return the events after which policy, texts, sections and removals are the book's. `chain` is the head's."""
     events: list[NewEvent] = []
-    if Projector(sql).counting() != book.adopted:
+    if Counters(sql).counting() != book.adopted:
         data = {"policy": identity("policy", "counting", book.adopted), "counting": book.adopted, "reason": "merged"}
         events.append(_restated(ev.POLICY_ADOPTED, "", chain, data))
     for name, section, text, status, reason, into, *_ in sql.run(_ROWS).fetchall():

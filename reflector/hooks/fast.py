@@ -37,15 +37,20 @@ from reflector.folders import (
 )
 from reflector.handover import (
     BYTE_ORDER_MARK,
+    LAST_SESSION,
     MAX_PAYLOAD,
+    MAX_TOLD,
     STOPS,
+    TOLD,
     Broken,
     complain,
     decode,
     enclosed,
     injection_stamp,
     keep,
+    quoted,
     record,
+    words,
 )
 from reflector.locate import (
     MAX_NOTES,
@@ -56,6 +61,7 @@ from reflector.locate import (
     is_project,
     linked_worktree,
     note_of,
+    setting,
     user_config,
     user_folder,
     worktree_notes,
@@ -64,6 +70,9 @@ from reflector.locate import (
 MAX_INJECTION = 128 * 1024
 #: How the form for a subagent begins.
 SUBAGENT = b'{"hookSpecificOutput":{"hookEventName":"SubagentStart","additionalContext":'
+#: How it goes on for a session's start, after the line for the person.
+_START = b',"hookSpecificOutput":{"hookEventName":"SessionStart","additionalContext":'
+_MOST_SAID = 400
 
 
 def project_of(payload: dict[str, object]) -> str:
@@ -104,7 +113,26 @@ def note_worktree(payload: dict[str, object]) -> None:
     # The newest note of a worktree is the one that is true.
     if [line for line in known.splitlines(keepends=True) if line.startswith(f"{root}\t".encode())][-1:] == [note]:
         return
-    if len(known) + len(note) > MAX_NOTES:
+    append(folder, name, note, known, MAX_NOTES)
+
+
+def note_told(project: str, payload: dict[str, object], told: bytes) -> None:
+    """Note what a session is told: the drain asks where the agent's transcript does not repeat it."""
+    session = words(payload, "session_id")
+    if not told or not session.isprintable() or not 0 < len(session) <= 200:
+        return
+    folder, note = state_folder(project), session.encode() + b"\t" + told + b"\n"
+    try:
+        known = read_file(f"{folder}/{TOLD}", 2 * MAX_TOLD)
+    except FileNotFoundError:
+        known = b""
+    if note not in known:
+        append(folder, TOLD, note, known, MAX_TOLD)
+
+
+def append(folder: str, name: str, note: bytes, known: bytes, most: int) -> None:
+    """Append a line to a file of ours that holds `known`; the older half goes where it would be longer than `most`."""
+    if len(known) + len(note) > most:
         write_durably(folder, known[len(known) // 2 :].partition(b"\n")[2] + note, name)
         return
     with Folder(folder) as state:
@@ -151,8 +179,9 @@ def user_home() -> str:
     return physical(home_folder() or "/")
 
 
-def injection(project: str) -> tuple[bytes, bytes]:
-    """Return what a start prints, as the JSON object for a subagent and as text; two times b"" for nothing."""
+def injection(project: str) -> tuple[bytes, bytes, bytes, bytes]:
+    """Return what a start prints: the person's line about the playbook, what is told in short, the JSON object for a
+    subagent, and its text; b"" for what there is not."""
     try:
         stamp = injection_stamp(project)
     except (OSError, ValueError):  # without a playbook of the project, the user's own
@@ -160,7 +189,7 @@ def injection(project: str) -> tuple[bytes, bytes]:
         try:
             stamp = injection_stamp(project)
         except (OSError, ValueError):
-            return b"", b""
+            return b"", b"", b"", b""
     try:
         kept = read_file(state_folder(project) + "/injection.txt", MAX_INJECTION)
     except OSError:
@@ -172,22 +201,54 @@ def injection(project: str) -> tuple[bytes, bytes]:
             kept = write_injection(project)
         except Exception as error:  # noqa: BLE001  no playbook is worth the agent's session
             complain(f"the playbook is not shown: {error}")
-            return b"", b""
-    _, as_json, text = kept.split(b"\n", 2)
+            return f"playbook: not shown: {error}".encode("utf-8", "replace"), b"", b"", b""
+    _, line, told, as_json, text = kept.split(b"\n", 4)
     # What begins as JSON would be obeyed and not read.
-    return (as_json, text) if as_json.startswith(SUBAGENT) and text[:1] != b"{" else (b"", b"")
+    is_sound = as_json.startswith(SUBAGENT) and text[:1] != b"{"
+    return (line, told, as_json, text) if is_sound else (b"", b"", b"", b"")
 
 
-def has_work(state: str) -> bool:
-    """Return whether a delivery lies in the spool or waits there."""
-    for folder in (state + "/spool", state + "/spool/waiting"):
-        try:
-            names = system.listdir(folder)
-        except OSError:
-            continue
-        if any(name.endswith(".json") and name[0] != "." for name in names):
-            return True
-    return False
+def start_form(project: str, payload: dict[str, object], line: bytes, as_json: bytes, text: bytes) -> bytes:
+    """Return what the start of a session prints, in the form that its agent takes."""
+    if environment("GEMINI_SESSION_ID") or environment("COPILOT_PROJECT_DIR"):
+        return context_form(as_json)  # Gemini CLI takes plain text for a note to its user
+    # Claude Code alone sets this, for its own starts alone. At a compaction the person is in the middle of a session.
+    if not line or not environment("CLAUDE_ENV_FILE") or payload.get("source") == "compact":
+        return text
+    said = setting("start_message", project + "/.claude/reflector.toml", user_config())
+    if str(said).lower() in ("false", "0"):
+        return text
+    told = b'{"systemMessage":' + quoted(line_of(keeper_of(project), line)).encode()
+    return told + (_START + as_json[len(SUBAGENT) :] if as_json else b"}")
+
+
+def context_form(as_json: bytes) -> bytes:
+    """Return the text for a subagent, as the agent that calls takes it; its variables tell which one it is."""
+    if not as_json or not environment("COPILOT_PROJECT_DIR"):
+        return as_json
+    return b'{"additionalContext":' + as_json[len(SUBAGENT) :].rstrip()[:-1]
+
+
+def line_of(project: str, playbook: bytes) -> str:
+    """Return a person's line: about the playbook, the last session, and one that ended and is not processed yet."""
+    state = state_folder(project)
+    parts = [playbook]
+    try:  # noqa: SIM105  contextlib is not worth its import
+        parts.append(b"last session: " + read_file(f"{state}/{LAST_SESSION}", _MOST_SAID).partition(b"\n")[0])
+    except (OSError, ValueError):
+        pass
+    if has_delivery(state + "/spool"):
+        parts.append(b"a session is still being processed")
+    line = b" \xc2\xb7 ".join(parts).decode("utf-8", "replace")
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
+
+
+def has_delivery(folder: str) -> bool:
+    """Return whether a delivery lies in a folder of the spool."""
+    try:
+        return any(name.endswith(".json") and name[0] != "." for name in system.listdir(folder))
+    except OSError:
+        return False
 
 
 def start_drain(project: str) -> None:
@@ -276,14 +337,21 @@ def hook() -> None:
     project = project_of(payload)
     if event in ("SessionStart", "SubagentStart") and not project:
         return
+    if event in STOPS and "parent_agent_id" in payload:
+        return  # a subagent of Copilot CLI: its words are in its parent's transcript
     if event == "SubagentStart":
-        write_all(1, injection(project)[0])
+        write_all(1, context_form(injection(project)[2]))
         note_fired(project, event)
         return
     if event == "SessionStart":
-        # Gemini CLI takes plain text for a note to its user.
-        write_all(1, injection(project)[0 if environment("GEMINI_SESSION_ID") else 1])
-        drain = has_work(state_folder(project))
+        line, told, as_json, plain = injection(project)
+        write_all(1, start_form(project, payload, line, as_json, plain))
+        try:  # noqa: SIM105  contextlib is not worth its import
+            note_told(keeper_of(project), payload, told)
+        except (OSError, ValueError):
+            pass
+        spool = state_folder(project) + "/spool"
+        drain = has_delivery(spool) or has_delivery(spool + "/waiting")
     else:
         if project and not (project := keeper_of(project)):
             return

@@ -7,34 +7,20 @@ prints nothing. It imports what the hook imports, for the agent runs it after ev
 import sys
 
 from reflector.folders import read_all, read_file, state_folder, write_all
-from reflector.handover import MAX_PAYLOAD
-from reflector.hooks.fast import MAX_INJECTION, has_work, keeper_of, physical, user_home
+from reflector.handover import INJECTION_FORM, MAX_PAYLOAD
+from reflector.hooks import fast
+from reflector.hooks.fast import MAX_INJECTION, keeper_of, physical, user_home
 from reflector.locate import environment, find_project, user_config, worktree_notes
-
-#: What the drain leaves in the state folder: the verdicts of the session that it judged last.
-LAST = "last-session.txt"
-_MOST = 200
 
 
 def line_of(project: str) -> str:
     """Return the line of a project, "" for one without a playbook."""
-    state = state_folder(project)
     try:
-        lines = read_file(state + "/injection.txt", MAX_INJECTION).split(b"\n")
+        kept = read_file(state_folder(project) + "/injection.txt", MAX_INJECTION)
     except (OSError, ValueError):
         return ""
-    shown = sum(line[:1] == b"[" and b"] helpful=" in line for line in lines)
-    cut = [line[1:].split(b" ", 1)[0] for line in lines if line[:1] == b"(" and b" left out here for length" in line]
-    count = shown + int(cut[-1]) if cut and cut[-1].isdigit() else shown
-    parts = [f"playbook: {count} key point{'' if count == 1 else 's'}" + (f", {shown} shown" if shown < count else "")]
-    try:
-        last = read_file(f"{state}/{LAST}", _MOST).decode("utf-8", "replace").strip()
-        parts.append(f"last session: {last}")
-    except (OSError, ValueError):
-        pass
-    if has_work(state):
-        parts.append("a session waits to be processed")
-    return " \u00b7 ".join(parts)
+    line = kept.split(b"\n", 2)[1] if kept.startswith(INJECTION_FORM + b" ") else b""
+    return fast.line_of(project, line) if line else ""
 
 
 def _project() -> str:
@@ -60,7 +46,6 @@ def main() -> None:
     try:
         project = _project()
         line = line_of(keeper_of(project)) if project else ""
-        shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
-        write_all(1, f"{shown}\n".encode("utf-8", "replace") if shown else b"")
+        write_all(1, f"{line}\n".encode() if line else b"")
     except (OSError, ValueError):
         pass

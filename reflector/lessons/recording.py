@@ -19,6 +19,7 @@ from reflector.events.lessons import POLARITY
 from reflector.events.registry import fields_of
 from reflector.events.state import REDACTED
 from reflector.ledger.errors import Conflict
+from reflector.ledger.reader import Reader
 from reflector.lessons.book import Lesson, LessonBook
 from reflector.lessons.journal import Journal
 from reflector.mistakes import Mistake
@@ -131,6 +132,45 @@ def record_told(
         return NewEvent(ev.ADVICE_TOLD, event_id, data, actor, session_id=session_id)
 
     return _append(ledger, event, key)
+
+
+def told_at_start(
+    window: NewEvent,
+    digest: str,
+    *,
+    bullets: Sequence[str],
+    lessons: Sequence[str],
+    source: str,
+    seed: str = "",
+) -> NewEvent:
+    """Return the event that records what a text at a start told the session of a window.
+
+    digest  SHA-256 of the text, in hex: a window is told a text once
+    source  one of TOLD_SOURCES
+    seed    of the draw that chose the bullets, "" where none was left out
+    """
+    data: dict[str, Any] = {"via": "injection", "lessons": list(lessons), "bullets": list(bullets), "digest": digest}
+    return NewEvent(
+        ev.ADVICE_TOLD,
+        identity(ev.ADVICE_TOLD, "injection", window.session_id or "", window.event_id, digest),
+        {**data, "source": source, **({"seed": seed} if seed else {})},
+        window.actor,
+        window.occurred_at,
+        session_id=window.session_id,
+        target_id=window.event_id,
+    )
+
+
+def lessons_beginning(ledger: Reader, beginnings: Sequence[str]) -> list[str]:
+    """Return the ids of the lessons that begin with these 8 hex digits, as the text at a start names them."""
+    if not beginnings:
+        return []
+    with ledger.asking() as sql:
+        among, values = sql.among("substr(event_id, 1, 8)", beginnings)
+        # The literal condition is that of an index which leaves tags out.
+        found = f"SELECT event_id FROM event WHERE playbook_id = ? AND type = ? AND type <> '{ev.BULLET_TAGGED}'"  # noqa: S608
+        rows = sql.run(f"{found} AND {among} ORDER BY position", ev.LESSON_RECORDED, values).fetchall()
+    return [row[0] for row in rows]
 
 
 def relevant(book: LessonBook, task: str, context_hash: str, k: int) -> list[Lesson]:

@@ -34,7 +34,7 @@ from .reading import REBUILD, SHAPES, SHOWN, Reading
 
 VERSION: Final = "1.0"
 
-Format = Literal["sections", "key_points", "bullets", "skills", "unreadable"]
+Format = Literal["sections", "key_points", "bullets", "skills", "text", "markdown", "unreadable"]
 _ELSEWHERE: Final[tuple[Format, ...]] = ("bullets", "skills")
 
 
@@ -75,6 +75,26 @@ def dump_shared(bullets: Iterable[Bullet]) -> bytes:
     """
     ordered = sorted(bullets, key=lambda b: by_number(b.name))
     return _dumped({"version": VERSION}, [(b.section, {"name": b.name, "text": b.text}) for b in ordered])
+
+
+def dump_skillbook(bullets: Iterable[Bullet]) -> bytes:
+    """Return the bullets as other systems keep advice: by id under `skills`, with lists of the ids under `sections`."""
+    skills: dict[str, dict[str, object]] = {}
+    sections: dict[str, list[str]] = {}
+    for b in bullets:
+        title = SECTIONS[b.section]
+        skills[b.name] = {
+            "id": b.name,
+            "section": title,
+            "content": b.text,
+            "helpful": b.helpful,
+            "harmful": b.harmful,
+            "neutral": 0,
+            "status": "active",
+        }
+        sections.setdefault(title, []).append(b.name)
+    document = {"skills": skills, "sections": sections, "next_id": len(skills)}
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def entry_text(bullet: Bullet) -> str:
@@ -125,6 +145,11 @@ def load(raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, foreign
     if updated is not None and not (isinstance(updated, str) and len(updated) <= 64 and updated.isprintable()):
         reading.notes.append(f"last_updated {SHOWN.repr(updated)} is not a time")
         updated = None
+    return finished(reading, shape, updated)
+
+
+def finished(reading: Reading, shape: Format, updated: str | None = None) -> Loaded:
+    """Return what was read of a file of a shape."""
     order = list(SECTIONS)
     bullets = tuple(sorted(reading.bullets(), key=lambda b: order.index(b.section)))
     return Loaded(

@@ -98,8 +98,8 @@ class Reading:
         """The way out of a fault of the file as a whole."""
         return _IMPORT if self.foreign else REBUILD
 
-    def parse(self, raw: bytes | str) -> dict[str, Any] | None:
-        """Return the file's JSON object, or None with a problem that says where reading stopped."""
+    def decode(self, raw: bytes | str) -> str | None:
+        """Return the file's text, or None with a problem that says what is wrong with it."""
         if len(raw) > MAX_BYTES:
             self.problem("the file", "is too large", f"{len(raw):,} bytes", f"a playbook has at most {MAX_BYTES:,}")
             return None
@@ -119,6 +119,13 @@ class Reading:
         text = text.removeprefix("\ufeff")
         if not text.strip():
             self.problem("the file", "is empty", "", self.mend)
+            return None
+        return text
+
+    def parse(self, raw: bytes | str) -> dict[str, Any] | None:
+        """Return the file's JSON object, or None with a problem that says where reading stopped."""
+        text = self.decode(raw)
+        if text is None:
             return None
         try:
             document = json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_constant=_NoNumber)

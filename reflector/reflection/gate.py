@@ -30,6 +30,8 @@ from reflector.transcripts.source import UnknownTranscript
 
 #: More than anybody's settings.
 _MOST_BYTES = 4 << 20
+#: Why most windows are not reflected on.
+CITES_NOTHING = "the window cites nothing"
 _UNTOLD = (
     "the monthly budget is unknown: the record {} cannot be used ({}); mend or remove it, or set monthly_tokens to 0"
 )
@@ -71,7 +73,7 @@ class Gate:
         if forced:
             return Opened()
         if not cited and not (is_model and self.config.uncited):
-            return "the window cites nothing"
+            return CITES_NOTHING
         data: Mapping[str, Any] = recorded.data or {}
         for setting, (trigger, reason) in _ACE.items():
             if self._ace.get(setting) is False and data.get("trigger") == trigger and reason in (None, data["reason"]):

@@ -265,7 +265,7 @@ class Runner:
         """Record that the gate is closed."""
         if window.state != "skipped":  # one that was asked about by hand is skipped already, perhaps for another reason
             self.ledger.append([facts.skipped(window, recorded, self.backend.name, quote(reason, 500))])
-        return Reflected(window.event_id, "skipped", reason)
+        return Reflected(window.event_id, "skipped", reason, window.session_id)
 
     def failed(
         self,

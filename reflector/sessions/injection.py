@@ -29,13 +29,14 @@ from typing import TYPE_CHECKING, Final
 from reflector import folders
 from reflector.files import open_ours
 from reflector.folders import read_file, state_folder
-from reflector.handover import complain, injection_stamp
+from reflector.handover import MAX_TOLD, TOLD, complain, injection_stamp
 from reflector.locate import user_folder
 from reflector.playbook.bullet import Bullet, best_first
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import SECTIONS, USER_FIRST
 from reflector.reflection.prompts import fill, find_template
 from reflector.text.secrets import quote
+from reflector.transcripts.telling import Telling, telling_of
 
 if TYPE_CHECKING:
     from reflector.curation.playbook_file import Known
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 LIMIT = 9_500
 #: The client's own markup: a bullet must not pose as it.
 _REMINDER = re.compile(r"<(?=/?system-reminder)", re.IGNORECASE)
+#: The beginning of a lesson's id, as it is told.
+_ID = re.compile("[0-9a-f]{8}")
 
 
 #: The section of the lessons, and the file in the state folder that holds those to tell: one object a line.
@@ -72,6 +75,21 @@ class Injection:
     shown: int
     left_out: int
 
+    @property
+    def line(self) -> str:
+        """How many bullets there are, for a person; "" where there is nothing to say."""
+        count = self.shown + self.left_out
+        cut = f", {self.shown} shown" if self.left_out else ""
+        return f"playbook: {count} key point{'' if count == 1 else 's'}{cut}" if self.text else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What keeps a playbook.json from being told, and what the agent is to say to its user."""
+
+    what: str
+    advice: str
+
 
 def template(project: Path) -> str:
     """Return the text of the playbook's template in force.
@@ -88,7 +106,7 @@ def render(
     bullets: Iterable[Bullet],
     form: str,
     files: Sequence[str] = (".claude/playbook.json",),
-    troubles: Sequence[str] = (),
+    troubles: Sequence[Trouble] = (),
 ) -> Injection:
     """Fill a template's text with the best bullets that fit, grouped by section, the best bullet's section first.
 
@@ -98,7 +116,7 @@ def render(
     Raises ValueError where the template alone leaves no room for any bullet.
     """
     ranked = sorted(bullets, key=best_first)
-    told = "".join(f"\n\n({trouble})" for trouble in troubles)
+    told = "".join(f"\n\n({trouble.what}. {trouble.advice})" for trouble in troubles)
     if not ranked:
         text = told.lstrip("\n") and told.lstrip("\n") + "\n"
         return Injection(text, text and _as_json(text), 0, 0)
@@ -196,7 +214,10 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
         complain(f"the user's playbook is not shown: {error}")
     bullets += lessons_to_tell(folder)
     rendered = render(bullets, template(folder) if bullets else "", files, troubles)
-    content = b"\n".join((stamp, rendered.json.encode(), rendered.text.encode()))
+    line = "; ".join(trouble.what for trouble in troubles)
+    line = f"playbook: {' '.join(line.split())}; see `reflector doctor`" if line else rendered.line
+    forms = (line, _in_short(rendered.text), rendered.json, rendered.text)
+    content = b"\n".join((stamp, *(form.encode("utf-8", "replace") for form in forms)))
     try:
         folders.write_durably(folders.open_state(os.fspath(project)), content, "injection.txt")
     except (OSError, ValueError) as error:
@@ -213,13 +234,35 @@ def told_names(project: Path) -> set[str] | None:
     return set(re.findall(r"^\[([a-z_]+-?\d+)\] helpful=", text.decode("utf-8", "replace"), re.MULTILINE))
 
 
+def _in_short(text: str) -> str:
+    """Return a rendered text as the hook notes it: digest, seed or "-", names; `told_by_hook` reads it."""
+    telling = telling_of(text)
+    return " ".join((telling.digest, telling.seed or "-", *telling.bullets, *telling.lessons)) if telling else ""
+
+
+def told_by_hook(project: Path, session_id: str) -> tuple[Telling, ...]:
+    """Return what the start hook told a session, by its own record, oldest first; () where it has none."""
+    try:
+        lines = folders.read_file(f"{folders.state_folder(os.fspath(project))}/{TOLD}", 2 * MAX_TOLD).splitlines()
+    except (OSError, ValueError):
+        return ()
+    beginning = f"{session_id}\t".encode("utf-8", "replace")
+    found = []
+    for line in lines:
+        if line.startswith(beginning):
+            digest, seed, *names = line[len(beginning) :].decode("utf-8", "replace").split(" ")
+            bullets, lessons = [n for n in names if not _ID.fullmatch(n)], [n for n in names if _ID.fullmatch(n)]
+            found.append(Telling(tuple(bullets), tuple(lessons), digest, seed.strip("-")))
+    return tuple(found)
+
+
 @dataclass(frozen=True, slots=True)
 class _Told:
     """A playbook file's state, its bullets that can be cited, and what keeps it from being read."""
 
     state: os.stat_result
     bullets: Sequence[Bullet]
-    troubles: tuple[str, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
 
 
 def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] | None = None) -> _Told:
@@ -235,11 +278,12 @@ def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] 
         problems = known.found.loaded.problems
     if problems:
         mend = "correct it, or run `reflector rebuild` where the ledger is to be believed"
-        trouble = f"{shown} cannot be read: {problems[0].where}: {problems[0].message}. Ask the user to {mend}."
+        what = f"{shown} cannot be read: {problems[0].where}: {problems[0].message}"
+        trouble = Trouble(what, f"Ask the user to {mend}.")
         return _Told(state, known.bullets if known is not None else (), (trouble,))
     if known is not None and known.found.kind == "another's":
-        trouble = f"{shown} was written by another ledger, and these are not its key points. Tell the user to run"
-        return _Told(state, known.bullets, (f"{trouble} `reflector doctor`.",))
+        what = f"{shown} was written by another ledger, and these are not its key points"
+        return _Told(state, known.bullets, (Trouble(what, "Tell the user to run `reflector doctor`."),))
     bullets = [bullet for bullet in loaded.bullets if bullet.name not in loaded.named_here]
     if known is not None:
         counted = {(b.name, b.text): b for b in known.bullets}

@@ -21,16 +21,20 @@ from reflector.events.record_keys import pack_keys
 from reflector.handover import STOPS
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
+from reflector.lessons.recording import lessons_beginning, told_at_start
 from reflector.reflection.window import keys_of, windows_within
 from reflector.sessions.spool import Delivery
 from reflector.text.secrets import clean, quote
-from reflector.transcripts.codex_home import rollout_of
 from reflector.transcripts.formats import scan
+from reflector.transcripts.homes import transcript_of
 from reflector.transcripts.message import Tally
 from reflector.transcripts.reading import Scan
+from reflector.transcripts.telling import Telling
 
 WindowMode = Literal["new", "whole"]
 _MAX_ID = 200
+#: Texts that one window was told: a start, and each resume and compaction without a window between them.
+_MOST_TELLINGS = 100
 #: Events in the middle of a turn (the Before… and After… of Gemini CLI), and starts, which a hook keeps if it could not
 #: read them: a window ends with none of these. PreCompress comes before every request, whether it compresses or not.
 _MID_TURN = frozenset(
@@ -47,6 +51,7 @@ class Source:
     """What to record: a transcript and what is known about how it came.
 
     limit is how many bytes of the file to read, None for all: what was appended later is a later window's.
+    told is what the hook printed for the session by its own record, for a transcript that has no echo of it.
     """
 
     path: Path
@@ -55,6 +60,7 @@ class Source:
     session_id: str | None = None
     agent_id: str | None = None
     reason: str | None = None
+    told: tuple[Telling, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,7 @@ def source_of(delivery: Delivery) -> Source | None:
         return None
     path = Path(delivery.transcript_path).expanduser() if delivery.transcript_path else None
     if path is None:
-        path = rollout_of(delivery.agent_id if delivery.event == "SubagentStop" else delivery.session_id)
+        path = transcript_of(delivery.agent_id if delivery.event == "SubagentStop" else delivery.session_id)
     if path is None:
         return None
     ended = delivery.event in {"SessionEnd", "SubagentStop", *STOPS}
@@ -105,7 +111,7 @@ def take_in(
     found: Scan | None = None,
     beside: Collection[str] | None = None,
 ) -> Taken:
-    """Record the source's window in the ledger, with what it cites.
+    """Record the source's window in the ledger, with what it cites and what it was told.
 
     `found` is the scan of the source, if there was one. `beside` is for a playbook that the agent got beside another
     one: the names that mean a bullet of the other; None for a playbook on its own.
@@ -143,11 +149,15 @@ def _take_in(
     packed = pack_keys(keys)
     names = _cited_names(found, frozenset(keys))
     earlier = _cited_earlier(found, before) if window == "new" else []
-    rows = {row.name: row for row in ledger.rows() if row.name not in (beside or ())} if names or earlier else {}
+    told, said_by = _told(ledger, source, found, session_id, frozenset(keys))
+    asks = names or earlier or told
+    rows = {row.name: row for row in ledger.rows() if row.name not in (beside or ())} if asks else {}
     split = _split(names, rows)
     carried = _split(earlier, rows)["cited"]
-    if beside is not None and not (split["cited"] or split["retired"] or carried):
-        return nothing
+    if beside is not None:
+        told = [one for one in told if any(name in rows for name in one.bullets)]
+        if not (split["cited"] or split["retired"] or carried or told):
+            return nothing
     event = NewEvent(
         ev.SESSION_RECORDED,
         identity(ev.SESSION_RECORDED, found.agent, session_id, agent_id or "", window, _sha(packed)),
@@ -180,11 +190,45 @@ def _take_in(
     )
     if may_be_there and ledger.event(event.event_id) is not None:
         return nothing
-    (appended,) = ledger.append([event])
+    appended, *_ = ledger.append([event, *_tellings(ledger, event, told, said_by, rows)])
     if not appended.added:
         return nothing
     cited, tally = tuple(split["cited"]), found.tally
     return Taken(session_id, appended.event_id, len(keys), cited, tuple(carried), tally)
+
+
+def _told(
+    ledger: Ledger, source: Source, found: Scan, session_id: str, keys: frozenset[int]
+) -> tuple[list[Telling], str]:
+    """Return what the records with these keys were told, each text once, and who says so.
+
+    A transcript that has an echo of the hook's output says so of the whole session; without one the hook does.
+    """
+    if found.told:
+        told = {one.digest: one for key, one in found.told if key in keys}
+        return list(told.values())[:_MOST_TELLINGS], "transcript"
+    if not source.told or found.agent_id:
+        return [], "hook"
+    events = ledger.events(session_id=session_id, types=(ev.ADVICE_TOLD,))
+    known = {(event.data or {}).get("digest") for event in events}
+    return [one for one in source.told if one.digest not in known][:_MOST_TELLINGS], "hook"
+
+
+def _tellings(
+    ledger: Ledger, window: NewEvent, told: Sequence[Telling], source: str, rows: dict[str, BulletRow]
+) -> list[NewEvent]:
+    """Return the events of what a window was told, as far as this playbook knows it."""
+    return [
+        told_at_start(
+            window,
+            one.digest,
+            bullets=[name for name in one.bullets if name in rows],
+            lessons=lessons_beginning(ledger, one.lessons),
+            source=source,
+            seed=one.seed,
+        )
+        for one in told
+    ]
 
 
 def _cited_names(found: Scan, keys: frozenset[int]) -> list[str]:

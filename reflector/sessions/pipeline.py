@@ -9,15 +9,17 @@ after it let go.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reflector import folders
+from reflector.curation.mirrors import take_mirrored, write_mirrored
 from reflector.curation.playbook_file import known, of_another, sync
+from reflector.curation.proposals import sweep
+from reflector.curator import wanted
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.lessons.book import lesson_book
 from reflector.locate import user_folder
@@ -26,24 +28,19 @@ from reflector.reflection.backends import backend_of
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import OUTAGES
 from reflector.reflection.runner import Reflected, Retry, Runner
-from reflector.sessions import locks, spool
+from reflector.sessions import last_session, locks, spool
 from reflector.sessions.crediting import record_test_outcomes
 from reflector.sessions.fallback import stand_ins
-from reflector.sessions.injection import keep_lessons, write_injection
+from reflector.sessions.injection import keep_lessons, told_by_hook, write_injection
 from reflector.sessions.intake import Source, Taken, WindowMode, safe_id, source_of, take_in
 from reflector.sessions.pauses import heard_at_ns
 from reflector.sessions.spool import Delivery
-from reflector.sessions.telling import record_lessons_told
-from reflector.text.secrets import clean
 from reflector.transcripts.formats import scan
 
 if TYPE_CHECKING:
     from reflector.sessions.user_playbook import Users
     from reflector.transcripts.reading import Scan
 
-#: What the status line reads, in the state folder, and the most characters of it.
-LAST_SESSION = "last-session.txt"
-_MOST_SAID = 100
 #: No time at which a playbook changed.
 _NEVER = "never"
 
@@ -80,9 +77,11 @@ class Pipeline:
 
         Raises UsersPlaybookError, a ValueError, when it is recorded here and not in the user's ledger.
         """
+        found = found or scan(source.path, source.limit)
+        if not found.told and (session_id := source.session_id or found.session_id):
+            source = replace(source, told=told_by_hook(self.project.root, session_id))
         if self.users is None:
             return take_in(self.ledger, source, window=window, found=found)
-        found = found or scan(source.path, source.limit)
         taken = take_in(self.ledger, source, window=window, found=found)
         self.users.take(source, found, window=window, beside={row.name for row in self.ledger.rows()})
         return taken
@@ -90,11 +89,16 @@ class Pipeline:
     def finish(self, *, retry: Retry = "due") -> None:
         """Finish what is pending, into `reflected`. A model is asked by `ask_model`, without the project's lock.
 
-        What the sessions' own tests say of lessons is recorded first, while a window is open.
+        What the sessions' own tests say of lessons, and what people asked for, is recorded first, while a window is
+        open.
         """
-        record_test_outcomes(self.ledger, [one.event_id for one in self.ledger.open_windows() if not one.attempts])
+        fresh = [one.event_id for one in self.ledger.open_windows() if not one.attempts]
+        record_test_outcomes(self.ledger, fresh)
+        self._note(wanted.hear(self.project.config, self.ledger, fresh))
         if not self.runner.backend.is_model:
             self.reflected += self.runner.finish_pending(retry=retry)
+            self._note(wanted.ask(self.ledger, self.runner))
+            self._note(wanted.propose(self.project.config, self.ledger))
         if self.users is not None:
             judged = self.users.finish(retry)
             self.reflected += judged
@@ -104,12 +108,15 @@ class Pipeline:
                 self._note(text)
 
     def write(self, *, file: bool = True) -> None:
-        """Record edits of playbook.json, write it, and render the text that the start hook prints.
+        """Record edits of playbook.json and its mirrors, write them, and render the text that the start hook prints.
 
         A question leaves the `file` as it is: it may be under version control. Notes for the user go to
         `notes`.
         """
+        edited = take_mirrored(self.ledger, self.project)
         synced = sync(self.ledger, self.project, write=file)
+        for text in [*edited, *(write_mirrored(self.ledger, self.project) if file else ())]:
+            self._note(text)
         if synced.of_another is not None:
             self._note(of_another(self.project.playbook_json, synced.of_another))
         for problem in synced.problems[:20]:
@@ -128,7 +135,7 @@ class Pipeline:
                 self._note(f"the agent does not get the current playbook: {error}")
 
     def _note(self, text: str) -> None:
-        if text not in self.notes:
+        if text and text not in self.notes:
             self.notes.append(text)
 
 
@@ -190,19 +197,10 @@ def drain(
         again = bool(spool.pending_for(project.root))
     for one in asking:
         asked = ask_model(one, retry=retry, wait=wait)
+        last_session.leave(one.root, asked.reflected)
         done.reflected += asked.reflected
         done.notes += asked.notes
-    _leave_last(project, done.reflected)
     return done
-
-
-def _leave_last(project: Project, reflected: Sequence[Reflected]) -> None:
-    """Leave the verdicts of the session that was judged last for the status line."""
-    judged = [one for one in reflected if one.outcome == "completed"]
-    if judged:
-        said = clean(judged[-1].detail, _MOST_SAID) or "nothing decided"
-        with suppress(OSError):  # a line on a screen is worth no failed drain
-            folders.write_durably(folders.open_state(str(project.root)), f"{said}\n".encode(), LAST_SESSION)
 
 
 def runner_of(project: Project, ledger: Ledger) -> Runner:
@@ -229,15 +227,19 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> D
             if not held:
                 break
             with project.open_ledger() as ledger:
-                done.reflected += _ask_about(runner_of(project, ledger), tried, retry)
+                runner = runner_of(project, ledger)
+                done.reflected += _ask_about(runner, tried, retry)
+                done.notes.append(wanted.ask(ledger, runner))
         # After releasing the lock: a window that another process recorded before that is left to this one.
         with project.open_ledger() as ledger:
             left = bool(_untried(ledger, tried))
     if done.reflected:
         with open_pipeline(project) as pipeline:
             assert pipeline is not None  # it waited
+            pipeline.notes.append(wanted.propose(project.config, pipeline.ledger))
             pipeline.write()
             done.notes += pipeline.notes
+    done.notes = [text for text in done.notes if text]
     return done
 
 
@@ -286,7 +288,12 @@ def _drain_once(
                 progress(delivery)
             _take_delivery(pipeline, delivery, done)
     pipeline.finish(retry=retry)
+    sweep(pipeline.ledger)
     pipeline.write()
+    # The model is asked when the project is free again.
+    asked = pipeline.ledger.open_windows() if done.taken and pipeline.runner.backend.is_model else []
+    waiting = [Reflected(one.event_id, "waiting", session_id=one.session_id) for one in asked]
+    last_session.leave(pipeline.project.root, [*pipeline.reflected, *waiting])
     done.reflected += pipeline.reflected
     done.notes += pipeline.notes
 
@@ -316,7 +323,6 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery, done: Drained) -> Non
         done.empty += 1
     else:
         done.taken += 1
-        record_lessons_told(pipeline.ledger, pipeline.project.root, taken.session_id, source.path)
     spool.settle(delivery)
 
 
@@ -359,12 +365,19 @@ def refresh(project: Project) -> list[str]:
     """Process the spool before a question is answered, unless another process is at it.
 
     playbook.json is written only where sessions had ended, as the drain would have done: asking changes no file of the
-    project. What a model would be asked waits for the drain. Returns notes for the user.
+    project. What a model would be asked waits for the drain. Returns notes for the user: also on what the answer lacks.
     """
     done = Drained()
     with open_pipeline(project, wait=False, write=False) as pipeline:
         if pipeline is None:
-            return []
+            drains = spool.counts(project.spool_dir).pending
+            what = "a session is still being processed" if drains else "another command is at work on this playbook"
+            return [f"{what}; ask again in a moment"]
         if spool.pending_for(project.root):
             _drain_once(pipeline, done, retry="due", progress=None)
-        return [*pipeline.notes, *(f"{where}: {error}; kept in the spool" for where, error in done.failed)]
+        else:
+            sweep(pipeline.ledger)
+        notes = [*pipeline.notes, *(f"{where}: {error}; kept in the spool" for where, error in done.failed)]
+        if pipeline.runner.backend.is_model and (asked := len(pipeline.ledger.open_windows())):
+            notes.append(f"{asked} session window{'s wait' if asked > 1 else ' waits'} for the model's verdicts")
+        return notes

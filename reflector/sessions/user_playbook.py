@@ -78,7 +78,7 @@ class Users:
             with self._held() as pipeline:
                 session_id = safe_id(source.session_id or found.session_id)
                 known = pipeline.ledger.windows(session_id) if session_id else []
-                if not found.cited and not known:
+                if not (found.cited or found.told or source.told) and not known:
                     return
                 take_in(pipeline.ledger, source, window=window, found=found, beside=beside)
         except _TROUBLE as error:

@@ -37,6 +37,9 @@ _OWN_TYPES = frozenset(
 #: Of a long output the answer holds the first 2 kB only; its end, with the result, is in the details.
 _CUT_OUTPUT = "<persisted-output>"
 _CALL_TYPES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
+#: Attachments that repeat a hook's output as the model gets it, and the events at which the playbook is told.
+_ECHOES = frozenset(("hook_success", "hook_additional_context"))
+_STARTS = frozenset(("SessionStart", "SubagentStart"))
 #: Why the API ended an answer early.
 _CUT_OFF = ("max_tokens", "model_context_window_exceeded")
 
@@ -98,9 +101,16 @@ class _Session(Conversation):
         return root
 
     def _attachment(self, record: dict[str, Any], text: str, offset: int) -> list[Message]:
-        """Return the prompt that a person typed while the model worked; only an attachment records it."""
+        """Return the prompt that a person typed while the model worked; only an attachment records it.
+
+        Others repeat what a hook printed.
+        """
         attachment = record.get("attachment")
-        if not isinstance(attachment, dict) or attachment.get("type") != "queued_command":
+        if not isinstance(attachment, dict):
+            return []
+        if attachment.get("type") in _ECHOES and attachment.get("hookEvent") in _STARTS:
+            self.hear(_texts(attachment.get("content")))
+        if attachment.get("type") != "queued_command":
             return []
         texts = _texts(attachment.get("prompt"))
         prompt = _prompt_key(texts)

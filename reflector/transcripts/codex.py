@@ -137,6 +137,8 @@ class _Rollout(Conversation):
 
     def _message(self, item: dict[str, Any], place: Place, *, copied: bool) -> Iterable[Message]:
         role = item.get("role")
+        if role == "developer":  # the client's own instructions, and what hooks print
+            self.hear(building.texts(item.get("content")))
         said = joined(building.texts(item.get("content")))
         if role not in ("user", "assistant") or not said:
             return ()

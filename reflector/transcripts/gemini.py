@@ -23,6 +23,8 @@ _FINAL = frozenset(("success", "error", "cancelled"))
 
 #: What the client puts around or into what a person typed.
 _SPAN = re.compile(r"<(session_context|hook_context)>")
+#: What hooks printed stands in front of the words that were typed.
+_CONTEXT, _CONTEXT_END = "<hook_context>", "</hook_context>"
 _SUMMARY = "<state_snapshot>"
 _CANCELLED = "Request cancelled."
 _REFUSED = re.compile(
@@ -38,6 +40,10 @@ _FOOTER = re.compile(r"(?:\n(?:Exit Code|Signal|Background PIDs|Process Group PG
 
 
 class _Chat(Conversation):
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked: set[str] = set()
+
     def messages(self, record: dict[str, Any], text: str, offset: int, tally: Tally) -> Iterable[Message]:
         change = record.get("$set")
         if isinstance(change, dict):
@@ -76,6 +82,9 @@ class _Chat(Conversation):
             return (building.by_user(uuid, place, "refusal", ""),)
         if kind != "user" or not said:
             return ()
+        if said.startswith(_CONTEXT) and uuid not in self._asked:
+            self._asked.add(uuid)
+            self.hear([said[len(_CONTEXT) :].partition(_CONTEXT_END)[0]])
         if _SUMMARY in said[:4096]:
             return (building.by_user(uuid, place, "summary", said),)
         human = "" if self.agent_id else _typed(record, said)

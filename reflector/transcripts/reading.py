@@ -27,6 +27,7 @@ from reflector.transcripts.citations import citations_of
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import parse_line, read_lines
 from reflector.transcripts.source import UnknownTranscript
+from reflector.transcripts.telling import Telling, telling_of
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -44,6 +45,7 @@ class Scan:
     agent        the name that the sessions of its agent are recorded under
     keys         record keys of all messages, in the order of `read_messages`
     cited        (key, names) of the model's records that cite
+    told         (key, telling) of each echo of our hook's output; the key is that of the message behind it
     session_id … version    of the conversation; "" where no record says
     first_uuid, last_uuid   of the first and last message
     started_at, ended_at    smallest and largest timestamp as written (their order in the file is not by time)
@@ -54,6 +56,7 @@ class Scan:
     agent: str
     keys: array[int]
     cited: tuple[tuple[int, tuple[str, ...]], ...]
+    told: tuple[tuple[int, Telling], ...]
     session_id: str
     agent_id: str
     cwd: str
@@ -71,10 +74,16 @@ class Conversation(ABC):
     """One reading of one file: turns records into messages, and knows what earlier records said.
 
     session_id, agent_id, cwd, version   of the file, as far as its records said by now; "" otherwise
+    heard        what our hook told, until the next message takes it
     """
 
     def __init__(self) -> None:
         self.session_id = self.agent_id = self.cwd = self.version = ""
+        self.heard: list[Telling] = []
+
+    def hear(self, texts: Iterable[str]) -> None:
+        """Keep what a hook's output told, where it is our hook's."""
+        self.heard += filter(None, map(telling_of, texts))
 
     @abstractmethod
     def messages(self, record: dict[str, Any], text: str, offset: int, tally: Tally) -> Iterable[Message]:
@@ -114,10 +123,14 @@ class RecordReader:
         conversation = self._converse()
         keys = array("q")
         cited: list[tuple[int, tuple[str, ...]]] = []
+        told: list[tuple[int, Telling]] = []
         first_uuid = last_uuid = started_at = ended_at = ""
         given = _Input(file, None if self._is_document else limit)
         for message in self._messages(given, None, conversation, tally):
             keys.append(message.key)
+            if conversation.heard:
+                told += ((message.key, telling) for telling in conversation.heard)
+                conversation.heard.clear()
             if names := citations_of(message):
                 cited.append((message.key, tuple(names)))
             first_uuid = first_uuid or message.uuid
@@ -129,6 +142,7 @@ class RecordReader:
             agent=self.agent,
             keys=keys,
             cited=tuple(cited),
+            told=tuple(told),
             session_id=conversation.session_id,
             agent_id=conversation.agent_id,
             cwd=conversation.cwd,

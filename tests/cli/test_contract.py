@@ -64,7 +64,7 @@ def test_the_examples_of_a_command_are_accepted_by_it(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for file in ("session.jsonl", "playbook.json", "ledger.ndjson", "ledger.backup"):
+    for file in ("session.jsonl", "playbook.json", "CLAUDE.md", "ledger.ndjson", "ledger.backup"):
         (tmp_path / file).touch()
     for example in COMMANDS[name].examples:
         arguments = shlex.split(re.sub(r"[<>]+ [\w.]+$", "", example))
@@ -220,8 +220,31 @@ def test_a_question_does_not_wait_for_a_drain_that_is_at_work(agent: Agent) -> N
     agent.call("drain")
     with (agent.state / "drain.lock").open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert len(agent.json("list")) == 3
+        told = agent.call("list")
+        assert told.out.count("\n") == 4
+        assert told.err == "reflector: another command is at work on this playbook; ask again in a moment\n"
         assert "Another drain is running" in agent.call("drain").err
+
+
+@pytest.mark.parametrize("question", [["list"], ["show", "pat-001"], ["log"], ["status"], ["citations"]], ids=str)
+def test_a_question_says_that_a_session_is_still_being_processed(
+    agent: Agent, tmp_path: Path, question: list[str]
+) -> None:
+    agent.call("drain")
+    transcript = Session().cites("pat-001").write(tmp_path / "1.jsonl")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(transcript))
+    with (agent.state / "drain.lock").open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert re.search("reflector: a session is (still )?being processed", agent.call(*question).err)
+    agent.call("list")
+    assert "processed" not in agent.call(*question).err
+
+
+def test_a_question_says_which_windows_wait_for_the_model(agent: Agent, tmp_path: Path) -> None:
+    transcript = Session().cites("pat-001").write(tmp_path / "1.jsonl")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(transcript))
+    agent.environ = {"REFLECTOR_BACKEND": "anthropic"}
+    assert agent.call("list").err == "reflector: 1 session window waits for the model's verdicts\n"
 
 
 def test_a_session_is_named_by_the_beginning_of_its_id(agent: Agent, tmp_path: Path) -> None:

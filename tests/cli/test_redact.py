@@ -16,6 +16,7 @@ from reflector.curation.proposals import propose
 from reflector.ledger import engines
 from reflector.ledger.errors import LedgerLocked
 from reflector.ledger.store import Ledger
+from reflector.playbook.change import Change
 from reflector.sessions import spool
 from tests.ledger.events import added
 from tests.processes import REFLECTOR, Popen
@@ -185,7 +186,8 @@ def test_a_text_is_found_wherever_it_stands_shown_first_and_erased_as_one_operat
 
 def test_a_proposal_is_found_by_its_text_and_erased(told: Agent) -> None:
     with Ledger.open_file(told.ledger) as ledger:
-        propose(ledger, "pat", "Ask Zebraquux first.", "seen with Zebraquux")
+        change = Change("add", section="pat", text="Ask Zebraquux first.")
+        propose(ledger, change, origin="agent", trust="agent", reason="seen with Zebraquux", actor="agent")
     told.call("redact", "--where", "Zebraquux", "--why", "a codename", "--yes")
     assert b"Zebraquux" not in told.ledger.read_bytes()
     assert told.json("proposals", "--all") == []

@@ -39,6 +39,24 @@ def test_a_session_in_a_terminal_ends_with_its_exit(client: Client) -> None:
     client.check()
 
 
+def test_a_start_says_in_one_line_what_the_session_before_it_brought(client: Client) -> None:
+    client.api.when(FIX, *FIXED)
+    client.prints(FIX)
+    client.settle()
+    with client.terminal() as terminal:
+        screen = terminal.see("playbook: 3 key points \u00b7 last session: pat-001 helpful")
+        assert screen.count("SessionStart:startup says:") == 1
+        terminal.see(READY)
+        terminal.type(FIX)
+        terminal.see("The total is right now.")
+        terminal.type("/exit")
+        terminal.see("ended with 0")
+    *_, last = client.api.asked_about(FIX)
+    assert "last session:" not in told(last)
+    assert told(last).count("[pat-001] helpful=1 harmful=0 :: Write the failing test first.") == 1
+    client.check()
+
+
 def test_what_is_cleared_is_a_session_that_ended_and_what_follows_another(client: Client) -> None:
     client.api.when(FIX, *FIXED)
     client.api.when(ON, *TAXED)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.client.client import Client
-from tests.client.messages_api import told
+from tests.client.messages_api import says, step, told
 from tests.client.test_printed import FIX, FIXED
 
 PLUGIN = Path(__file__).parents[2] / ".claude-plugin" / "reflector"
@@ -55,3 +56,28 @@ def test_the_plugin_beside_installed_hooks_counts_a_citation_once(plugged: Clien
     assert plugged.cited() == [("SessionEnd", "pat-001")]
     assert plugged.agent.counters()["pat-001"] == (1, 0)
     plugged.check()
+
+
+@pytest.mark.parametrize("other", [None, "echo 'usage: reflector [--latest N]' >&2; exit 2"])
+def test_without_the_program_the_person_is_told_how_to_get_it_and_the_session_works(
+    bare: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str | None
+) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    if other is not None:
+        (folder / "reflector").write_text(f"#!/bin/sh\n{other}\n")
+        (folder / "reflector").chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(folder), "/usr/bin", "/bin"]))
+    bare.flags += ["--plugin-dir", str(PLUGIN)]
+    bare.api.when(FIX, step(says("The total is right now.")))
+    with bare.terminal() as terminal:
+        told_ = " ".join(terminal.see("start a new session").split())
+        assert f"reflector is not installed{f' ({folder}/reflector is another program)' if other else ''}: run" in told_
+        assert f"uv tool install {PLUGIN.parents[1]}" in told_
+        terminal.type(FIX)
+        terminal.see("The total is right now.")
+        terminal.type("/exit")
+        terminal.see("ended with 0")
+    (first,) = bare.api.asked_about(FIX)
+    assert "reflector is not installed" not in told(first)
+    assert not bare.agent.state.exists()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.client.client import Client
 from tests.client.messages_api import calls, says, step, told
 
@@ -15,6 +17,22 @@ FIXED = (
     step(says("Again."), calls("Bash", command="make test", description="Run the tests")),
     step(says("The total is right now.")),
 )
+
+
+@pytest.mark.parametrize("line", ["true", "false"])
+def test_the_model_gets_the_same_text_with_and_without_the_line_for_its_person(client: Client, line: str) -> None:
+    long = [{"name": f"oth-{n:03d}", "text": "ü😀" * 300, "helpful": 0, "harmful": 0} for n in range(1, 31)]
+    client.agent.write_playbook({"OTHERS": long})
+    client.agent.run("config", "set", "start_message", line)
+    text = client.agent.hook("SessionStart")
+    client.api.when(FIX, step(says("The total is right now.")))
+    printed = client.prints(FIX)
+    first, *_ = client.api.asked_about(FIX)
+    assert text.rstrip("\n") in told(first)
+    assert "playbook: 30 key points" not in told(first)
+    (ours,) = (hook["stdout"] for hook in printed.hooks if "This project keeps" in hook["stdout"])
+    assert ('"systemMessage":"playbook: 30 key points, ' in ours) == (line == "true")
+    client.check()
 
 
 def test_what_the_playbook_says_is_in_the_first_request_and_a_citation_counts_once(client: Client) -> None:

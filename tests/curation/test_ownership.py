@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from reflector.curation.bullets import add_bullet
 from reflector.curation.playbook_file import sync
 from reflector.ledger.store import Ledger
 from reflector.project import Project
+from tests.ledger.events import add_bullet
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 from tests.test_locate import git
@@ -66,7 +66,7 @@ def test_a_file_of_another_ledger_is_reported_until_its_copy_is_removed(agent: A
     assert listed(agent).keys() == {"pat-001", "pat-002", "mis-001"} == agent.counters().keys()
     assert str(kept) in agent.call("status", code=1).out
     assert str(kept) in agent.call("doctor", code=None).out
-    assert agent.call("import", kept).out == "1 bullets imported\n"
+    assert agent.call("import", kept).out == "1 bullet imported\n"
     kept.unlink()
     agent.call("status")
     assert by_human(agent) == []

@@ -164,9 +164,24 @@ def test_without_the_program_a_sessions_start_tells_the_user_what_to_do_and_noth
 ) -> None:
     done = run_hook(project, plugin_root(), no_program, name)
     assert (done.returncode, bool(done.stdout)) == (0, name == "SessionStart")
-    assert "install it with" in done.stderr
+    assert done.stderr.startswith(f"reflector is not installed: run 'uv tool install {ROOT}' or ")
     if done.stdout:
         assert json.loads(done.stdout) == {"systemMessage": done.stderr.rstrip("\n")}
+
+
+def test_the_way_to_the_program_leads_to_the_repository_that_the_client_keeps_beside_its_plugins(
+    project: Project, tmp_path: Path, no_program: str
+) -> None:
+    plugins = tmp_path / "plugins"
+    root = plugins / "cache" / "reflector" / "reflector" / "0.1.0"
+    shutil.copytree(plugin_root(), root)
+    assert "'uv tool install .' or 'pipx install .' in reflector's repository" in (
+        run_hook(project, root, no_program).stderr
+    )
+    repository = plugins / "marketplaces" / "reflector"
+    (repository / ".claude-plugin").mkdir(parents=True)
+    (repository / "pyproject.toml").touch()
+    assert f"run 'uv tool install {repository}' or" in run_hook(project, root, no_program).stderr
 
 
 @pytest.mark.parametrize("name", EVENTS)
@@ -198,6 +213,7 @@ def test_another_program_of_the_name_gets_no_event_and_tells_the_agent_nothing(
     other = program(tmp_path / "bin", f"echo FOREIGN; cat >> {tmp_path}/got; sleep 60")
     done = run_hook(project, plugin_root(), os.pathsep.join([other, no_program]), "SessionStart")
     assert (done.returncode, list(json.loads(done.stdout))) == (0, ["systemMessage"])
+    assert f"reflector is not installed ({other}/reflector is another program): run " in done.stdout
     assert "FOREIGN" not in done.stdout
     assert "session_id" not in ((tmp_path / "got").read_text() if (tmp_path / "got").exists() else "")
 

@@ -124,7 +124,9 @@ def test_a_rendered_text_is_used_as_it_stands(project: Project) -> None:
     content = write_injection(project.path)
     kept = project.state / "injection.txt"
     assert kept.read_bytes() == content
-    kept.write_bytes(content.split(b"\n")[0] + b"\n" + fast.SUBAGENT + b"'..'}}\nthe text\nof two lines\n")
+    kept.write_bytes(
+        content.split(b"\n")[0] + b"\nplaybook: 1 key point\n\n" + fast.SUBAGENT + b"'..'}}\nthe text\nof two lines\n"
+    )
     assert project.hook(event("SessionStart"))[0] == b"the text\nof two lines\n"
     assert project.hook(event("SubagentStart"))[0] == fast.SUBAGENT + b"'..'}}"
 
@@ -133,7 +135,7 @@ def test_a_text_in_an_older_form_is_rendered_afresh(project: Project) -> None:
     project.write_playbook(("oth-001", "text", 0, 0))
     kept = project.state / "injection.txt"
     content = write_injection(project.path)
-    kept.write_bytes(content.replace(b"reflector-injection/1", b"reflector-injection/0").replace(b"text", b"past"))
+    kept.write_bytes(content.replace(b"reflector-injection/3", b"reflector-injection/0").replace(b"text", b"past"))
     assert b":: text" in project.hook(event("SessionStart"))[0]
     assert kept.read_bytes() == content
 
@@ -279,7 +281,7 @@ def test_whatever_the_playbook_holds_both_forms_fit_and_nothing_is_cut_within_a_
 def test_whoever_changes_the_rendered_text_raises_its_form() -> None:
     bullets = [Bullet("pat-001", "pat", "a", 2, 1), Bullet("mis-001", "mis", "b", 0, 1)]
     digest = hashlib.sha256(render(bullets, PACKAGED).json.encode()).hexdigest()[:16]
-    assert (handover.INJECTION_FORM, digest) == (b"reflector-injection/1", "657cdb723fbc12f8"), (
+    assert (handover.INJECTION_FORM, digest) == (b"reflector-injection/3", "657cdb723fbc12f8"), (
         "The template or its rendering changed. Raise handover.INJECTION_FORM, or texts that were rendered "
         "before stay in use, and write the new pair here."
     )

@@ -15,7 +15,9 @@ from typing import Any
 from unittest.mock import patch
 
 from reflector.cli.app import run
+from reflector.cli.commands import COMMANDS
 from tests.processes import HOOK, REFLECTOR, Popen
+from tests.schemas import check
 
 #: A drain that a hook started takes seconds on a busy machine.
 PATIENCE = 60.0
@@ -145,9 +147,11 @@ class Agent:
         assert code is None or ended == code, told
         return told
 
-    def json(self, *arguments: str | Path, code: int = 0) -> Any:
-        """What a question answers with --json."""
-        return json.loads(self.call(*arguments, "--json", code=code).out)
+    def json(self, *arguments: str | Path, code: int | None = 0) -> Any:
+        """What a command answers with --json, which is what its schema says."""
+        document = json.loads(self.call(*arguments, "--json", code=code).out)
+        check(next(name for name in map(str, arguments) if name in COMMANDS), document)
+        return document
 
     def counters(self) -> dict[str, tuple[int, int]]:
         """(helpful, harmful) by name, as playbook.json has them."""

@@ -33,6 +33,11 @@ class Session:
         result = {"tool_use_id": call, "type": "tool_result", "content": output, "is_error": is_error}
         return self.user([result])
 
+    def starts(self, printed: str, event: str = "SessionStart") -> Session:
+        """What a hook printed, as the client repeats it."""
+        echo = {"type": "hook_success", "hookName": event, "hookEvent": event, "content": printed.strip()}
+        return self._add("attachment", echo)
+
     def cites(self, name: str, verdict: str | None = "helpful") -> Session:
         """One piece of advice is applied, and a person says how it went; None: nobody says anything."""
         self.user("The total is wrong when a coupon is applied. Please fix it.")
@@ -75,7 +80,9 @@ class Session:
             envelope["agentId"] = self.agent_id
         own = {"uuid": str(uuid5(NAMESPACE_URL, f"{self.id}/{self.agent_id}/{number}"))}
         stamp = {"timestamp": f"2026-11-{number // 1440 + 1:02d}T{number // 60 % 24:02d}:{number % 60:02d}:00.000Z"}
-        if kind == "user":
+        if kind == "attachment":
+            self.records.append({**envelope, "attachment": message, "type": kind, **own, **stamp})
+        elif kind == "user":
             self.records.append({**envelope, "type": kind, "message": message, **own, **stamp})
         else:
             self.records.append({**envelope, "message": message, "type": kind, **own, **stamp})

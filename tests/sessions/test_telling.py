@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
+import hashlib
 from pathlib import Path
 
 import pytest
 
+from reflector.handover import MAX_TOLD, TOLD
 from reflector.ledger.store import Ledger
 from reflector.lessons.recording import observe_outcome, record_lesson
 from reflector.playbook.bullet import Bullet
-from reflector.sessions.injection import LESSONS, LESSONS_FILE, LIMIT, Told, render
+from reflector.sessions.injection import LESSONS, LIMIT, Told, render, told_by_hook
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -51,19 +52,99 @@ def test_a_start_tells_the_lessons_that_are_trusted(agent: Agent) -> None:
     assert id[:8] not in agent.hook("SessionStart")
 
 
-def test_what_a_session_was_told_is_recorded_once_and_only_if_it_is_known(agent: Agent, tmp_path: Path) -> None:
+def _told(agent: Agent) -> list[tuple[str, str, list[str], list[str]]]:
+    """(session, source, bullets, lessons) of each telling."""
+    found = agent.events("advice.told")
+    return [(e["session_id"], e["data"]["source"], e["data"]["bullets"], e["data"]["lessons"]) for e in found]
+
+
+def _end(agent: Agent, session: Session, **more: str) -> None:
+    path = session.write(agent.home / f"{session.id}.jsonl")
+    agent.hook("SessionEnd", session_id=session.id, transcript_path=str(path), **more)
+    agent.call("drain")
+
+
+NAMES = ["pat-002", "pat-001", "mis-001"]
+
+
+def test_what_the_transcript_repeats_of_a_start_is_recorded_with_its_window_once(agent: Agent) -> None:
+    session = Session("s-1").starts(agent.hook("SessionStart")).cites("pat-001")
+    _end(agent, session)
+    _end(agent, session)
+    (window,), (told,) = agent.events("session.recorded"), agent.events("advice.told")
+    assert (told["target_id"], told["position"]) == (window["event_id"], window["position"] + 1)
+    assert _told(agent) == [("s-1", "transcript", NAMES, [])]
+    printed = agent.hook("SessionStart")
+    assert told["data"]["digest"] != hashlib.sha256(printed.strip().encode()).hexdigest()  # pat-001 helped meanwhile
+    _end(agent, session.starts(printed).agent("Here again."))
+    assert [one["data"]["digest"] for one in agent.events("advice.told")] == [
+        told["data"]["digest"],
+        hashlib.sha256(printed.strip().encode()).hexdigest(),
+    ]
+
+
+def test_a_telling_that_no_message_follows_waits_for_one(agent: Agent) -> None:
+    session = Session("s-1").agent("Hello.").starts(agent.hook("SessionStart"))
+    _end(agent, session)
+    assert _told(agent) == []
+    _end(agent, session.user("Go on."))
+    assert _told(agent) == [("s-1", "transcript", NAMES, [])]
+
+
+def test_a_fork_tells_nothing_again(agent: Agent) -> None:
+    session = Session("s-1").starts(agent.hook("SessionStart")).cites("pat-001")
+    _end(agent, session)
+    _end(agent, session.fork("s-2").agent("On my own from here."))
+    assert [one[0] for one in _told(agent)] == ["s-1"]
+
+
+def test_the_same_lines_in_anybodys_words_tell_nothing(agent: Agent) -> None:
+    printed = agent.call("export", "--format", "md").out
+    session = Session("s-1").user(f"Look:\n{printed}").agent(printed).runs("cat playbook.md", printed)
+    session.starts(printed, "PostToolUse").starts("Another hook's words").agent("I see.")
+    _end(agent, session)
+    assert len(agent.events("session.recorded")) == 1
+    assert _told(agent) == []
+
+
+def test_where_the_transcript_repeats_nothing_the_hooks_own_record_says_it_once(agent: Agent) -> None:
+    agent.hook("SessionStart", session_id="s-1")
+    session = Session("s-1").cites("pat-001", None)
+    _end(agent, session)
+    agent.hook("SessionStart", session_id="s-1", source="compact")
+    _end(agent, session.agent("Here again."))
+    _end(agent, Session("s-2").cites("pat-001", None))
+    assert _told(agent) == [("s-1", "hook", NAMES, [])]
+
+
+def test_the_hooks_record_is_bounded_and_holds_the_newest(agent: Agent) -> None:
+    agent.hook("SessionStart", session_id="s-0")
+    kept = agent.state / TOLD
+    line = kept.read_bytes()
+    kept.write_bytes(b"".join(line.replace(b"s-0", b"old-%d" % n) for n in range(MAX_TOLD // len(line))))
+    agent.hook("SessionStart", session_id="s-1")
+    assert len(kept.read_bytes()) < MAX_TOLD
+    assert told_by_hook(agent.project, "s-1")[0].bullets == tuple(NAMES)
+    assert told_by_hook(agent.project, "old-0") == ()
+
+
+def test_a_lesson_that_a_session_was_told_is_known_by_its_whole_id(agent: Agent) -> None:
     id = _learned(agent)
-    agent.hook("SessionStart")
-    kept = next(agent.project.rglob(LESSONS_FILE))
+    _end(agent, Session("s-1").starts(agent.hook("SessionStart")).cites("pat-001"))
+    assert _told(agent)[0][3] == [id]
+    found = agent.json("lesson", id)
+    assert found["times_applied"] == 1
+    (told,) = [event for event in found["events"] if event["type"] == "advice.told"]
+    assert (told["session_id"], told["data"]["via"], told["data"]["lessons"]) == ("s-1", "injection", [id])
 
-    def end(session: str) -> int:
-        path = Session(session).cites("pat-001").write(tmp_path / f"{session}.jsonl")
-        agent.hook("SessionEnd", session_id=session, transcript_path=str(path))
-        agent.call("drain")
-        return int(agent.json("lesson", id)["times_applied"])
 
-    assert end("before") == 0  # the lessons are newer than the session's records
-    os.utime(kept, (0, 0))
-    assert end("after") == 1
-    (told,) = [event for event in agent.json("lesson", id)["events"] if event["type"] == "advice.told"]
-    assert (told["session_id"], told["data"]["via"], told["data"]["lessons"]) == ("after", "injection", [id])
+def test_a_history_that_is_imported_says_what_its_sessions_were_told(agent: Agent) -> None:
+    printed = agent.hook("SessionStart")
+    for number in range(3):
+        folder = agent.home / ".claude/projects/p"
+        session = Session(f"s-{number}").starts(printed).cites("pat-001")
+        for record in session.records:
+            record["cwd"] = str(agent.project)
+        session.write(folder / f"s-{number}.jsonl")
+    agent.call("import-history", "--yes")
+    assert [one[:3] for one in _told(agent)] == [(f"s-{number}", "transcript", NAMES) for number in range(3)]

@@ -87,7 +87,7 @@ def test_the_text_of_both_is_kept_and_used_as_it_stands(agent: Agent) -> None:
     told(agent)
     kept = agent.state / "injection.txt"
     stamp = kept.read_bytes().split(b"\n")[0]
-    kept.write_bytes(b"\n".join((stamp, fast.SUBAGENT + b'""}}', b"the text\n")))
+    kept.write_bytes(b"\n".join((stamp, b"the line", b"", fast.SUBAGENT + b'""}}', b"the text\n")))
     assert agent.hook("SessionStart") == "the text\n"
     agent.call("--user", "add", "pref", "Be brief.")
     assert "pref-9002" in told(agent)
@@ -125,7 +125,7 @@ def test_names_of_the_users_playbook_begin_where_no_projects_do(agent: Agent) ->
     assert sorted(users_counters(agent)) == ["pat-9001", "pat-9002", "pref-9001"]
     legacy = agent.home / "legacy.json"
     legacy.write_text(json.dumps({"key_points": [{"name": "kpt_001", "text": "an old one", "helpful": 3}]}))
-    for count in ("1 bullets imported", "nothing new"):
+    for count in ("1 bullet imported", "nothing new"):
         assert count in agent.call("--user", "import", legacy).out
     assert users_counters(agent)["kpt_9001"] == (3, 0)
 

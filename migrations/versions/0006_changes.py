@@ -1,0 +1,24 @@
+"""Proposed changes of the playbook: a proposal is approved once, rejected once and measured once. Merged bullets, found
+by the bullet that has their evidence.
+
+env.py creates triggers and views again after every run of migrations.
+
+Revision ID: 0006
+Revises: 0005
+"""
+
+from alembic import op
+
+revision = "0006"
+down_revision = "0005"
+
+_ONCE = "'evidence.retracted', 'event.redacted', 'change.approved', 'change.rejected', 'change.measured'"
+
+
+def upgrade() -> None:
+    op.execute("DROP INDEX event_target_once")
+    op.execute(
+        "CREATE UNIQUE INDEX event_target_once ON event (playbook_id, type, target_id)"
+        f" WHERE type IN ({_ONCE})"
+    )
+    op.execute("CREATE INDEX bullet_merged ON bullet (playbook_id, removed_into) WHERE status = 'merged'")

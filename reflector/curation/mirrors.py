@@ -1,0 +1,221 @@
+"""The playbook in files that agents read by themselves, such as CLAUDE.md and AGENTS.md, kept in step.
+
+Invariant: a file is touched only where it has our marks, or where a person asked for them; an edit of the section is
+taken in as events before it is written again. Where nobody can say what was edited, the file stays as it is.
+
+A mark is the whole registration: a file that has one is kept in step, in every clone. It holds the digest of what was
+written, by which the ledger finds the state that was edited: an edit is compared with that, as one of playbook.json is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from reflector.curation.edit_events import Base, take_edits
+from reflector.curation.file_writing import digest
+from reflector.events.fold import fold
+from reflector.events.registry import ADVICE, RARE_TYPES
+from reflector.files import read_ours, replace_file
+from reflector.ledger.store import Ledger
+from reflector.mistakes import Mistake
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.markdown import load_markdown
+from reflector.playbook.marked import Marked, find, one_line, section_text, with_section, without_section
+from reflector.playbook.marked import digest as digest_of
+from reflector.project import Project
+
+#: The files that agents read by themselves, below a project's folder.
+FILES: Final = (
+    "CLAUDE.md",
+    "CLAUDE.local.md",
+    "AGENTS.md",
+    "GEMINI.md",
+    ".github/copilot-instructions.md",
+    ".cursor/rules/playbook.mdc",
+)
+_MAX_BYTES: Final = 4 << 20
+#: How many changes of the playbook ago a section may have been written that somebody edits.
+_MOST_TRIED: Final = 50
+_NEW_FILE: Final = {".cursor/rules/playbook.mdc": b"---\ndescription: The playbook\nalwaysApply: true\n---\n"}
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """A file with the playbook in it: `state` is current, behind or edited; `trouble` says why it cannot be kept."""
+
+    name: str
+    state: str
+    trouble: str | None = None
+
+
+def mirrors(ledger: Ledger, project: Project) -> list[Mirror]:
+    """Return the files of a project that have the marks. Raises LedgerError."""
+    body = section_text(ledger.bullets())
+    return [
+        Mirror(name, "unreadable", found)
+        if isinstance(found, str)
+        else Mirror(name, "edited" if found.is_edited else "current" if found.body == body else "behind")
+        for name, found in _found(project)
+    ]
+
+
+def take_mirrored(ledger: Ledger, project: Project) -> list[str]:
+    """Append what people changed in the marked sections; return what needs a person.
+
+    Raises LedgerError.
+    """
+    notes = []
+    for name, found in _found(project):
+        if isinstance(found, str):
+            notes.append(f"{name}: {found}")
+            continue
+        if not found.is_edited:
+            continue
+        base = _base(ledger, found.digest)
+        if base is None:
+            notes.append(
+                f"{name}: its playbook was edited, and what it said before is not known here; make the change in the "
+                f"playbook, then write the section again with `reflector mirror {name}`"
+            )
+            continue
+        if fault := _take(ledger, project, found, base):
+            notes.append(f"{name}: {fault}; it is left as it is")
+    return notes
+
+
+def write_mirrored(ledger: Ledger, project: Project) -> list[str]:
+    """Write the sections that say something else than the ledger; those that hold an edit are left. Return what went
+    wrong. Raises LedgerError."""
+    notes = []
+    bullets: Sequence[Bullet] | None = None
+    for name, found in _found(project):
+        if isinstance(found, str):
+            continue
+        bullets = ledger.bullets() if bullets is None else bullets
+        body = section_text(bullets)
+        if found.body == body and not found.is_edited:
+            continue
+        if found.is_edited and not _is_taken(ledger, found, bullets):
+            continue
+        try:
+            _write(project, name, bullets)
+        except (OSError, ValueError) as error:
+            notes.append(f"{name}: {error}")
+    return notes
+
+
+def add_mirror(ledger: Ledger, project: Project, name: str) -> None:
+    """Write the playbook into a file, which is made if it is missing. Raises Mistake, OSError, LedgerError."""
+    try:
+        _write(project, checked(name), ledger.bullets())
+    except ValueError as error:
+        raise Mistake(f"{name}: {error}") from error
+
+
+def remove_mirror(project: Project, name: str) -> bool:
+    """Take the section out of a file; return whether it had one. A file that was made for it goes. Raises Mistake,
+    OSError."""
+    path = _path(project, checked(name))
+    try:
+        raw = read_ours(path, _MAX_BYTES)
+        left = without_section(raw)
+    except FileNotFoundError:
+        return False
+    except ValueError as error:
+        raise Mistake(f"{name}: {error}") from error
+    if left == raw:
+        return False
+    if left == _NEW_FILE.get(name, b""):
+        path.unlink()
+    else:
+        replace_file(path, left)
+    return True
+
+
+def checked(name: str) -> str:
+    """Return the name of a file that agents read. Raises Mistake."""
+    plain = name.removeprefix("./")
+    if plain not in FILES:
+        raise Mistake(f"{name!r} is not a file that an agent reads by itself; the files are {', '.join(FILES)}")
+    return plain
+
+
+def _found(project: Project) -> Iterable[tuple[str, Marked | str]]:
+    """Yield each file that has the marks, with its section or with what is wrong with it."""
+    if project.is_users or project.outer is not None:
+        return
+    for name in FILES:
+        with suppress(OSError, Mistake):
+            raw = read_ours(_path(project, name), _MAX_BYTES)
+            try:
+                found = find(raw)
+            except ValueError as error:
+                yield name, str(error)
+                continue
+            if found is not None:
+                yield name, found
+
+
+def _path(project: Project, name: str) -> Path:
+    """Return a file's place. Raises Mistake where a link on the way leads out of the project."""
+    path = project.root
+    for part in Path(name).parts:
+        path = path / part
+        if path.is_symlink():
+            raise Mistake(f"{name}: {path.relative_to(project.root)} is a link; name the file that it leads to")
+    return path
+
+
+def _write(project: Project, name: str, bullets: Sequence[Bullet]) -> None:
+    path = _path(project, name)
+    try:
+        raw = read_ours(path, _MAX_BYTES)
+    except FileNotFoundError:
+        raw = _NEW_FILE.get(name, b"")
+    replace_file(path, with_section(raw, bullets))
+
+
+def _take(ledger: Ledger, project: Project, found: Marked, base: Base) -> str | None:
+    """Append the edits of a section; return what is wrong with it."""
+    taken = [row.name for row in ledger.rows()]
+    loaded = load_markdown(found.body, taken, project.first_number)
+    if loaded.problems and found.body.strip():
+        return str(loaded.problems[0])
+    if not loaded.bullets and base.bullets:
+        return "its playbook is empty; remove the section with `reflector mirror --remove`, or bring it back"
+    said = {bullet.name: bullet for bullet in base.bullets}
+    # The section has each bullet on one line, and says nothing of its counters.
+    bullets = [
+        replace(bullet, text=said[bullet.name].text)
+        if bullet.name in said and one_line(said[bullet.name].text) == bullet.text
+        else bullet
+        for bullet in loaded.bullets
+    ]
+    uncounted = frozenset(bullet.name for bullet in bullets)
+    loaded = replace(loaded, bullets=tuple(bullets), uncounted=uncounted)
+    take_edits(ledger, base, loaded, digest(found.body), project.first_number)
+    return None
+
+
+def _is_taken(ledger: Ledger, found: Marked, bullets: Sequence[Bullet]) -> bool:
+    """Return whether the playbook says what an edited section says, so that writing it loses nothing."""
+    if _base(ledger, found.digest) is None:
+        return False
+    loaded = load_markdown(found.body)
+    there = {(bullet.section, one_line(bullet.text)) for bullet in bullets}
+    return not loaded.problems and bool(loaded.bullets) and all((b.section, b.text) in there for b in loaded.bullets)
+
+
+def _base(ledger: Ledger, digest_: str) -> Base | None:
+    """Return the newest state of the playbook that a section was written from, None where none of the last has it."""
+    events = list(ledger.events(types=RARE_TYPES))
+    ends = [number for number, event in enumerate(events, start=1) if event.type in ADVICE]
+    for end in reversed(ends[-_MOST_TRIED:]):
+        live = fold(events[:end]).bullets()
+        if digest_of(section_text(live)) == digest_:
+            return Base(live, events[end - 1].position)
+    return None

@@ -1,0 +1,148 @@
+"""Events about changes of the playbook that somebody proposes: the proposal, the decision, and what came of it.
+
+Invariant: none of them changes the playbook. A change that is approved becomes the events about bullets that it stands
+for, in the same append, and each of them points to its proposal. So the counters follow from those alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from reflector.events import event as ev
+from reflector.events import fields as f
+from reflector.events.effects import ChangesNothing
+from reflector.events.kinds import EventType, Field, Merge, Target
+from reflector.playbook.change import KINDS, Change
+from reflector.playbook.names import SECTIONS
+
+#: Where a proposal comes from.
+ORIGINS: Final = ("human", "agent", "rules", "model", "import", "follow-up", "machine")
+#: Who wrote the words of a proposal, the most trusted first. A text of several sources has the least of their trusts.
+TRUSTS: Final = ("person", "agent", "tool")
+#: How a proposal ends that nobody approves.
+ENDINGS: Final = ("rejected", "kept", "stale", "expired")
+
+MAX_QUOTE: Final = 1_000
+MOST_QUOTES: Final = 20
+
+_QUOTE: Final = {
+    "text": f.needed(f.bounded(MAX_QUOTE)),
+    "by": Field(f.one_of(*TRUSTS), needed=True),
+    "session": f.TEXT_OR_NULL,
+    "window": f.EVENT_ID,
+}
+#: A change: `name` is the bullet that it is about, `names` the sources of a merge; a recount has the counters.
+CHANGE: Final = {
+    "kind": Field(f.one_of(*KINDS), needed=True),
+    "name": f.NAME_OR_NULL,
+    "names": f.NAMES,
+    "section": Field(f.one_of(*SECTIONS, None)),
+    "text": f.bounded(10_000, null=True),
+    "helpful": f.COUNT,
+    "harmful": f.COUNT,
+}
+
+
+def _change(data: Any) -> str:
+    return Change.from_data(data["change"]).line
+
+
+def _ending(data: Any) -> str:
+    return f"{data.get('how')}: {data.get('reason')}" if data.get("reason") else str(data.get("how"))
+
+
+def _measurement(data: Any) -> str:
+    return f"{data.get('verdict')} after {data.get('told')} sessions that were told it"
+
+
+TYPES: Final = (
+    EventType(
+        name=ev.CHANGE_PROPOSED,
+        meaning="Somebody proposed a change of the playbook; it waits for a decision.",
+        since=6,
+        fields={
+            "change": f.needed(f.within(CHANGE)),
+            "origin": Field(f.one_of(*ORIGINS), needed=True),
+            "trust": Field(f.one_of(*TRUSTS), needed=True),
+            "reason": f.needed(f.PROSE),
+            "evidence": f.within(_QUOTE, several=True),
+            # The texts that the change was made for, by digest: where one differs since, the proposal is stale.
+            "basis": f.OBJECT,
+        },
+        effect=ChangesNothing("the events that its approval appends change the playbook"),
+        summary=_change,
+        merge=Merge.FIRST,
+        no_retraction="decide on it with `reflector review`",
+        target=Target("the lesson that it is made of, or the approval that it would take back"),
+        checked=True,
+    ),
+    EventType(
+        name=ev.CHANGE_APPROVED,
+        meaning="A proposed change was approved and applied; `inverse` takes it back.",
+        since=6,
+        fields={
+            "change": f.needed(f.within(CHANGE)),
+            "inverse": f.needed(f.within(CHANGE, several=True)),
+            "edited": f.needed(f.FLAG),
+        },
+        effect=ChangesNothing("the events that follow it change the playbook"),
+        summary=_change,
+        merge=Merge.FIRST,
+        no_retraction="undo it with `reflector undo`",
+        target=Target("the proposal", required=True, once=True),
+        checked=True,
+    ),
+    EventType(
+        name=ev.CHANGE_REJECTED,
+        meaning="A proposed change was rejected, or fell away.",
+        since=6,
+        fields={
+            "how": Field(f.one_of(*ENDINGS), needed=True),
+            "reason": f.needed(f.PROSE),
+            # Bullets that a person wants to keep apart: no pair of them is proposed for a merge again.
+            "keep": f.NAMES,
+        },
+        effect=ChangesNothing("a rejected change is not applied"),
+        summary=_ending,
+        merge=Merge.FIRST,
+        no_retraction="propose the change again, or make it by hand",
+        target=Target("the proposal", required=True, once=True),
+        checked=True,
+    ),
+    EventType(
+        name=ev.CHANGE_MEASURED,
+        meaning="What came of an applied change, after enough sessions were told it.",
+        since=6,
+        fields={
+            "verdict": Field(f.one_of("kept", "revert"), needed=True),
+            "told": f.needed(f.NUMBER),
+            "figures": f.OBJECT,
+            "reason": f.PROSE,
+        },
+        effect=ChangesNothing("a change that did harm gets a proposal to revert it"),
+        summary=_measurement,
+        merge=Merge.FIRST,
+        no_retraction="a measurement counts nothing",
+        target=Target("the approval", required=True, once=True),
+        checked=True,
+    ),
+    EventType(
+        name=ev.WISH_HEARD,
+        meaning="A person asked for something beyond the moment, in a session.",
+        since=6,
+        fields={
+            # A correction is proposed when a second session says the same.
+            "kind": Field(f.one_of("standing", "correction"), needed=True),
+            "form": f.needed(f.WORD),
+            "section": f.needed(f.SECTION),
+            "text": f.needed(f.bounded(MAX_QUOTE)),
+            "quote": f.needed(f.bounded(MAX_QUOTE)),
+        },
+        effect=ChangesNothing("a person decides on the proposal that follows from it"),
+        summary=lambda data: f"{data.get('kind')}: {data.get('text')}",
+        merge=Merge.FIRST,
+        no_retraction="a wish counts nothing; decide on its proposal with `reflector review`",
+        target=Target("the window", required=True),
+        checked=True,
+    ),
+)

@@ -1,0 +1,186 @@
+"""Advice in Markdown: what people wrote into CLAUDE.md, AGENTS.md and rules, an agent's memory files, and playbooks as
+text.
+
+Invariant: nothing is passed over in silence. A list item is a piece of advice, and so is a line such as
+`[pat-001] helpful=7 harmful=1 :: Run the tests first.`; everything else is left out, with its line in a note.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from .document import Loaded, finished, load
+from .names import SECTIONS, SLUG_OF_TITLE, is_name
+from .reading import Reading
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+#: A bullet as prompts show it, with the counters of any playbook.
+_LINE: Final = re.compile(
+    r"\s*(?:[-*+] )?\[([\w.-]{1,64})\] helpful=(\d{1,9}) harmful=(\d{1,9})(?: neutral=\d+)? :: (.+)"
+)
+_NAMED: Final = re.compile(r"\[([\w.-]{1,64})\] (.+)", re.DOTALL)
+_FRONT: Final = re.compile(r"\A---\r?\n(.*?)\n---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+_MEMORY: Final = re.compile(r"^\s*type:\s*[\"']?(user|feedback|project|reference)[\"']?\s*$", re.MULTILINE)
+_HEADING: Final = re.compile(r"\s*#{1,6}\s+(.+?)\s*#*\s*")
+_BOX: Final = re.compile(r"\[[ xX]\] ")
+_ONLY_A_LINK: Final = re.compile(r"!?\[[^\]]*\]\([^)]*\)[.:]?|@\S+|https?://\S+")
+#: The section that a title of somebody else's means, by its words; the first that fits.
+_GUESSES: Final = (
+    ("mis", re.compile(r"mistake|avoid|don.?t|do not|never|pitfall|gotcha|warning|caution|anti.?pattern", re.I)),
+    ("pref", re.compile(r"prefer|style|convention|tone|format|naming|communicat", re.I)),
+    ("ctx", re.compile(r"context|architect|overview|about|structure|setup|environment|command|layout|stack", re.I)),
+    ("pat", re.compile(r"pattern|approach|practice|strateg|workflow|guideline|rule|test|how to|process", re.I)),
+)
+#: The section of each type of Claude Code's memory files.
+_OF_MEMORY: Final = {"user": "pref", "feedback": "pref", "project": "ctx", "reference": "ctx"}
+_MOST_LINES: Final = 8
+
+
+def is_markdown(raw: bytes) -> bool:
+    """Return whether a file is read as text: JSON begins with a brace or a bracket that no bullet has."""
+    start = raw.removeprefix(b"\xef\xbb\xbf").lstrip()[:200].decode("utf-8", "replace")
+    return not start.startswith("{") and not (start.startswith("[") and not _NAMED.match(start))
+
+
+def load_any(raw: bytes, taken: Iterable[str] = (), first: int = 0) -> Loaded:
+    """Read somebody's file of advice, JSON or text. Never raises for its content."""
+    return load_markdown(raw, taken, first) if is_markdown(raw) else load(raw, taken, first, foreign=True)
+
+
+def load_markdown(raw: bytes | str, taken: Iterable[str] = (), first: int = 0) -> Loaded:
+    """Read the advice in a text; `taken` and `first` as for `load`. Never raises for its content."""
+    reading = Reading(set(taken), first, foreign=True)
+    text = reading.decode(raw)
+    if text is None:
+        return Loaded("unreadable", problems=tuple(reading.problems))
+    lines = text.splitlines()
+    if any(map(_LINE.fullmatch, lines)):
+        _read_lines(reading, lines)
+        return finished(reading, "text")
+    head = _FRONT.match(text)
+    kind = _MEMORY.search(head[1]) if head else None
+    body = text[: head.start()] + "\n" * head[0].count("\n") + text[head.end() :] if head else text
+    _read_blocks(reading, body, _OF_MEMORY[kind[1]] if kind else None)
+    if not reading.entries and not reading.problems:
+        reading.problem("the file", "holds no advice", "", "write each piece of advice as an item of a list")
+    return finished(reading, "markdown")
+
+
+def _read_lines(reading: Reading, lines: list[str]) -> None:
+    """Read a playbook as text: its titles, and its bullets line by line."""
+    section, left = "oth", []
+    for number, line in enumerate(lines, start=1):
+        if found := _LINE.fullmatch(line):
+            name, helpful, harmful, text = found.groups()
+            entry = {"text": text.strip(), "helpful": int(helpful), "harmful": int(harmful)}
+            # The ids of other systems are not names of ours.
+            reading.entry(f"line {number}", section, entry | ({"name": name} if is_name(name) else {}))
+        elif title := _HEADING.fullmatch(line):
+            section = section_of(title[1]) or "oth"
+        elif line.strip():
+            left.append(number)
+    _note_left(reading, "lines", left)
+
+
+def _read_blocks(reading: Reading, text: str, memory: str | None) -> None:
+    """Read the items of lists, each with the section that the headings above it mean.
+
+    A memory file's section is that of its type, and its paragraphs are advice too.
+    """
+    from markdown_it import MarkdownIt
+
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    sections: dict[int, str | None] = {}
+    left: dict[str, list[int]] = {}
+    at = 0
+    while at < len(tokens):
+        token = tokens[at]
+        line = token.map[0] + 1 if token.map else 0
+        if token.type == "heading_open":
+            level = int(token.tag[1])
+            sections = {above: section for above, section in sections.items() if above < level}
+            sections[level] = section_of(tokens[at + 1].content)
+        elif token.type in ("bullet_list_open", "ordered_list_open"):
+            guessed = [section for _, section in sorted(sections.items()) if section]
+            end = _end_of(tokens, at)
+            for where, item in _items(tokens[at : end + 1]):
+                _take(reading, where, item, memory or (guessed[-1] if guessed else "oth"), left)
+            at = end
+        elif token.type == "paragraph_open" and memory:
+            _take(reading, line, tokens[at + 1].content, memory, left)
+        elif token.level == 0 and (what := _LEFT_OUT.get(token.type)):
+            left.setdefault(what, []).append(line)
+        at += 1
+    for what, numbers in left.items():
+        _note_left(reading, what, numbers)
+
+
+_LEFT_OUT: Final = {
+    "paragraph_open": "paragraphs",
+    "fence": "code blocks",
+    "code_block": "code blocks",
+    "table_open": "tables",
+    "blockquote_open": "quotations",
+}
+
+
+def _end_of(tokens: list[Token], start: int) -> int:
+    """Return the index of the token that closes the one at `start`."""
+    depth = 0
+    for at in range(start, len(tokens)):
+        depth += tokens[at].nesting
+        if depth == 0:
+            return at
+    return len(tokens) - 1
+
+
+def _items(tokens: list[Token]) -> Iterator[tuple[int, str]]:
+    """Yield (line, text) of each item of a list. What is nested belongs to its item; below "Tests:" each stands for
+    itself, with that word before it."""
+    at = 1
+    while at < len(tokens) - 1:
+        if tokens[at].type != "list_item_open":
+            at += 1
+            continue
+        end, span = _end_of(tokens, at), tokens[at].map or [0, 0]
+        nested = next((i for i in range(at, end) if tokens[i].type in ("bullet_list_open", "ordered_list_open")), end)
+        own = _words(tokens[at:nested])
+        if nested < end and own.endswith(":"):
+            for line, text in _items(tokens[nested : _end_of(tokens, nested) + 1]):
+                yield line, f"{own} {text}"
+        else:
+            yield span[0] + 1, " ".join([own, *(_words([one]) for one in tokens[nested:end])]).strip()
+        at = end + 1
+
+
+def _words(tokens: Iterable[Token]) -> str:
+    return " ".join(" ".join(one.content.split()) for one in tokens if one.type == "inline").strip()
+
+
+def _take(reading: Reading, line: int, text: str, section: str, left: dict[str, list[int]]) -> None:
+    text = _BOX.sub("", " ".join(text.split()), count=1) if _BOX.match(text) else " ".join(text.split())
+    named = _NAMED.fullmatch(text)
+    if named is not None and is_name(named[1]):
+        reading.entry(f"line {line}", section, {"name": named[1], "text": named[2]})
+    elif len(text.split()) < 2 or _ONLY_A_LINK.fullmatch(text):
+        left.setdefault("single words and links", []).append(line)
+    else:
+        reading.entry(f"line {line}", section, {"text": text})
+
+
+def section_of(title: str) -> str | None:
+    """Return the section that a heading means, None where nobody can say."""
+    plain = title.strip().strip("*_`")
+    if plain.upper() in SLUG_OF_TITLE or plain.lower() in SECTIONS:
+        return SLUG_OF_TITLE.get(plain.upper()) or plain.lower()
+    return next((slug for slug, words in _GUESSES if words.search(plain)), None)
+
+
+def _note_left(reading: Reading, what: str, numbers: list[int]) -> None:
+    if numbers:
+        shown = ", ".join(map(str, numbers[:_MOST_LINES])) + (" …" if len(numbers) > _MOST_LINES else "")
+        reading.notes.append(f"left out: {what} ({'line' if len(numbers) == 1 else 'lines'} {shown})")

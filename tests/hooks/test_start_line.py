@@ -1,0 +1,171 @@
+"""The line that Claude Code shows a person when a session starts; what its agent is told stays the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflector.cli.app import run
+from reflector.reflection.gate import CITES_NOTHING
+from reflector.reflection.runner import Reflected
+from reflector.sessions.injection import LIMIT
+from reflector.sessions.last_session import leave
+from tests.hooks.conftest import Project, event
+from tests.hooks.test_starts import characters
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+
+#: What Claude Code alone gives a hook, at a session's start.
+CLAUDE = {"CLAUDE_ENV_FILE": "/somewhere/sessionstart-hook-1.sh"}
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    return Agent.in_folder(tmp_path)
+
+
+def start(agent: Agent, source: str = "startup", **environ: str) -> dict[str, Any]:
+    """What the start of a session in Claude Code prints, as an object; text that is none as `text`."""
+    agent.environ = CLAUDE | environ
+    out = agent.hook("SessionStart", source=source)
+    agent.environ = {}
+    told: dict[str, Any] = json.loads(out) if out.startswith("{") else {"text": out}
+    return told
+
+
+def ends(agent: Agent, session: Session, event: str = "SessionEnd") -> None:
+    transcript = session.write(agent.home.parent / f"{session.id}.jsonl")
+    agent.hook(event, session_id=session.id, transcript_path=str(transcript))
+
+
+@pytest.mark.parametrize("source", ["startup", "resume", "clear", "fork"])
+def test_a_person_sees_one_line_and_the_agent_is_told_what_it_is_told_without_it(agent: Agent, source: str) -> None:
+    text = agent.hook("SessionStart")
+    assert start(agent, source) == {
+        "systemMessage": "playbook: 3 key points",
+        "hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text},
+    }
+
+
+def test_the_line_says_how_many_key_points_do_not_fit(agent: Agent) -> None:
+    long = [{"name": f"oth-{n:03d}", "text": "ü😀" * 400, "helpful": 0, "harmful": 0} for n in range(1, 31)]
+    agent.write_playbook({"OTHERS": long})
+    shown = agent.hook("SessionStart").count("] helpful=")
+    told = start(agent)
+    assert told["systemMessage"] == f"playbook: 30 key points, {shown} shown"
+    assert characters(told["hookSpecificOutput"]["additionalContext"]) <= LIMIT
+
+
+def test_the_line_says_what_the_last_session_brought_and_that_one_is_still_processed(agent: Agent) -> None:
+    ends(agent, Session("s-1").cites("pat-001"))
+    assert start(agent)["systemMessage"] == "playbook: 3 key points · a session is still being processed"
+    agent.call("drain")
+    assert start(agent)["systemMessage"] == "playbook: 3 key points · last session: pat-001 helpful"
+    ends(agent, Session("s-2").cites("mis-001", "harmful"))
+    line = "playbook: 3 key points · last session: pat-001 helpful · a session is still being processed"
+    assert start(agent)["systemMessage"] == line
+    agent.call("list")  # a question processes it as well
+    assert start(agent)["systemMessage"] == "playbook: 3 key points · last session: mis-001 harmful"
+
+
+def test_a_session_that_only_stopped_is_not_said_to_be_processed(agent: Agent) -> None:
+    ends(agent, Session("s-1").cites("pat-001"), "Stop")
+    assert start(agent)["systemMessage"] == "playbook: 3 key points"
+
+
+def test_a_compaction_interrupts_nobody(agent: Agent) -> None:
+    assert start(agent, "compact") == {"text": agent.hook("SessionStart")}
+
+
+def test_an_agent_that_is_not_claude_code_gets_what_it_always_got(agent: Agent) -> None:
+    text = agent.hook("SessionStart")
+    assert text.startswith("This project keeps a playbook")
+    agent.environ = {"GEMINI_SESSION_ID": "g-1"}
+    assert json.loads(agent.hook("SessionStart")) == {
+        "hookSpecificOutput": {"hookEventName": "SubagentStart", "additionalContext": text}
+    }
+
+
+@pytest.mark.parametrize("where", ["project", "user", "environment"])
+def test_the_line_can_be_turned_off(agent: Agent, where: str) -> None:
+    text = agent.hook("SessionStart")
+    if where == "environment":
+        assert start(agent, REFLECTOR_START_MESSAGE="false") == {"text": text}
+        return
+    agent.call("config", "set", *(["--global"] if where == "user" else []), "start_message", "false")
+    assert start(agent) == {"text": text}
+    assert "systemMessage" in start(agent, REFLECTOR_START_MESSAGE="true")
+
+
+def test_without_anything_to_cite_a_person_is_told_nothing(agent: Agent) -> None:
+    agent.write_playbook({"OTHERS": []})
+    assert start(agent) == {"text": ""}
+
+
+def test_a_playbook_that_cannot_be_read_is_said_with_the_place(agent: Agent) -> None:
+    agent.call("list")
+    agent.playbook.write_text(agent.playbook.read_text().replace('"pat-001",', '"pat-001"'))
+    told = start(agent)
+    assert told["systemMessage"].startswith("playbook: .claude/playbook.json cannot be read: line 8, column 9: ")
+    assert told["systemMessage"].endswith("; see `reflector doctor`")
+    assert "[pat-001]" in told["hookSpecificOutput"]["additionalContext"]  # as the ledger knows it
+
+
+def test_a_template_that_cannot_be_used_is_said(project: Project) -> None:
+    project.write_playbook(("oth-001", "text", 0, 0))
+    own = project.state / "prompts/playbook.txt"
+    own.parent.mkdir(parents=True)
+    own.write_text("nothing")
+    project.environ = CLAUDE
+    told = json.loads(project.hook(event("SessionStart"))[0])
+    assert list(told) == ["systemMessage"]
+    assert told["systemMessage"].startswith("playbook: not shown: ")
+
+
+def test_a_line_obeys_nobody(agent: Agent) -> None:
+    agent.call("list")
+    (agent.state / "last-session.txt").write_bytes(b'\x1b[31m"}\\ \xff' + b"x" * 2000 + b"\ns-1\n")
+    line = start(agent)["systemMessage"]
+    assert line.isprintable()
+    assert len(line) < 500
+
+
+@pytest.mark.parametrize(
+    ("rounds", "said"),
+    [
+        ([[("s-1", "completed", "pat-001 helpful, mis-001 harmful")]], "pat-001 helpful, mis-001 harmful"),
+        ([[("s-1", "completed", "")]], "nothing decided"),
+        ([[("s-1", "skipped", CITES_NOTHING)]], "nothing cited"),
+        ([[("s-1", "skipped", "the playbook is empty")]], "not judged: the playbook is empty"),
+        ([[("s-1", "failed", "transport: away")]], "judging it failed, see `reflector failures`"),
+        ([[("s-1", "waiting", "")], [("s-1", "completed", "pat-001 helpful")]], "pat-001 helpful"),
+        ([[("s-1", "completed", "pat-001 helpful"), ("s-2", "completed", "")]], "nothing decided"),
+        ([[("s-1", "completed", "pat-001 helpful"), ("s-1", "skipped", CITES_NOTHING)]], "pat-001 helpful"),
+        ([[("s-1", "completed", "pat-001 helpful")], [("s-1", "skipped", CITES_NOTHING)]], "pat-001 helpful"),
+        ([[("s-1", "completed", "pat-001 helpful")], [("s-2", "skipped", CITES_NOTHING)]], "nothing cited"),
+        (
+            [[("s-1", "completed", "pat-001 helpful, pat-002 helpful")], [("s-1", "completed", "pat-001 harmful")]],
+            "pat-001 harmful, pat-002 helpful",
+        ),
+        ([[("s-1", "completed", "pat-001 helpful")], []], "pat-001 helpful"),
+        ([[("s-1", "completed", "pat-001 helpful")], [(None, "waiting", "")]], "pat-001 helpful"),
+    ],
+)
+def test_what_a_session_brought_is_said_of_all_its_windows(tmp_path: Path, rounds: list[Any], said: str) -> None:
+    for reflected in rounds:
+        leave(tmp_path, [Reflected("w", outcome, detail, session) for session, outcome, detail in reflected])
+    assert (tmp_path / ".claude/reflector/last-session.txt").read_text().splitlines()[0] == said
+
+
+def test_the_setting_takes_true_and_false_alone(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in agent.env(REFLECTOR_START_MESSAGE="perhaps").items():
+        monkeypatch.setenv(name, value)
+    assert run(["list"]) == 2
+    assert "start_message is 'perhaps'; it takes true or false" in capsys.readouterr().err.replace(
+        "environment variable REFLECTOR_START_MESSAGE", "start_message"
+    )

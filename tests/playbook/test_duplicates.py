@@ -1,0 +1,111 @@
+"""Duplicates: what is proposed is the same advice, and nothing that differs in a fact ever is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.duplicates import labelled, measure
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.duplicates import duplicates, near
+
+PAIRS = labelled()
+#: Kinds of labelled pairs that no rule about words can see.
+OUT_OF_REACH = {"paraphrase"}
+
+
+def pair(first: str, second: str, *, section: str = "pat", counters: tuple[int, int, int, int] = (0, 0, 0, 0)) -> str:
+    """The kind of the pair that two texts make; "" for none."""
+    a, b = Bullet("pat-001", "pat", first, *counters[:2]), Bullet("pat-002", section, second, *counters[2:])
+    return "".join(one.kind for one in duplicates([a, b]))
+
+
+@pytest.mark.parametrize("one", [one for one in PAIRS if not one.same], ids=lambda one: f"{one.kind}: {one.second}")
+def test_texts_that_differ_in_what_they_advise_are_never_proposed(one) -> None:  # type: ignore[no-untyped-def]
+    assert pair(one.first, one.second) in ("", "contradiction")
+    assert pair(one.second, one.first) in ("", "contradiction")
+
+
+@pytest.mark.parametrize("half", ["tuned", "held_out"])
+def test_precision_and_recall_of_the_labelled_pairs_are_what_the_documentation_says(half: str) -> None:
+    of_half = [one for one in PAIRS if one.half == half]
+    assert measure(of_half)["precision"] >= 0.95
+    assert measure(of_half)["recall"] >= 0.7
+    assert measure([one for one in of_half if one.kind not in OUT_OF_REACH])["recall"] >= 0.9
+
+
+def test_a_pair_says_why_the_two_meet() -> None:
+    bullets = [
+        Bullet("pat-001", "pat", "Write the failing test first.", 1, 0),
+        Bullet("pat-002", "pat", "Write the failing test first.", 3, 0),
+        Bullet("pat-003", "pat", "write the **failing** test first"),
+        Bullet("pat-004", "pat", "You must always write a failing test first."),
+    ]
+    found = {(one.first.name, one.second.name): (one.kind, one.why) for one in duplicates(bullets)}
+    assert found["pat-002", "pat-001"] == ("exact", "the same text")
+    assert found["pat-002", "pat-003"] == ("normalised", "only case, punctuation or markup differ")
+    kind, why = found["pat-001", "pat-004"]
+    assert kind == "near"
+    assert why.startswith("the same words but for: ")
+    assert "must" in why
+    assert len(found) == 6
+
+
+def test_the_text_of_a_merge_is_that_of_the_better_bullet_or_of_the_one_that_says_more() -> None:
+    long = "When the API answers 429, wait for the time in Retry-After and repeat the same request once."
+    more = long.replace("the time in", "the whole time in")
+    (found,) = duplicates([Bullet("pat-001", "pat", long, 5, 0), Bullet("pat-002", "pat", more)])
+    assert found.text == more
+    better, worse = Bullet("pat-001", "pat", "Close the files.", 5, 0), Bullet("pat-002", "pat", "Always close files!")
+    assert not duplicates([better, worse])  # two words say too little
+    better, worse = Bullet("pat-001", "pat", "Close big files.", 5), Bullet("pat-002", "pat", "Always close big files!")
+    assert duplicates([worse, better])[0].text == better.text
+
+
+def test_other_sections_are_never_compared() -> None:
+    assert pair("Write the failing test first.", "Write the failing test first.") == "exact"
+    assert pair("Write the failing test first.", "Write the failing test first.", section="mis") == ""
+
+
+def test_opposite_verdicts_are_a_contradiction() -> None:
+    text = "Write the failing test first."
+    assert pair(text, text, counters=(3, 0, 0, 2)) == "contradiction"
+    assert pair(text, text, counters=(3, 0, 2, 2)) == "exact"
+    assert pair(text, text, counters=(3, 1, 2, 0)) == "exact"
+
+
+def test_advice_and_its_opposite_are_a_contradiction() -> None:
+    assert pair("Use mocks in unit tests.", "Avoid mocks in unit tests.") == "contradiction"
+    assert pair("Always squash commits before merging.", "Never squash commits before merging.") == "contradiction"
+
+
+def test_pairs_that_a_person_keeps_apart_do_not_meet_again() -> None:
+    bullets = [Bullet(f"pat-00{n}", "pat", "Write the failing test first.") for n in (1, 2, 3)]
+    kept = {frozenset({"pat-001", "pat-002"})}
+    assert [sorted(one.names) for one in duplicates(bullets, kept)] == [["pat-001", "pat-003"], ["pat-002", "pat-003"]]
+
+
+def test_near_finds_what_a_new_text_repeats() -> None:
+    bullets = [Bullet("pat-001", "pat", "Write the failing test first."), Bullet("mis-001", "mis", "Write the tests.")]
+    (found,) = near("Always write the failing test first", "pat", bullets)
+    assert {found.first.name, found.second.name} == {"", "pat-001"}
+    assert near("Always write the failing test first", "ctx", bullets) == []
+
+
+_TEXTS = st.sampled_from([text for one in PAIRS for text in (one.first, one.second)])
+
+
+@given(st.lists(_TEXTS | st.text(max_size=60), max_size=30))
+def test_asking_in_another_order_finds_the_same_pairs(texts: list[str]) -> None:
+    bullets = [Bullet(f"pat-{n:03d}", "pat", text) for n, text in enumerate(texts)]
+    forwards, backwards = ({(one.names, one.kind) for one in duplicates(some)} for some in (bullets, bullets[::-1]))
+    assert forwards == backwards
+
+
+@given(_TEXTS, st.sampled_from(["7", "v2", "`x_y`", "/etc/hosts", "--force", "never", "unless", "Kubernetes"]))
+def test_a_number_a_name_or_a_negation_more_is_never_overlooked(text: str, added: str) -> None:
+    words = text.rstrip(".").split()
+    for place in range(1, len(words) + 1):
+        changed = " ".join([*words[:place], added, *words[place:]])
+        assert pair(text, changed) in ("", "contradiction"), changed
