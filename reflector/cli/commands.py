@@ -26,7 +26,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "install": Command("install", "Add reflector's hooks to Claude Code's settings.", "", "--git"),
         "uninstall": Command("install", "Remove reflector's hooks from Claude Code's settings.", ""),
         "status": Command("status", "Show what is recorded, what waits and what failed.", ""),
-        "doctor": Command("doctor", "Check everything between the agent and the playbook.", ""),
+        "doctor": Command("doctor", "Check everything between the agent and the playbook.", "", "--fix"),
         "config": Command(
             "config",
             "Show or change the settings, and where each comes from.",

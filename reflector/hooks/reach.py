@@ -11,13 +11,23 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from reflector import folders, locate
-from reflector.hooks.install import EVENTS, Handler, handlers
+from reflector.hooks.install import EVENTS, Handler, handlers, hook_command
 from reflector.hooks.json_text import MalformedJson, root
-from reflector.hooks.settings_file import SCOPES, Scope, SettingsRefused, config_dir, read_text, settings_path
+from reflector.hooks.mending import Fix
+from reflector.hooks.settings_file import (
+    SCOPES,
+    Scope,
+    SettingsRefused,
+    config_dir,
+    install_hooks,
+    read_text,
+    settings_path,
+)
 from reflector.project import Project
 
 PLUGIN = "reflector"
@@ -29,19 +39,22 @@ State = Literal["ok", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the doctor's report; `mend` is what to do, "" where all is well."""
+    """One line of the doctor's report; `mend` is what to do, "" where all is well, `fix` what `doctor --fix` does."""
 
     name: str
     state: State
     text: str
     mend: str = ""
+    fix: Fix | None = None
 
 
 def checks_of_hooks(project: Project, environ: Mapping[str, str]) -> Iterator[Check]:
     """Yield the hooks in the agent's settings, and what keeps them from being called."""
     found: list[tuple[Path, Handler]] = []
+    scopes: dict[Path, Scope] = {}
     for scope in SCOPES:
         path = settings_path(scope, project.root, environ)
+        scopes.setdefault(path, scope)
         try:
             found += [(path, handler) for handler in handlers(read_text(path) or "")]
         except (SettingsRefused, MalformedJson) as error:
@@ -54,12 +67,14 @@ def checks_of_hooks(project: Project, environ: Mapping[str, str]) -> Iterator[Ch
         events = [handler.event for where, handler in found if where == path]
         missing = [event for event in EVENTS if event not in events]
         if missing:
-            yield Check("hooks", "warning", f"{path}: nothing at {', '.join(missing)}", "reflector install")
+            text = f"{path}: nothing at {', '.join(missing)}"
+            yield Check("hooks", "warning", text, _command(scopes[path]), _renewal(path, scopes[path]))
         else:
             yield Check("hooks", "ok", f"{path}: {', '.join(dict.fromkeys(events))}")
-    for command in dict.fromkeys(handler.command for _, handler in found):
-        if (gone := _missing_program(command)) is not None:
-            yield Check("hooks", "error", f"{gone} is gone, so the hook does nothing", "reflector install")
+    for path, command in dict.fromkeys((path, handler.command) for path, handler in found):
+        if (gone := missing_program(command)) is not None:
+            text = f"{path}: {gone} is gone, so the hook does nothing"
+            yield Check("hooks", "error", text, _command(scopes[path]), _renewal(path, scopes[path]))
     for path in disabled_by(project.root, environ):
         yield Check("hooks", "error", f"{path}: disableAllHooks is true", "take it out")
     if len({path for path, _ in found}) + len(copies) > 1:
@@ -70,7 +85,22 @@ def checks_of_hooks(project: Project, environ: Mapping[str, str]) -> Iterator[Ch
     yield from _fired(project)
 
 
-def _missing_program(command: str) -> str | None:
+def _command(scope: Scope) -> str:
+    return "reflector install" + ("" if scope == "user" else f" --{scope}")
+
+
+def _renewal(path: Path, scope: Scope) -> Fix | None:
+    """Return how the hooks of a settings file are brought up to date, where it has some of ours.
+
+    A project's file is everybody's who works on it: their program may lie where this says.
+    """
+    if scope == "project" or not any(handler.own for handler in _handlers(path)):
+        return None
+    renewed = partial(install_hooks, path, hook_command(), private=scope == "user")
+    return Fix(f"writes the hooks of this installation into {path}", renewed)
+
+
+def missing_program(command: str) -> str | None:
     """Return the absolute path in a command that is not there any more."""
     try:
         words = shlex.split(command)

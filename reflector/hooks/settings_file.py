@@ -28,7 +28,8 @@ SCOPES: tuple[Scope, ...] = ("user", "project", "local")
 
 #: How often another program may change the file under our hands before we give up.
 _ATTEMPTS = 20
-_TEMPORARY = ".reflector-tmp"
+#: How the name of a file ends that is being written.
+TEMPORARY = ".reflector-tmp"
 _BOM = codecs.BOM_UTF8
 
 
@@ -216,7 +217,7 @@ def _replace(path: Path, before: bytes | None, after: bytes | None, mode: int) -
 
 def _write(target: Path, data: bytes, like: os.stat_result | int, is_wanted: Callable[[], bool] = lambda: True) -> bool:
     """Write a file whole or not at all, with the mode and owner of another one, or with a mode of its own."""
-    temporary = f".{target.name}{_TEMPORARY}"
+    temporary = f".{target.name}{TEMPORARY}"
     with folders.Folder(os.path.realpath(target.parent)) as folder:
         with suppress(FileNotFoundError):
             folder.remove(temporary)  # of a command that was killed
