@@ -49,8 +49,9 @@ lint: $(STAMP)   ## ruff, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-docs: $(STAMP)   ## write what the pages take from elsewhere: the tables of docs/json.md
+docs: $(STAMP)   ## write what the pages take from elsewhere: the tables of docs/json.md, the README's terminal
 	$(BIN)/python -m tests.schemas
+	$(BIN)/python -m tests.recording
 
 bench: $(STAMP)  ## every figure the README quotes, each beside its floor
 	$(BIN)/python -m benchmarks

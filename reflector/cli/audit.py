@@ -65,7 +65,8 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
         for step in steps
     ]
     columns = (*(("bullet",) if several else ()), "position", "recorded", "session", "verdict", "total", "why")
-    table(columns, shown, numbers=("position", "total"), whole=True, empty="It has no verdict yet.")
+    none = "It has no verdict yet."
+    table(columns, shown, numbers=("position", "total"), extra=("recorded",), whole=True, empty=none)
 
 
 def _uncounted(step: Step) -> str:

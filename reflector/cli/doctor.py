@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import fields, json_option, note, print_json, safe
+from reflector.cli.output import fields, json_option, note, print_facts, print_json
 
 if TYPE_CHECKING:
     from reflector.hooks.reach import Check
 
-_MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error": ("error", "red")}
+#: Yellow and green cannot be read on a light terminal.
+_STYLES: dict[str, dict[str, Any]] = {"ok": {}, "warning": {"bold": True}, "error": {"bold": True, "fg": "red"}}
 
 
 @click.command()
@@ -69,11 +70,11 @@ def _fields(check: Check) -> dict[str, Any]:
 
 
 def _print(checks: list[Check]) -> None:
-    width = max(len(check.name) for check in checks)
+    width = max(len(check.name) for check in checks) + 1
     for check in checks:
-        mark, colour = _MARKS[check.state]
-        click.echo(f"{click.style(f'{mark:<7}', fg=colour)}  {check.name:<{width}}  {safe(check.text)}")
+        click.echo(click.style(f"{check.state:<7}  ", **_STYLES[check.state]), nl=False)
+        print_facts([(check.name, check.text)], width, 9, begun=True)
         if check.mend:
-            click.echo(f"{'':<7}  {'':<{width}}  → {safe(check.mend)}")
+            print_facts([("", f"→ {check.mend}")], width, 9)
         if check.fix is not None:
-            click.echo(f"{'':<7}  {'':<{width}}  → or reflector doctor --fix, which {safe(check.fix.told)}")
+            print_facts([("", f"→ or reflector doctor --fix, which {check.fix.told}")], width, 9)

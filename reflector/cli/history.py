@@ -202,7 +202,7 @@ def _show(plan: Plan) -> None:
         (project.root.name, len(files), f"{sum(one.bytes for one in files) / 2**20:.1f}", *_days(files), project.root)
         for project, files in plan
     ]
-    table(("project", "files", "MB", "from", "to", "folder"), rows, numbers=("files", "MB"))
+    table(("project", "files", "MB", "from", "to", "folder"), rows, numbers=("files", "MB"), extra=("from", "to"))
 
 
 def _days(files: Sequence[Found]) -> tuple[str, str]:

@@ -38,7 +38,7 @@ def proposals(ctx: click.Context, everything: bool, as_json: bool) -> None:
         for p in found
     ]
     empty = "Nothing was proposed." if everything else "No proposal waits."
-    table(("id", "proposed", "state", "origin", "change"), rows, whole=True, empty=empty)
+    table(("id", "proposed", "state", "origin", "change"), rows, extra=("proposed",), whole=True, empty=empty)
 
 
 def as_object(one: Proposal) -> dict[str, object]:

@@ -163,7 +163,7 @@ def bisect(place: Place, name: str, text: str, moment: str | None, as_json: bool
     ]
     columns = ("position", "recorded", "session", "total", safe(text), "what")
     never = f"{name} is at {row.helpful}/{row.harmful}; '{safe(text)}' never held."
-    table(columns, rows, numbers=("position",), empty=never)
+    table(columns, rows, numbers=("position",), extra=("recorded",), empty=never)
 
 
 def _crossing(one: Crossing) -> dict[str, Any]:

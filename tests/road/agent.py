@@ -150,7 +150,7 @@ class Agent:
         assert code is None or ended == code, told
         return told
 
-    def json(self, *arguments: str | Path, code: int = 0) -> Any:
+    def json(self, *arguments: str | Path, code: int | None = 0) -> Any:
         """What a command answers with --json, which is what its schema says."""
         document = json.loads(self.call(*arguments, "--json", code=code).out)
         check(next(name for name in map(str, arguments) if name in COMMANDS), document)
