@@ -32,7 +32,8 @@ _LAYERS = {
     "gating": {"text", "playbook", "transcripts", "events", "ledger", "quality", "reflection", "lessons"},
     "curation": {"text", "playbook", "events", "ledger"},
     "lessons": {"text", "playbook", "events", "ledger", "proof", "quality"},
-    "sessions": {"text", "playbook", "transcripts", "events", "ledger", "reflection", "curation", "lessons"},
+    "curator": {"text", "playbook", "transcripts", "events", "ledger", "reflection", "curation"},
+    "sessions": {"text", "playbook", "transcripts", "events", "ledger", "reflection", "curation", "curator", "lessons"},
     "audit": {"text", "playbook", "events", "ledger", "proof", "quality", "reflection"},
     "demo": set(),  # bundled sessions, no code
     "hooks": {"text", "playbook", "transcripts", "events", "ledger", "proof", "reflection", "curation", "sessions"},
