@@ -83,6 +83,8 @@ def lessons(
             for one in found
         ],
         numbers=("conf.", "worth", "told"),
+        prose=("task", "text"),
+        extra=("task", "", "told", "conf."),
     )
 
 
@@ -144,7 +146,8 @@ def show(place: Place, id: str, moment: str | None, as_json: bool) -> None:
     rows = [
         (e.position, short_time(e.recorded_at), e.type, short_id(e.session_id), e.actor, summary(e)) for e in events
     ]
-    table(("position", "recorded", "what", "session", "by", "says"), rows, numbers=("position",), whole=True)
+    columns = ("position", "recorded", "what", "session", "by", "says")
+    table(columns, rows, numbers=("position",), extra=("by", "recorded"), whole=True)
 
 
 @lesson.command()

@@ -121,7 +121,7 @@ def log(
         (e.position, short_time(e.recorded_at), e.type, e.actor, short_id(e.session_id), summary(e)) for e in events
     ]
     columns = ("position", "recorded", "event", "actor", "session", "what")
-    table(columns, rows, numbers=("position",), empty="No such events.")
+    table(columns, rows, numbers=("position",), extra=("actor", "recorded"), empty="No such events.")
     if rows and sys.stdout.isatty():
         note("`reflector undo POSITION` undoes a change; `log --undo` shows which.")
 

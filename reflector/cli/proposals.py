@@ -45,7 +45,7 @@ def proposals(ctx: click.Context, everything: bool, editor: bool, as_json: bool)
         for p in found
     ]
     empty = "Nothing was proposed." if everything else "No proposal waits."
-    table(("id", "proposed", "state", "origin", "change"), rows, whole=True, empty=empty)
+    table(("id", "proposed", "state", "origin", "change"), rows, extra=("proposed",), whole=True, empty=empty)
 
 
 def _edit(place: Place) -> None:

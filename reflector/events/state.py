@@ -172,13 +172,16 @@ class Playbook:
         ]
         return sum(helpful for helpful, _ in counts), sum(harmful for _, harmful in counts)
 
-    def heirs(self, name: str) -> list[str]:
-        """Return the bullets for which the evidence of one counts besides itself, the nearest first."""
+    def heirs(self, name: str, position: int | None = None) -> list[str]:
+        """Return the bullets for which the evidence of one counts besides itself, the nearest first; of evidence at a
+        position, those whose counters were not set behind it."""
         found: list[str] = []
         entry = self.entries.get(name)
         while entry is not None and entry.heir in self.entries and entry.heir not in (name, *found):
-            found.append(entry.heir)
             entry = self.entries[entry.heir]
+            if position is not None and entry.position < entry.recounted_at and position <= entry.recounted_at:
+                break
+            found.append(entry.name)
         return found
 
     def take_tag(self, name: str, tag: CountedTag, recorded_at: str) -> None:
