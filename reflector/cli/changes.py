@@ -197,6 +197,9 @@ def merge(
     counts for the new bullet too.
     """
 
+    if len(names) < 2:
+        raise click.UsageError(f"a merge is of two or more bullets; `reflector revise {names[0]} TEXT` changes one")
+
     def find(ledger: Ledger) -> Wanted:
         _named(ledger, *names)
         first = ledger.row(names[0])

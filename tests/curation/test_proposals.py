@@ -107,7 +107,7 @@ def test_a_person_may_approve_other_words(told: Ledger) -> None:
         (Change("remove", "pat-009"), "no bullet is or was called"),
         (Change("restore", "pat-001"), "pat-001 is in the playbook"),
         (Change("unmerge", "pat-001"), "is not made of other bullets"),
-        (Change("merge", names=("pat-001",), section="pat", text="x"), "two or more"),
+        (Change("merge", names=("pat-001", "pat-001"), section="pat", text="x"), "different bullets"),
         (Change("merge", names=("pat-001", "pat-009"), section="pat", text="x"), "'pat-009'"),
         (Change("recount", "pat-001", helpful=0, harmful=0), "is at 0/0 already"),
     ],
