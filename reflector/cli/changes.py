@@ -44,7 +44,7 @@ def carry_out(place: Place, find: Callable[[Ledger], Wanted], *, dry_run: bool, 
     first = place.project().first_number
 
     def planned(ledger: Ledger, wanted: Wanted) -> list[Step]:
-        union = Past(ledger).merged if any(one.kind == "merge" for one in wanted.changes) else None
+        union = Past(ledger).together if any(one.kind == "merge" for one in wanted.changes) else None
         return preview(ledger.rows(), wanted.changes, first=first, union=union, again=wanted.again)
 
     if dry_run:
@@ -123,8 +123,16 @@ def add(place: Place, section: str, text: str, dry_run: bool, as_json: bool) -> 
 
     SECTION is pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth.
     """
-    wanted = Wanted([Change("add", section=section, text=text)])
-    carry_out(place, lambda _: wanted, dry_run=dry_run, as_json=as_json)
+    from reflector.cli.duplicates import note_alike
+
+    before: list[Bullet] = []
+
+    def find(ledger: Ledger) -> Wanted:
+        before.extend(ledger.bullets())
+        return Wanted([Change("add", section=section, text=text)])
+
+    carry_out(place, find, dry_run=dry_run, as_json=as_json)
+    note_alike(text, section, before)
 
 
 @click.command()

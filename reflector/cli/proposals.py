@@ -117,7 +117,7 @@ def _decide(place: Place, decisions: Sequence[Decision]) -> None:
                     reject(ledger, proposal, one.text or "", keep=keep)
                     continue
                 change = proposal.change if one.text is None else replace(proposal.change, text=one.text)
-                union = Past(ledger).merged if change.kind == "merge" else None
+                union = Past(ledger).together if change.kind == "merge" else None
                 lines = (
                     preview(ledger.rows(), [change], first=first, union=union) if proposal.state == "waiting" else []
                 )

@@ -9,7 +9,7 @@ A tag counts at a position if it comes after its bullet's baseline and no retrac
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from functools import cached_property
 
@@ -18,7 +18,7 @@ from reflector.events.fold import MAX_TAGS, Entry, Playbook, fold
 from reflector.events.registry import RARE_TYPES
 from reflector.ledger.counters import FAMILY, MEMBERS
 from reflector.ledger.reader import Reader
-from reflector.ledger.rows import BulletRow, Projected
+from reflector.ledger.rows import BulletRow
 from reflector.ledger.statements import Statements
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.counting import Counting
@@ -96,13 +96,11 @@ class Past:
         with self.ledger.asking() as sql:
             return self._totals(sql, names, counting or self.counting)
 
-    def merged(self, names: Sequence[str]) -> tuple[int, int]:
-        """Return the counters that a merge of these bullets would have."""
-        other, at = Past(self.ledger, self.position), self.position + 1
-        event = Projected(at, "", ev.BULLET_MERGED, "", None, None, None, None)
-        # No bullet is called so.
-        other._book.merge(event, {"name": "", "section": "oth", "text": ""}, names)
-        return other.counters([""])[""]
+    def together(self, names: Iterable[str]) -> tuple[int, int]:
+        """Return (helpful, harmful) of these bullets as if they were one: a tag of two of them counts once."""
+        family = {one: after for name in names for one, after in self._book.family(name).items()}
+        with self.ledger.asking() as sql:
+            return self._counted(sql, family, self.counting, self._out(sql))
 
     def tags_of(self, name: str) -> list[tuple[int, bool]]:
         """Return (position, whether it counted then) of every tag that a bullet had been given, in order."""
@@ -130,10 +128,15 @@ class Past:
         return self._covered
 
     def _totals(self, sql: Statements, names: Iterable[str], counting: Counting) -> dict[str, tuple[int, int]]:
+        out = self._out(sql)
+        return {name: self._counted(sql, self._book.family(name), counting, out) for name in names}
+
+    def _out(self, sql: Statements) -> dict[str, set[int]]:
+        """Return the positions of the tags that do not count, by the bullet's name."""
         out: dict[str, set[int]] = {name: set(positions) for name, positions in self._left_out.items()}
         for position, (_, name) in self._covered_in(sql).items():
             out.setdefault(name, set()).add(position)
-        return {name: self._counted(sql, self._book.family(name), counting, out) for name in names}
+        return out
 
     def _counted(
         self, sql: Statements, family: Mapping[str, int], counting: Counting, left_out: Mapping[str, Collection[int]]
