@@ -189,14 +189,15 @@ def test_tables_fold_and_past_are_the_oracles_after_any_history(fresh: Fresh, se
         agree(ledger, *(chance.randint(1, head) for _ in range(3)))
 
 
-def _meet(one: Ledger, other: Ledger) -> None:
+def meet(one: Ledger, other: Ledger) -> None:
+    """Take the events of another ledger in."""
     lines = list(exported(other))
     merge(one, lambda: lines, rename=True)
 
 
 @given(seed=st.integers(0, 2**32), meetings=st.lists(st.sampled_from(["ab", "ba", "-"]), min_size=1, max_size=4))
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_two_machines_come_to_one_playbook_in_whatever_order_they_meet(
+def test_two_machines_come_to_one_playbook_in_whatever_order_theymeet(
     fresh: Fresh, seed: int, meetings: list[str]
 ) -> None:
     chance = random.Random(seed)
@@ -211,10 +212,10 @@ def test_two_machines_come_to_one_playbook_in_whatever_order_they_meet(
             for _ in range(chance.randint(1, 12)):
                 lives[chance.choice("ab")].step(chance.choice(kinds), chance)
             if meeting != "-":
-                _meet(lives[meeting[0]].ledger, lives[meeting[1]].ledger)
+                meet(lives[meeting[0]].ledger, lives[meeting[1]].ledger)
         order = chance.choice([(a, b), (b, a)])
-        _meet(*order)
-        _meet(*reversed(order))
+        meet(*order)
+        meet(*reversed(order))
         wanted = Oracle(log).rows()
         assert holds(a) == wanted
         assert holds(b) == wanted
