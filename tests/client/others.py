@@ -45,6 +45,10 @@ class Codex(Watched):
         (self.config / "hooks.json").write_text(json.dumps({"hooks": _hooks(events, self.observer(), timeout=10)}))
 
     @property
+    def requests(self) -> ResponsesApi:
+        return self.api
+
+    @property
     def config(self) -> Path:
         return self.agent.home / ".codex"
 
@@ -79,6 +83,10 @@ class Gemini(Watched):
             "hooks": _hooks(events, self.observer(), timeout=10_000),
         }
         (config / "settings.json").write_text(json.dumps(settings))
+
+    @property
+    def requests(self) -> GenerateApi:
+        return self.api
 
     def prints(self, prompt: str, *flags: str) -> str:
         """Run `gemini -p` to its end; what it writes besides the answer."""
