@@ -75,6 +75,8 @@ class Config:
     pinned                names of bullets that are told first, in this order
     prune                 what `prune` does with a bullet: `propose` its removal, or `apply` it
     prune_after           sessions that were told a bullet and never cited it, after which `prune` names it; 0: none
+    wishes                whether what people ask for beyond the moment ("always …", "remember that …") is proposed
+    curate                whether the model that judges a session also proposes advice
     projects              folders (patterns such as `~/work/*`) where a model may be asked automatically, also when
                           only the project's own file asks for it, and where that file may name a ledger on a server;
                           empty: a model is asked wherever the user chose one
@@ -105,6 +107,8 @@ class Config:
     pinned: tuple[str, ...] = ()
     prune: str = "propose"
     prune_after: int = 100
+    wishes: bool = True
+    curate: bool = False
     projects: tuple[str, ...] = ()
     fixtures: str = ""
     worktrees: str = "main"
@@ -182,7 +186,7 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
         most, asked = getattr(users, key), getattr(projects, key)
         if most and not 0 < asked <= most:
             raise ConfigError(f"{path}: {key} is {asked}; here it may only be lowered, from {most}; raise it in {home}")
-    for key, power in (("proposals", "accept"), ("prune", "apply"), ("uncited", True)):
+    for key, power in (("proposals", "accept"), ("prune", "apply"), ("uncited", True), ("curate", True)):
         if getattr(projects, key) == power != getattr(users, key):
             shown = str(power).lower() if power is True else repr(power)
             raise ConfigError(f"{path}: {key} is {shown}, which is yours to say; put it into {home}")

@@ -72,6 +72,8 @@ def decode(raw: bytes) -> tuple[dict[str, object], str]:
     if not isinstance(payload, dict):
         raise Broken(f"a JSON {type(payload).__name__}, not an object")
     event = payload.get("hook_event_name")
+    if event is None and "agentName" in payload and "agent_id" in payload:
+        payload["hook_event_name"] = event = "SubagentStart"  # Copilot CLI names every event but this one
     if not isinstance(event, str) or not event:
         raise Broken("no hook_event_name")
     return payload, text
@@ -113,11 +115,13 @@ def quoted(text: str) -> str:
     """Return a JSON string in ASCII, made without a module: what is in memory by now is not lost for want of one."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
-    units = []
+    parts = []
     for letter in text:
         code = ord(letter)
-        units += [code] if code < 0x10000 else [0xD7C0 + (code >> 10), 0xDC00 + (code & 0x3FF)]
-    return '"' + "".join([f"\\u{unit:04x}" for unit in units]) + '"'
+        units = [code] if code < 0x10000 else [0xD7C0 + (code >> 10), 0xDC00 + (code & 0x3FF)]
+        is_plain = " " <= letter <= "~" and letter not in '"\\'
+        parts.append(letter if is_plain else "".join([f"\\u{unit:04x}" for unit in units]))
+    return '"' + "".join(parts) + '"'
 
 
 def keep(state: str, payload: dict[str, object] | None, data: bytes) -> str:

@@ -26,6 +26,7 @@ COPIED = ("reflector", "migrations", "prompts", "tests", "docs", "README.md", "M
 FOLD = ("tests/events/test_fold.py", "tests/ledger/test_counting.py", "tests/curation/test_retractions.py")
 APPEND = ("tests/ledger/test_append.py", "tests/ledger/test_admission.py", "tests/ledger/test_redaction.py")
 TABLES = ("tests/ledger/test_counting.py", "tests/ledger/test_append.py", "tests/ledger/test_rebuilding.py")
+MERGED = ("tests/curation/test_merges.py",)
 SPOOL = ("tests/sessions/test_spool.py", "tests/hooks/test_deliveries.py")
 INTAKE = ("tests/sessions/test_intake.py", "tests/road/test_drain.py")
 PIPELINE = ("tests/road/test_drain.py", "tests/cli/test_trouble.py")
@@ -41,7 +42,9 @@ class Mutation(NamedTuple):
 
 
 STATE, EFFECTS, BULLETS = (f"reflector/events/{name}.py" for name in ("state", "effects", "bullets"))
-STORE, ADMISSION, PROJECTION = (f"reflector/ledger/{name}.py" for name in ("store", "admission", "projection"))
+STORE, ADMISSION, PROJECTION, COUNTERS, AS_OF = (
+    f"reflector/ledger/{name}.py" for name in ("store", "admission", "projection", "counters", "as_of")
+)
 SPOOLED, TAKEN, PIPED = (f"reflector/sessions/{name}.py" for name in ("spool", "intake", "pipeline"))
 WALK, DRIFT, TAG_ROWS, PROVEN = (
     f"reflector/proof/{name}.py" for name in ("event_check", "drift", "tag_rows", "verify")
@@ -80,11 +83,21 @@ MUTATIONS = [
     Mutation(ADMISSION, "(foreign or one.checked)", "foreign", APPEND),
     Mutation(PROJECTION, "start < event.position <= start + MAX_TAGS", "False", TABLES),
     Mutation(PROJECTION, " AND state <> 'completed'", "", TABLES),
-    Mutation(PROJECTION, 'if waiting.counted and self.counting() == "as_applied":', "if waiting.counted:", TABLES),
+    Mutation(COUNTERS, 'if self.counting() != "as_applied":', "if False:", TABLES),
     Mutation(PROJECTION, "active = 1 - active", "active = 0", TABLES),
     Mutation(PROJECTION, "position > recounted_at\n", "position >= 0\n", TABLES),
     Mutation(PROJECTION, "        self._uncount([entry.name for entry in new])\n", "", TABLES),
     Mutation(PROJECTION, "        self._covers.clear()\n", "", TABLES),
+    # Bullets merged by reference.
+    Mutation(STATE, 'self.entries[one].status == "live"]', "True]", MERGED),
+    Mutation(STATE, "self.entries[name].recounted_at > after]", "True]", MERGED),
+    Mutation(STATE, "                if position > after:\n", "                if True:\n", MERGED),
+    Mutation(
+        COUNTERS, "            for one in (name, *families.heirs(name)):\n", "            for one in (name,):\n", MERGED
+    ),
+    Mutation(COUNTERS, "{one for name in names for one in (name, *families.heirs(name))}", "set(names)", MERGED),
+    Mutation(PROJECTION, "*([old.heir] if old.heir else [])", "", MERGED),
+    Mutation(AS_OF, "max(position, self.entries[name].recounted_at)", "position", MERGED),
     # The intake: the spool, what is taken in of a transcript, the pipeline.
     Mutation(SPOOLED, "if stop.received_at_ns < pulled.received_at_ns:", "if True:", SPOOL),
     Mutation(

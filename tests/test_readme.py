@@ -10,6 +10,7 @@ import pytest
 
 from reflector.cli.app import run
 from reflector.cli.commands import GROUPS
+from tests.recording import SVG, TYPED, drawn, played, text_of
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -50,18 +51,22 @@ def test_the_quick_start_prints_what_the_readme_shows(
     assert capsys.readouterr().out.strip() == shown[2]
 
 
-def test_the_demo_shows_what_the_readme_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_shows_every_system(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["demo", "--keep", str(tmp_path / "demo")]) == 0
     demo = capsys.readouterr().out
-    listed = README.split("$ reflector list\n", 1)[1].split("$ reflector", 1)[0]
-    for line in listed.splitlines():
-        assert line.strip() in demo
     assert "[pat-002] helpful=1 harmful=2" in demo
     assert "playbook.imported" in demo
     # The other systems: a judged trajectory, a gated summary, a revised turn, and a lesson that proved itself.
     for system in ("pat-001 harmful", "done the discount applies", "(quality score 1.00)", "0.54 -> 0.64"):
         assert system in demo
     assert not demo.rstrip().splitlines()[-1].startswith("position")
+
+
+def test_the_recorded_session_is_what_the_program_prints(tmp_path: Path) -> None:
+    shown = text_of(drawn(played(tmp_path)))
+    assert shown == text_of(SVG.read_text("utf-8")), "docs/terminal.svg is made anew by `make docs`"
+    assert "(docs/terminal.svg)" in README
+    assert [typed for typed in TYPED if f"${typed}" not in shown] == []
 
 
 def test_the_install_command_of_the_readme_leads_to_hooks_and_its_counterpart_out_again(

@@ -1,4 +1,5 @@
-"""Proposed changes of the playbook: a proposal is approved once, rejected once and measured once.
+"""Proposed changes of the playbook: a proposal is approved once, rejected once and measured once. Merged bullets, found
+by the bullet that has their evidence.
 
 env.py creates triggers and views again after every run of migrations.
 
@@ -20,3 +21,4 @@ def upgrade() -> None:
         "CREATE UNIQUE INDEX event_target_once ON event (playbook_id, type, target_id)"
         f" WHERE type IN ({_ONCE})"
     )
+    op.execute("CREATE INDEX bullet_merged ON bullet (playbook_id, removed_into) WHERE status = 'merged'")

@@ -68,7 +68,9 @@ def citations(place: Place, everything: bool, moment: str | None, as_json: bool)
         for one in sorted(found, key=lambda one: -one.cited)
     ]
     columns = ("name", "live", "told", "cited", "of told", "judged", "of cited", "helpful", "harmful", "")
-    table(columns, rows, numbers=columns[1:-1], empty="The playbook is empty.")
+    table(
+        columns, rows, numbers=columns[1:-1], extra=("", "live", "of cited", "of told"), empty="The playbook is empty."
+    )
     if unknown := max((one.unknown for one in found), default=0):
         note(f"{counted(unknown, 'session')} without a record of what was told. See docs/telling.md.")
 
@@ -197,7 +199,8 @@ def _print_doubles(found: DoubleCounts) -> None:
         )
         for one in found.classes
     ]
-    table(("class", "what", "surplus", "bullets", "such as"), rows, numbers=("surplus", "bullets"))
+    columns = ("class", "what", "surplus", "bullets", "such as")
+    table(columns, rows, numbers=("surplus", "bullets"), prose=("what", "such as"), extra=("such as",))
     differing = {name: totals for name, totals in found.totals.items() if len(set(totals.values())) > 1}
     click.echo()
     if not differing:
@@ -271,7 +274,7 @@ def _print_stats(found: Stats, days: int) -> None:
             for g in shown
         ]
         click.echo()
-        table(columns, rows, numbers=columns[1:-1])
+        table(columns, rows, numbers=columns[1:-1], extra=("", "helpful %", "undecided", "USD"))
         if kind == "day" and sys.stdout.isatty() and len(shown) > 1:
             click.echo(f"\ntokens   {spark([g.spent.tokens for g in shown])}")
             click.echo(f"helpful  {spark([g.helpful_rate for g in shown])}")

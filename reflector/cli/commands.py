@@ -23,10 +23,10 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "demo": Command(
             "demo", "Show the whole pipeline on bundled sessions; needs no configuration.", "", "--keep shop"
         ),
-        "install": Command("install", "Add reflector's hooks to Claude Code's settings.", "", "--git"),
-        "uninstall": Command("install", "Remove reflector's hooks from Claude Code's settings.", ""),
+        "install": Command("install", "Add reflector's hooks to an agent's settings.", "", "--agent codex", "--git"),
+        "uninstall": Command("install", "Remove reflector's hooks from an agent's settings.", "", "--agent codex"),
         "status": Command("status", "Show what is recorded, what waits and what failed.", ""),
-        "doctor": Command("doctor", "Check everything between the agent and the playbook.", ""),
+        "doctor": Command("doctor", "Check everything between the agent and the playbook.", "", "--fix"),
         "config": Command(
             "config",
             "Show or change the settings, and where each comes from.",
@@ -51,9 +51,10 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         ),
         "import-history": Command(
             "history",
-            "Record the sessions that Claude Code still keeps, oldest first.",
+            "Record the sessions that an agent still keeps, oldest first.",
             "--dry-run",
             "--since 2026-11-01",
+            "--agent codex",
         ),
         "drain": Command(
             "ingest", "Process queued hook deliveries and finish pending reflections.", "", "--retry-failed"
@@ -88,9 +89,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "show": Command("playbook", "Show one bullet with its history.", "pat-001"),
         "add": Command("playbook", "Add a bullet under the next free name.", "pat 'Run the tests before you commit'"),
         "promote": Command("promote", "Move a project's bullet to your own playbook.", "pat-001 --to user"),
-        "proposals": Command(
-            "proposals", "List the agent's proposals; approve or reject them.", "", "approve 3fa2c1d0"
-        ),
+        "proposals": Command("proposals", "List the proposed changes; approve or reject them.", "", "approve 3fa2c1d0"),
         "mirror": Command(
             "mirror",
             "Keep the playbook in step with files that agents read by themselves.",
@@ -122,7 +121,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "trajectories",
             "Record trajectories of tasks that have a right answer, and judge them; safe to repeat.",
             "--dataset sums trajectories.jsonl",
-            "--ground-truth answer.py --test-report report.xml --iterations 3 trajectory.json",
+            "--ground-truth answer.py trajectory.json",
         ),
         "gate": Command(
             "gate",

@@ -124,6 +124,8 @@ def show(trial: Trial, rulings: Sequence[Ruling], known: Labels | None) -> None:
         ("side", "reflector", "judged", "failed", "asked", "recorded", "tokens", "cost", "models"),
         [_side_row(side, judge, tallies[side]) for side, judge in _sides(trial)],
         numbers=("judged", "failed", "asked", "recorded", "tokens", "cost"),
+        prose=("reflector", "models"),
+        extra=("recorded", "asked", "cost"),
     )
     for side, _ in _sides(trial):
         _print_failures(side, tallies[side])

@@ -57,7 +57,11 @@ def list_(place: Place, as_json: bool = False) -> None:
     if as_json:
         print_json({key: {"value": value, "origin": origin} for key, value, origin in rows})
         return
-    table(("setting", "value", "from"), [(key, _words(value), origin) for key, value, origin in rows])
+    table(
+        ("setting", "value", "from"),
+        [(key, _words(value), origin) for key, value, origin in rows],
+        prose=("value", "from"),
+    )
 
 
 @config.command()

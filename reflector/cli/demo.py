@@ -57,9 +57,9 @@ def demo(keep: Path | None, backend: str) -> None:
 
 _NEXT = """
 Three things to type next, in a project of yours:
-  reflector import-history --dry-run      what your earlier sessions of Claude Code would count
+  reflector import-history --dry-run      what earlier sessions would count
   reflector add pat 'Run the tests first' a first piece of advice
-  reflector install                       the hooks; reflector uninstall takes them out, byte for byte"""
+  reflector install                       the hooks, until reflector uninstall"""
 
 
 def _refuse_without_key() -> None:
@@ -78,13 +78,15 @@ def _show(project: Path) -> None:
     shutil.copy(_DATA / "playbook.json", project / ".claude" / "playbook.json")
     _say("A project has a playbook. This is what the agent reads when a session starts:")
     click.echo(_hook(project, "SessionStart", {"source": "startup"}, None).strip())
-    _say("It works, and cites what it used: [pat-001], [pat-002], [pref-001]. Three sessions end, one of them")
-    click.echo("compacted first and reported twice. Each hook writes one durable file and is gone:")
+    _say(
+        "It works, and cites what it used: [pat-001], [pat-002], [pref-001]. Three sessions end, one of them compacted "
+        "first and reported twice. Each hook saves one small file and exits:"
+    )
     for event, fields, number in _REPORTS:
         transcript = _DATA / f"session-{number}.jsonl"
         _hook(project, event, fields, transcript)
         click.echo(f"  {event:<11} {json.dumps(fields)[1:-1]:<20} {transcript.name}")
-    _run(project, "The drain takes them in, and each citation is judged by what followed it:", "drain")
+    _run(project, "The drain reads the sessions, and each citation is judged by what followed it:", "drain")
     _run(project, "The playbook now, best advice first:", "list")
     why = "Why is pat-001 where it is? The session counts once, however often it was reported:"
     _run(project, why, "blame", "pat-001")
@@ -96,14 +98,15 @@ def _show(project: Path) -> None:
 
 def _say(text: str) -> None:
     click.echo()
-    click.secho(text, bold=True)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    click.secho(click.wrap_text(text, width) if width else text, bold=True)
 
 
 def _run(project: Path, why: str, *arguments: str) -> None:
     from reflector.cli.app import run
 
     _say(why)
-    click.secho(f"$ reflector {' '.join(arguments)}", fg="cyan")
+    click.secho(f"$ reflector {' '.join(arguments)}", fg="magenta")
     code = run(["--project", str(project), *arguments])
     if code:
         raise click.exceptions.Exit(code)

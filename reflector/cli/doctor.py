@@ -2,35 +2,79 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import json_option, print_json, safe
+from reflector.cli.output import fields, json_option, note, print_facts, print_json
 
-_MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error": ("error", "red")}
+if TYPE_CHECKING:
+    from reflector.hooks.reach import Check
+
+#: Yellow and green cannot be read on a light terminal.
+_STYLES: dict[str, dict[str, Any]] = {"ok": {}, "warning": {"bold": True}, "error": {"bold": True, "fg": "red"}}
 
 
 @click.command()
+@click.option("--fix", is_flag=True, help="First mend what can be mended safely, and say what was done.")
 @json_option
 @click.pass_obj
-def doctor(place: Place, as_json: bool) -> None:
+def doctor(place: Place, fix: bool, as_json: bool) -> None:
     """Check everything between the agent and the playbook.
 
-    Each line is ok, a warning or an error, with the command that corrects it. Changes nothing; exits 1 on errors.
+    Each line is ok, a warning or an error, with the command that corrects it, and with what --fix would do about it.
+    Without --fix it changes nothing. --fix renews our hooks, takes our files from other users, removes temporary
+    files and processes what waits; it changes nothing that a person wrote. Exits 1 on errors.
     """
     from reflector.hooks.doctor import examine
 
-    checks = list(examine(place.project()))
+    project = place.project()
+    if fix:
+        _mend(list(examine(project)))
+    checks = list(examine(project))
     if as_json:
-        print_json([asdict(check) for check in checks])
+        print_json([_fields(check) for check in checks])
     else:
-        width = max(len(check.name) for check in checks)
-        for check in checks:
-            mark, colour = _MARKS[check.state]
-            click.echo(f"{click.style(f'{mark:<7}', fg=colour)}  {check.name:<{width}}  {safe(check.text)}")
-            if check.mend:
-                click.echo(f"{'':<7}  {'':<{width}}  → {safe(check.mend)}")
+        _print(checks)
     if any(check.state == "error" for check in checks):
         raise click.exceptions.Exit(1)
+
+
+def _mend(checks: list[Check]) -> None:
+    from reflector.cli.app import known_code, words_of
+    from reflector.hooks.git_setup import GitRefused
+    from reflector.hooks.settings_file import SettingsRefused
+
+    done: set[str] = set()
+    for check in checks:
+        if check.fix is None or check.fix.told in done:
+            continue
+        done.add(check.fix.told)
+        try:
+            check.fix.apply()
+        except (SettingsRefused, GitRefused) as error:
+            note(f"{check.name}: not mended: {error}")
+        except Exception as error:
+            if known_code(error) is None:
+                raise
+            note(f"{check.name}: not mended: {words_of(error)}")
+        else:
+            note(f"{check.name}: {check.fix.told}")
+    if not done:
+        note("nothing that --fix can mend")
+
+
+def _fields(check: Check) -> dict[str, Any]:
+    return {**fields(check, "name state text mend"), "fix": None if check.fix is None else check.fix.told}
+
+
+def _print(checks: list[Check]) -> None:
+    width = max(len(check.name) for check in checks) + 1
+    for check in checks:
+        click.echo(click.style(f"{check.state:<7}  ", **_STYLES[check.state]), nl=False)
+        print_facts([(check.name, check.text)], width, 9, begun=True)
+        if check.mend:
+            print_facts([("", f"→ {check.mend}")], width, 9)
+        if check.fix is not None:
+            print_facts([("", f"→ or reflector doctor --fix, which {check.fix.told}")], width, 9)

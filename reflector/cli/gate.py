@@ -66,7 +66,7 @@ def _show_policies(place: Place, threshold: float | None, as_json: bool) -> None
     for name, policy in PRESETS.items():
         when = f"{', '.join(policy.triggers)}; threshold {policy.threshold:.2f}"
         rows.append((name, policy.id, when, "*" * (chosen == name)))
-    table(("gate", "policy", "reflects on", "in force"), rows)
+    table(("gate", "policy", "reflects on", "in force"), rows, prose=("reflects on",), extra=("policy",))
 
 
 def _policy(policy: GatePolicy) -> dict[str, Any]:
@@ -110,9 +110,8 @@ def _show(name: str, policy: GatePolicy, found: list[Shadowed], decisions: Decis
         for one in found
     ]
     if rows:
-        table(
-            ("window", "session", "now", "score", "then", "tokens", "why"), rows, numbers=("window", "score", "tokens")
-        )
+        columns = ("window", "session", "now", "score", "then", "tokens", "why")
+        table(columns, rows, numbers=("window", "score", "tokens"), extra=("tokens", "score"))
     chosen = [one for one in found if one.reflects_then]
     more = sum(not one.reflects_now for one in chosen)
     fewer = sum(one.reflects_now for one in found if not one.reflects_then)

@@ -70,7 +70,12 @@ def ingest(place: Place, files: tuple[Path, ...], window: str, backend: str | No
     elif found:
         outcomes = {item.window_id: _outcome(item.outcome, item.detail) for item in reflected}
         rows = [(path.name, *_cells(taken, outcomes)) for path, taken in found]
-        table(("file", "session", "new", "cited", "reflection"), rows, numbers=("new",))
+        table(
+            ("file", "session", "new", "cited", "reflection"),
+            rows,
+            numbers=("new",),
+            prose=("file", "cited", "reflection"),
+        )
     for line in failed:
         note(f"reflector: {line}")
     if failed or any(one.outcome == "failed" for one in reflected):

@@ -83,6 +83,8 @@ def lessons(
             for one in found
         ],
         numbers=("conf.", "worth", "told"),
+        prose=("task", "text"),
+        extra=("task", "", "told", "conf."),
     )
 
 
@@ -144,7 +146,8 @@ def show(place: Place, id: str, moment: str | None, as_json: bool) -> None:
     rows = [
         (e.position, short_time(e.recorded_at), e.type, short_id(e.session_id), e.actor, summary(e)) for e in events
     ]
-    table(("position", "recorded", "what", "session", "by", "says"), rows, numbers=("position",), whole=True)
+    columns = ("position", "recorded", "what", "session", "by", "says")
+    table(columns, rows, numbers=("position",), extra=("by", "recorded"), whole=True)
 
 
 @lesson.command()
@@ -156,6 +159,7 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
     """Propose a lesson as a bullet; `reflector proposals approve` decides."""
     from reflector.curation.proposals import propose
     from reflector.lessons.book import lesson_book
+    from reflector.playbook.change import Change
 
     with place.pipeline() as pipeline:
         one = lesson_book(pipeline.ledger).named(id)
@@ -166,7 +170,11 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
         where = section or ("mis" if one.kind == "mistake" else "pat")
         worth = f"worth {one.effectiveness:.2f} after {counted(len(one.outcomes), 'outcome')}"
         reason = why or f"confidence {one.confidence:.2f}, {worth}"
-        proposal = propose(pipeline.ledger, where, visible(one.text), reason, actor="human", lesson=one.id)
+        change = Change("add", section=where, text=visible(one.text))
+        # A person promotes it, in words that a model or a rule found.
+        proposal = propose(
+            pipeline.ledger, change, origin="human", trust="agent", reason=reason, actor="human", lesson=one.id
+        )
         pipeline.write()
     id = short_id(proposal.id)
     click.echo(f"proposal {id} {proposal.state}; decide with `reflector proposals approve {id}`")

@@ -104,7 +104,7 @@ def log(
         (e.position, short_time(e.recorded_at), e.type, e.actor, short_id(e.session_id), summary(e)) for e in events
     ]
     columns = ("position", "recorded", "event", "actor", "session", "what")
-    table(columns, rows, numbers=("position",), empty="No such events.")
+    table(columns, rows, numbers=("position",), extra=("actor", "recorded"), empty="No such events.")
 
 
 def _follow(ledger: Ledger, chosen: Filter, events: list[Event], head: int, *, as_json: bool) -> None:

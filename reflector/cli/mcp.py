@@ -26,8 +26,14 @@ from reflector.resources import install_command
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
+    from reflector.ledger.store import Ledger
+    from reflector.playbook.change import Change
+
+#: What an agent may propose.
+_KINDS = ("add", "revise", "merge", "remove")
 #: Checked by us: the SDK would answer a wrong value with a page.
 Section = Annotated[str, Field(json_schema_extra={"enum": list(SECTIONS)})]
+Proposable = Annotated[str, Field(json_schema_extra={"enum": list(_KINDS)})]
 Said = Annotated[str, Field(json_schema_extra={"enum": ["good", "bad"]})]
 #: What one answer holds at most: bullets, steps, and characters of a judge's reason.
 _MOST_BULLETS = 20
@@ -45,7 +51,7 @@ visible answer, in brackets: [pat-001]."""
 def mcp(place: Place) -> None:
     """Serve the playbook to the agent as tools, over stdio.
 
-    Serves search_playbook, why, propose_bullet and lesson_outcome. A proposal waits for `reflector proposals` unless
+    Serves search_playbook, why, propose_change and lesson_outcome. A proposal waits for `reflector proposals` unless
     the setting `proposals` is "accept". Needs the extra `mcp`.
     """
     try:
@@ -141,24 +147,34 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         return {"bullet": row.bullet.line, "status": row.status, "earlier_steps": len(steps) - len(last), "steps": last}
 
     @server.tool(annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True))
-    def propose_bullet(section: Section, text: str, reason: str) -> dict[str, Any]:
-        """Propose a piece of advice for the playbook; a person decides, unless it is set up otherwise.
+    def propose_change(
+        kind: Proposable,
+        reason: str,
+        text: str | None = None,
+        section: Section | None = None,
+        names: list[str] | None = None,
+    ) -> dict[str, Any]:
+        """Propose a change of the playbook; a person decides, unless it is set up otherwise.
 
-        section: pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth.
-        text: one sentence that helps in later sessions, without secrets. reason: what happened that taught it.
+        kind: add (text, section), revise (names: one, text), merge (names: two or more, text) or remove (names: one).
+        text: one sentence that helps in later sessions, at most 500 characters, without secrets. section: pat
+        (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth. reason: what
+        happened that taught it.
         """
         from reflector.curation.proposals import MOST_ACCEPTED, approve, may_accept, propose
 
         with _errors_for_the_agent(), place.pipeline() as pipeline:
-            proposal = propose(pipeline.ledger, _section(section), text, reason)
-            accepts = proposal.state == "waiting" and pipeline.project.config.proposals == "accept"
+            change = _change(pipeline.ledger, kind, text, section, [name.strip("[] ") for name in names or ()])
+            proposal = propose(pipeline.ledger, change, origin="agent", trust="agent", reason=reason, actor="agent")
+            # Nobody is asked about advice that is added, where it is set up so; what is there is a person's to change.
+            accepts = kind == "add" and proposal.state == "waiting" and pipeline.project.config.proposals == "accept"
             if accepts and not may_accept(pipeline.ledger):
                 why = f"{MOST_ACCEPTED} proposals became bullets within a day; a person decides about this one"
                 return {"proposal": proposal.id[:8], "state": proposal.state, "why": why}
             if accepts:
-                bullet = approve(pipeline.ledger, proposal, actor="agent", first=pipeline.project.first_number)
+                added = approve(pipeline.ledger, proposal, actor="agent", first=pipeline.project.first_number)
                 pipeline.write()
-                return {"proposal": proposal.id[:8], "state": "approved", "name": bullet.name}
+                return {"proposal": proposal.id[:8], "state": "approved", "name": added.name}
         told = {"proposal": proposal.id[:8], "state": proposal.state, "name": proposal.name, "why": proposal.why}
         return {key: value for key, value in told.items() if value is not None}
 
@@ -181,6 +197,28 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
             one = lesson_book(pipeline.ledger).named(id)
             pipeline.write()
         return {"lesson": id[:8], "effectiveness": one.effectiveness, "confidence": one.confidence, "state": one.state}
+
+
+def _change(ledger: Ledger, kind: str, text: str | None, section: str | None, names: list[str]) -> Change:
+    """Return the change of a tool's arguments. Raises Mistake for one that is missing or too many."""
+    from reflector.playbook.change import Change
+    from reflector.text.secrets import clean
+
+    if kind not in _KINDS:
+        raise Mistake(f"kind is {clean(kind, 40)!r}; it must be one of {', '.join(_KINDS)}")
+    if kind != "remove" and text is None:
+        raise Mistake(f"text is missing; {kind} needs the text that the bullet is to have")
+    where = _section(section) if section is not None else None
+    if kind == "add":
+        if where is None or names:
+            raise Mistake("add needs a section, and no names; the sections are " + ", ".join(SECTIONS))
+        return Change("add", section=where, text=text)
+    if kind == "merge":
+        first = ledger.row(names[0]) if names else None
+        return Change("merge", names=tuple(names), section=where or (first.section if first else None), text=text)
+    if len(names) != 1:
+        raise Mistake(f"names has {len(names)} names; {kind} needs the name of one bullet, such as pat-001")
+    return Change("revise", names[0], text=text) if kind == "revise" else Change("remove", names[0])
 
 
 def _section(value: str) -> str:

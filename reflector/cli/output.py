@@ -24,9 +24,12 @@ from reflector.text.secrets import clean, visible
 #: Characters that JSON may leave as they are but a terminal obeys or hides.
 _UNSAFE = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 
-#: Columns that the last one of a table keeps on a narrow terminal, and each other one.
+#: Columns of a terminal that prose keeps while anything else can give way, and that every column keeps.
 _LAST = 24
 _LEAST = 6
+
+#: What `short_time` gives.
+_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
 
 #: Rows of CSV that are written at once; memory does not grow with their number.
 _PAGE = 1000
@@ -95,20 +98,24 @@ def table(
     rows: Sequence[Sequence[object]],
     *,
     numbers: Sequence[str] = (),
+    prose: Sequence[str] = (),
+    extra: Sequence[str] = (),
     whole: bool = False,
     paged: bool = False,
     empty: str = "",
 ) -> None:
     """Print a table, or without rows the note `empty`, if it is not "".
 
-    The last column takes the room that is left on a terminal, and all it needs in a pipe; `whole` breaks it into lines
-    instead of cutting it. `numbers` are the columns that are aligned to the right; these and `id` are never cut.
-    `paged` shows a table that is higher than the terminal in a pager.
+    In a pipe each column takes all it needs. On a terminal only `prose` is cut (default: the last column), so what
+    identifies a row stays whole. Where that does not fit, times are shortened, and the columns `extra` are left out,
+    the first of them first; they are also left out where they are empty. What does not fit even so is printed as
+    records, one line a value. `whole` breaks the last column into lines instead of cutting it.
+    `numbers` are aligned to the right. `paged` shows a table that is higher than the terminal in a pager.
     """
     if not rows and empty:
         note(empty)
         return
-    lines = list(_table(columns, rows, numbers, whole))
+    lines = list(_table(columns, rows, frozenset(numbers), frozenset(prose or columns[-1:]), extra, whole))
     if paged and sys.stdout.isatty() and len(lines) >= shutil.get_terminal_size().lines:
         click.echo_via_pager("\n".join(lines) + "\n")
         return
@@ -117,25 +124,103 @@ def table(
 
 
 def _table(
-    columns: Sequence[str], rows: Sequence[Sequence[object]], numbers: Sequence[str], whole: bool
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    numbers: frozenset[str],
+    prose: frozenset[str],
+    extra: Sequence[str],
+    whole: bool,
 ) -> Iterator[str]:
     cells = [[clean("" if cell is None else str(cell), 2_000) for cell in row] for row in rows]
-    widths = [max([_width(name), *(_width(row[i]) for row in cells)]) for i, name in enumerate(columns)]
-    right = {index for index, name in enumerate(columns) if name in numbers}
+    shown = [_Column(name, [row[index] for row in cells], name in prose) for index, name in enumerate(columns)]
     if sys.stdout.isatty():
-        # An id is there to be copied.
-        fixed = right | {index for index, name in enumerate(columns) if name == "id"}
-        _fit(widths, shutil.get_terminal_size((100, 24)).columns - 2 * (len(columns) - 1), fixed)
-    yield click.style(_line(list(columns), widths, right), bold=True)
-    for row in cells:
+        room = shutil.get_terminal_size((100, 24)).columns
+        shown = _fitted(shown, extra, room)
+        if sum(column.width + 2 for column in shown) - 2 > max(room, _LAST):
+            yield from _records(shown, room)
+            return
+    right = {index for index, column in enumerate(shown) if column.name in numbers}
+    widths = [column.width for column in shown]
+    yield click.style(_line([column.name for column in shown], widths, right), bold=True)
+    for row in zip(*(column.cells for column in shown), strict=True):
         first, *others = _broken(row[-1], widths[-1]) if whole else row[-1:]
         yield _line([*row[:-1], first], widths, right)
         for other in others:
             yield _line([*[""] * (len(row) - 1), other], widths, right)
 
 
-def _broken(text: str, width: int) -> list[str]:
-    """Lines that are not wider than `width`, broken between words where there are any."""
+def _records(columns: list[_Column], room: int) -> Iterator[str]:
+    """The rows one below the other, each value on its line."""
+    names = max(_width(column.name) for column in columns)
+    for row in zip(*(column.cells for column in columns), strict=True):
+        for column, cell in zip(columns, row, strict=True):
+            yield (
+                click.style(column.name.ljust(names), bold=True)
+                + f"  {_cut(cell, max(room - names - 2, _LEAST))}".rstrip()
+            )
+        yield ""
+
+
+class _Column:
+    """A column of a table, as wide as its widest cell until it is made narrower."""
+
+    def __init__(self, name: str, cells: list[str], is_prose: bool) -> None:
+        self.name = name
+        self.is_prose = is_prose
+        self.fill(cells)
+
+    def fill(self, cells: list[str]) -> None:
+        """Make it a column of these cells."""
+        self.cells = cells
+        self.width = max(map(_width, [self.name, *cells]))
+
+    @property
+    def least(self) -> int:
+        """The width below which something else gives way."""
+        return min(self.width, _LAST) if self.is_prose else self.width
+
+    def is_of_times(self) -> bool:
+        """Whether each cell is a time as `short_time` gives it, or empty."""
+        return any(self.cells) and all(not cell or _TIME.fullmatch(cell) for cell in self.cells)
+
+
+def _fitted(columns: list[_Column], extra: Sequence[str], room: int) -> list[_Column]:
+    """Return the columns that fit a terminal: times without their year, extra columns left out, times without their
+    hour, prose narrower, in that order."""
+
+    def lacks(least: bool = True) -> bool:
+        widths = [column.least if least else column.width for column in columns]
+        return sum(widths) + 2 * (len(widths) - 1) > room
+
+    columns = [column for column in columns if column.name not in extra or any(column.cells)]
+    times = [column for column in columns if column.is_of_times()]
+    named = [column.name for column in times]
+    if lacks():
+        _shorten(times, 5, 16)
+    for name in sorted(extra, key=lambda name: name in named):
+        if lacks() and name in named:
+            _shorten(times, 0, 5)
+        if lacks():
+            columns = [column for column in columns if column.name != name]
+    if lacks():
+        _shorten(times, 0, 5)
+    while lacks(least=False):
+        # A terminal that is too narrow for what identifies a row gets a part of it.
+        chosen = [c for c in columns if c.is_prose and c.width > _LEAST] or [c for c in columns if c.width > _LEAST]
+        if not chosen:
+            break
+        max(chosen, key=lambda column: column.width).width -= 1
+    return columns
+
+
+def _shorten(times: list[_Column], start: int, end: int) -> None:
+    for column in times:
+        column.fill([cell[start:end] if len(cell) > end - start else cell for cell in column.cells])
+
+
+def _broken(text: str, width: int, *, words: bool = True) -> list[str]:
+    """Lines that are not wider than `width`, broken between words where there are any. Without `words`, a longer word
+    stays whole, to be copied."""
     lines = [""]
     for word in text.split(" "):
         if lines[-1] and _width(lines[-1]) + 1 + _width(word) <= width:
@@ -143,24 +228,11 @@ def _broken(text: str, width: int) -> list[str]:
             continue
         if lines[-1]:
             lines.append("")
-        for letter in word:
+        for letter in word if words else (word,):
             if lines[-1] and _width(lines[-1] + letter) > width:
                 lines.append("")
             lines[-1] += letter
     return lines
-
-
-def _fit(widths: list[int], room: int, fixed: set[int]) -> None:
-    """Make the columns narrower until they fit: the last one first, then the widest of the others."""
-    last = len(widths) - 1
-    widths[last] = max(min(widths[last], _LAST), min(widths[last], room - sum(widths[:last])))
-    while sum(widths) > room:
-        widest = max((i for i in range(last) if i not in fixed), key=lambda i: widths[i], default=last)
-        if widths[widest] <= _LEAST:
-            widest = last
-        if widths[widest] <= _LEAST:
-            return
-        widths[widest] -= 1
 
 
 def _width(text: str) -> int:
@@ -188,6 +260,19 @@ def _line(cells: list[str], widths: list[int], right: set[int]) -> str:
         padding = " " * (width - _width(shown))
         parts.append(padding + shown if index in right else shown + padding)
     return "  ".join(parts).rstrip()
+
+
+def print_facts(rows: Iterable[tuple[str, str]], width: int, indent: int = 0, *, begun: bool = False) -> None:
+    """Print names of at most `width` characters, each with its value; a terminal gets long values broken into lines.
+
+    `begun` says that the indentation of the first line is printed already.
+    """
+    room = shutil.get_terminal_size((100, 24)).columns - indent - width - 1
+    for name, value in rows:
+        shown = safe(value)
+        for line in _broken(shown, room, words=False) if sys.stdout.isatty() and room >= _LAST else [shown]:
+            click.echo(f"{'' if begun else ' ' * indent}{name:<{width}} {line}".rstrip())
+            name, begun = "", False
 
 
 def note(text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -53,8 +52,6 @@ _ORDERS: dict[str, Callable[[tuple[BulletRow, Use | None]], Any]] = {
     "used": lambda one: (-(one[1].sessions if one[1] else 0), best_first(one[0].bullet)),
     "recent": lambda one: (one[1] is not None, one[1].last if one[1] else "", one[0].position),
 }
-#: Columns of a terminal below which a table has no room for them.
-_WIDE = 100
 
 
 @click.command("list")
@@ -138,13 +135,13 @@ def _print_list(rows: Sequence[BulletRow], uses: Mapping[str, Use], told: set[st
         columns["used"] = [used.sessions if used else 0 for used in found]
         if dated:
             columns["last used"] = [short_time(used.last) if used else "" for used in found]
-        elif not sys.stdout.isatty() or shutil.get_terminal_size((_WIDE, 24)).columns >= _WIDE:
+        else:
             columns["trend"] = [used.trend if used else "" for used in found]
     if told is not None and any(row.name not in told and row.status == "live" for row in rows):
         columns["told"] = ["yes" if row.name in told else "" for row in rows]
     columns["text"] = [row.text if row.status == "live" else f"({row.status}) {row.text}" for row in rows]
     shown = list(zip(*columns.values(), strict=True))
-    table(tuple(columns), shown, numbers=("helpful", "harmful", "used"), paged=True)
+    table(tuple(columns), shown, numbers=("helpful", "harmful", "used"), extra=("trend", "used"), paged=True)
 
 
 @click.command()
@@ -170,11 +167,10 @@ def show(place: Place, name: str, moment: str | None, as_json: bool) -> None:
         print_json({**fields, "events": [event_json(event) for event in events]})
         return
     click.echo(safe(row.bullet.line))
-    gone = f", removed ({row.reason}{', into ' + row.removed_into if row.removed_into else ''})"
-    click.echo(f"{SECTIONS[row.section]}{gone if row.status != 'live' else ''}")
+    click.echo(safe(", ".join(filter(None, (SECTIONS[row.section], row.end)))))
     click.echo()
     rows = [(e.position, short_time(e.recorded_at), e.type, short_id(e.session_id), summary(e)) for e in events]
-    table(("position", "recorded", "event", "session", "what"), rows, numbers=("position",))
+    table(("position", "recorded", "event", "session", "what"), rows, numbers=("position",), extra=("recorded",))
     note(f"Why the counts are what they are: reflector blame {row.name}")
 
 
@@ -201,12 +197,14 @@ def add(place: Place, section: str, text: str) -> None:
 
     SECTION is pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth.
     """
-    from reflector.curation.bullets import add_bullet
+    from reflector.curation.changes import apply
+    from reflector.playbook.change import Change
 
     with place.pipeline() as pipeline:
-        bullet = add_bullet(pipeline.ledger, section, text, first=pipeline.project.first_number)
+        change = Change("add", section=section, text=text)
+        (added,) = apply(pipeline.ledger, [change], actor="human", first=pipeline.project.first_number)
         pipeline.write()
-    click.echo(safe(bullet.line))
+        click.echo(safe(find_bullet(pipeline.ledger, added.name).bullet.line))
 
 
 @click.command()

@@ -80,4 +80,5 @@ def recall(
             for one in found
         ],
         numbers=("words", "cosine"),
+        extra=("cosine", "words"),
     )

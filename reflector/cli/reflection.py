@@ -62,7 +62,7 @@ def reflect(
     if unjudged:
         _reflect(place, project, judge, unjudged, bool(sessions))
     else:
-        note("Judged already; nothing is open." if sessions else "Nothing is open.")
+        note("Judged already." if sessions else "No session waits to be judged.")
 
 
 def _windows(ledger: Ledger, sessions: tuple[str, ...], judge: Backend, project: Project) -> list[WindowRow]:
@@ -119,7 +119,7 @@ def _show_prompts(ledger: Ledger, judge: Backend, windows: list[WindowRow]) -> N
             continue
         _show_prompt(judge, runner.request(recorded))
     if not windows:
-        note("Nothing is open; name a session.")
+        note("No session waits to be judged; name one.")
 
 
 def _show_prompt(judge: Backend, request: Request) -> None:
@@ -169,7 +169,7 @@ def failures(place: Place, as_json: bool) -> None:
         for one in found
     ]
     columns = ("session", "state", "attempts", "next try", "why")
-    table(columns, rows, numbers=("attempts",), empty="No reflection failed.")
+    table(columns, rows, numbers=("attempts",), extra=("attempts", "next try"), empty="No reflection failed.")
     if found:
         _print_commands(found)
     if waiting:
@@ -240,7 +240,12 @@ def reparse(place: Place, session_id: str | None, dry_run: bool, as_json: bool) 
         return
     changed = [one for one in found if one.reading != "same"]
     rows = [(short_id(one.session_id), one.reading, _tags(one.before), _tags(one.after)) for one in changed]
-    table(("session", "reading", "before", "after"), rows, empty=f"{len(found)} answers, all read as before.")
+    table(
+        ("session", "reading", "before", "after"),
+        rows,
+        prose=("before", "after"),
+        empty=f"{len(found)} answers, all read as before.",
+    )
 
 
 def _tags(tags: tuple[tuple[str, str], ...]) -> str:

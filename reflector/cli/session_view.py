@@ -9,7 +9,7 @@ import click
 
 from reflector.audit.history import as_json, summary
 from reflector.audit.sessions import Reflection, SessionStory, Window
-from reflector.cli.output import counted, fields, safe, short_time, table
+from reflector.cli.output import counted, fields, print_facts, safe, short_time, table
 from reflector.events import event as ev
 from reflector.quality.signals import rounded
 from reflector.quality.window import WindowQuality
@@ -98,7 +98,7 @@ def show(story: SessionStory, qualities: Qualities) -> None:
         _show_window(window, qualities[window.event_id])
     click.echo()
     rows = [(e.position, short_time(e.recorded_at), e.type, e.actor, summary(e)) for e in story.events]
-    table(("position", "recorded", "event", "actor", "what"), rows, numbers=("position",))
+    table(("position", "recorded", "event", "actor", "what"), rows, numbers=("position",), extra=("actor", "recorded"))
 
 
 def _show_window(window: Window, quality: WindowQuality | str) -> None:
@@ -108,25 +108,23 @@ def _show_window(window: Window, quality: WindowQuality | str) -> None:
     why = f" ({data['reason']})" if data.get("reason") else ""
     how = "a trajectory" if is_trajectory else f"by {data.get('trigger')}{why}"
     click.echo(safe(f"window {window.position}, {short_time(window.recorded_at)}, {how}"))
-    facts = [("read", f"{taken.get('records')} records of {transcript.get('path')}")]
+    found = [("read", f"{taken.get('records')} records of {transcript.get('path')}")]
     if is_trajectory:
         told = (data.get("dataset"), data.get("status"), counted(len(data.get("steps", ())), "step"))
-        facts = [("trajectory", ", ".join(filter(None, told)))]
-    facts += [(kind, ", ".join(window.names(kind))) for kind in ("cited", "carried", "retired", "unknown")]
-    facts += [("quality", _quality_words(quality))]
-    facts += [("not judged", window.gate or "")] if window.gate is not None else []
-    facts += [("failed", failure) for failure in window.failures]
+        found = [("trajectory", ", ".join(filter(None, told)))]
+    found += [(kind, ", ".join(window.names(kind))) for kind in ("cited", "carried", "retired", "unknown")]
+    found += [("quality", _quality_words(quality))]
+    found += [("not judged", window.gate or "")] if window.gate is not None else []
+    found += [("failed", failure) for failure in window.failures]
     for reflection in window.reflections:
         by = " ".join(filter(None, (reflection.backend, reflection.model)))
         spent = f", {reflection.spent.tokens:,} tokens, {cost(reflection.spent)}" if reflection.spent.tokens else ""
-        facts.append(("judged by", f"{by}{spent}"))
-        facts.append(("analysis", reflection.analysis or ""))
+        found.append(("judged by", f"{by}{spent}"))
+        found.append(("analysis", reflection.analysis or ""))
         for tag in reflection.tags:
             counts = "" if tag.counted else f" [not counted: {tag.standing or tag.disposition}]"
-            facts.append(("tag", f"{tag.name} {tag.tag}{counts} {tag.rationale or ''}"))
-    for name, text in facts:
-        if text:
-            click.echo(safe(f"  {name:<10}  {' '.join(text.split())}".rstrip()))
+            found.append(("tag", f"{tag.name} {tag.tag}{counts} {tag.rationale or ''}"))
+    print_facts(((name, " ".join(text.split())) for name, text in found if text), 11, 2)
 
 
 def cost(spent: Spent) -> str:

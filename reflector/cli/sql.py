@@ -98,7 +98,7 @@ def _table(answer: Answer) -> None:
         if all(row[index] is None or isinstance(row[index], int | float | Decimal) for row in shown)
     ]
     if answer.columns:
-        table(answer.columns, [[_cell(value) for value in row] for row in shown], numbers=numbers)
+        table(answer.columns, [[_cell(value) for value in row] for row in shown], numbers=numbers, prose=answer.columns)
     if len(rows) > _MOST:
         note(f"These are the first {_MOST:,} rows; --csv and --json have all of them.")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import counted, fields, json_option, note, os_error_words, print_json, safe
+from reflector.cli.output import counted, fields, json_option, note, os_error_words, print_facts, print_json, short_time
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -164,7 +164,7 @@ def _print(facts: dict[str, Any]) -> None:
     if ledger is None and not facts["problems"]:
         lines.append(("ledger", "none yet; `reflector add` begins it, or a session that has a playbook"))
     elif ledger is not None:
-        last = f", last at {ledger['last_event']}" if ledger["last_event"] else ""
+        last = f", the last {short_time(ledger['last_event'])}" if ledger["last_event"] else ""
         lines.append(("ledger", f"{ledger['url']}, {counted(ledger['events'], 'event')}{last}"))
         lines.append(("playbook", f"{counted(facts['bullets'], 'bullet')}, counting {ledger['counting']}"))
         windows = ", ".join(f"{count} {state}" for state, count in sorted(facts["windows"].items()))
@@ -180,22 +180,19 @@ def _print(facts: dict[str, Any]) -> None:
     lines.append(("spool", f"{spool['pending']} pending, {spool['waiting']} waiting for their session's end{silent}"))
     if spool["elsewhere"]:
         lines.append(("", f"{spool['elsewhere']} kept elsewhere, of folders that are gone or cannot be written"))
-    for name, value in lines:
-        click.echo(f"{name:<9} {safe(value)}")
+    lines += [("problem", problem) for problem in facts["problems"]]
+    for failure in spool["failed"]:
+        tried = f"tried {counted(failure['attempts'], 'time')}{', given up' if failure['given_up'] else ''}"
+        lines.append(("failed", f"{failure['delivery']} ({tried}): {failure['error']}"))
+    if spool["failed"]:
+        lines.append(("", "tried again later by itself; now with: reflector drain --retry-failed"))
+        lines.append(("", "or give a delivery up: remove its file from the spool's folder failed/"))
+    told = "not a hook payload; it is kept in the spool's folder broken/ until you remove it"
+    lines += [("broken", f"{name}: {told}") for name in spool["broken"]]
+    for failure in facts["failures"]:
+        lines.append(("failed", f"reflection at position {failure['position']}: {failure['error']}"))
+        if failure["command"]:
+            lines.append(("", f"try again with: {failure['command']}"))
+    print_facts(lines, 9)
     if spool["pending"]:
         note("reflector: a session is being processed, or waits for `reflector drain`")
-    for problem in facts["problems"]:
-        click.echo(safe(f"problem   {problem}"))
-    for failure in spool["failed"]:
-        tried = f"tried {failure['attempts']} times{', given up' if failure['given_up'] else ''}"
-        click.echo(safe(f"failed    {failure['delivery']} ({tried}): {failure['error']}"))
-    for name in spool["broken"]:
-        told = "not a hook payload; it is kept in the spool's folder broken/ until you remove it"
-        click.echo(safe(f"broken    {name}: {told}"))
-    for failure in facts["failures"]:
-        click.echo(safe(f"failed    reflection at position {failure['position']}: {failure['error']}"))
-        if failure["command"]:
-            click.echo(safe(f"          try again with: {failure['command']}"))
-    if spool["failed"]:
-        click.echo("          tried again later by itself; now with: reflector drain --retry-failed")
-        click.echo("          or give a delivery up: remove its file from the spool's folder failed/")

@@ -1,88 +1,86 @@
-"""Bullets added and changed by people.
+"""The events of changed bullets, and the checks of their texts.
 
-Invariant: a name is given out once. Two processes that choose the same new name conflict in the ledger,
-and the one that came second chooses again.
+Invariant: a change has the same event whoever makes it: a person's command, an edit of playbook.json, git, or the
+approval of a proposal.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
-from reflector.ledger.errors import Conflict
-from reflector.ledger.store import BulletRow, Ledger
-from reflector.playbook.admissible import text_fault
+from reflector.ledger.store import BulletRow
+from reflector.playbook.admissible import hidden_fault, text_fault
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.edits import Added
-from reflector.playbook.names import SECTIONS, next_name
+from reflector.playbook.change import Change, Kind
 from reflector.text.secrets import found
+
+TYPE_OF: Final[dict[Kind, str]] = {
+    "add": ev.BULLET_ADDED,
+    "revise": ev.BULLET_REVISED,
+    "move": ev.BULLET_MOVED,
+    "remove": ev.BULLET_REMOVED,
+    "merge": "bullet.merged",
+    "unmerge": "bullet.unmerged",
+    "restore": "bullet.restored",
+    "recount": ev.BULLET_RECOUNTED,
+}
+#: Why a bullet is removed, where nobody gives a reason.
+DELETED: Final = "deleted"
 
 
 class BulletRefused(ValueError):
-    """A bullet that cannot be added; the text says why and what to do."""
+    """A change that cannot be made; the text says why and what to do."""
 
 
-def add_bullet(
-    ledger: Ledger,
-    section: str,
-    text: str,
-    *,
-    actor: str = "human",
-    origin: str = "cli",
-    first: int = 0,
-    proposal: str | None = None,
-) -> Bullet:
-    """Add a bullet under the next free name of a section (a slug), with a number from `first` up.
-
-    `proposal` is the id of the event that proposed it.
-    Raises BulletRefused, LedgerError.
-    """
-    if section not in SECTIONS:
-        raise BulletRefused(f"{section!r} is not a section; the sections are {', '.join(SECTIONS)}")
-    text = text.strip()
-    if fault := text_fault(text) or secret_fault(text):
-        raise BulletRefused(f"{fault}; nothing was added")
-    tried: list[str] = []
-    while True:
-        rows = ledger.rows()
-        same = next((row for row in rows if row.status == "live" and row.text == text), None)
-        if same is not None:
-            raise BulletRefused(f"{same.name} says exactly this already")
-        bullet = Bullet(next_name(section, [*(row.name for row in rows), *tried], first), section, text)
-        try:
-            (appended,) = ledger.append([add_event(bullet, origin=origin, actor=actor, proposal=proposal)])
-        except Conflict:
-            tried.append(bullet.name)  # given out meanwhile, or its identity is that of an event of a forged file
-            continue
-        if appended.added:
-            return bullet
+def advice_fault(text: str) -> str | None:
+    """Return why a text cannot become advice, None where it can: the rule for every new text."""
+    return text_fault(text) or hidden_fault(text) or _secret_fault(text)
 
 
-def secret_fault(text: str) -> str | None:
-    """Return what looks like a secret in a bullet's text, None if nothing does: every later session would get it."""
+def _secret_fault(text: str) -> str | None:
     kinds = found(text)
     if not kinds:
         return None
     return f"the text holds what looks like a secret ({', '.join(kinds)}); say where it is kept instead of what it is"
 
 
-def add_event(bullet: Bullet, *, origin: str, actor: str, proposal: str | None = None) -> NewEvent:
-    """Return the event that adds a bullet; its identity is the name, which is given out once."""
-    return NewEvent(
-        ev.BULLET_ADDED,
-        identity(ev.BULLET_ADDED, bullet.name),
-        {
-            "name": bullet.name,
-            "section": bullet.section,
-            "text": bullet.text,
-            "helpful": bullet.helpful,
-            "harmful": bullet.harmful,
-            "origin": origin,
-        },
-        actor=actor,
-        target_id=proposal,
-    )
+def bullet_event(
+    change: Change,
+    *place: str | int,
+    actor: str,
+    origin: str = "cli",
+    reason: str | None = None,
+    into: str | None = None,
+    target: str | None = None,
+) -> NewEvent:
+    """Return the event of a change that has its name.
+
+    place   what the event's identity is made of, besides its type; a new bullet's is its name, which is given out once
+    origin  where a new bullet comes from; `reason` and `into` say why one is removed, and for which one
+    target  the event that it follows from: a proposal, or the change that it undoes
+    """
+    type_ = TYPE_OF[change.kind]
+    data: dict[str, object] = {"name": change.name}
+    if change.kind in ("add", "merge"):
+        place = (change.name or "",)
+        data |= {"section": change.section, "text": change.text}
+    if change.kind == "add":
+        data |= {"helpful": change.helpful or 0, "harmful": change.harmful or 0, "origin": origin}
+    elif change.kind == "merge":
+        data["sources"] = list(change.names)
+    elif change.kind == "revise":
+        data["text"] = change.text
+    elif change.kind == "move":
+        data["section"] = change.section
+    elif change.kind == "remove":
+        data |= {"reason": "".join(filter(str.isprintable, reason or DELETED))[:200], "into": into}
+    elif change.kind == "recount":
+        data |= {"helpful": change.helpful, "harmful": change.harmful}
+    return NewEvent(type_, identity(type_, *place), data, actor=actor, target_id=target)
 
 
-def is_taken(row: BulletRow, bullet: Bullet | Added) -> bool:
+def is_taken(row: BulletRow, bullet: Bullet | Change) -> bool:
     """Return whether the ledger's name means another bullet than this one."""
     return row.status != "live" or (row.section, row.text) != (bullet.section, bullet.text)

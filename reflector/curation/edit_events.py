@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from reflector.curation.bullets import add_event, is_taken
+from reflector.curation.bullets import bullet_event, is_taken
 from reflector.curation.erasure import brought_back
-from reflector.events import event as ev
-from reflector.events.event import NewEvent, identity
+from reflector.events.event import NewEvent
 from reflector.events.fold import REDACTED
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
+from reflector.playbook.change import Change, added
 from reflector.playbook.document import Loaded
-from reflector.playbook.edits import Added, Edit, Moved, Recounted, Removed, Revised, edits_between
+from reflector.playbook.edits import edits_between
 from reflector.playbook.names import next_name
 
 
@@ -35,35 +35,38 @@ def take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: i
     edits = edits_between(base.bullets, loaded.bullets, loaded.named_here, loaded.uncounted)
     # An older export that came back (another branch checked out) holds texts that were erased since.
     erased = {bullet.name for bullet in base.bullets if bullet.text == REDACTED}
-    texts = {edit.name: edit.text for edit in edits if isinstance(edit, Revised) and edit.name in erased}
+    revised = {edit.name or "": edit.text or "" for edit in edits if edit.kind == "revise"}
+    texts = {name: text for name, text in revised.items() if name in erased}
     back = brought_back(ledger, base.position, texts) if texts else set()
     rows = {row.name: row for row in ledger.rows()}
     gone = {name: row for name, row in rows.items() if row.status != "live" and name not in back}
     sections = {bullet.name: bullet.section for bullet in loaded.bullets}
     # A bullet that was reworded in an older file comes back: no session gets the words of a removed one.
     edits = [
-        Added(sections[edit.name], edit.text, edit.name, gone[edit.name].helpful, gone[edit.name].harmful)
-        if isinstance(edit, Revised) and edit.name in gone
+        added(replace(gone[name].bullet, section=sections[name], text=revised[name]))
+        if edit.kind == "revise" and (name := edit.name or "") in gone
         else edit
         for edit in edits
     ]
     # A process that read the same edit before, and did not write the file, has added these.
-    added = {(row.section, row.text) for row in rows.values() if row.position > base.position and row.status == "live"}
+    since = (row for row in rows.values() if row.position > base.position and row.status == "live")
+    said_since = {(row.section, row.text) for row in since}
     names = list(rows)
     events: list[NewEvent] = []
     for index, edit in enumerate(edits):
-        if isinstance(edit, Added):
-            known = rows.get(edit.name or "")
-            if (edit.section, edit.text) in added or (known is not None and not is_taken(known, edit)):
+        known = rows.get(edit.name or "")
+        if edit.kind == "add":
+            section = edit.section or ""
+            if (section, edit.text) in said_since or (known is not None and not is_taken(known, edit)):
                 continue
-            name = edit.name if edit.name and edit.name not in names else next_name(edit.section, names, first)
+            name = edit.name if edit.name and edit.name not in names else next_name(section, names, first)
             names.append(name)
-            bullet = Bullet(name, edit.section, edit.text, edit.helpful, edit.harmful)
+            change = replace(edit, name=name)
             if known is not None and is_older(known, edit):  # a removal that was undone
-                bullet = replace(known.bullet, name=name)
-            events.append(add_event(bullet, origin="playbook.json", actor="human"))
-        elif not is_so(rows[edit.name], edit) and not (isinstance(edit, Revised) and edit.name in back):
-            events.append(edit_event(edit, "human", digest, base.position, index))
+                change = added(replace(known.bullet, name=name))
+            events.append(bullet_event(change, actor="human", origin="playbook.json"))
+        elif known is not None and not is_so(known, edit) and not (edit.kind == "revise" and edit.name in back):
+            events.append(bullet_event(edit, digest, base.position, index, actor="human"))
     ledger.append(events)
     return len(events)
 
@@ -86,38 +89,20 @@ def in_names_of(ledger: Ledger, before: Loaded, after: Loaded) -> tuple[list[Bul
     )
 
 
-def is_older(row: BulletRow, edit: Added) -> bool:
+def is_older(row: BulletRow, edit: Change) -> bool:
     """Return whether the name is that of a removed bullet that said the same."""
     return row.status != "live" and (row.section, row.text) == (edit.section, edit.text)
 
 
-def is_so(row: BulletRow, edit: Edit) -> bool:
+def is_so(row: BulletRow, edit: Change) -> bool:
     """Return whether the ledger says already what an edit of this bullet asks for."""
-    if isinstance(edit, Revised):
+    if edit.kind == "revise":
         return row.text == edit.text
-    if isinstance(edit, Moved):
+    if edit.kind == "move":
         return row.section == edit.section
-    if isinstance(edit, Removed):
+    if edit.kind == "remove":
         return row.status != "live"
     return (row.helpful, row.harmful) == (edit.helpful, edit.harmful)
-
-
-def edit_event(edit: Edit, actor: str, digest: str, *place: int) -> NewEvent:
-    """Return the event of an edit of a bullet; its identity is the edited file and the edit's place in it."""
-    type_: str
-    data: dict[str, object]
-    if isinstance(edit, Revised):
-        type_, data = ev.BULLET_REVISED, {"name": edit.name, "text": edit.text}
-    elif isinstance(edit, Moved):
-        type_, data = ev.BULLET_MOVED, {"name": edit.name, "section": edit.section}
-    elif isinstance(edit, Removed):
-        type_, data = ev.BULLET_REMOVED, {"name": edit.name, "reason": "deleted", "into": None}
-    elif isinstance(edit, Recounted):
-        type_ = ev.BULLET_RECOUNTED
-        data = {"name": edit.name, "helpful": edit.helpful, "harmful": edit.harmful}
-    else:
-        raise TypeError(f"{type(edit).__name__} is not an edit of an existing bullet")
-    return NewEvent(type_, identity(type_, digest, *place), data, actor=actor)
 
 
 def _recognised(base: Sequence[Bullet], loaded: Loaded) -> Loaded:

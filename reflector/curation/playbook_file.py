@@ -30,8 +30,9 @@ from reflector.files import replace_file
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.mistakes import Finding
 from reflector.playbook.bullet import Bullet
+from reflector.playbook.change import Change
 from reflector.playbook.document import Loaded, dump, dump_shared, load
-from reflector.playbook.edits import Edit, edits_between
+from reflector.playbook.edits import edits_between
 from reflector.project import Project
 
 #: Checkpoints of a ledger: the file as it was last written or adopted; the `last_updated` of the adopted one, which
@@ -278,7 +279,7 @@ def _edited_at(ledger: Ledger, project: Project, loaded: Loaded, written: int) -
     return min((written, checked_out), key=lambda at: len(_edits_since(ledger, at, loaded)))
 
 
-def _edits_since(ledger: Ledger, position: int, loaded: Loaded) -> Sequence[Edit]:
+def _edits_since(ledger: Ledger, position: int, loaded: Loaded) -> Sequence[Change]:
     bullets = fold(ledger.history(upto=position)).bullets()
     return edits_between(bullets, loaded.bullets, loaded.named_here, loaded.uncounted)
 

@@ -7,10 +7,10 @@ repeat: the user's bullet with this very text is taken for the one that an inter
 
 from __future__ import annotations
 
-from reflector.curation.bullets import BulletRefused, add_bullet
-from reflector.events import event as ev
-from reflector.events.event import NewEvent, identity
+from reflector.curation.bullets import BulletRefused, bullet_event
+from reflector.curation.changes import apply
 from reflector.ledger.store import BulletRow, Ledger
+from reflector.playbook.change import Change
 from reflector.playbook.names import USER_FIRST
 
 #: Why a promoted bullet was removed from its project.
@@ -25,16 +25,14 @@ def promote(row: BulletRow, project: Ledger, users: Ledger, *, home: str, keep: 
     Raises BulletRefused for a bullet that was removed, LedgerError.
     """
     if row.status != "live":
-        into = f" into {row.removed_into}" if row.removed_into else ""
-        raise BulletRefused(f"{row.name} was removed ({row.reason}{into}); only a live bullet can be promoted")
+        raise BulletRefused(f"{row.name} was {row.end}; only a live bullet can be promoted")
     same = next((one.name for one in users.rows() if one.status == "live" and one.text == row.text), None)
     name = same
     if name is None:
         origin = f"promoted from {row.name} of {home} (helpful={row.helpful} harmful={row.harmful})"
-        name = add_bullet(users, row.section, row.text, origin=origin, first=USER_FIRST).name
+        change = Change("add", section=row.section, text=row.text)
+        name = apply(users, [change], actor="human", origin=origin, first=USER_FIRST)[0].name
     if not keep:
-        data = {"name": row.name, "reason": PROMOTED, "into": name}
-        project.append(
-            [NewEvent(ev.BULLET_REMOVED, identity(ev.BULLET_REMOVED, row.name, PROMOTED), data, actor="human")]
-        )
+        place = (row.name, PROMOTED, project.head().position)
+        project.append([bullet_event(Change("remove", row.name), *place, actor="human", reason=PROMOTED, into=name)])
     return name, same is None

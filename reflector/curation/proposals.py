@@ -1,35 +1,51 @@
-"""Bullets that the agent proposes, and what people decide about them.
+"""Changes that somebody proposes, and what becomes of them.
 
-Invariant: a proposal changes no playbook. It is an event of its own; approved, it is the target of the bullet.added
-that follows, and rejected, of an evidence.retracted with the reason. Its identity is the section and the text, so an
-agent that proposes the same thing again gets the decision, and no person is asked twice.
+Invariant: a proposal changes no playbook. It is an event of its own, and ends once: an approval appends the events of
+its change behind itself, a rejection says why, and one that can no longer be applied, or that waited behind too many
+others, falls away with the reason. The same change that is proposed again gets the decision, and no person is asked
+twice. What the playbook told is not learned from it: a text that it says, or said, is refused.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from hashlib import sha256
+from itertools import combinations
+from typing import Any, Final, Literal
 
-from reflector.curation.bullets import BulletRefused, add_bullet, secret_fault
+from reflector.curation.bullets import BulletRefused
+from reflector.curation.changes import Applied, apply, fault
 from reflector.events import event as ev
+from reflector.events.changes import MAX_QUOTE, MOST_QUOTES, TRUSTS
 from reflector.events.event import Event, NewEvent, identity
+from reflector.events.state import REDACTED
 from reflector.ledger.errors import Conflict
-from reflector.ledger.store import Ledger
-from reflector.playbook.admissible import text_fault
-from reflector.playbook.bullet import Bullet
-from reflector.playbook.names import SECTIONS
+from reflector.ledger.store import BulletRow, Ledger
+from reflector.playbook.admissible import same_words
+from reflector.playbook.change import Change
 from reflector.text.secrets import quote
 
-State = Literal["waiting", "approved", "rejected"]
-_MAX_REASON = 1_000
-#: Characters of a proposal: advice that is longer takes the place of other advice.
-MOST_TEXT = 500
-#: An agent in a loop must not fill the ledger, nor a person's list.
-MOST_WAITING = 100
+State = Literal["waiting", "approved", "rejected", "kept", "stale", "expired"]
+_MAX_REASON: Final = 1_000
+#: Characters of a proposed text: advice that is longer takes the place of other advice.
+MOST_TEXT: Final = 500
+#: So many proposals wait; one more makes the oldest expire.
+MOST_WAITING: Final = 20
+#: An agent in a loop must not fill the ledger: so many proposals of agents within a day.
+MOST_PROPOSED: Final = 100
 #: Nor the playbook, where no person is asked: so many bullets within a day; what is more waits for a person.
-MOST_ACCEPTED = 20
+MOST_ACCEPTED: Final = 20
+#: After so many rejections of a text nobody is asked about it again.
+_MOST_REJECTED: Final = 2
+#: Who ends a proposal that nobody decides on.
+_ACTOR: Final = "reflector"
+_TYPES: Final = (ev.BULLET_PROPOSED, ev.CHANGE_PROPOSED)
+#: What comes after a proposal of an earlier version, which had types of its own for its decision.
+_DECISIONS: Final = (ev.CHANGE_APPROVED, ev.CHANGE_REJECTED)
 
 
 class ProposalRefused(BulletRefused):
@@ -37,108 +53,310 @@ class ProposalRefused(BulletRefused):
 
 
 @dataclass(frozen=True, slots=True)
+class Quote:
+    """Words that speak for a change, and who said them: person, agent or tool.
+
+    session  the session in which they were said, `window` the id of the event that recorded it
+    """
+
+    text: str
+    by: str
+    session: str | None = None
+    window: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Proposal:
-    """A proposed bullet; `name` is the bullet it became, `why` the reason it was rejected for."""
+    """A proposed change and what became of it.
+
+    origin  where it comes from, `trust` who wrote its words: the least trusted of its sources
+    basis   the digests of the texts that it was made for, by the bullet's name
+    target  the lesson that it is made of, or the approval that it would take back
+    name    the bullet that its change made or changed, once it is approved; `approval` the id of that event
+    why     why it was rejected or fell away; `edited` says whether a person approved it with another text
+    """
 
     id: str
     position: int
     proposed_at: str
-    section: str
-    text: str
+    actor: str
+    change: Change
+    origin: str
+    trust: str
     reason: str
-    state: State
+    evidence: tuple[Quote, ...] = ()
+    basis: Mapping[str, str] | None = None
+    target: str | None = None
+    state: State = "waiting"
+    decided_at: str | None = None
     name: str | None = None
+    approval: str | None = None
     why: str | None = None
+    edited: bool = False
 
 
 def propose(
-    ledger: Ledger, section: str, text: str, reason: str, *, actor: str = "agent", lesson: str | None = None
+    ledger: Ledger,
+    change: Change,
+    *,
+    origin: str,
+    trust: str,
+    reason: str,
+    evidence: Sequence[Quote] = (),
+    actor: str,
+    lesson: str | None = None,
+    target: str | None = None,
 ) -> Proposal:
-    """Record a proposal, once; `lesson` is the id of what it is made of. Raises ProposalRefused, LedgerError."""
-    if section not in SECTIONS:
-        raise ProposalRefused(f"{section!r} is not a section; the sections are {', '.join(SECTIONS)}")
-    text = text.strip()
-    if fault := text_fault(text) or secret_fault(text):
-        raise ProposalRefused(f"{fault}; nothing was proposed")
-    if len(text) > MOST_TEXT:
-        raise ProposalRefused(f"the text has {len(text):,} characters; advice that is told has at most {MOST_TEXT}")
-    same = next((row.name for row in ledger.rows() if row.status == "live" and row.text == text), None)
-    if same is not None:
-        raise ProposalRefused(f"{same} says exactly this already")
-    event_id = identity(ev.BULLET_PROPOSED, section, text)
-    if ledger.event(event_id) is None:
-        if sum(one.state == "waiting" for one in proposals(ledger)) >= MOST_WAITING:
-            raise ProposalRefused(f"{MOST_WAITING} proposals wait already; ask the person to look at them first")
-        data = {"section": section, "text": text, "reason": quote(reason, _MAX_REASON)}
-        with suppress(Conflict):  # the same text, proposed for another reason a moment ago
-            ledger.append([NewEvent(ev.BULLET_PROPOSED, event_id, data, actor, target_id=lesson)])
-    event = ledger.event(event_id)
-    if event is None or event.data is None:
+    """Record a proposal, once; the same change again returns what became of it.
+
+    lesson  the id of the lesson that it is made of, `target` that of the approval that it would take back
+    The playbook's lock must be held. Raises ProposalRefused, LedgerError.
+    """
+    change = replace(change, text=change.text.strip()) if change.text else change
+    sweep(ledger)
+    known = proposals(ledger, waiting=False)
+    before = [one for one in known if one.change == change]
+    if before and before[-1].state in ("waiting", "rejected", "kept"):
+        return before[-1]
+    rows = ledger.rows()
+    what = fault(rows, change)
+    if what and before and before[-1].state == "approved":
+        return before[-1]
+    if what := what or _unwanted(ledger, rows, change, known, origin):
+        raise ProposalRefused(f"{what}; nothing was proposed")
+    event = NewEvent(
+        ev.CHANGE_PROPOSED,
+        identity(ev.CHANGE_PROPOSED, json.dumps(change.to_data(), sort_keys=True), len(before)),
+        {
+            "change": change.to_data(),
+            "origin": origin,
+            "trust": max((trust, *(one.by for one in evidence)), key=TRUSTS.index),
+            "reason": quote(reason, _MAX_REASON),
+            "evidence": [_quoted(one) for one in evidence[:MOST_QUOTES]],
+            "basis": {row.name: _digest(row.text) for row in rows if row.name in change.about},
+        },
+        actor,
+        target_id=target or lesson,
+    )
+    waiting = [one for one in known if one.state == "waiting"]
+    with suppress(Conflict):  # the same change, proposed for another reason a moment ago
+        ledger.append([event, *(_expiry(one) for one in waiting[: max(0, len(waiting) + 1 - MOST_WAITING)])])
+    recorded = ledger.event(event.event_id)
+    found = _read(ledger, recorded, {}) if recorded is not None else None
+    if found is None:
         raise ProposalRefused("this was proposed before, and its text was erased from the ledger since")
-    return _read(ledger, event)
+    return found
 
 
-def proposals(ledger: Ledger) -> list[Proposal]:
-    """Return every proposal, oldest first; those whose text was redacted are left out."""
-    return [_read(ledger, event) for event in ledger.events(types=[ev.BULLET_PROPOSED]) if event.data is not None]
+def proposals(ledger: Ledger, *, waiting: bool = True) -> list[Proposal]:
+    """Return the proposals that wait, or all of them, oldest first; those whose text was erased are left out."""
+    decided = {one.target_id: one for one in ledger.events(types=_DECISIONS)}
+    found = (_read(ledger, event, decided) for event in ledger.events(types=_TYPES))
+    return [one for one in found if one is not None and (one.state == "waiting" or not waiting)]
 
 
 def find(ledger: Ledger, beginning: str) -> Proposal:
     """Return the proposal of an id, or of the beginning of one. Raises ProposalRefused."""
-    found = [one for one in proposals(ledger) if beginning and one.id.startswith(beginning)]
+    found = [one for one in proposals(ledger, waiting=False) if beginning and one.id.startswith(beginning)]
     if len(found) != 1:
         which = "no proposal's id begins" if not found else f"{len(found)} proposals' ids begin"
-        raise ProposalRefused(f"{which} with {beginning!r}; see `reflector proposals`")
+        raise ProposalRefused(f"{which} with {beginning!r}; see `reflector proposals --all`")
     return found[0]
 
 
-def approve(ledger: Ledger, proposal: Proposal, *, actor: str = "human", first: int = 0) -> Bullet:
-    """Add the proposed bullet. The playbook's lock must be held. Raises BulletRefused, LedgerError."""
+def approve(
+    ledger: Ledger, proposal: Proposal, *, text: str | None = None, actor: str = "human", first: int = 0
+) -> Applied:
+    """Make the proposed change, with another `text` if a person gave one. The playbook's lock must be held.
+
+    Raises BulletRefused, LedgerError; ProposalRefused for one that fell away, which is recorded.
+    """
     _check_waits(proposal)
-    return add_bullet(
-        ledger, proposal.section, proposal.text, actor=actor, origin="proposal", first=first, proposal=proposal.id
+    if what := _staleness(ledger.rows(), proposal):
+        ledger.append([_ending(proposal, "stale", what)])
+        raise ProposalRefused(f"proposal {proposal.id[:8]} fell away: {what}")
+    change = proposal.change if text is None else replace(proposal.change, text=text)
+    (applied,) = apply(
+        ledger,
+        [change],
+        actor=actor,
+        first=first,
+        target=proposal.id,
+        origin="proposal",
+        reason=quote(proposal.reason, 200),
+        lead=lambda steps: NewEvent(
+            ev.CHANGE_APPROVED,
+            identity(ev.CHANGE_APPROVED, proposal.id),
+            {
+                "change": steps[0].change.to_data(),
+                "inverse": [steps[0].inverse.to_data()],
+                "edited": change != proposal.change,
+            },
+            actor,
+            target_id=proposal.id,
+        ),
     )
+    return applied
+
+
+def reject(ledger: Ledger, proposal: Proposal, reason: str, *, keep: Sequence[str] = (), actor: str = "human") -> None:
+    """Decide against a proposal; no pair of the bullets in `keep` is proposed for a merge again.
+
+    The playbook's lock must be held. Raises ProposalRefused, LedgerError.
+    """
+    _check_waits(proposal)
+    ledger.append([_ending(proposal, "kept" if keep else "rejected", reason, keep=keep, actor=actor)])
+
+
+def sweep(ledger: Ledger) -> list[Proposal]:
+    """Let the proposals fall away that can no longer be applied, and the oldest that wait behind too many others.
+
+    Returns them as they are now. The playbook's lock must be held. Raises LedgerError.
+    """
+    waiting = proposals(ledger)
+    if not waiting:
+        return []
+    rows = ledger.rows()
+    stale = {one.id: what for one in waiting if (what := _staleness(rows, one))}
+    events = [_ending(one, "stale", stale[one.id]) for one in waiting if one.id in stale]
+    left = [one for one in waiting if one.id not in stale]
+    events += [_expiry(one) for one in left[: max(0, len(left) - MOST_WAITING)]]
+    if not events:
+        return []
+    ledger.append(events)
+    gone = {event.target_id for event in events}
+    return [one for one in proposals(ledger, waiting=False) if one.id in gone]
+
+
+def kept_pairs(ledger: Ledger) -> set[frozenset[str]]:
+    """Return the pairs of bullets that a person wants to keep apart."""
+    rejections = ledger.events(types=[ev.CHANGE_REJECTED])
+    return {frozenset(pair) for one in rejections for pair in combinations((one.data or {}).get("keep", ()), 2)}
 
 
 def may_accept(ledger: Ledger) -> bool:
     """Whether a proposal may become a bullet without a person: not after `MOST_ACCEPTED` of them within a day."""
-    since = (datetime.now(UTC) - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%S")
     added = ledger.events(types=[ev.BULLET_ADDED])
-    return sum(event.actor == "agent" and event.recorded_at >= since for event in added) < MOST_ACCEPTED
+    return sum(event.actor == "agent" and event.recorded_at >= _a_day_ago() for event in added) < MOST_ACCEPTED
 
 
-def reject(ledger: Ledger, proposal: Proposal, why: str) -> None:
-    """Decide against a proposal. The playbook's lock must be held. Raises ProposalRefused, LedgerError."""
-    _check_waits(proposal)
-    event_id = identity(ev.EVIDENCE_RETRACTED, proposal.id)
-    data = {"reason": quote(why, _MAX_REASON)}
-    ledger.append([NewEvent(ev.EVIDENCE_RETRACTED, event_id, data, "human", target_id=proposal.id)])
+def _unwanted(
+    ledger: Ledger, rows: Sequence[BulletRow], change: Change, known: Iterable[Proposal], origin: str
+) -> str | None:
+    """Why a change that could be made is not proposed."""
+    if change.text is not None:
+        if len(change.text) > MOST_TEXT:
+            return f"the text has {len(change.text):,} characters; advice that is told has at most {MOST_TEXT}"
+        if what := _injected(ledger, rows, change):
+            return what
+        words = same_words(change.text)
+        no = [one for one in known if one.state == "rejected" and same_words(one.change.text or "") == words]
+        if len(no) >= _MOST_REJECTED:
+            return f"this text was rejected {len(no)} times, for the last time because: {no[-1].why}"
+    if change.kind == "merge":
+        kept = kept_pairs(ledger)
+        apart = next((pair for pair in combinations(change.names, 2) if frozenset(pair) in kept), None)
+        if apart is not None:
+            return f"a person decided to keep {apart[0]} and {apart[1]} apart"
+    if origin == "agent":
+        since = _a_day_ago()
+        if sum(one.origin == "agent" and one.proposed_at >= since for one in known) >= MOST_PROPOSED:
+            return f"agents proposed {MOST_PROPOSED} changes within a day; ask the person to look at them first"
+    return None
+
+
+def _injected(ledger: Ledger, rows: Sequence[BulletRow], change: Change) -> str | None:
+    """Why a text is none that was learned: a bullet says it, or said it."""
+    words = same_words(change.text or "")
+    same = [row for row in rows if row.name not in change.about and same_words(row.text) == words]
+    for row in sorted(same, key=lambda row: row.status != "live"):
+        if row.status == "live":
+            return f"{row.name} says this already"
+        gone = [e for e in ledger.events(types=[ev.BULLET_REMOVED]) if (e.data or {}).get("name") == row.name]
+        if row.status == "removed":
+            at = f" at position {gone[-1].position}" if gone else ""
+            return f"{row.name} said this and was removed{at}; restore it with `reflector restore {row.name}`"
+        return f"{row.name} said this and was merged into {row.removed_into}"
+    return None
+
+
+def _staleness(rows: Sequence[BulletRow], proposal: Proposal) -> str | None:
+    """Why a proposal cannot be applied to what the playbook says now."""
+    for row in rows:
+        if (proposal.basis or {}).get(row.name, _digest(row.text)) != _digest(row.text):
+            return f"{row.name} says something else since it was proposed"
+    return fault(rows, proposal.change)
 
 
 def _check_waits(proposal: Proposal) -> None:
     if proposal.state == "approved":
         raise ProposalRefused(f"proposal {proposal.id[:8]} was approved already, as {proposal.name}")
-    if proposal.state == "rejected":
-        raise ProposalRefused(f"proposal {proposal.id[:8]} was rejected already: {proposal.why}")
+    if proposal.state != "waiting":
+        how = {"stale": "fell away", "expired": "expired"}.get(proposal.state, "was rejected already")
+        raise ProposalRefused(f"proposal {proposal.id[:8]} {how}: {proposal.why}")
 
 
-def _read(ledger: Ledger, event: Event) -> Proposal:
-    data = event.data or {}
-    state: State = "waiting"
-    name = why = None
-    for decision in ledger.targeting(event.event_id):
-        if decision.type == ev.BULLET_ADDED:
-            state, name = "approved", (decision.data or {}).get("name")
-        elif decision.type == ev.EVIDENCE_RETRACTED:
-            state, why = "rejected", (decision.data or {}).get("reason")
-    return Proposal(
+def _expiry(proposal: Proposal) -> NewEvent:
+    return _ending(proposal, "expired", f"{MOST_WAITING} newer ones wait")
+
+
+def _ending(proposal: Proposal, how: str, reason: str, *, keep: Sequence[str] = (), actor: str = _ACTOR) -> NewEvent:
+    data = {"how": how, "reason": quote(reason, _MAX_REASON), "keep": list(keep)}
+    return NewEvent(ev.CHANGE_REJECTED, identity(ev.CHANGE_REJECTED, proposal.id), data, actor, target_id=proposal.id)
+
+
+def _read(ledger: Ledger, event: Event, decided: Mapping[str | None, Event]) -> Proposal | None:
+    """Return the proposal of an event; None where its text was erased."""
+    data = event.data
+    if data is None:
+        return None
+    old = event.type == ev.BULLET_PROPOSED
+    change = Change("add", section=data["section"], text=data["text"]) if old else Change.from_data(data["change"])
+    if change.text == REDACTED:
+        return None
+    origin = ("human" if event.actor == "human" else "agent") if old else data["origin"]
+    found = Proposal(
         event.event_id,
         event.position,
         event.recorded_at,
-        data["section"],
-        data["text"],
+        event.actor,
+        change,
+        origin,
+        ("person" if origin == "human" else "agent") if old else data["trust"],
         data["reason"],
-        state,
-        name,
-        why,
+        tuple(Quote(one["text"], one["by"], one.get("session"), one.get("window")) for one in data.get("evidence", ())),
+        data.get("basis"),
+        event.target_id,
     )
+    decision = decided.get(event.event_id)
+    if decision is None and old:
+        types = (ev.BULLET_ADDED, ev.EVIDENCE_RETRACTED)
+        decision = next((one for one in ledger.targeting(event.event_id) if one.type in types), None)
+    return found if decision is None else replace(found, **_decision(decision))
+
+
+def _decision(event: Event) -> dict[str, Any]:
+    """What an event says of the proposal that it ends."""
+    data, fields = event.data or {}, {"decided_at": event.recorded_at}
+    if event.type == ev.CHANGE_APPROVED:
+        change = data["change"]
+        return {
+            **fields, "state": "approved", "name": change.get("name"), "approval": event.event_id,
+            "edited": data["edited"],
+        }  # fmt: skip
+    if event.type == ev.BULLET_ADDED:
+        return {**fields, "state": "approved", "name": data.get("name"), "approval": event.event_id}
+    return {**fields, "state": data.get("how", "rejected"), "why": data.get("reason")}
+
+
+def _quoted(one: Quote) -> dict[str, Any]:
+    data = {"text": quote(one.text, MAX_QUOTE), "by": one.by, "session": one.session}
+    return data if one.window is None else {**data, "window": one.window}
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def _a_day_ago() -> str:
+    return (datetime.now(UTC) - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%S")

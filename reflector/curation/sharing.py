@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from reflector.curation.bullets import add_event
-from reflector.curation.edit_events import edit_event, is_older, is_so
-from reflector.events import event as ev
-from reflector.events.event import NewEvent, identity
+from reflector.curation.bullets import bullet_event
+from reflector.curation.edit_events import is_older, is_so
+from reflector.events.event import NewEvent
 from reflector.files import read_bounded
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
+from reflector.playbook.change import Change, added
 from reflector.playbook.document import Loaded, entry_text
-from reflector.playbook.edits import Added, Edit, Recounted, Removed, Revised, edits_between
+from reflector.playbook.edits import edits_between
 from reflector.playbook.names import next_name
 from reflector.project import Project
 
@@ -82,14 +82,15 @@ def take_version(ledger: Ledger, project: Project, theirs: Loaded, digest: str) 
         theirs.named_here,
         {bullet.name for bullet in theirs.bullets},
     )
-    changed = {edit.name: edit for edit in edits if isinstance(edit, Revised | Removed)}
+    changed = {edit.name for edit in edits if edit.kind in ("revise", "remove")}
     said = {(row.section, row.text): row for row in live.values()}
     events: list[NewEvent] = []
     moved: dict[str, str] = {}
     for edit in edits:
-        if not isinstance(edit, Added):
+        if edit.kind != "add":
             continue
-        row = said.get((edit.section, edit.text))
+        section, text = edit.section or "", edit.text or ""
+        row = said.get((section, text))
         if row is not None and row.name in changed and edit.name is not None and edit.name not in rows:
             moved[row.name] = edit.name
             events.append(_added(replace(row.bullet, name=edit.name)))
@@ -99,34 +100,35 @@ def take_version(ledger: Ledger, project: Project, theirs: Loaded, digest: str) 
             if gone is not None and not _branch_removed(project.root, gone.bullet):
                 continue
             names = {*rows, *moved.values(), *(str(event.data["name"]) for event in events)}
-            name = edit.name if edit.name and edit.name not in names else next_name(edit.section, names)
-            bullet = Bullet(name, edit.section, edit.text)
+            name = edit.name if edit.name and edit.name not in names else next_name(section, names)
+            bullet = Bullet(name, section, text)
             events.append(_added(bullet if gone is None else replace(gone.bullet, name=name)))
     for index, edit in enumerate(edits):
-        if isinstance(edit, Added):
+        if edit.kind == "add":
             continue
-        if edit.name in moved:
-            events += _left(edit, moved[edit.name], digest, position, index)
-        elif not is_so(live[edit.name], edit) and branch_had(project.root, live[edit.name].bullet):
-            events.append(edit_event(edit, ACTOR, digest, position, index))
+        name = edit.name or ""
+        if name in moved:
+            events += _left(edit, moved[name], digest, position, index)
+        elif not is_so(live[name], edit) and branch_had(project.root, live[name].bullet):
+            events.append(bullet_event(edit, digest, position, index, actor=ACTOR))
     ledger.append(events)
     return len(events)
 
 
 def _added(bullet: Bullet) -> NewEvent:
-    return add_event(bullet, origin="playbook.json", actor=ACTOR)
+    return bullet_event(added(bullet), actor=ACTOR, origin="playbook.json")
 
 
-def _left(edit: Edit, to: str, digest: str, position: int, index: int) -> list[NewEvent]:
+def _left(edit: Change, to: str, digest: str, position: int, index: int) -> list[NewEvent]:
     """Return the events of a name whose advice is called `to` now: it is another one's, or nobody's."""
-    if isinstance(edit, Removed):
-        data = {"name": edit.name, "reason": "merged", "into": to}
-        return [NewEvent(ev.BULLET_REMOVED, identity(ev.BULLET_REMOVED, digest, position, index), data, actor=ACTOR)]
+    place = (digest, position, index)
+    if edit.kind == "remove":
+        return [bullet_event(edit, *place, actor=ACTOR, reason="merged", into=to)]
     events = []
-    if isinstance(edit, Revised):
-        recount = edit_event(Recounted(edit.name, 0, 0), ACTOR, digest, position, index)
+    if edit.kind == "revise":
+        recount = bullet_event(Change("recount", edit.name, helpful=0, harmful=0), *place, actor=ACTOR)
         events.append(replace(recount, data={**recount.data, "into": to}))
-    return [*events, edit_event(edit, ACTOR, digest, position, index)]
+    return [*events, bullet_event(edit, *place, actor=ACTOR)]
 
 
 def branch_had(root: Path, bullet: Bullet) -> bool:

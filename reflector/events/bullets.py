@@ -8,9 +8,16 @@ from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events import fields as f
-from reflector.events.effects import BringsBullets, ChangesBullet, ChangesNothing, GivesTag
+from reflector.events.effects import (
+    BringsBullets,
+    ChangesBullet,
+    ChangesNothing,
+    GivesTag,
+    MergesBullets,
+    UndoesMerge,
+)
 from reflector.events.kinds import EventType, Field, Merge, Target
-from reflector.events.state import REDACTED, Data, FoldedEvent
+from reflector.events.state import REDACTED, Data, Entry, FoldedEvent
 from reflector.playbook.names import section_slug
 
 _NAMED: Final = {"name": f.needed(f.NAME)}
@@ -20,7 +27,11 @@ _BASELINE: Final = {"helpful": f.COUNT, "harmful": f.COUNT}
 _BULLET: Final = {**_NAMED, **_SECTION, **_ADVICE, **_BASELINE}
 _VERDICTS: Final = ("helpful", "harmful", "neutral", "unknown", None)
 _DISPOSITIONS: Final = ("counted", "neutral", "unknown_bullet", "retired_bullet", "unknown_tag", "malformed")
-_EDIT: Final = "edit playbook.json to change or remove a bullet, or to set its counters"
+#: The most bullets that one event merges.
+MOST_SOURCES: Final = 20
+_SOURCES: Final = f.several(f.NAME, MOST_SOURCES, "names of bullets")
+_UNDO: Final = "undo it with `reflector undo`, or change the bullet with `reflector edit`"
+_CAUSE: Final = Target("the proposal that was approved, or the change that it undoes")
 
 
 def _is_promoted(data: Data) -> bool:
@@ -36,19 +47,28 @@ def _itself(data: Data) -> Sequence[Data]:
     return [data] if "name" in data else []
 
 
-def _revised(_: FoldedEvent, data: Data) -> dict[str, object]:
+def _without_baseline(data: Data) -> Sequence[Data]:
+    return [{key: data[key] for key in ("name", "section", "text")}] if "name" in data else []
+
+
+def _revised(_: FoldedEvent, __: Entry, data: Data) -> dict[str, object]:
     return {"text": data.get("text", REDACTED)}
 
 
-def _moved(_: FoldedEvent, data: Data) -> dict[str, object]:
+def _moved(_: FoldedEvent, __: Entry, data: Data) -> dict[str, object]:
     return {"section": section_slug(data.get("section", ""))}
 
 
-def _removed(_: FoldedEvent, data: Data) -> dict[str, object]:
-    return {"status": "removed", "removed_into": data.get("into"), "reason": data.get("reason")}
+def _removed(_: FoldedEvent, __: Entry, data: Data) -> dict[str, object]:
+    status = "merged" if data.get("follows") else "removed"
+    return {"status": status, "removed_into": data.get("into"), "reason": data.get("reason")}
 
 
-def _recounted(event: FoldedEvent, data: Data) -> dict[str, object]:
+def _restored(_: FoldedEvent, entry: Entry, __: Data) -> dict[str, object]:
+    return {"status": "live", "removed_into": None, "reason": None} if entry.status == "removed" else {}
+
+
+def _recounted(event: FoldedEvent, _: Entry, data: Data) -> dict[str, object]:
     helpful, harmful = data.get("helpful", 0), data.get("harmful", 0)
     return {"baseline_helpful": helpful, "baseline_harmful": harmful, "recounted_at": event.position}
 
@@ -67,6 +87,15 @@ def _counters(data: Any) -> str:
     return f"{data.get('name')} helpful={data.get('helpful')} harmful={data.get('harmful')}"
 
 
+def _merger(data: Any) -> str:
+    sources = ", ".join(data.get("sources", ()))
+    return f"{sources} into {data.get('name')} in {data.get('section')}: {data.get('text')}"
+
+
+def _name(data: Any) -> str:
+    return str(data.get("name"))
+
+
 def _tag(data: Any) -> str:
     how = "" if data.get("disposition") in {"counted", "neutral"} else f" ({data.get('disposition')})"
     return f"{data.get('name')} {data.get('tag')}{how}"
@@ -81,17 +110,15 @@ TYPES: Final = (
         effect=BringsBullets(_imported),
         summary=_count,
         merge=Merge.BESIDE,
-        no_retraction=_EDIT,
+        no_retraction=_UNDO,
         checked=True,
     ),
     EventType(
         name=ev.BULLET_PROPOSED,
-        meaning="The agent proposed a bullet; a person decides on it.",
+        meaning="The agent proposed a bullet, before there were proposals of every change.",
         since=1,
         fields={**_SECTION, **_ADVICE, "reason": f.needed(f.PROSE)},
-        effect=ChangesNothing(
-            "its approval is a `bullet.added` and its rejection an `evidence.retracted` that point to it"
-        ),
+        effect=ChangesNothing("its approval appends a `bullet.added` that points to it"),
         summary=lambda data: f"in {data.get('section')}: {data.get('text')}",
         merge=Merge.FIRST,
         no_retraction="decide on it with `reflector proposals`",
@@ -107,8 +134,8 @@ TYPES: Final = (
         effect=BringsBullets(_itself),
         summary=lambda data: f"{data.get('name')} in {data.get('section')}: {data.get('text')}",
         merge=Merge.BESIDE,
-        no_retraction=_EDIT,
-        target=Target("the proposal that was approved"),
+        no_retraction=_UNDO,
+        target=_CAUSE,
         checked=True,
         id_is_name=True,
     ),
@@ -120,7 +147,8 @@ TYPES: Final = (
         effect=ChangesBullet(_revised),
         summary=lambda data: f"{data.get('name')}: {data.get('text')}",
         merge=Merge.BESIDE,
-        no_retraction=_EDIT,
+        no_retraction=_UNDO,
+        target=_CAUSE,
         checked=True,
     ),
     EventType(
@@ -131,18 +159,63 @@ TYPES: Final = (
         effect=ChangesBullet(_moved),
         summary=lambda data: f"{data.get('name')} to {data.get('section')}",
         merge=Merge.BESIDE,
-        no_retraction=_EDIT,
+        no_retraction=_UNDO,
+        target=_CAUSE,
         checked=True,
     ),
     EventType(
         name=ev.BULLET_REMOVED,
         meaning="A bullet was removed, or merged into another one; its name is never given out again.",
         since=1,
-        fields={**_NAMED, "reason": f.WORD, "into": replace(f.NAME_OR_NULL, elsewhere=_is_promoted)},
+        # `follows`: by a merge of ledgers, the bullet's evidence counts for `into` too, as after a `bullet.merged`.
+        fields={
+            **_NAMED,
+            "reason": f.WORD_OR_PROSE,
+            "into": replace(f.NAME_OR_NULL, elsewhere=_is_promoted),
+            "follows": f.FLAG,
+        },
         effect=ChangesBullet(_removed),
         summary=_removal,
         merge=Merge.BESIDE,
-        no_retraction="a removed bullet's name is never reused; add its text again with `reflector add`",
+        no_retraction=_UNDO,
+        target=_CAUSE,
+        checked=True,
+    ),
+    EventType(
+        name=ev.BULLET_RESTORED,
+        meaning="A removed bullet is live again.",
+        since=6,
+        fields=_NAMED,
+        effect=ChangesBullet(_restored),
+        summary=_name,
+        merge=Merge.BESIDE,
+        no_retraction=_UNDO,
+        target=_CAUSE,
+        checked=True,
+    ),
+    EventType(
+        name=ev.BULLET_MERGED,
+        meaning="Live bullets were merged into a new one, for which their evidence counts from then on.",
+        since=6,
+        fields={**_NAMED, **_SECTION, **_ADVICE, "sources": f.needed(_SOURCES)},
+        effect=MergesBullets(_without_baseline),
+        summary=_merger,
+        merge=Merge.BESIDE,
+        no_retraction=_UNDO,
+        target=_CAUSE,
+        checked=True,
+        id_is_name=True,
+    ),
+    EventType(
+        name=ev.BULLET_UNMERGED,
+        meaning="A merge was undone: its sources are live again, and the merged bullet is removed.",
+        since=6,
+        fields=_NAMED,
+        effect=UndoesMerge(),
+        summary=_name,
+        merge=Merge.BESIDE,
+        no_retraction=_UNDO,
+        target=_CAUSE,
         checked=True,
     ),
     EventType(
@@ -154,7 +227,8 @@ TYPES: Final = (
         effect=ChangesBullet(_recounted),
         summary=_counters,
         merge=Merge.BESIDE,
-        no_retraction=_EDIT,
+        no_retraction=_UNDO,
+        target=_CAUSE,
         checked=True,
     ),
     EventType(

@@ -12,9 +12,9 @@ from reflector.events import event as ev
 from reflector.events import fields as f
 from reflector.events.effects import ChangesNothing
 from reflector.events.kinds import EventType, Field, Merge, Target
+from reflector.playbook.change import KINDS, Change
 from reflector.playbook.names import SECTIONS
 
-CHANGE_KINDS: Final = ("add", "revise", "move", "remove", "merge", "unmerge", "restore", "recount")
 #: Where a proposal comes from.
 ORIGINS: Final = ("human", "agent", "rules", "model", "import", "follow-up", "machine")
 #: Who wrote the words of a proposal, the most trusted first. A text of several sources has the least of their trusts.
@@ -24,7 +24,6 @@ ENDINGS: Final = ("rejected", "kept", "stale", "expired")
 
 MAX_QUOTE: Final = 1_000
 MOST_QUOTES: Final = 20
-MOST_SOURCES: Final = 20
 
 _QUOTE: Final = {
     "text": f.needed(f.bounded(MAX_QUOTE)),
@@ -34,7 +33,7 @@ _QUOTE: Final = {
 }
 #: A change: `name` is the bullet that it is about, `names` the sources of a merge; a recount has the counters.
 CHANGE: Final = {
-    "kind": Field(f.one_of(*CHANGE_KINDS), needed=True),
+    "kind": Field(f.one_of(*KINDS), needed=True),
     "name": f.NAME_OR_NULL,
     "names": f.NAMES,
     "section": Field(f.one_of(*SECTIONS, None)),
@@ -44,16 +43,8 @@ CHANGE: Final = {
 }
 
 
-def change_line(change: Any) -> str:
-    """Return a change in words, such as "revise pat-003: Run the tests first."."""
-    named = [*change.get("names", ()), *([change["name"]] if change.get("name") else [])]
-    about = " ".join([str(change.get("kind")), *named])
-    section = f" in {change['section']}" if change.get("section") else ""
-    return f"{about}{section}: {change['text']}" if change.get("text") else f"{about}{section}"
-
-
-def _approval(data: Any) -> str:
-    return change_line(data.get("change", {}))
+def _change(data: Any) -> str:
+    return Change.from_data(data["change"]).line
 
 
 def _ending(data: Any) -> str:
@@ -79,7 +70,7 @@ TYPES: Final = (
             "basis": f.OBJECT,
         },
         effect=ChangesNothing("the events that its approval appends change the playbook"),
-        summary=_approval,
+        summary=_change,
         merge=Merge.FIRST,
         no_retraction="decide on it with `reflector review`",
         target=Target("the lesson that it is made of, or the approval that it would take back"),
@@ -95,7 +86,7 @@ TYPES: Final = (
             "edited": f.needed(f.FLAG),
         },
         effect=ChangesNothing("the events that follow it change the playbook"),
-        summary=_approval,
+        summary=_change,
         merge=Merge.FIRST,
         no_retraction="undo it with `reflector undo`",
         target=Target("the proposal", required=True, once=True),
@@ -133,6 +124,25 @@ TYPES: Final = (
         merge=Merge.FIRST,
         no_retraction="a measurement counts nothing",
         target=Target("the approval", required=True, once=True),
+        checked=True,
+    ),
+    EventType(
+        name=ev.WISH_HEARD,
+        meaning="A person asked for something beyond the moment, in a session.",
+        since=6,
+        fields={
+            # A correction is proposed when a second session says the same.
+            "kind": Field(f.one_of("standing", "correction"), needed=True),
+            "form": f.needed(f.WORD),
+            "section": f.needed(f.SECTION),
+            "text": f.needed(f.bounded(MAX_QUOTE)),
+            "quote": f.needed(f.bounded(MAX_QUOTE)),
+        },
+        effect=ChangesNothing("a person decides on the proposal that follows from it"),
+        summary=lambda data: f"{data.get('kind')}: {data.get('text')}",
+        merge=Merge.FIRST,
+        no_retraction="a wish counts nothing; decide on its proposal with `reflector review`",
+        target=Target("the window", required=True),
         checked=True,
     ),
 )

@@ -7,10 +7,10 @@ type. A new type takes an effect that exists; a new effect is a change to the pr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from reflector.events.state import Data, FoldedEvent, Playbook, verdict
+from reflector.events.state import Data, Entry, FoldedEvent, Playbook, verdict
 from reflector.playbook.counting import is_counting
 
 
@@ -47,13 +47,33 @@ class BringsBullets(Effect):
 
 
 @dataclass(frozen=True, slots=True)
-class ChangesBullet(Effect):
-    """Changes fields of the bullet that the data names; `values` returns them."""
-
-    values: Callable[[FoldedEvent, Data], dict[str, object]]
+class MergesBullets(BringsBullets):
+    """Adds a bullet that has the evidence of its `sources`."""
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
-        book.change(data, **self.values(event, data))
+        for bullet in self.bullets(data):
+            book.merge(event, bullet, data.get("sources", ()))
+
+
+@dataclass(frozen=True, slots=True)
+class UndoesMerge(Effect):
+    """Gives the sources of the merged bullet that the data names their evidence back."""
+
+    def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
+        book.unmerge(data.get("name", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesBullet(Effect):
+    """Changes fields of the bullet that the data names; `values` returns them. A name without a bullet changes
+    nothing."""
+
+    values: Callable[[FoldedEvent, Entry, Data], dict[str, object]]
+
+    def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
+        entry = book.entries.get(data.get("name", ""))
+        if entry is not None:
+            book.put(replace(entry, **self.values(event, entry, data)))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,9 @@ BULLET_ADDED: Final = "bullet.added"
 BULLET_REVISED: Final = "bullet.revised"
 BULLET_MOVED: Final = "bullet.moved"
 BULLET_REMOVED: Final = "bullet.removed"
+BULLET_RESTORED: Final = "bullet.restored"
+BULLET_MERGED: Final = "bullet.merged"
+BULLET_UNMERGED: Final = "bullet.unmerged"
 BULLET_RECOUNTED: Final = "bullet.recounted"
 BULLET_ASSERTED: Final = "bullet.asserted"
 BULLET_TAGGED: Final = "bullet.tagged"
@@ -42,6 +45,7 @@ CHANGE_PROPOSED: Final = "change.proposed"
 CHANGE_APPROVED: Final = "change.approved"
 CHANGE_REJECTED: Final = "change.rejected"
 CHANGE_MEASURED: Final = "change.measured"
+WISH_HEARD: Final = "wish.heard"
 
 
 def identity(type_: str, *parts: str | int) -> str:

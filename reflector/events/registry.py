@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from reflector.events import bullets, changes, ledger, lessons, sessions
-from reflector.events.effects import BringsBullets, ChangesBullet, Effect, MovesWindow, OpensWindow
+from reflector.events.effects import BringsBullets, ChangesBullet, Effect, MovesWindow, OpensWindow, UndoesMerge
 from reflector.events.kinds import EventType, Field
 from reflector.events.state import Data
 
@@ -27,8 +27,10 @@ ONCE_PER_TARGET: Final = _where(lambda one: one.target is not None and one.targe
 #: Types that may name bullets; of tags the table of tags knows.
 NAMING_TYPES: Final = _where(lambda one: one.holds_names)
 
+#: Types that bring bullets.
+BRINGING_TYPES: Final = _where(lambda one: isinstance(one.effect, BringsBullets))
 #: Types after which a playbook without counters may say something else.
-ADVICE: Final = frozenset(_where(lambda one: isinstance(one.effect, BringsBullets | ChangesBullet)))
+ADVICE: Final = frozenset(_where(lambda one: isinstance(one.effect, BringsBullets | ChangesBullet | UndoesMerge)))
 
 #: Types that open a window, on which a reflection and its tags hang.
 WINDOW_TYPES: Final = _where(lambda one: isinstance(one.effect, OpensWindow))

@@ -3,6 +3,9 @@
 Invariant: a counter is the bullet's baseline plus the number of members in the set of its counted tags: those with
 disposition `counted` that no active retraction covers and that came after the baseline was set. A retraction may itself
 be retracted, which makes its target count again. Nothing is ever subtracted.
+
+A bullet that others were merged into counts by reference: its counters are the baselines of its family added up, plus
+the size of the union of their sets. Each bullet of the family keeps what is its own, so undoing a merge gives it back.
 """
 
 from __future__ import annotations
@@ -54,6 +57,8 @@ class Entry:
     position      of the event that brought the bullet
     ordinal       its place in the order of creation
     recounted_at  the position of the event that set the baseline: only tags behind it count
+    status        live, removed or merged
+    removed_into  what became of it; of a merged one, the bullet that has its evidence
     """
 
     name: str
@@ -67,6 +72,11 @@ class Entry:
     status: str = "live"
     removed_into: str | None = None
     reason: str | None = None
+
+    @property
+    def heir(self) -> str | None:
+        """The bullet for which this one's evidence counts too; None unless it was merged."""
+        return self.removed_into if self.status == "merged" else None
 
     @property
     def baseline(self) -> tuple[int, int]:
@@ -92,6 +102,21 @@ class Playbook:
     _tags: dict[str, list[CountedTag]] = field(default_factory=dict)
     _completed: dict[str, tuple[int, str, str | None]] = field(default_factory=dict)
     _retracted_by: dict[str, str] = field(default_factory=dict)
+    #: The bullets that were merged into one, by its name.
+    _sources: dict[str, dict[str, None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for entry in self.entries.values():
+            self.put(entry)
+
+    def put(self, entry: Entry) -> None:
+        """Set what a bullet is."""
+        before = self.entries.get(entry.name)
+        self.entries[entry.name] = entry
+        if before is not None and before.heir is not None:
+            self._sources.get(before.heir, {}).pop(entry.name, None)
+        if entry.heir is not None:
+            self._sources.setdefault(entry.heir, {})[entry.name] = None
 
     def add(self, event: FoldedEvent, bullets: Sequence[Data]) -> None:
         """Add the bullets that an event brings. A name means one bullet forever: a second one changes nothing."""
@@ -101,14 +126,63 @@ class Playbook:
             if name not in self.entries:
                 section = section_slug(bullet["section"])
                 at = event.position
-                self.entries[name] = Entry(name, section, bullet["text"], at, ordinal, at, *baseline)
+                self.put(Entry(name, section, bullet["text"], at, ordinal, at, *baseline))
                 self.last_ordinal = ordinal
 
-    def change(self, data: Data, **values: Any) -> None:
-        """Change fields of the bullet that `data` names; a name without a bullet changes nothing."""
-        entry = self.entries.get(data.get("name", ""))
-        if entry is not None:
-            self.entries[entry.name] = replace(entry, **values)
+    def merge(self, event: FoldedEvent, bullet: Data, sources: Sequence[str]) -> None:
+        """Add a bullet that has the evidence of those of its sources that are live. A name that is taken changes
+        nothing."""
+        name = bullet["name"]
+        if name not in self.entries:
+            live = [self.entries[one] for one in sources if one in self.entries and self.entries[one].status == "live"]
+            self.add(event, [bullet])
+            for entry in live:
+                self.put(replace(entry, status="merged", removed_into=name, reason="merged"))
+
+    def unmerge(self, name: str) -> None:
+        """Make the sources of a merge live again that still point to it, and remove it if it is live."""
+        for source in list(self._sources.get(name, ())):
+            self.put(replace(self.entries[source], status="live", removed_into=None, reason=None))
+        entry = self.entries.get(name)
+        if entry is not None and entry.status == "live":
+            self.put(replace(entry, status="removed", removed_into=None, reason="unmerged"))
+
+    def family(self, name: str) -> dict[str, int]:
+        """Return the bullets whose evidence counts for one: itself and all that lead to it. Of each only what is behind
+        the position counts, at which the counters of one that it leads to were set."""
+        found = {name: 0}
+        names = [name]
+        for one in names:
+            entry = self.entries[one]
+            after = max(found[one], entry.recounted_at if entry.recounted_at > entry.position else 0)
+            # A forged ledger may hold a circle.
+            sources = [source for source in self._sources.get(one, ()) if source not in found]
+            names += sources
+            found |= dict.fromkeys(sources, after)
+        return found
+
+    def has_sources(self, name: str) -> bool:
+        """Return whether bullets were merged into one."""
+        return bool(self._sources.get(name))
+
+    def baseline(self, family: Mapping[str, int]) -> tuple[int, int]:
+        """Return the baselines of a family added up; one that a later count of the whole holds is left out."""
+        counts = [
+            self.entries[name].baseline for name, after in family.items() if self.entries[name].recounted_at > after
+        ]
+        return sum(helpful for helpful, _ in counts), sum(harmful for _, harmful in counts)
+
+    def heirs(self, name: str, position: int | None = None) -> list[str]:
+        """Return the bullets for which the evidence of one counts besides itself, the nearest first; of evidence at a
+        position, those whose counters were not set behind it."""
+        found: list[str] = []
+        entry = self.entries.get(name)
+        while entry is not None and entry.heir in self.entries and entry.heir not in (name, *found):
+            entry = self.entries[entry.heir]
+            if position is not None and entry.position < entry.recounted_at and position <= entry.recounted_at:
+                break
+            found.append(entry.name)
+        return found
 
     def take_tag(self, name: str, tag: CountedTag, recorded_at: str) -> None:
         """Add a tag that counts, as its `verdict` says."""
@@ -147,7 +221,7 @@ class Playbook:
         return set(self._tags)
 
     def counted(self, name: str) -> Sequence[CountedTag]:
-        """Return the tags of a bullet that count, in order of position."""
+        """Return the tags of a bullet itself that count, in order of position."""
         tags = self._tags.get(name, [])
         entry = self.entries.get(name)
         if entry is not None and tags and tags[0][0] <= entry.recounted_at:
@@ -166,11 +240,14 @@ class Playbook:
         policy = counting or self.counting or self.adopted
         helpful: set[str] = set()
         harmful: set[str] = set()
-        for _, event_id, tag, session_id, reflection_id in self.counted(name):
-            members = helpful if tag == "helpful" else harmful
-            members.add(member(policy, event_id, reflection_id, session_id))
-        entry = self.entries[name]
-        return entry.baseline_helpful + len(helpful), entry.baseline_harmful + len(harmful)
+        family = self.family(name)
+        for one, after in family.items():
+            for position, event_id, tag, session_id, reflection_id in self.counted(one):
+                if position > after:
+                    members = helpful if tag == "helpful" else harmful
+                    members.add(member(policy, event_id, reflection_id, session_id))
+        up, down = self.baseline(family)
+        return up + len(helpful), down + len(harmful)
 
     def bullets(self) -> tuple[Bullet, ...]:
         """Return the live bullets with their counters, in order of creation."""

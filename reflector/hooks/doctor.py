@@ -15,15 +15,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from reflector import locate
-from reflector.config import Config
+from reflector.config import BACKENDS, Config
 from reflector.curation.file_writing import kept_of_others, read
 from reflector.curation.playbook_file import untaken
 from reflector.curation.sharing import is_shared, version_in_git
+from reflector.hooks import git_setup
+from reflector.hooks.agents import AGENTS
 from reflector.hooks.git_setup import driver_of
-from reflector.hooks.reach import Check, State, checks_of_hooks
+from reflector.hooks.mending import Fix, close_to_others, left_behind, open_to_others, remove
+from reflector.hooks.reach import Check, State, checks_of_hooks, missing_program
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
@@ -47,7 +51,7 @@ def examine(project: Project, environ: Mapping[str, str] | None = None) -> Itera
     environ = os.environ if environ is None else environ
     parts: tuple[Callable[[], Iterator[Check]], ...] = (
         _software,
-        lambda: _files(project),
+        lambda: _files(project, environ),
         lambda: _playbook(project),
         lambda: _git(project),
         lambda: _ledger(project),
@@ -82,16 +86,26 @@ def _software() -> Iterator[Check]:
         yield Check("sqlite", "ok", f"{version} ({'the interpreter' if module is sqlite3 else 'pysqlite3'})")
 
 
-def _files(project: Project) -> Iterator[Check]:
+def _files(project: Project, environ: Mapping[str, str]) -> Iterator[Check]:
     state = project.state_dir
     yield from _place(project)
+    settings = [path for agent in AGENTS.values() for path in agent.paths(project.root, environ).values()]
+    if left := left_behind(project, settings):
+        fix = Fix(f"removes {_counted(len(left), 'temporary file')}", partial(remove, project, left))
+        text = f"{left[0]}{f' and {len(left) - 1} more' if len(left) > 1 else ''}: left by a command that was killed"
+        yield Check("leftovers", "warning", text, f"rm {left[0]}", fix)
+    claude = project.playbook_json.parent
+    if claude.exists() and not os.access(claude, os.W_OK):
+        text = f"{claude} cannot be written, so playbook.json is not kept up to date"
+        yield Check("files", "error", text, f"chmod u+w {claude}")
     if not state.exists():
         yield Check("state", "ok", f"{state} does not exist yet; it is created with the ledger")
         return
-    open_ = [path for path in (state, project.ledger_file, project.spool_dir) if _is_open(path)]
+    open_ = [path for path in (state, project.ledger_file, project.spool_dir) if open_to_others(path)]
     if open_:
         names = " ".join(str(path) for path in open_)
-        yield Check("permissions", "warning", f"others may read {names}", f"chmod -R go= {state}")
+        fix = Fix("takes them, and all below, from everybody but you", partial(close_to_others, *open_))
+        yield Check("permissions", "warning", f"others may read {names}", f"chmod -R go= {names}", fix)
     else:
         yield Check("permissions", "ok", f"{state} is yours alone")
     if reason := locks.why_none(state):
@@ -155,18 +169,19 @@ def _refused(project: Project, problem: Finding) -> Check:
 def _git(project: Project) -> Iterator[Check]:
     """Yield whether playbook.json can be shared through git without conflicts over counts."""
     if is_shared(project.root):
-        if driver_of(project.root) is None:
+        driver = driver_of(project.root)
+        fix = Fix("sets the merge driver in this clone's git configuration", partial(git_setup.install, project.root))
+        if driver is None:
             text = "playbook.json is shared, but this clone merges it line by line"
-            yield Check("git", "warning", text, "reflector install --git")
+            yield Check("git", "warning", text, "reflector install --git", fix)
+        elif (gone := missing_program(driver)) is not None:
+            text = f"{gone} is gone, so git cannot merge playbook.json"
+            yield Check("git", "warning", text, "reflector install --git", fix)
         else:
             yield Check("git", "ok", "playbook.json is shared without counters, and merged bullet by bullet")
     elif version_in_git(project.root) is not None:
         text = "playbook.json is committed with its counters, which conflict between clones"
         yield Check("git", "warning", text, "reflector install --git")
-
-
-def _is_open(path: Path) -> bool:
-    return os.name == "posix" and path.exists() and bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
 
 
 def _ledger(project: Project) -> Iterator[Check]:
@@ -259,6 +274,7 @@ def _windows(ledger: Ledger, project: Project) -> Iterator[Check]:
             "warning",
             f"{len(waiting)} {'waits' if len(waiting) == 1 else 'wait'} to be judged",
             "reflector drain",
+            _draining(project),
         )
     else:
         yield Check("reflections", "ok", f"{_counted(len(windows), 'session window')}, none open")
@@ -272,9 +288,10 @@ def _windows(ledger: Ledger, project: Project) -> Iterator[Check]:
             f"{_counted(len(secrets), 'bullet')} with what looks like a secret: {', '.join(secrets[:10])}",
             "take it out of playbook.json, erase it with `reflector redact`, and change the secret",
         )
+    elif any(_playbook(project)):
+        return  # what is wrong with the file says more than how many bullets the ledger has
     elif not bullets and not project.is_users:
-        if not any(_playbook(project)):
-            yield Check("playbook", "warning", "it is empty: nothing can be cited", 'reflector add pat "…"')
+        yield Check("playbook", "warning", "it is empty: nothing can be cited", 'reflector add pat "…"')
     else:
         yield Check("playbook", "ok", _counted(len(bullets), "bullet"))
 
@@ -311,9 +328,23 @@ def _spool(project: Project) -> Iterator[Check]:
         text = f"{_deliveries(counts.failed)} failed, {counts.broken} could not be understood"
         yield Check("spool", "warning", text, "reflector status")
     elif counts.oldest_ns and time.time_ns() - counts.oldest_ns > _OLD_BACKLOG_SECONDS * 1_000_000_000:
-        yield Check("spool", "warning", f"{_deliveries(counts.pending)} waiting for over an hour", "reflector drain")
+        text = f"{_deliveries(counts.pending)} waiting for over an hour"
+        yield Check("spool", "warning", text, "reflector drain", _draining(project))
     else:
         yield Check("spool", "ok", f"{counts.pending} pending, {_counted(counts.waiting, 'session')} open")
+
+
+def _draining(project: Project) -> Fix | None:
+    """Return how what waits is processed; what costs money waits for a person's command."""
+    if BACKENDS[project.config.backend]:
+        return None
+    return Fix("processes what waits", partial(_drain, project))
+
+
+def _drain(project: Project) -> None:
+    from reflector.sessions.pipeline import drain
+
+    drain(project)
 
 
 def _backend(config: Config, environ: Mapping[str, str]) -> Iterator[Check]:

@@ -16,7 +16,7 @@ from functools import cached_property
 from reflector.events import event as ev
 from reflector.events.fold import MAX_TAGS, Entry, Playbook, fold
 from reflector.events.registry import RARE_TYPES
-from reflector.ledger.projection import MEMBERS
+from reflector.ledger.counters import FAMILY, MEMBERS
 from reflector.ledger.reader import Reader
 from reflector.ledger.rows import BulletRow
 from reflector.ledger.statements import Statements
@@ -68,6 +68,14 @@ class Past:
         times = [time for time in (row[0] if row else None, self._book.updated_at) if time is not None]
         return max(times, default=None)
 
+    def family(self, name: str) -> dict[str, int]:
+        """Return the bullets whose evidence counts for one, and the position behind which it does."""
+        return self._book.family(name)
+
+    def heirs(self, name: str, position: int | None = None) -> list[str]:
+        """Return the bullets for which the evidence of one counts besides itself, or its evidence at a position."""
+        return self._book.heirs(name, position)
+
     def rows(self) -> list[BulletRow]:
         """Return every bullet with its counters, in order of creation, tombstones included."""
         with self.ledger.asking() as sql:
@@ -117,14 +125,26 @@ class Past:
         out: dict[str, set[int]] = {name: set(positions) for name, positions in self._left_out.items()}
         for position, (_, name) in self._covered_in(sql).items():
             out.setdefault(name, set()).add(position)
-        return {name: self._counted(sql, self.entries[name], counting, out.get(name, ())) for name in names}
+        return {name: self._counted(sql, self._book.family(name), counting, out) for name in names}
 
-    def _counted(self, sql: Statements, entry: Entry, counting: Counting, out: Collection[int]) -> tuple[int, int]:
+    def _counted(
+        self, sql: Statements, family: Mapping[str, int], counting: Counting, left_out: Mapping[str, Collection[int]]
+    ) -> tuple[int, int]:
+        out = [position for name in family for position in left_out.get(name, ())]
         among, values = sql.among("position", out) if out else ("", None)
-        query = _COUNT.format(members=MEMBERS[counting], but=f" AND NOT {among}" if out else "")
+        but = f" AND NOT {among}" if out else ""
         more = (values,) if out else ()
-        found = dict(sql.run(query, entry.name, entry.recounted_at, self.position, *more).fetchall())
-        return entry.baseline[0] + found.get(1, 0), entry.baseline[1] + found.get(-1, 0)
+        after = {name: max(position, self.entries[name].recounted_at) for name, position in family.items()}
+        if len(after) == 1:
+            query = _COUNT.format(members=MEMBERS[counting], but=but)
+            found = dict(sql.run(query, *(*after, *after.values()), self.position, *more).fetchall())
+        else:
+            rows, pairs = sql.pairs(after)
+            behind = f" AND active IN (0, 1) AND position <= ?{but}"
+            query = FAMILY.format(members=MEMBERS[counting], family=rows, more=behind)
+            found = dict(sql.execute(query, pairs, sql.id, self.position, *more).fetchall())
+        helpful, harmful = self._book.baseline(family)
+        return helpful + found.get(1, 0), harmful + found.get(-1, 0)
 
 
 def _row(entry: Entry, helpful: int, harmful: int) -> BulletRow:

@@ -12,31 +12,31 @@ is counted again. Nothing is ever subtracted.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import astuple, dataclass, field, fields
-from typing import Any, Final
+from dataclasses import astuple, dataclass, field
+from typing import Any
 
 from reflector.events import event as ev
-from reflector.events.effects import AdoptsPolicy, ChangesNothing, Effect, MovesWindow, OpensWindow, Retracts
+from reflector.events.effects import (
+    AdoptsPolicy,
+    ChangesNothing,
+    Effect,
+    MovesWindow,
+    OpensWindow,
+    Retracts,
+    UndoesMerge,
+)
 from reflector.events.record_keys import unpack_keys
 from reflector.events.registry import WINDOW_TYPES, effect_of, names_in
 from reflector.events.state import MAX_TAGS, Entry, Playbook, verdict
+from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, TABLES, Counters
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
-from reflector.playbook.counting import DEFAULT, Counting, is_counting
+from reflector.playbook.counting import is_counting
 
 #: Raised when `project` writes other rows for the same events; a ledger with an older one is rebuilt.
 CODE_VERSION = 1
-TABLES = "tables"
-#: How many tags count, in SQL. Under the last two policies a tag without the id is a member by itself.
-MEMBERS: Final[dict[Counting, str]] = {
-    "as_applied": "count(*)",
-    "once_per_reflection": "count(DISTINCT reflection_id) + count(*) - count(reflection_id)",
-    "once_per_session": "count(DISTINCT session_id) + count(*) - count(session_id)",
-}
-
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
 _TAG_COLUMNS = ("position", "name", "tag", "active", "session_id", "reflection_id")
-_ENTRY_COLUMNS = tuple(one.name for one in fields(Entry))
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Projector:
 
     def __init__(self, statements: Statements) -> None:
         self.sql = statements
-        self._policy: Counting | None = None
+        self.counters = Counters(statements)
         self._retracts: bool | None = None
         self._covers: dict[str | None, int | None] = {}
         self._waiting = _Waiting()
@@ -91,14 +91,6 @@ class Projector:
         if updated_at is not None:
             sql = "UPDATE projection SET updated_at = ? WHERE playbook_id = ? AND name = ?"
             self.sql.execute(sql, updated_at, self.sql.id, TABLES)
-
-    def counting(self) -> Counting:
-        """Return the counting policy in force."""
-        if self._policy is None:
-            query = "SELECT policy_id FROM projection WHERE playbook_id = ? AND name = ?"
-            row = self.sql.run(query, TABLES).fetchone()
-            self._policy = row[0] if row and is_counting(row[0]) else DEFAULT
-        return self._policy
 
     def _has_retractions(self) -> bool:
         if self._retracts is None:
@@ -140,19 +132,8 @@ class Projector:
             waiting.states,
         )
         self.sql.insert("tag", _TAG_COLUMNS, waiting.tags)
-        if waiting.counted and self.counting() == "as_applied":
-            self._increase(waiting.counted)
-        elif waiting.counted:
-            self._recount({name for name, _ in waiting.counted})
-
-    def _increase(self, counted: Mapping[tuple[str, int], int]) -> None:
-        more: dict[str, list[int]] = {}
-        for (name, tag), count in counted.items():
-            more.setdefault(name, [0, 0])[tag < 0] += count
-        self.sql.many(
-            "UPDATE bullet SET helpful = helpful + ?, harmful = harmful + ? WHERE playbook_id = ? AND name = ?",
-            [(helpful, harmful, self.sql.id, name) for name, (helpful, harmful) in more.items()],
-        )
+        if waiting.counted:
+            self.counters.increase(waiting.counted)
 
     def _covered_from(self, reflection_id: str | None) -> int | None:
         """Return the position of this reflection's completion, if an active retraction covers it or its window."""
@@ -177,33 +158,14 @@ class Projector:
         ).fetchone()
         return found is not None
 
-    def _recount(self, names: Iterable[str] | None) -> None:
-        """Count the sets of these bullets (None: of all) again, under the policy in force."""
-        chosen = sorted(names) if names is not None else None
-        if chosen is not None and not chosen:
-            return
-        members = MEMBERS[self.counting()]
-        only = "" if chosen is None else f" AND name IN ({', '.join('?' * len(chosen))})"
-        # Grouped in the order of the index tag_count, so that it streams; inactive rows fall out here.
-        query = f"SELECT name, active, tag, {members} FROM tag WHERE playbook_id = ?{only} GROUP BY name, active, tag"  # noqa: S608
-        counts = {(row[0], row[2]): row[3] for row in self.sql.run(query, *(chosen or ())).fetchall() if row[1]}
-        bullets = chosen
-        if bullets is None:
-            rows = self.sql.run("SELECT name FROM bullet WHERE playbook_id = ?").fetchall()
-            bullets = [row[0] for row in rows]
-        self.sql.many(
-            "UPDATE bullet SET helpful = baseline_helpful + ?, harmful = baseline_harmful + ?"
-            " WHERE playbook_id = ? AND name = ?",
-            [(counts.get((n, 1), 0), counts.get((n, -1), 0), self.sql.id, n) for n in bullets],
-        )
-
-    def recount_all(self) -> None:
-        """Rebuild every counter from the tags by one GROUP BY over an index."""
-        self._recount(None)
-
     def _change_bullets(self, event: Projected, effect: Effect, data: Mapping[str, Any]) -> None:
         """Write the difference that the effect makes to the bullets that the event names."""
-        before = self._entries(names_in(event.type, data))
+        names = names_in(event.type, data)
+        if isinstance(effect, UndoesMerge):
+            among, values = self.sql.among("removed_into", names)
+            query = f"SELECT name FROM bullet WHERE playbook_id = ? AND status = 'merged' AND {among}"  # noqa: S608
+            names |= {row[0] for row in self.sql.run(query, values).fetchall()}
+        before = self._entries(names)
         (last,) = self.sql.run("SELECT coalesce(max(ordinal), 0) FROM bullet WHERE playbook_id = ?").fetchone()
         book = Playbook(entries=dict(before), last_ordinal=last)
         effect.apply(book, event, data)
@@ -211,10 +173,11 @@ class Projector:
         # What was tagged before the bullet existed is not part of its count.
         self._uncount([entry.name for entry in new])
         rows = [(*astuple(entry), *entry.baseline) for entry in new]
-        self.sql.insert("bullet", (*_ENTRY_COLUMNS, "helpful", "harmful"), rows)
+        self.sql.insert("bullet", (*ENTRY_COLUMNS, "helpful", "harmful"), rows)
+        again: list[str] = []
         for name, old in before.items():
             entry = book.entries[name]
-            changed = [column for column in _ENTRY_COLUMNS if getattr(entry, column) != getattr(old, column)]
+            changed = [column for column in ENTRY_COLUMNS if getattr(entry, column) != getattr(old, column)]
             if changed:
                 columns = ", ".join(f"{column} = ?" for column in changed)
                 values = [getattr(entry, column) for column in changed]
@@ -224,14 +187,18 @@ class Projector:
                 )
             if "recounted_at" in changed:
                 self._uncount([name])
-                self._recount([name])
+                again.append(name)
+            if old.heir != entry.heir:
+                again += [name, *([old.heir] if old.heir else [])]
+        if again:
+            self.counters.forget()
+            self.counters.recount(again)
 
     def _entries(self, names: Collection[str]) -> dict[str, Entry]:
         """Return the bullets of these names, in order of creation."""
         among, values = self.sql.among("name", sorted(names))
-        columns = ", ".join(_ENTRY_COLUMNS)
-        query = f"SELECT {columns} FROM bullet WHERE playbook_id = ? AND {among} ORDER BY ordinal"  # noqa: S608
-        return {row[0]: Entry(*row) for row in self.sql.run(query, values).fetchall()}
+        rows = self.sql.run(f"{ENTRIES} AND {among} ORDER BY ordinal", values).fetchall()
+        return {row[0]: Entry(*row) for row in rows}
 
     def _uncount(self, names: Collection[str]) -> None:
         """Take every tag so far of these names out of the count."""
@@ -326,14 +293,14 @@ class Projector:
         ]
         if changes:
             self.sql.many("UPDATE tag SET active = ? WHERE playbook_id = ? AND position = ?", changes)
-            self._recount({name for _, name, _, _ in rows})
+            self.counters.recount({name for _, name, _, _ in rows})
 
     def _adopted(self, data: Mapping[str, Any]) -> None:
         if is_counting(data.get("counting")):
             sql = "UPDATE projection SET policy_id = ? WHERE playbook_id = ? AND name = ?"
             self.sql.execute(sql, data["counting"], self.sql.id, TABLES)
-            self._policy = data["counting"]
-            self.recount_all()
+            self.counters.forget()
+            self.counters.recount(None)
 
 
 def storable(name: object) -> str:

@@ -17,9 +17,9 @@ from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, Event
 from reflector.events.fields import MAX_INT
 from reflector.events.fold import reads
 from reflector.ledger import tables
+from reflector.ledger.counters import TABLES, Counters
 from reflector.ledger.engines import shown
 from reflector.ledger.errors import translated
-from reflector.ledger.projection import TABLES, Projector
 from reflector.ledger.redaction import what_is_left
 from reflector.ledger.rows import (
     PROJECTED,
@@ -194,7 +194,7 @@ class Reader:
     def counting(self) -> Counting:
         """Return the counting policy in force."""
         with self._reading() as connection:
-            return Projector(self._statements(connection)).counting()
+            return Counters(self._statements(connection)).counting()
 
     def checkpoint(self, name: str) -> tuple[int, str] | None:
         """Return (position, state hash) of a named projection, such as `playbook.json`; None before the first."""

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from reflector.events.fields import MAX_INT
 from reflector.events.fold import projects
 from reflector.ledger import tables
-from reflector.ledger.projection import CODE_VERSION, TABLES, Projector
+from reflector.ledger.counters import TABLES
+from reflector.ledger.projection import CODE_VERSION, Projector
 from reflector.ledger.reader import history_page
 from reflector.ledger.statements import Statements
 from reflector.playbook.counting import DEFAULT

@@ -21,6 +21,7 @@ from reflector.events.registry import new_bullets
 from reflector.ledger import tables
 from reflector.ledger.admission import Prepared, prepare
 from reflector.ledger.canonical import genesis, next_chain
+from reflector.ledger.counters import TABLES, Counters
 from reflector.ledger.engines import open_engine, shown, sqlite_url, sweep, write_transaction
 from reflector.ledger.errors import (
     Conflict,
@@ -32,7 +33,7 @@ from reflector.ledger.errors import (
     translated,
 )
 from reflector.ledger.migration import ensure_current
-from reflector.ledger.projection import CODE_VERSION, TABLES, Projector
+from reflector.ledger.projection import CODE_VERSION, Projector
 from reflector.ledger.reader import Reader, line_of
 from reflector.ledger.rebuilding import Progress, rebuild, set_checkpoint
 from reflector.ledger.redaction import Takes, everything, redaction_of
@@ -234,7 +235,7 @@ class Ledger(Reader):
     def recount(self) -> None:
         """Rebuild every counter from the tag table: one GROUP BY over an index."""
         with self._writing() as writing:
-            Projector(writing.sql).recount_all()
+            Counters(writing.sql).recount(None)
 
     def set_checkpoint(self, name: str, position: int, state_hash: str) -> None:
         """Remember that a named projection was written at a position, with this hash."""

@@ -115,6 +115,8 @@ bullet = sa.Table(
     sa.Column("baseline_harmful", Position, nullable=False),
     sa.Column("helpful", Position, sa.CheckConstraint("helpful >= 0", name="helpful_not_negative"), nullable=False),
     sa.Column("harmful", Position, sa.CheckConstraint("harmful >= 0", name="harmful_not_negative"), nullable=False),
+    # Of most playbooks empty: every append asks whether any bullet was merged.
+    sa.Index("bullet_merged", "playbook_id", "removed_into", sqlite_where=sa.text("status = 'merged'")),
     **_SQLITE,
 )
 

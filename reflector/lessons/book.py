@@ -42,6 +42,7 @@ BOOK_TYPES: Final = (
     ev.REVISION_ATTEMPTED,
     ev.EVIDENCE_RETRACTED,
     ev.BULLET_PROPOSED,
+    ev.CHANGE_PROPOSED,
     ev.BULLET_ADDED,
 )
 #: Texts of a lesson besides `text`: how it came about.
@@ -241,7 +242,7 @@ def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) ->
             draft.observe(event, policy)
         elif event.type == ev.REVISION_ATTEMPTED and event.data:
             draft.improvement = score_improvement(float(event.data["initial"]), float(event.data["retried"]))
-        elif event.type == ev.BULLET_PROPOSED:
+        elif event.type in (ev.BULLET_PROPOSED, ev.CHANGE_PROPOSED):
             draft.proposal = event.event_id
     for event in by_type[ev.ADVICE_TOLD]:
         for id in set((event.data or {}).get("lessons", ())):

@@ -1,7 +1,7 @@
-"""What a person changed in playbook.json, as edits.
+"""What a person changed in a playbook that is a text, as changes.
 
-Invariant: the edits of `edits_between(base, edited)`, applied to base, give edited. They are computed
-against the document that was written last, not against the ledger's present state, and say only what the
+Invariant: the changes of `edits_between(base, edited)`, applied to base, give edited. They are computed
+against the document that was edited, not against the ledger's present state, and say only what the
 person touched. Appended to the ledger, they leave the counts that arrived meanwhile as they are.
 
 Bullets are matched by name, never by likeness: a bullet whose name was changed by hand is a removal and
@@ -12,55 +12,10 @@ and not a person's to change, so a bullet that only changed its place gives no e
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from .bullet import Bullet
-
-
-@dataclass(frozen=True, slots=True)
-class Added:
-    """A new bullet. `name` is None where the person gave none, so that the ledger gives it one."""
-
-    section: str
-    text: str
-    name: str | None = None
-    helpful: int = 0
-    harmful: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Revised:
-    """A bullet's new text."""
-
-    name: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """A bullet's new section, a slug."""
-
-    name: str
-    section: str
-
-
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """A bullet that is no longer there."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Recounted:
-    """Both counters of a bullet, as the person wants them to be now."""
-
-    name: str
-    helpful: int
-    harmful: int
-
-
-Edit = Added | Revised | Moved | Removed | Recounted
+from .change import Change, added
 
 
 def edits_between(
@@ -68,8 +23,8 @@ def edits_between(
     edited: Sequence[Bullet],
     unnamed: Collection[str] = (),
     uncounted: Collection[str] = (),
-) -> list[Edit]:
-    """The edits that lead from `base` to `edited`: changes and additions in the order of `edited`, then removals.
+) -> list[Change]:
+    """The changes that lead from `base` to `edited`: changes and additions in the order of `edited`, then removals.
 
     `unnamed` are names of `edited` that the reader made up (`Loaded.named_here`); such a bullet is
     added without a name. `uncounted` are those without counters, which says nothing about counts.
@@ -77,20 +32,20 @@ def edits_between(
     """
     before = _by_name(base, "base")
     after = _by_name(edited, "edited")
-    edits: list[Edit] = []
+    edits: list[Change] = []
     for name, bullet in after.items():
         old = before.get(name)
         if old is None or name in unnamed:
             given = None if name in unnamed else name
-            edits.append(Added(bullet.section, bullet.text, given, bullet.helpful, bullet.harmful))
+            edits.append(replace(added(bullet), name=given))
             continue
         if bullet.text != old.text:
-            edits.append(Revised(name, bullet.text))
+            edits.append(Change("revise", name, text=bullet.text))
         if bullet.section != old.section:
-            edits.append(Moved(name, bullet.section))
+            edits.append(Change("move", name, section=bullet.section))
         if name not in uncounted and (bullet.helpful, bullet.harmful) != (old.helpful, old.harmful):
-            edits.append(Recounted(name, bullet.helpful, bullet.harmful))
-    edits += [Removed(name) for name in before if name not in after or name in unnamed]
+            edits.append(Change("recount", name, helpful=bullet.helpful, harmful=bullet.harmful))
+    edits += [Change("remove", name) for name in before if name not in after or name in unnamed]
     return edits
 
 

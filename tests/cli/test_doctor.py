@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,7 @@ def test_when_each_hook_ran_last_is_told(agent: Agent) -> None:
         "state": "ok",
         "text": "never in this project",
         "mend": "",
+        "fix": None,
     }
 
 
@@ -172,3 +174,123 @@ def test_a_prompt_of_ones_own_that_is_broken_is_an_error(agent: Agent) -> None:
     own.parent.mkdir()
     own.write_text("{nothing}")
     assert "mend the file" in troubles(agent, code=1)["prompt"]
+
+
+def _mended(agent: Agent, told: str) -> None:
+    """What `doctor` says that --fix does, --fix does and says, and nothing is left to mend."""
+    fixes = {check["name"]: check["fix"] for check in agent.json("doctor", code=None) if check["fix"]}
+    assert told in fixes.values()
+    said = agent.call("doctor", "--fix", code=None).err
+    assert {f"{name}: {fix}" for name, fix in fixes.items()} <= set(said.splitlines())
+    assert [check for check in agent.json("doctor", code=None) if check["fix"]] == []
+
+
+def test_where_all_is_well_there_is_nothing_to_fix(agent: Agent) -> None:
+    before = {path: path.read_bytes() for path in agent.project.rglob("*") if path.is_file()}
+    assert agent.call("doctor", "--fix").err == "nothing that --fix can mend\n"
+    assert {path: path.read_bytes() for path in agent.project.rglob("*") if path.is_file()} == before
+
+
+def test_fix_takes_our_files_from_others_and_follows_no_link(agent: Agent, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("a person's")
+    outside.chmod(0o644)
+    (agent.state / "link").symlink_to(outside)
+    agent.state.chmod(0o755)
+    agent.ledger.chmod(0o644)
+    _mended(agent, "takes them, and all below, from everybody but you")
+    assert [path for path in agent.state.rglob("*") if not path.is_symlink() and path.stat().st_mode & 0o077] == []
+    assert outside.stat().st_mode & 0o777 == 0o644
+    assert agent.playbook.stat().st_mode & 0o044
+
+
+def test_fix_renews_hooks_whose_program_is_gone_and_leaves_everything_else(agent: Agent) -> None:
+    settings = agent.home / ".claude" / "settings.json"
+    whole = json.loads(settings.read_text())
+    whole["hooks"]["Stop"].append({"hooks": [{"type": "command", "command": "say done"}]})
+    sound = json.dumps(whole, indent=3)
+    command = whole["hooks"]["SessionEnd"][0]["hooks"][0]["command"]
+    settings.write_text(sound.replace(command.split()[0], "/gone/bin/python"))
+    _mended(agent, f"writes the hooks of this installation into {settings}")
+    assert json.loads(settings.read_text()) == whole
+    assert troubles(agent) == {}
+
+
+def test_fix_adds_an_event_that_the_settings_lack(agent: Agent) -> None:
+    settings = agent.home / ".claude" / "settings.json"
+    document = json.loads(settings.read_text())
+    whole = json.dumps(document)
+    del document["hooks"]["PreCompact"]
+    settings.write_text(json.dumps(document))
+    _mended(agent, f"writes the hooks of this installation into {settings}")
+    assert json.loads(settings.read_text())["hooks"].keys() == json.loads(whole)["hooks"].keys()
+
+
+def test_hooks_that_everybody_shares_or_a_person_wrote_are_not_fixed(agent: Agent) -> None:
+    agent.call("uninstall")
+    agent.call("install", "--project")
+    shared = agent.claude / "settings.json"
+    command = json.loads(shared.read_text())["hooks"]["Stop"][0]["hooks"][0]["command"]
+    shared.write_text(shared.read_text().replace(command.split()[0], "/gone/bin/python"))
+    own = agent.claude / "settings.local.json"
+    handler = {"type": "command", "command": "/gone/tool && reflector hook"}
+    own.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [handler]}]}}))
+    checks = found(agent, "hooks", code=1)
+    assert {check["fix"] for check in checks} == {None}
+    assert {check["mend"] for check in checks if str(shared) in check["text"]} == {"reflector install --project", ""}
+
+
+def test_fix_removes_what_a_killed_command_left_an_hour_ago(agent: Agent) -> None:
+    old = [agent.claude / ".playbook.json.tmp", agent.home / ".claude/.settings.json.reflector-tmp"]
+    old.append(agent.state / ".injection.txt.tmp")
+    for path in old:
+        path.write_text("half")
+        os.utime(path, (1, 1))
+    young = agent.state / ".young.tmp"
+    young.write_text("half")
+    _mended(agent, "removes 3 temporary files")
+    assert [path for path in [*old, young] if path.exists()] == [young]
+
+
+def test_fix_processes_what_has_waited_for_long(agent: Agent, tmp_path: Path) -> None:
+    path = Session("s-2").cites("mis-001").write(tmp_path / "s-2.jsonl")
+    agent.hook("SessionEnd", session_id="s-2", transcript_path=str(path))
+    (delivery,) = agent.spool.glob("*.json")
+    came, _, rest = delivery.name.partition("-")
+    delivery.rename(delivery.with_name(f"{int(came) - 2 * 3600 * 10**9:020d}-{rest}"))
+    agent.environ = {"REFLECTOR_BACKEND": "anthropic", "ANTHROPIC_API_KEY": "sk-ant-secret-of-mine"}
+    assert found(agent, "spool")[0]["fix"] is None  # it would cost money
+    agent.environ = {}
+    _mended(agent, "processes what waits")
+    assert agent.counters()["mis-001"] == (1, 0)
+
+
+def test_fix_says_what_it_could_not_mend(agent: Agent) -> None:
+    settings = agent.home / ".claude" / "settings.json"
+    document = json.loads(settings.read_text())
+    del document["hooks"]["PreCompact"]
+    document["hooks"]["PreCompact"] = [{"hooks": 7}]
+    settings.write_text(json.dumps(document))
+    said = agent.call("doctor", "--fix", code=None).err
+    assert said.startswith(f"hooks: not mended: {settings}, line 1, column ")
+
+
+def test_a_shared_playbook_without_a_working_merge_driver_gets_one(agent: Agent) -> None:
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-C", str(agent.project), *words], check=True, capture_output=True)
+
+    git("init", "-q")
+    agent.call("install", "--git")
+    for words in (["--unset", "merge.reflector.driver"], ["merge.reflector.driver", "/gone/python -I -m x %O %A %B"]):
+        git("config", "--local", *words)
+        assert found(agent, "git")[0]["mend"] == "reflector install --git"
+        _mended(agent, "sets the merge driver in this clone's git configuration")
+
+
+def test_a_playbook_that_cannot_be_read_is_named_with_its_place_before_it_is_called_empty(tmp_path: Path) -> None:
+    agent = Agent.in_folder(tmp_path)
+    agent.playbook.write_text('{"bad"')
+    (check,) = found(agent, "playbook", code=1)
+    assert check["text"].startswith(f"{agent.playbook}, line 1, column 7: is not JSON: Expecting ':' delimiter")
+    assert check["fix"] is None
+    assert f"{agent.playbook}: line 1, column 7" in agent.call("status", code=1).out

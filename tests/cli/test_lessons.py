@@ -79,13 +79,13 @@ def test_a_lesson_can_be_retracted_and_redacted_by_its_id(agent: Agent, ids: lis
 def test_a_promoted_lesson_is_a_proposal_with_the_lesson_as_its_evidence(agent: Agent, ids: list[str]) -> None:
     agent.call("lesson", "promote", ids[0][:8])
     (proposal,) = agent.json("proposals")
-    assert (proposal["section"], proposal["text"]) == ("mis", "Add auth middleware")
+    assert proposal["change"] == {"kind": "add", "section": "mis", "text": "Add auth middleware"}
     assert "after 2 outcomes" in proposal["reason"]
     assert not agent.json("lesson", ids[0])["due"]
     agent.call("proposals", "approve", proposal["id"])
     one = agent.json("lesson", ids[0])
     assert one["bullet"].startswith("mis-")
-    assert [event["type"] for event in one["events"]][-2:] == ["bullet.proposed", "bullet.added"]
+    assert [event["type"] for event in one["events"]][-3:] == ["change.proposed", "change.approved", "bullet.added"]
 
 
 def test_replay_shows_another_policy_and_changes_no_event(agent: Agent, ids: list[str]) -> None:
@@ -117,6 +117,6 @@ def test_a_lesson_with_a_control_character_is_promoted_without_it(agent: Agent) 
         observe_outcome(ledger, id, "success", source="human")
     agent.call("lesson", "promote", id)
     (proposal,) = agent.json("proposals")
-    assert proposal["text"] == "Look first"
+    assert proposal["change"]["text"] == "Look first"
     assert "after 1 outcome" in proposal["reason"]
     assert "outcomes" not in proposal["reason"]

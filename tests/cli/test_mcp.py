@@ -21,10 +21,16 @@ from reflector.cli.app import Place
 from reflector.cli.mcp import add_tools
 from reflector.lessons.recall import bullets_about
 from reflector.playbook.bullet import Bullet
-from tests.road.agent import REFLECTOR, Agent
+from tests.processes import REFLECTOR, Popen
+from tests.road.agent import Agent
 from tests.road.sessions import Session
 
-ADVICE = {"section": "pat", "text": "Run the linter before the tests.", "reason": "the same error came up twice"}
+ADVICE = {
+    "kind": "add",
+    "section": "pat",
+    "text": "Run the linter before the tests.",
+    "reason": "the same error came up twice",
+}
 
 
 def talk(agent: Agent, conversation: Callable[[Client], Awaitable[Any]], *arguments: str) -> Any:
@@ -73,19 +79,19 @@ def test_four_tools_are_offered_over_pipes_and_those_that_only_read_say_so(agent
             async with stdio_client(server, errlog=stderr) as (read, write), ClientSession(read, write) as session:
                 told = await session.initialize()
                 assert "cite its name" in (told.instructions or "")
-                return (await session.list_tools()).tools, await session.call_tool("propose_bullet", ADVICE)
+                return (await session.list_tools()).tools, await session.call_tool("propose_change", ADVICE)
 
     listed, proposed = anyio.run(run)
     assert {tool.name: tool.annotations.read_only_hint for tool in listed} == {
         "search_playbook": True,
         "why": True,
-        "propose_bullet": False,
+        "propose_change": False,
         "lesson_outcome": False,
     }
     for tool in listed:
         assert tool.description
     assert answer_of(proposed)["state"] == "waiting"
-    assert [one["text"] for one in agent.json("proposals")] == [ADVICE["text"]]
+    assert [one["change"]["text"] for one in agent.json("proposals")] == [ADVICE["text"]]
 
 
 def test_a_search_finds_bullets_of_both_playbooks_by_their_words(agent: Agent) -> None:
@@ -123,14 +129,14 @@ def test_why_tells_the_steps_of_a_count_in_either_playbook(agent: Agent, tmp_pat
 
 
 def test_a_proposal_waits_until_a_person_approves_it(agent: Agent) -> None:
-    proposed = ask(agent, "propose_bullet", **ADVICE)
+    proposed = ask(agent, "propose_change", **ADVICE)
     assert proposed["state"] == "waiting"
     assert len(agent.json("list")) == 3
     assert ADVICE["text"] not in agent.hook("SessionStart")
     (waiting,) = agent.json("proposals")
     assert waiting["id"].startswith(proposed["proposal"])
     assert ADVICE["text"] in agent.call("proposals").out
-    assert f"in pat: {ADVICE['text']}" in agent.call("log").out
+    assert f"add in pat: {ADVICE['text']}" in agent.call("log").out
     approved = agent.call("proposals", "approve", waiting["id"][:4]).out
     assert approved == f"[pat-003] helpful=0 harmful=0 :: {ADVICE['text']}\n"
     assert ADVICE["text"] in agent.hook("SessionStart")
@@ -142,27 +148,27 @@ def test_a_proposal_waits_until_a_person_approves_it(agent: Agent) -> None:
 
 
 def test_a_rejected_proposal_is_told_with_the_reason_when_it_is_made_again(agent: Agent) -> None:
-    proposed = ask(agent, "propose_bullet", **ADVICE)["proposal"]
+    proposed = ask(agent, "propose_change", **ADVICE)["proposal"]
     agent.call("proposals", "reject", proposed, "--why", "It takes too long here.")
-    again = ask(agent, "propose_bullet", **{**ADVICE, "reason": "I still think so"})
+    again = ask(agent, "propose_change", **{**ADVICE, "reason": "I still think so"})
     assert (again["state"], again["why"]) == ("rejected", "It takes too long here.")
     assert agent.json("proposals") == []
-    assert len(agent.events("bullet.proposed")) == 1
+    assert len(agent.events("change.proposed")) == 1
     assert "was rejected already" in agent.call("proposals", "approve", proposed, code=1).err
     agent.call("verify")
     agent.call("rebuild", "--check")
 
 
 def test_the_same_proposal_twice_is_one(agent: Agent) -> None:
-    first, second = (ask(agent, "propose_bullet", **{**ADVICE, "reason": why}) for why in ("a", "b"))
+    first, second = (ask(agent, "propose_change", **{**ADVICE, "reason": why}) for why in ("a", "b"))
     assert first == second
     assert [one["reason"] for one in agent.json("proposals")] == ["a"]
 
 
 def test_where_it_is_configured_a_proposal_is_added_at_once(agent: Agent) -> None:
     agent.environ["REFLECTOR_PROPOSALS"] = "accept"
-    assert ask(agent, "propose_bullet", **ADVICE)["name"] == "pat-003"
-    assert ask(agent, "propose_bullet", "--user", **ADVICE)["name"] == "pat-9001"
+    assert ask(agent, "propose_change", **ADVICE)["name"] == "pat-003"
+    assert ask(agent, "propose_change", "--user", **ADVICE)["name"] == "pat-9001"
     assert agent.counters()["pat-003"] == (0, 0)
     (added,) = agent.json("log", "--type", "bullet.added")
     assert (added["actor"], added["data"]["origin"]) == ("agent", "proposal")
@@ -183,14 +189,14 @@ def test_where_it_is_configured_a_proposal_is_added_at_once(agent: Agent) -> Non
 def test_a_proposal_that_cannot_be_a_bullet_is_refused_in_words(
     agent: Agent, fields: dict[str, str], wanted: str
 ) -> None:
-    assert wanted in refused(agent, "propose_bullet", **{**ADVICE, **fields})
-    assert agent.events("bullet.proposed") == []
+    assert wanted in refused(agent, "propose_change", **{**ADVICE, **fields})
+    assert agent.events("change.proposed") == []
 
 
 def test_the_reason_of_a_proposal_is_bounded_before_it_is_looked_at(agent: Agent) -> None:
     token = "ghp_" + "a1B2" * 9
-    ask(agent, "propose_bullet", **{**ADVICE, "reason": f"It is {token} " + "word " * 400_000})
-    (proposed,) = agent.events("bullet.proposed")
+    ask(agent, "propose_change", **{**ADVICE, "reason": f"It is {token} " + "word " * 400_000})
+    (proposed,) = agent.events("change.proposed")
     assert proposed["data"]["reason"].startswith("It is [redacted:github-token] word")
     assert len(proposed["data"]["reason"]) <= 1_000
 
@@ -215,7 +221,7 @@ def test_a_call_is_answered_and_nothing_but_the_protocol_is_on_stdout_whatever_i
     agent.call("drain")
     agent.playbook.write_text("{")
     lines = [hello, {"jsonrpc": "2.0", "method": "notifications/initialized"}, wanted]
-    with subprocess.Popen(
+    with Popen(
         [*REFLECTOR, "mcp"],
         cwd=agent.project,
         env=agent.env(),
@@ -266,8 +272,8 @@ def test_a_search_takes_a_sentence_and_finds_other_forms_of_its_words() -> None:
     ("tool", "arguments", "wanted"),
     [
         ("search_playbook", {"query": "x", "section": "habits"}, "'habits' is not a section; the sections are pat"),
-        ("propose_bullet", {**ADVICE, "section": "habits"}, "is not a section"),
-        ("propose_bullet", {**ADVICE, "text": "long " * 200}, "at most 500"),
+        ("propose_change", {**ADVICE, "section": "habits"}, "is not a section"),
+        ("propose_change", {**ADVICE, "text": "long " * 200}, "at most 500"),
         ("lesson_outcome", {"lesson": "x", "outcome": "fine", "why": "x"}, "it must be one of good, bad"),
     ],
 )

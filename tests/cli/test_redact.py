@@ -16,9 +16,11 @@ from reflector.curation.proposals import propose
 from reflector.ledger import engines
 from reflector.ledger.errors import LedgerLocked
 from reflector.ledger.store import Ledger
+from reflector.playbook.change import Change
 from reflector.sessions import spool
 from tests.ledger.events import added
-from tests.road.agent import REFLECTOR, Agent
+from tests.processes import REFLECTOR, Popen
+from tests.road.agent import Agent
 from tests.road.sessions import Session
 
 SECRET = "the customer is Erika Mustermann of Köln"
@@ -108,7 +110,7 @@ def test_on_a_terminal_it_asks_first(told: Agent, answer: str, erased: bool) -> 
     at = position(told, "bullet.added")
     master, slave = pty.openpty()
     command = [*REFLECTOR, "redact", at, "--why", "a customer"]
-    process = subprocess.Popen(
+    process = Popen(
         command, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=told.env(), cwd=told.project
     )
     os.close(slave)
@@ -184,7 +186,8 @@ def test_a_text_is_found_wherever_it_stands_shown_first_and_erased_as_one_operat
 
 def test_a_proposal_is_found_by_its_text_and_erased(told: Agent) -> None:
     with Ledger.open_file(told.ledger) as ledger:
-        propose(ledger, "pat", "Ask Zebraquux first.", "seen with Zebraquux")
+        change = Change("add", section="pat", text="Ask Zebraquux first.")
+        propose(ledger, change, origin="agent", trust="agent", reason="seen with Zebraquux", actor="agent")
     told.call("redact", "--where", "Zebraquux", "--why", "a codename", "--yes")
     assert b"Zebraquux" not in told.ledger.read_bytes()
     assert told.json("proposals", "--all") == []

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from reflector.curation.bullets import add_bullet
 from reflector.curation.playbook_file import WRITTEN, sync
 from reflector.ledger.store import Ledger
 from reflector.project import Project
+from tests.ledger.events import add_bullet
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from reflector.curation.bullets import add_bullet
 from reflector.curation.playbook_file import sync
 from reflector.ledger.store import Ledger
 from reflector.project import Project
+from tests.ledger.events import add_bullet
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 from tests.test_locate import git

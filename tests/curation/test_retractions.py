@@ -112,16 +112,15 @@ def test_what_is_no_evidence_is_refused_with_another_way(told: Ledger, type_: st
 
 
 def test_the_rejection_of_a_proposal_is_final(told: Ledger) -> None:
-    from reflector.curation.proposals import find, propose, reject
-
-    one = propose(told, "pat", "Read the log first.", "it helped")
-    reject(told, find(told, one.id), "no")
-    (rejection,) = told.targeting(one.id)
+    data = {"section": "pat", "text": "Read the log first.", "reason": "it helped"}
+    told.append([NewEvent(ev.BULLET_PROPOSED, "p1", data, "agent")])
+    told.append([NewEvent(ev.EVIDENCE_RETRACTED, "r1", {"reason": "no"}, "human", target_id="p1")])
+    (rejection,) = told.targeting("p1")
     for step in (retract, undo):
         with pytest.raises(RetractionRefused, match="rejection of a proposal"):
             step(told, [rejection], "x")
     with pytest.raises(RetractionRefused, match="reflector proposals"):
-        retract(told, [_event_by_id(told, one.id)], "x")
+        retract(told, [_event_by_id(told, "p1")], "x")
 
 
 def _event_by_id(ledger: Ledger, id: str) -> Event:

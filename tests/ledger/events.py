@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from reflector.curation.changes import Applied, apply
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.events.record_keys import pack_keys
+from reflector.ledger.store import Ledger
+from reflector.playbook.change import Change
 
 
 def added(name: str = "pat-001", text: str = "Read the error first", helpful: int = 0, harmful: int = 0) -> NewEvent:
@@ -22,6 +25,11 @@ def added(name: str = "pat-001", text: str = "Read the error first", helpful: in
     return NewEvent(ev.BULLET_ADDED, identity(ev.BULLET_ADDED, name), data, "human")
 
 
+def add_bullet(ledger: Ledger, section: str, text: str) -> Applied:
+    """A bullet as `reflector add` adds it."""
+    return apply(ledger, [Change("add", section=section, text=text)], actor="human")[0]
+
+
 def imported(*bullets: tuple[str, int, int], digest: str = "0" * 64) -> NewEvent:
     items = [
         {"name": name, "section": name.partition("-")[0], "text": f"About {name}", "helpful": up, "harmful": down}
@@ -34,6 +42,12 @@ def imported(*bullets: tuple[str, int, int], digest: str = "0" * 64) -> NewEvent
 def changed(type_: str, name: str, *key: str | int, **data: Any) -> NewEvent:
     """A bullet revised, moved, removed, recounted or asserted; `key` tells one change from another."""
     return NewEvent(type_, identity(type_, name, *key), {"name": name, **data}, "human")
+
+
+def merged(name: str, *sources: str, text: str = "") -> NewEvent:
+    """Bullets merged into a new one."""
+    data = {"name": name, "section": name.partition("-")[0], "text": text or f"{sources} as one", "sources": [*sources]}
+    return NewEvent(ev.BULLET_MERGED, identity(ev.BULLET_MERGED, name), data, "human")
 
 
 def window(number: int = 1, session: str | None = "s1", keys: Sequence[int] = ()) -> NewEvent:

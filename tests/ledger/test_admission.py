@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from reflector.curation.bullets import add_bullet
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.events.registry import EVENT_TYPES
@@ -22,7 +21,7 @@ from tests.conftest import OpenLedger
 from tests.exchange.forged_files import forged
 
 from . import sql
-from .events import added, changed, history, imported, window
+from .events import add_bullet, added, changed, history, imported, window
 
 _ANSWERED, _TAGGED = 3, 5
 

@@ -146,7 +146,7 @@ def test_a_failure_in_the_middle_of_an_append_leaves_nothing(
         raise RuntimeError("in the middle")
 
     with monkeypatch.context() as patched:
-        patched.setattr("reflector.ledger.projection.Projector._increase", fail)
+        patched.setattr("reflector.ledger.counters.Counters.increase", fail)
         with pytest.raises(RuntimeError, match="in the middle"):
             ledger.append(history()[4:])
     for reader in (ledger, open_ledger()):

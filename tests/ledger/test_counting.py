@@ -7,8 +7,8 @@ import pytest
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.events.fold import MAX_TAGS
+from reflector.ledger.counters import Counters
 from reflector.ledger.errors import AlreadyRetracted
-from reflector.ledger.projection import Projector
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 
@@ -310,7 +310,7 @@ def test_a_failing_rebuild_leaves_the_tables_as_they_were(ledger: Ledger, monkey
         raise RuntimeError("in the middle")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Projector, "_increase", fail)
+        patched.setattr(Counters, "increase", fail)
         with pytest.raises(RuntimeError, match="in the middle"):
             ledger.rebuild()
     assert _counts(ledger) == {"pat-001": (3, 0)}

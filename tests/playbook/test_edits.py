@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.playbook.bullet import Bullet
+from reflector.playbook.change import Change
 from reflector.playbook.document import load
-from reflector.playbook.edits import Added, Edit, Moved, Recounted, Removed, Revised, edits_between
+from reflector.playbook.edits import edits_between
 from reflector.playbook.names import SECTIONS
 
 BULLETS = st.builds(
@@ -23,22 +24,18 @@ BULLETS = st.builds(
 PLAYBOOKS = st.lists(BULLETS, max_size=6, unique_by=lambda b: b.name)
 
 
-def applied(base: Sequence[Bullet], edits: Iterable[Edit]) -> dict[str, Bullet]:
+def applied(base: Sequence[Bullet], edits: Iterable[Change]) -> dict[str, Bullet]:
     state = {b.name: b for b in base}
     for edit in edits:
-        match edit:
-            case Added(section, text, name, helpful, harmful):
-                assert name is not None
-                assert name not in state
-                state[name] = Bullet(name, section, text, helpful, harmful)
-            case Revised(name, text):
-                state[name] = replace(state[name], text=text)
-            case Moved(name, section):
-                state[name] = replace(state[name], section=section)
-            case Removed(name):
-                del state[name]
-            case Recounted(name, helpful, harmful):
-                state[name] = replace(state[name], helpful=helpful, harmful=harmful)
+        name = edit.name or ""
+        assert (edit.kind == "add") == (name not in state)
+        if edit.kind == "remove":
+            del state[name]
+        elif edit.kind == "add":
+            state[name] = Bullet(name, edit.section or "", edit.text or "", edit.helpful or 0, edit.harmful or 0)
+        else:
+            said = {key: value for key, value in edit.to_data().items() if key not in ("kind", "name")}
+            state[name] = replace(state[name], **said)
     return state
 
 
@@ -59,7 +56,7 @@ def test_counts_that_arrived_meanwhile_survive_edits_of_anything_else(
     base: list[Bullet], edited: list[Bullet], arrived: dict[str, int]
 ) -> None:
     edits = edits_between(base, edited)
-    recounted = {edit.name for edit in edits if isinstance(edit, Recounted | Added)}
+    recounted = {edit.name for edit in edits if edit.kind in ("recount", "add")}
     current = [replace(b, helpful=b.helpful + arrived.get(b.name, 0)) for b in base]
     for name, bullet in applied(current, edits).items():
         if name not in recounted:
@@ -74,24 +71,24 @@ def test_each_change_is_one_edit() -> None:
         Bullet("mis-001", "mis", "c"),
     ]
     assert edits_between(base, edited) == [
-        Revised("pat-001", "A"),
-        Moved("pat-001", "oth"),
-        Recounted("pat-001", 0, 1),
-        Added("ctx", "d", "ctx-001", 1, 0),
-        Removed("pat-002"),
+        Change("revise", "pat-001", text="A"),
+        Change("move", "pat-001", section="oth"),
+        Change("recount", "pat-001", helpful=0, harmful=1),
+        Change("add", "ctx-001", (), "ctx", "d", 1, 0),
+        Change("remove", "pat-002"),
     ]
 
 
 def test_a_changed_name_is_a_removal_and_an_addition() -> None:
     assert edits_between([Bullet("pat-001", "pat", "a", 2)], [Bullet("pat-009", "pat", "a", 2)]) == [
-        Added("pat", "a", "pat-009", 2, 0),
-        Removed("pat-001"),
+        Change("add", "pat-009", (), "pat", "a", 2, 0),
+        Change("remove", "pat-001"),
     ]
 
 
 def test_a_bullet_written_without_a_name_is_added_without_one() -> None:
     loaded = load('{"sections": {"PROJECT CONTEXT": [{"text": "uses uv"}]}}')
-    assert edits_between([], loaded.bullets, loaded.named_here) == [Added("ctx", "uses uv")]
+    assert edits_between([], loaded.bullets, loaded.named_here) == [Change("add", None, (), "ctx", "uses uv", 0, 0)]
 
 
 def test_a_made_up_name_is_not_mistaken_for_the_bullet_that_was_removed() -> None:
@@ -99,8 +96,8 @@ def test_a_made_up_name_is_not_mistaken_for_the_bullet_that_was_removed() -> Non
     loaded = load('{"sections": {"PATTERNS & APPROACHES": [{"text": "new"}]}}')
     assert loaded.named_here == {"pat-001"}
     assert edits_between([Bullet("pat-001", "pat", "old", 7)], loaded.bullets, loaded.named_here) == [
-        Added("pat", "new"),
-        Removed("pat-001"),
+        Change("add", None, (), "pat", "new", 0, 0),
+        Change("remove", "pat-001"),
     ]
 
 

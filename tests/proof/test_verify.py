@@ -16,7 +16,7 @@ from reflector.ledger.store import Ledger
 from reflector.proof.verify import Anchor, verify
 from tests.conftest import OpenLedger
 from tests.ledger import sql
-from tests.ledger.events import added, adopted, changed, history, learned, reflected, retracted, window
+from tests.ledger.events import added, adopted, changed, history, learned, merged, reflected, retracted, window
 
 
 @pytest.fixture
@@ -421,8 +421,14 @@ def test_history_uses_every_type_of_event_that_ledgers_hold() -> None:
     first = window()
     more = [adopted("as_applied"), retracted(first), *reflected("r", first), changed(ev.BULLET_RECOUNTED, "pat-001")]
     more.append(changed(ev.BULLET_PROPOSED, "pat-001", section="pat", text="Keep it short.", reason=None))
+    more += [
+        merged("pat-002", "pat-001"),
+        changed(ev.BULLET_UNMERGED, "pat-002"),
+        changed(ev.BULLET_RESTORED, "pat-002"),
+    ]
     used = {event.type for event in [*history(), *more, *learned()]}
-    assert EVENT_TYPES.keys() - used == {ev.REFLECTION_SKIPPED, ev.EVENT_REDACTED, ev.LEDGER_MERGED}
+    decided = {name for name in EVENT_TYPES if name.startswith("change.")}
+    assert EVENT_TYPES.keys() - used - decided == {ev.REFLECTION_SKIPPED, ev.EVENT_REDACTED, ev.LEDGER_MERGED}
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)

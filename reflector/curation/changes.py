@@ -1,0 +1,257 @@
+"""Changes of the playbook: what each would do, why it cannot be made, made at once, and what takes it back.
+
+Invariant: the inverse of a change, applied after it, gives the live bullets and counters that were before it. Changes
+that are made together are one append, so all of them are made or none is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from reflector.curation.bullets import BulletRefused, advice_fault, bullet_event
+from reflector.events.bullets import MOST_SOURCES
+from reflector.events.event import NewEvent
+from reflector.ledger.errors import Conflict
+from reflector.ledger.store import BulletRow, Ledger
+from reflector.playbook.admissible import MAX_COUNT
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.change import Change
+from reflector.playbook.names import SECTIONS, next_name
+
+#: How often a name is chosen again that another process gave out meanwhile.
+_TRIES = 100
+
+Rows = Mapping[str, BulletRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A change, with the name that a new bullet gets, and the live bullets that it is about before and after it.
+
+    The counters of a bullet that a merge makes are not known before it is made; they stand at 0 here.
+    """
+
+    change: Change
+    before: tuple[Bullet, ...]
+    after: tuple[Bullet, ...]
+    inverse: Change
+
+    @property
+    def lines(self) -> list[str]:
+        """The bullets before (`-`) and after (`+`), one a line."""
+        where = len({bullet.section for bullet in (*self.before, *self.after)}) > 1
+        return [
+            f"{sign} {bullet.line}{f' ({SECTIONS[bullet.section]})' if where else ''}"
+            for sign, bullets in (("-", self.before), ("+", self.after))
+            for bullet in bullets
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A change that was made: its event, the bullet's name, and the change that takes it back."""
+
+    change: Change
+    event_id: str
+    position: int
+    name: str
+    inverse: Change
+
+
+def fault(rows: Sequence[BulletRow], change: Change) -> str | None:
+    """Return why a change cannot be made of these bullets, with the way out; None where it can."""
+    return _fault({row.name: row for row in rows}, change)
+
+
+def preview(
+    rows: Sequence[BulletRow], changes: Sequence[Change], *, first: int = 0, names: Sequence[str] = ()
+) -> list[Step]:
+    """Return what changes would do, one after the other; new names have numbers from `first` up and are none of
+    `names`. Raises BulletRefused for the first one that cannot be made."""
+    state = {row.name: row for row in rows}
+    steps: list[Step] = []
+    for change in changes:
+        change = replace(change, text=change.text.strip()) if change.text else change
+        if what := _fault(state, change):
+            raise BulletRefused(f"{change.line}: {what}" if len(changes) > 1 else f"{what}; nothing was changed")
+        if change.kind in ("add", "merge"):
+            name = next_name(change.section or "", [*state, *names], first)
+            change = replace(change, name=name)
+        after = _after(state, change)
+        touched = [row.name for row in after.values() if state.get(row.name) != row]
+        steps.append(Step(change, _live(state, touched), _live(after, touched), _inverse(state, change)))
+        state = after
+    return steps
+
+
+def apply(
+    ledger: Ledger,
+    changes: Sequence[Change],
+    *,
+    actor: str,
+    first: int = 0,
+    target: str | None = None,
+    origin: str = "cli",
+    reason: str | None = None,
+    lead: Callable[[Sequence[Step]], NewEvent] | None = None,
+) -> list[Applied]:
+    """Make changes, all or none. The playbook's lock must be held. Raises BulletRefused, LedgerError.
+
+    target  the event that they follow from: a proposal, or the change that they undo
+    origin  where new bullets come from; `reason` says why bullets are removed
+    lead    returns the event that they follow, for the same append
+    """
+    taken: list[str] = []
+    for _ in range(_TRIES):
+        steps = preview(ledger.rows(), changes, first=first, names=taken)
+        position = ledger.head().position
+        events = [
+            bullet_event(
+                step.change, step.change.name or "", position, index,
+                actor=actor, origin=origin, reason=reason, target=target,
+            )
+            for index, step in enumerate(steps)
+        ]  # fmt: skip
+        leading = [lead(steps)] if lead is not None else []
+        try:
+            appended = ledger.append([*leading, *events])[len(leading) :]
+        except Conflict as conflict:
+            # A name that was given out meanwhile, or whose identity is that of an event of a forged file.
+            taken += [str(event.data["name"]) for event in events if event.event_id == conflict.event_id]
+            continue
+        return [
+            Applied(step.change, at.event_id, at.position, step.change.name or "", step.inverse)
+            for step, at in zip(steps, appended, strict=True)
+        ]
+    raise BulletRefused("other processes change the same bullets all the time; try again")
+
+
+def _fault(rows: Rows, change: Change) -> str | None:
+    if change.kind in ("add", "merge") and change.section not in SECTIONS:
+        return f"{change.section!r} is not a section; the sections are {', '.join(SECTIONS)}"
+    if change.kind == "merge" and (what := _sources_fault(rows, change.names)):
+        return what
+    if change.kind in ("add", "revise", "merge"):
+        return _named_fault(rows, change) or _text_fault(rows, change)
+    return _named_fault(rows, change)
+
+
+def _sources_fault(rows: Rows, names: Sequence[str]) -> str | None:
+    if not names or len(set(names)) != len(names):
+        return "a merge is of different bullets, or of one whose place new words take"
+    if len(names) > MOST_SOURCES:
+        return f"a merge is of at most {MOST_SOURCES} bullets, these are {len(names)}"
+    return next((what for name in names if (what := _not_live(rows, name))), None)
+
+
+def _named_fault(rows: Rows, change: Change) -> str | None:
+    """Why a change of the bullet that it names cannot be made."""
+    if change.kind in ("add", "merge"):
+        return None
+    name = change.name or ""
+    row = rows.get(name)
+    if change.kind == "restore":
+        return _not_restorable(rows, name)
+    if row is None or row.status != "live":
+        return _not_live(rows, name)
+    if change.kind == "move" and change.section not in SECTIONS:
+        return f"{change.section!r} is not a section; the sections are {', '.join(SECTIONS)}"
+    if change.kind == "move" and row.section == change.section:
+        return f"{name} is in {SECTIONS[row.section]} already"
+    if change.kind == "unmerge" and not _sources(rows, name):
+        return f"{name} is not made of other bullets; see `reflector show {name}`"
+    if change.kind == "recount":
+        counters = (change.helpful, change.harmful)
+        if not all(value is not None and 0 <= value <= MAX_COUNT for value in counters):
+            return f"counters are whole numbers from 0 to {MAX_COUNT:,}"
+        if counters == (row.helpful, row.harmful):
+            return f"{name} is at {row.helpful}/{row.harmful} already"
+    return None
+
+
+def _text_fault(rows: Rows, change: Change) -> str | None:
+    text = change.text or ""
+    if what := advice_fault(text):
+        return what
+    same = next((row.name for row in rows.values() if row.status == "live" and row.text == text), None)
+    return f"{same} says exactly this already" if same is not None and same not in change.names else None
+
+
+def _not_live(rows: Rows, name: str) -> str | None:
+    row = rows.get(name)
+    if row is None:
+        return f"no bullet is or was called {name!r}; see `reflector list --all`"
+    if row.status == "live":
+        return None
+    if row.status == "merged":
+        into = row.removed_into
+        return f"{name} was merged into {into}; change that one, or take the merge back with `reflector undo {into}`"
+    into = f" into {row.removed_into}" if row.removed_into else ""
+    return f"{name} was removed ({row.reason}{into}); put it back with `reflector restore {name}`"
+
+
+def _not_restorable(rows: Rows, name: str) -> str | None:
+    row = rows.get(name)
+    if row is None or row.status == "merged":
+        return _not_live(rows, name)
+    if row.status == "live":
+        return f"{name} is in the playbook"
+    same = next((one.name for one in rows.values() if one.status == "live" and one.text == row.text), None)
+    return f"{same} says exactly this already" if same is not None else None
+
+
+def _sources(rows: Rows, name: str) -> list[BulletRow]:
+    return [row for row in rows.values() if row.status == "merged" and row.removed_into == name]
+
+
+def _after(rows: Rows, change: Change) -> dict[str, BulletRow]:
+    """Return the bullets after a change that can be made."""
+    after, name = dict(rows), change.name or ""
+    if change.kind in ("add", "merge"):
+        counters = (change.helpful or 0, change.harmful or 0)
+        after[name] = BulletRow(name, change.section or "", change.text or "", "live", None, None, 0, *counters)
+        for source in change.names:
+            after[source] = replace(rows[source], status="merged", removed_into=name)
+        return after
+    row = rows[name]
+    if change.kind == "revise":
+        after[name] = replace(row, text=change.text or "")
+    elif change.kind == "move":
+        after[name] = replace(row, section=change.section or "")
+    elif change.kind == "recount":
+        after[name] = replace(row, helpful=change.helpful or 0, harmful=change.harmful or 0)
+    elif change.kind == "restore":
+        after[name] = replace(row, status="live", reason=None, removed_into=None)
+    else:
+        after[name] = replace(row, status="removed")
+    if change.kind == "unmerge":
+        for back in _sources(rows, name):
+            after[back.name] = replace(back, status="live", reason=None, removed_into=None)
+    return after
+
+
+def _inverse(rows: Rows, change: Change) -> Change:
+    """Return the change that takes back one that can be made of these bullets."""
+    name = change.name or ""
+    if change.kind == "add":
+        return Change("remove", name)
+    if change.kind == "merge":
+        return Change("unmerge", name)
+    if change.kind == "restore":
+        return Change("remove", name)
+    row = rows[name]
+    if change.kind == "revise":
+        return Change("revise", name, text=row.text)
+    if change.kind == "move":
+        return Change("move", name, section=row.section)
+    if change.kind == "recount":
+        return Change("recount", name, helpful=row.helpful, harmful=row.harmful)
+    if change.kind == "unmerge":
+        names = tuple(one.name for one in _sources(rows, name))
+        return Change("merge", names=names, section=row.section, text=row.text)
+    return Change("restore", name)
+
+
+def _live(rows: Rows, names: Sequence[str]) -> tuple[Bullet, ...]:
+    return tuple(rows[name].bullet for name in names if name in rows and rows[name].status == "live")

@@ -1,0 +1,122 @@
+"""The counters of the table of bullets: the policy in force, whose evidence counts for whom, and counting.
+
+Invariant: a counter is a baseline plus the size of a set of tags, or of the union of the sets of a family where bullets
+were merged into one. A playbook without merges is counted without a question about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Final
+
+from reflector.events.state import Entry, Playbook
+from reflector.ledger.statements import Statements
+from reflector.playbook.counting import DEFAULT, Counting, is_counting
+
+#: The name of the tables' row in the table of projections.
+TABLES: Final = "tables"
+#: How many tags count, in SQL. Under the last two policies a tag without the id is a member by itself.
+MEMBERS: Final[dict[Counting, str]] = {
+    "as_applied": "count(*)",
+    "once_per_reflection": "count(DISTINCT reflection_id) + count(*) - count(reflection_id)",
+    "once_per_session": "count(DISTINCT session_id) + count(*) - count(session_id)",
+}
+
+#: The policy in force, and whether any bullet was merged: one question, since every append asks it.
+_IN_FORCE = (
+    "SELECT policy_id, EXISTS (SELECT 1 FROM bullet WHERE bullet.playbook_id = projection.playbook_id"
+    " AND bullet.status = 'merged') FROM projection WHERE playbook_id = ? AND name = ?"
+)
+#: How many tags of several bullets count, each bullet's behind a position of its own.
+FAMILY = (
+    "SELECT tag, {members} FROM {family} AS family CROSS JOIN tag WHERE tag.playbook_id = ? AND name = family.key"
+    " AND tag IN (1, -1) AND position > family.value{more} GROUP BY tag"
+)
+
+ENTRY_COLUMNS: Final = tuple(one.name for one in fields(Entry))
+ENTRIES: Final = f"SELECT {', '.join(ENTRY_COLUMNS)} FROM bullet WHERE playbook_id = ?"  # noqa: S608  the code's own names
+_OF_MERGES = (
+    f"{ENTRIES} AND (status = 'merged'"  # noqa: S608
+    " OR name IN (SELECT removed_into FROM bullet WHERE playbook_id = ? AND status = 'merged'))"
+)
+
+
+class Counters:
+    """Counts one playbook's tags on an open transaction."""
+
+    def __init__(self, sql: Statements) -> None:
+        self.sql = sql
+        self._policy: Counting | None = None
+        self._merges = False
+        self._families: Playbook | None = None
+
+    def forget(self) -> None:
+        """Ask again for the policy in force, for who was merged, and for their baselines."""
+        self._policy = self._families = None
+
+    def counting(self) -> Counting:
+        """Return the counting policy in force."""
+        if self._policy is None:
+            row = self.sql.run(_IN_FORCE, TABLES).fetchone()
+            self._policy = row[0] if row and is_counting(row[0]) else DEFAULT
+            self._merges = bool(row and row[1])
+        return self._policy
+
+    def families(self) -> Playbook:
+        """Return the bullets that were merged, and those that have their evidence."""
+        self.counting()
+        if self._families is None:
+            rows = self.sql.run(_OF_MERGES, self.sql.id).fetchall() if self._merges else ()
+            self._families = Playbook(entries={row[0]: Entry(*row) for row in rows})
+        return self._families
+
+    def increase(self, counted: Mapping[tuple[str, int], int]) -> None:
+        """Add new tags that count, by the bullet's name and the verdict."""
+        if self.counting() != "as_applied":
+            self.recount({name for name, _ in counted})
+            return
+        more: dict[str, list[int]] = {}
+        families = self.families()
+        for (name, tag), count in counted.items():
+            for one in (name, *families.heirs(name)):
+                more.setdefault(one, [0, 0])[tag < 0] += count
+        self.sql.many(
+            "UPDATE bullet SET helpful = helpful + ?, harmful = harmful + ? WHERE playbook_id = ? AND name = ?",
+            [(helpful, harmful, self.sql.id, name) for name, (helpful, harmful) in more.items()],
+        )
+
+    def recount(self, names: Iterable[str] | None) -> None:
+        """Count the sets of these bullets (None: of all) again, under the policy in force."""
+        names = list(names) if names is not None else None
+        if names is not None and not names:
+            return
+        families = self.families()
+        chosen = sorted({one for name in names for one in (name, *families.heirs(name))}) if names is not None else None
+        members = MEMBERS[self.counting()]
+        only = "" if chosen is None else f" AND name IN ({', '.join('?' * len(chosen))})"
+        # Grouped in the order of the index tag_count, so that it streams; inactive rows fall out here.
+        query = f"SELECT name, active, tag, {members} FROM tag WHERE playbook_id = ?{only} GROUP BY name, active, tag"  # noqa: S608
+        counts = {(row[0], row[2]): row[3] for row in self.sql.run(query, *(chosen or ())).fetchall() if row[1]}
+        bullets = chosen
+        if bullets is None:
+            rows = self.sql.run("SELECT name FROM bullet WHERE playbook_id = ?").fetchall()
+            bullets = [row[0] for row in rows]
+        several = {name: families.family(name) for name in bullets if families.has_sources(name)}
+        self.sql.many(
+            "UPDATE bullet SET helpful = baseline_helpful + ?, harmful = baseline_harmful + ?"
+            " WHERE playbook_id = ? AND name = ?",
+            [(counts.get((n, 1), 0), counts.get((n, -1), 0), self.sql.id, n) for n in bullets if n not in several],
+        )
+        self.sql.many(
+            "UPDATE bullet SET helpful = ?, harmful = ? WHERE playbook_id = ? AND name = ?",
+            [(*self._counted_for(families, family), self.sql.id, name) for name, family in several.items()],
+        )
+
+    def _counted_for(self, families: Playbook, family: Mapping[str, int]) -> tuple[int, int]:
+        """Return the counters of a bullet that others were merged into."""
+        rows, values = self.sql.pairs(family)
+        query = FAMILY.format(members=MEMBERS[self.counting()], family=rows, more=" AND active = 1")
+        found = dict(self.sql.execute(query, values, self.sql.id).fetchall())
+        helpful, harmful = families.baseline(family)
+        return helpful + found.get(1, 0), harmful + found.get(-1, 0)

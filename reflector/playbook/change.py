@@ -1,0 +1,78 @@
+"""A change of the playbook as a value: what a person makes, an agent proposes, a file says and an event records.
+
+Invariant: `Change.from_data(change.to_data()) == change`, so two changes are the same exactly where their data is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Self, get_args
+
+from .bullet import Bullet
+
+Kind = Literal["add", "revise", "move", "remove", "merge", "unmerge", "restore", "recount"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of one bullet, or a merge of several.
+
+    add      a bullet in `section` with `text`, and with counters where it comes from elsewhere; `name` is None until
+             it is given one
+    revise   `name` says `text`
+    move     `name` goes to `section`, a slug
+    remove   `name` goes; it is never given out again
+    merge    `names` become one bullet in `section` with `text`; `name` as for add
+    unmerge  the merged bullet `name` goes, and its sources come back
+    restore  the removed bullet `name` comes back
+    recount  `name` has the counters `helpful` and `harmful`
+    """
+
+    kind: Kind
+    name: str | None = None
+    names: tuple[str, ...] = ()
+    section: str | None = None
+    text: str | None = None
+    helpful: int | None = None
+    harmful: int | None = None
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the change as an event and as JSON has it, without the fields that it does not have."""
+        data: dict[str, Any] = {
+            "kind": self.kind,
+            "name": self.name,
+            "names": list(self.names) or None,
+            "section": self.section,
+        }
+        data |= {"text": self.text, "helpful": self.helpful, "harmful": self.harmful}
+        return {key: value for key, value in data.items() if value is not None}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """Return the change of an event's data. Raises KeyError without a kind."""
+        fields = ("name", "section", "text", "helpful", "harmful")
+        return cls(data["kind"], names=tuple(data.get("names") or ()), **{key: data.get(key) for key in fields})
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """The names of the bullets that there are already and that it changes."""
+        named = (self.name,) if self.name is not None and self.kind not in ("add", "merge") else ()
+        return (*self.names, *named)
+
+    @property
+    def line(self) -> str:
+        """The change in words, such as `revise pat-003: Run the tests first.`."""
+        named = [*self.names, *([self.name] if self.name and self.kind != "merge" else [])]
+        into = f" into {self.name}" if self.kind == "merge" and self.name else ""
+        to = " to" if self.kind == "move" else " in"
+        place = f"{to} {self.section}" if self.section else ""
+        counts = f" to {self.helpful}/{self.harmful}" if self.kind == "recount" else ""
+        said = f": {' '.join(self.text.split())}" if self.text else ""
+        return f"{' '.join([self.kind, *named])}{into}{place}{counts}{said}"
+
+
+def added(bullet: Bullet) -> Change:
+    """Return the change that adds a bullet as it is."""
+    return Change("add", bullet.name, (), bullet.section, bullet.text, bullet.helpful, bullet.harmful)

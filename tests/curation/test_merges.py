@@ -1,0 +1,209 @@
+"""Bullets merged by reference: counters are those of a union, undoing gives everything back, and all sides agree."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from reflector.events import event as ev
+from reflector.events.event import NewEvent
+from reflector.events.fold import Playbook, fold
+from reflector.exchange.merge import merge
+from reflector.exchange.transfer import exported, load
+from reflector.ledger.as_of import Past
+from reflector.ledger.store import Ledger
+from reflector.playbook.counting import COUNTINGS
+from reflector.proof.verify import verify
+from tests.conftest import OpenLedger, examples
+from tests.curation.lives import KINDS, Life
+from tests.curation.merge_oracle import Oracle
+from tests.ledger.events import added, adopted, changed, merged, reflected, retracted, window
+from tests.ledger.histories import Fresh, fresh
+
+__all__ = ["fresh"]
+
+
+def holds(ledger: Ledger) -> dict[str, tuple[object, ...]]:
+    """What the tables say of each bullet."""
+    return {
+        row.name: (row.section, row.text, row.status, row.reason, row.removed_into, row.helpful, row.harmful)
+        for row in ledger.rows()
+    }
+
+
+def agree(ledger: Ledger, *moments: int) -> None:
+    """Tables, fold, the past, a rebuild and a recount all say what the oracle says."""
+    events = list(ledger.events())
+    oracle = Oracle(events)
+    assert holds(ledger) == oracle.rows()
+    assert list(verify(ledger)) == []
+    for position in (*moments, len(events)):
+        then, past, book = Oracle(events[:position]), Past(ledger, position), fold(events[:position])
+        for policy in COUNTINGS:
+            counters = then.counters(policy)
+            assert past.counters(list(counters), policy) == counters, (position, policy)
+            assert {name: book.counters(name, policy) for name in book.entries} == counters, (position, policy)
+        assert {row.name: (row.status, row.removed_into) for row in past.rows()} == {
+            name: (of["status"], of["into"]) for name, of in then.bullets.items()
+        }
+    before = ledger.rows()
+    ledger.recount()
+    assert ledger.rows() == before
+    ledger.rebuild()
+    assert ledger.rows() == before
+
+
+@pytest.fixture
+def ledger(open_ledger: OpenLedger) -> Ledger:
+    """Three bullets, of which two were counted in one session."""
+    ledger = open_ledger()
+    first, second = window(1, "s1", [1]), window(2, "s2", [2])
+    ledger.append([added("pat-001", helpful=2), added("pat-002", harmful=1), added("pat-003")])
+    ledger.append([first, *reflected("r1", first, ("pat-001", "helpful"), ("pat-002", "helpful"))])
+    ledger.append([second, *reflected("r2", second, ("pat-001", "harmful"))])
+    return ledger
+
+
+def counters(ledger: Ledger, name: str) -> tuple[int, int]:
+    row = ledger.row(name)
+    assert row is not None
+    return row.helpful, row.harmful
+
+
+def told(ledger: Ledger, number: int, *tags: tuple[str, str], session: str = "late") -> list[NewEvent]:
+    seen = window(number, session, [number])
+    events = [seen, *reflected(f"r{number}", seen, *tags)]
+    ledger.append(events)
+    return events
+
+
+def test_a_merged_bullet_counts_what_its_sources_counted_and_a_session_once(ledger: Ledger) -> None:
+    ledger.append([merged("pat-004", "pat-001", "pat-002")])
+    assert counters(ledger, "pat-004") == (4, 2)
+    ledger.append([adopted("once_per_session")])
+    assert counters(ledger, "pat-004") == (3, 2)
+    assert counters(ledger, "pat-001") == (3, 1)
+    agree(ledger, 3, 6, 9)
+
+
+def test_late_evidence_on_a_source_counts_up_the_whole_chain(ledger: Ledger) -> None:
+    ledger.append([merged("pat-004", "pat-001", "pat-002")])
+    ledger.append([merged("pat-005", "pat-004", "pat-003")])
+    events = told(ledger, 7, ("pat-001", "helpful"), ("pat-004", "harmful"))
+    assert [counters(ledger, name) for name in ("pat-001", "pat-004", "pat-005")] == [(4, 1), (5, 3), (5, 3)]
+    ledger.append([retracted(events[0])])
+    assert [counters(ledger, name) for name in ("pat-001", "pat-004", "pat-005")] == [(3, 1), (4, 2), (4, 2)]
+    agree(ledger)
+
+
+def test_an_undone_merge_gives_every_source_back_and_keeps_the_tags_that_the_merged_one_got(ledger: Ledger) -> None:
+    before = holds(ledger)
+    ledger.append([merged("pat-004", "pat-001", "pat-002")])
+    told(ledger, 7, ("pat-004", "helpful"))
+    ledger.append([changed(ev.BULLET_UNMERGED, "pat-004", 1)])
+    after = holds(ledger)
+    assert {name: after[name] for name in before} == before
+    assert after["pat-004"][2:] == ("removed", "unmerged", None, 1, 0)
+    agree(ledger)
+
+
+def test_an_inner_merge_can_be_undone_while_the_outer_one_stands(ledger: Ledger) -> None:
+    ledger.append([merged("pat-004", "pat-001", "pat-002")])
+    ledger.append([merged("pat-005", "pat-004", "pat-003")])
+    ledger.append([changed(ev.BULLET_UNMERGED, "pat-004", 1)])
+    statuses = {name: row[2] for name, row in holds(ledger).items()}
+    assert statuses == {
+        "pat-001": "live",
+        "pat-002": "live",
+        "pat-003": "merged",
+        "pat-004": "merged",
+        "pat-005": "live",
+    }
+    assert counters(ledger, "pat-005") == (0, 0)
+    agree(ledger)
+
+
+def test_counters_set_by_hand_on_a_merged_bullet_hold_what_its_sources_had(ledger: Ledger) -> None:
+    ledger.append([merged("pat-004", "pat-001", "pat-002")])
+    ledger.append([changed(ev.BULLET_RECOUNTED, "pat-004", 1, helpful=9, harmful=0)])
+    told(ledger, 7, ("pat-001", "helpful"))
+    assert [counters(ledger, name) for name in ("pat-004", "pat-001")] == [(10, 0), (4, 1)]
+    ledger.append([changed(ev.BULLET_UNMERGED, "pat-004", 1)])
+    assert counters(ledger, "pat-001") == (4, 1)
+    agree(ledger)
+
+
+def test_a_source_that_is_not_live_stays_what_it_is(ledger: Ledger) -> None:
+    ledger.append([changed(ev.BULLET_REMOVED, "pat-002", 1, reason="pruned", into=None)])
+    ledger.append([merged("pat-004", "pat-001", "pat-002", "pat-099")])
+    assert holds(ledger)["pat-002"][2:4] == ("removed", "pruned")
+    assert counters(ledger, "pat-004") == (3, 1)
+    ledger.append([changed(ev.BULLET_RESTORED, "pat-001", 1)])
+    assert holds(ledger)["pat-001"][2] == "merged"
+    ledger.append([changed(ev.BULLET_RESTORED, "pat-002", 2)])
+    assert holds(ledger)["pat-002"][2:] == ("live", None, None, 1, 1)
+    agree(ledger)
+
+
+def test_a_bullet_that_was_removed_into_another_one_is_not_followed(ledger: Ledger) -> None:
+    ledger.append([changed(ev.BULLET_REMOVED, "pat-001", 1, reason="merged", into="pat-002")])
+    told(ledger, 7, ("pat-001", "helpful"))
+    assert counters(ledger, "pat-002") == (1, 1)
+    agree(ledger)
+
+
+def test_a_circle_of_pointers_that_somebody_forged_ends(ledger: Ledger) -> None:
+    for name, into in (("pat-001", "pat-002"), ("pat-002", "pat-001")):
+        ledger.append([changed(ev.BULLET_REMOVED, name, 1, reason="merged", into=into, follows=True)])
+    told(ledger, 7, ("pat-001", "helpful"))
+    book: Playbook = fold(ledger.events())
+    assert counters(ledger, "pat-001") == book.counters("pat-001") == (5, 2)
+    assert list(verify(ledger)) == []
+
+
+@given(seed=st.integers(0, 2**32), steps=st.lists(st.sampled_from(KINDS), max_size=25))
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_tables_fold_and_past_are_the_oracles_after_any_history(fresh: Fresh, seed: int, steps: list[str]) -> None:
+    chance = random.Random(seed)
+    with fresh() as url, Ledger.open(url) as ledger:
+        life = Life(ledger, "a")
+        for kind in ("add", "add", "add", *steps):
+            life.step(kind, chance)
+        head = ledger.head().position
+        agree(ledger, *(chance.randint(1, head) for _ in range(3)))
+
+
+def _meet(one: Ledger, other: Ledger) -> None:
+    lines = list(exported(other))
+    merge(one, lambda: lines, rename=True)
+
+
+@given(seed=st.integers(0, 2**32), meetings=st.lists(st.sampled_from(["ab", "ba", "-"]), min_size=1, max_size=4))
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_two_machines_come_to_one_playbook_in_whatever_order_they_meet(
+    fresh: Fresh, seed: int, meetings: list[str]
+) -> None:
+    chance = random.Random(seed)
+    kinds = [kind for kind in KINDS if kind != "redact"]
+    with fresh() as first, fresh() as second, Ledger.open(first) as a, Ledger.open(second) as b:
+        log: list[NewEvent] = []
+        lives = {"a": Life(a, "a", log), "b": Life(b, "b", log)}
+        for _ in range(4):
+            lives["a"].step("add", chance)
+        load(b, list(exported(a)))
+        for meeting in meetings:
+            for _ in range(chance.randint(1, 12)):
+                lives[chance.choice("ab")].step(chance.choice(kinds), chance)
+            if meeting != "-":
+                _meet(lives[meeting[0]].ledger, lives[meeting[1]].ledger)
+        order = chance.choice([(a, b), (b, a)])
+        _meet(*order)
+        _meet(*reversed(order))
+        wanted = Oracle(log).rows()
+        assert holds(a) == wanted
+        assert holds(b) == wanted
+        agree(a)
+        agree(b)
