@@ -72,7 +72,7 @@ def citations(place: Place, everything: bool, moment: str | None, as_json: bool)
         columns, rows, numbers=columns[1:-1], extra=("", "live", "of cited", "of told"), empty="The playbook is empty."
     )
     if unknown := max((one.unknown for one in found), default=0):
-        note(f"{counted(unknown, 'session')} without a record of what was told. See docs/telling.md.")
+        note(f"What {counted(unknown, 'session')} were told is unknown: they count in `live` alone.")
 
 
 def _citation_fields(one: Cited) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def _print_orphans(found: Orphans) -> None:
         ),
         ("Never told", ("name", "text"), [(row.name, row.text) for row, told in uncited if told == 0]),
         (
-            "Never cited, and nobody knows whether told",
+            "Never cited, and not known to be told",
             ("name", "text"),
             [(row.name, row.text) for row, told in uncited if told is None],
         ),
