@@ -90,6 +90,10 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "add": Command("playbook", "Add a bullet under the next free name.", "pat 'Run the tests before you commit'"),
         "promote": Command("promote", "Move a project's bullet to your own playbook.", "pat-001 --to user"),
         "proposals": Command("proposals", "List the proposed changes; approve or reject them.", "", "approve 3fa2c1d0"),
+        "review": Command("review", "Decide on the proposed changes with one key each, the evidence beside them.", ""),
+        "duplicates": Command(
+            "duplicates", "List pairs of bullets that may say the same or contradict each other.", "", "--propose"
+        ),
         "mirror": Command(
             "mirror",
             "Keep the playbook in step with files that agents read by themselves.",

@@ -148,6 +148,19 @@ def test_a_source_that_is_not_live_stays_what_it_is(ledger: Ledger) -> None:
     agree(ledger)
 
 
+def test_a_source_that_another_machine_removed_stays_gone_when_the_merge_is_undone(ledger: Ledger) -> None:
+    ledger.append([merged("pat-004", "pat-001", "pat-002")])
+    before = counters(ledger, "pat-004")
+    ledger.append([changed(ev.BULLET_REMOVED, "pat-001", 1, reason="pruned", into=None)])
+    assert counters(ledger, "pat-004") == before
+    ledger.append([changed(ev.BULLET_UNMERGED, "pat-004", 1)])
+    assert {name: row[2:4] for name, row in holds(ledger).items() if name < "pat-003"} == {
+        "pat-001": ("removed", "pruned"),
+        "pat-002": ("live", None),
+    }
+    agree(ledger)
+
+
 def test_a_bullet_that_was_removed_into_another_one_is_not_followed(ledger: Ledger) -> None:
     ledger.append([changed(ev.BULLET_REMOVED, "pat-001", 1, reason="merged", into="pat-002")])
     told(ledger, 7, ("pat-001", "helpful"))
