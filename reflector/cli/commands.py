@@ -171,7 +171,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "pat-001 --as-of 2026-11-01",
         ),
         "session": Command("audit", "Show all that is known of one session.", "5f2a91c0"),
-        "citations": Command("audit_queries", "Show how often each bullet was offered, cited and judged.", ""),
+        "citations": Command("audit_queries", "Show how often each bullet was told, cited and judged.", ""),
         "double-counts": Command("audit_queries", "Explain tags that were counted more than once.", "", "pat-001"),
         "orphans": Command("audit_queries", "List citations, tags, windows and bullets that lead nowhere.", ""),
         "stats": Command(
