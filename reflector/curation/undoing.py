@@ -120,7 +120,7 @@ def _inverses(before: _Entries, after: _Entries, name: str) -> list[Change]:
     if was.status == "live" and entry.status == "removed":
         sources = [one.name for one in before.values() if one.heir == name and after[one.name].status == "live"]
         return list(merged_again(was, sources, (0, 0))) if sources else [Change("restore", name), *_said(was, entry)]
-    if was.status == "removed" and entry.status == "live":
+    if was.status == "removed" and entry.status in ("live", "merged"):
         return [Change("remove", name)]
     return _said(was, entry) if was.status == entry.status == "live" else []
 
