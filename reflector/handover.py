@@ -72,6 +72,8 @@ def decode(raw: bytes) -> tuple[dict[str, object], str]:
     if not isinstance(payload, dict):
         raise Broken(f"a JSON {type(payload).__name__}, not an object")
     event = payload.get("hook_event_name")
+    if event is None and "agentName" in payload and "agent_id" in payload:
+        payload["hook_event_name"] = event = "SubagentStart"  # Copilot CLI names every event but this one
     if not isinstance(event, str) or not event:
         raise Broken("no hook_event_name")
     return payload, text

@@ -23,8 +23,8 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "demo": Command(
             "demo", "Show the whole pipeline on bundled sessions; needs no configuration.", "", "--keep shop"
         ),
-        "install": Command("install", "Add reflector's hooks to Claude Code's settings.", "", "--git"),
-        "uninstall": Command("install", "Remove reflector's hooks from Claude Code's settings.", ""),
+        "install": Command("install", "Add reflector's hooks to an agent's settings.", "", "--agent codex", "--git"),
+        "uninstall": Command("install", "Remove reflector's hooks from an agent's settings.", "", "--agent codex"),
         "status": Command("status", "Show what is recorded, what waits and what failed.", ""),
         "doctor": Command("doctor", "Check everything between the agent and the playbook.", "", "--fix"),
         "config": Command(

@@ -1,4 +1,4 @@
-"""Getting into the agent's settings and out of them: install, uninstall."""
+"""Getting into an agent's settings and out of them: install, uninstall."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.output import json_option, note, print_json, safe
+from reflector.hooks.agents import AGENTS, CLAUDE
 
 if TYPE_CHECKING:
-    from reflector.hooks.settings_file import Change, Scope
+    from reflector.hooks.agents import Agent, Scope
+    from reflector.hooks.settings_file import Change
 
 
 def _scopes(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -25,19 +27,31 @@ def _scopes(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--git", is_flag=True, help="Share .claude/playbook.json through git: the advice, not the counts."
         ),
-        click.option("--local", is_flag=True, help="In .claude/settings.local.json: you, in this project."),
-        click.option("--project", is_flag=True, help="In .claude/settings.json: everyone, in this project."),
-        click.option("--user", is_flag=True, help="In ~/.claude/settings.json: you, in all projects; the default."),
+        click.option("--local", is_flag=True, help="You, in this project (Claude Code and Copilot CLI)."),
+        click.option("--project", is_flag=True, help="Everyone, in this project."),
+        click.option("--user", is_flag=True, help="You, in all projects; the default."),
+        click.option(
+            "--agent",
+            "name",
+            type=click.Choice(list(AGENTS)),
+            default="claude",
+            help="Whose settings.",
+            show_default=True,
+        ),
     ):
         command = option(command)
     return command
 
 
-def _scope(user: bool, project: bool, local: bool) -> Scope:
+def _scope(agent: Agent, user: bool, project: bool, local: bool) -> Scope:
     named: list[Scope] = [scope for scope, wanted in (("user", user), ("project", project), ("local", local)) if wanted]  # type: ignore[misc]
     if len(named) > 1:
         raise click.UsageError(f"--{named[0]} and --{named[1]} are two files; run the command once for each")
-    return named[0] if named else "user"
+    scope = named[0] if named else "user"
+    if scope not in agent.files:
+        known = " or ".join(f"--{each}" for each in agent.files)
+        raise click.UsageError(f"{agent.title} has no settings of one person in one project; use {known}")
+    return scope
 
 
 def _project(place: Place) -> Path:
@@ -53,10 +67,12 @@ def _project(place: Place) -> Path:
 @click.command()
 @_scopes
 @click.pass_obj
-def install(place: Place, user: bool, project: bool, local: bool, git: bool, dry_run: bool, as_json: bool) -> None:
-    """Add reflector's hooks to Claude Code's settings.
+def install(
+    place: Place, name: str, user: bool, project: bool, local: bool, git: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Add reflector's hooks to an agent's settings.
 
-    Claude Code then calls reflector in all of your projects. Nothing else in the file changes, and a copy of the old
+    The agent then calls reflector in all of your projects. Nothing else in the file changes, and a copy of the old
     file is kept beside it.
 
     With --git, sets up this project's repository instead: playbook.json holds advice without counters, which stay in
@@ -66,17 +82,19 @@ def install(place: Place, user: bool, project: bool, local: bool, git: bool, dry
         _alone(user, project, local)
         _share(place, dry_run=dry_run, as_json=as_json)
         return
-    from reflector.hooks.install import EVENTS, hook_command
-    from reflector.hooks.settings_file import SettingsRefused, install_hooks, settings_path
+    from reflector.hooks.install import hook_command
+    from reflector.hooks.reach import install_command
+    from reflector.hooks.settings_file import SettingsRefused, install_hooks
 
-    scope, root = _scope(user, project, local), _project(place)
-    path = settings_path(scope, root)
+    agent = AGENTS[name]
+    scope, root = _scope(agent, user, project, local), _project(place)
+    path = agent.paths(root)[scope]
     try:
         command = hook_command()
-        change = install_hooks(path, command, private=scope == "user", dry_run=dry_run)
+        change = install_hooks(path, agent.form, command, private=scope == "user", dry_run=dry_run)
     except (SettingsRefused, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    _warn(scope, root, command)
+    _warn(agent, scope, root, command)
     if as_json:
         print_json(_as_json(change, dry_run))
         return
@@ -86,20 +104,30 @@ def install(place: Place, user: bool, project: bool, local: bool, git: bool, dry
     if change.is_none:
         click.echo(safe(f"{path} has the hooks already."))
         return
-    click.echo(safe(f"{path}: hooks for {', '.join(EVENTS)}"))
+    click.echo(safe(f"{path}: hooks for {', '.join(agent.events)}"))
     if change.backup:
         click.echo(safe(f"As it was: {change.backup}"))
     where = "all your projects" if scope == "user" else str(root)
-    click.echo(safe(f"Sessions in {where} now count, open ones included."))
-    click.echo("Each gets the playbook when it starts; an open one after /clear or a restart.")
-    click.echo('Next: reflector add pat "What every session should know". To undo: reflector uninstall' + _flag(scope))
+    if agent.rereads:
+        click.echo(safe(f"Sessions in {where} now count, open ones included."))
+        click.echo("Each gets the playbook when it starts; an open one after /clear or a restart.")
+    else:
+        click.echo(safe(f"Sessions of {agent.title} in {where} get the playbook and count, from their next start on."))
+    if agent.consent:
+        click.echo(agent.consent)
+    click.echo(
+        'Next: reflector add pat "What every session should know". To undo: '
+        + install_command(agent, "uninstall", scope)
+    )
 
 
 @click.command()
 @_scopes
 @click.pass_obj
-def uninstall(place: Place, user: bool, project: bool, local: bool, git: bool, dry_run: bool, as_json: bool) -> None:
-    """Remove reflector's hooks from Claude Code's settings.
+def uninstall(
+    place: Place, name: str, user: bool, project: bool, local: bool, git: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Remove reflector's hooks from an agent's settings.
 
     If nothing else in the file changed since, it is restored to the byte. Playbooks and ledgers stay. With --git,
     removes what `reflector install --git` set up.
@@ -108,12 +136,13 @@ def uninstall(place: Place, user: bool, project: bool, local: bool, git: bool, d
         _alone(user, project, local)
         _share(place, dry_run=dry_run, as_json=as_json, out=True)
         return
-    from reflector.hooks.settings_file import SettingsRefused, backup_path, settings_path, uninstall_hooks
+    from reflector.hooks.settings_file import SettingsRefused, backup_path, uninstall_hooks
 
-    scope, root = _scope(user, project, local), _project(place)
-    path = settings_path(scope, root)
+    agent = AGENTS[name]
+    scope, root = _scope(agent, user, project, local), _project(place)
+    path = agent.paths(root)[scope]
     try:
-        change = uninstall_hooks(path, dry_run=dry_run)
+        change = uninstall_hooks(path, agent.form, depth=agent.depth(scope), dry_run=dry_run)
     except SettingsRefused as error:
         raise click.ClickException(str(error)) from error
     if as_json:
@@ -129,12 +158,12 @@ def uninstall(place: Place, user: bool, project: bool, local: bool, git: bool, d
     else:
         click.echo(safe(f"{path} is without our hooks; what was changed since they came stays."))
         click.echo(safe(f"As it was before them: {backup_path(path)}"))
-    _print_others(scope, root)
+    _print_others(agent, scope, root)
 
 
 def _alone(user: bool, project: bool, local: bool) -> None:
     if user or project or local:
-        raise click.UsageError("--git is about the repository, not about Claude Code's settings; run them one by one")
+        raise click.UsageError("--git is about the repository, not about an agent's settings; run them one by one")
 
 
 def _share(place: Place, *, dry_run: bool, as_json: bool, out: bool = False) -> None:
@@ -172,10 +201,6 @@ def _share(place: Place, *, dry_run: bool, as_json: bool, out: bool = False) -> 
         click.echo("In each other clone, once: reflector install --git. To undo: reflector uninstall --git")
 
 
-def _flag(scope: Scope) -> str:
-    return "" if scope == "user" else f" --{scope}"
-
-
 def _as_json(change: Change, dry_run: bool, driver: dict[str, str | None] | None = None) -> dict[str, Any]:
     return {
         "path": str(change.path),
@@ -202,15 +227,15 @@ def _patch(change: Change) -> list[str]:
     return [*difflib.unified_diff(lines(change.before), lines(change.after), old, new, lineterm="")]
 
 
-def _warn(scope: Scope, root: Path, command: str) -> None:
+def _warn(agent: Agent, scope: Scope, root: Path, command: str) -> None:
     """Say what keeps the hooks from running, or makes them run twice."""
     from reflector.hooks.reach import disabled_by, other_handlers, plugins
 
-    for path in disabled_by(root):
-        note(f'reflector: {path} has "disableAllHooks": true: no hook runs until it is taken out')
-    for name in plugins(root):
+    for path, switch in disabled_by(agent, root):
+        note(f"reflector: {path} has {switch}: no hook runs until it is taken out")
+    for name in plugins(root) if agent is CLAUDE else ():
         note(f"reflector: the plugin {name} calls us, too; keep one of both: claude plugin uninstall {name}")
-    for path, other in other_handlers(scope, root, command):
+    for path, other in other_handlers(agent, scope, root, command):
         note(f"reflector: {path} also runs {other}; one of both is enough")
     if any(part in command for part in _PASSING):
         note(f"reflector: {command} lies in a cache that is cleared; install with 'uv tool install' or pipx")
@@ -222,10 +247,12 @@ def _warn(scope: Scope, root: Path, command: str) -> None:
 _PASSING = ("/uv/archive-v", "/uv/environments-v", "/pipx/.cache/", "/.cache/pipx/")
 
 
-def _print_others(scope: Scope, root: Path) -> None:
-    from reflector.hooks.reach import other_handlers, plugins
+def _print_others(agent: Agent, scope: Scope, root: Path) -> None:
+    from reflector.hooks.reach import other_agents, other_handlers, plugins
 
-    for path, command in other_handlers(scope, root, ""):
+    for path, command in other_handlers(agent, scope, root, ""):
         note(f"reflector: {path} still runs {command}")
-    for name in plugins(root):
+    for name in plugins(root) if agent is CLAUDE else ():
         note(f"reflector: the plugin {name} still calls us: claude plugin uninstall {name}")
+    for path, command in other_agents(agent, root):
+        note(f"reflector: {path} still calls us: {command}")

@@ -24,10 +24,10 @@ from reflector.curation.file_writing import kept_of_others, read
 from reflector.curation.playbook_file import untaken
 from reflector.curation.sharing import is_shared, version_in_git
 from reflector.hooks import git_setup
+from reflector.hooks.agents import AGENTS
 from reflector.hooks.git_setup import driver_of
 from reflector.hooks.mending import Fix, close_to_others, left_behind, open_to_others, remove
 from reflector.hooks.reach import Check, State, checks_of_hooks, missing_program
-from reflector.hooks.settings_file import SCOPES, settings_path
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
@@ -89,7 +89,7 @@ def _software() -> Iterator[Check]:
 def _files(project: Project, environ: Mapping[str, str]) -> Iterator[Check]:
     state = project.state_dir
     yield from _place(project)
-    settings = [settings_path(scope, project.root, environ) for scope in SCOPES]
+    settings = [path for agent in AGENTS.values() for path in agent.paths(project.root, environ).values()]
     if left := left_behind(project, settings):
         fix = Fix(f"removes {_counted(len(left), 'temporary file')}", partial(remove, project, left))
         text = f"{left[0]}{f' and {len(left) - 1} more' if len(left) > 1 else ''}: left by a command that was killed"

@@ -210,8 +210,8 @@ def injection(project: str) -> tuple[bytes, bytes, bytes, bytes]:
 
 def start_form(project: str, payload: dict[str, object], line: bytes, as_json: bytes, text: bytes) -> bytes:
     """Return what the start of a session prints, in the form that its agent takes."""
-    if environment("GEMINI_SESSION_ID"):  # which takes plain text for a note to its user
-        return as_json
+    if environment("GEMINI_SESSION_ID") or environment("COPILOT_PROJECT_DIR"):
+        return context_form(as_json)  # Gemini CLI takes plain text for a note to its user
     # Claude Code alone sets this, for its own starts alone. At a compaction the person is in the middle of a session.
     if not line or not environment("CLAUDE_ENV_FILE") or payload.get("source") == "compact":
         return text
@@ -220,6 +220,13 @@ def start_form(project: str, payload: dict[str, object], line: bytes, as_json: b
         return text
     told = b'{"systemMessage":' + quoted(line_of(keeper_of(project), line)).encode()
     return told + (_START + as_json[len(SUBAGENT) :] if as_json else b"}")
+
+
+def context_form(as_json: bytes) -> bytes:
+    """Return the text for a subagent, as the agent that calls takes it; its variables tell which one it is."""
+    if not as_json or not environment("COPILOT_PROJECT_DIR"):
+        return as_json
+    return b'{"additionalContext":' + as_json[len(SUBAGENT) :].rstrip()[:-1]
 
 
 def line_of(project: str, playbook: bytes) -> str:
@@ -330,8 +337,10 @@ def hook() -> None:
     project = project_of(payload)
     if event in ("SessionStart", "SubagentStart") and not project:
         return
+    if event in STOPS and "parent_agent_id" in payload:
+        return  # a subagent of Copilot CLI: its words are in its parent's transcript
     if event == "SubagentStart":
-        write_all(1, injection(project)[2])
+        write_all(1, context_form(injection(project)[2]))
         note_fired(project, event)
         return
     if event == "SessionStart":

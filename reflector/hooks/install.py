@@ -11,7 +11,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 from reflector.hooks import fast
 from reflector.hooks.json_text import MalformedJson, Node, appended, children, member, replaced, root, without
 
-#: Events that every version with hooks of ours in it knows, and seconds until the agent stops waiting.
+#: Claude Code's events that every version with hooks of ours in it knows, and seconds until it stops waiting.
 #: A client refuses a file that names an event it does not know. Ours are back in milliseconds; SessionEnd's
 #: time matters most: without one, all hooks of that event share 1.5 seconds, a slow machine's whole start.
 EVENTS = {
@@ -113,19 +113,19 @@ def handlers(text: str) -> list[Handler]:
     return found
 
 
-def install(text: str, command: str) -> str:
-    """Return the text with our hook at each of `EVENTS`; an older one of ours is replaced in its place.
+def install(text: str, command: str, events: Mapping[str, int] = EVENTS) -> str:
+    """Return the text with our hook at each event; an older one of ours is replaced in its place.
 
     Raises MalformedJson where the text is not JSON, or something else is in the place of hooks. A blank text
     becomes a document.
     """
     if not text.strip(_BLANKS):
         text = "{}" + (text or "\n")
-    _check(text)
-    for event in sorted({path[2].key for path in _own(text)} - EVENTS.keys()):
+    _check(text, events)
+    for event in sorted({path[2].key for path in _own(text)} - events.keys()):
         while path := next(_own(text, event), None):
             text = _dropped(text, path)
-    for event, timeout in EVENTS.items():
+    for event, timeout in events.items():
         handler = {"type": "command", "command": command, "timeout": timeout}
         while len(paths := list(_own(text, event))) > 1:
             text = _dropped(text, paths[-1])
@@ -143,13 +143,13 @@ def uninstall(text: str) -> str:
     return text
 
 
-def differs_by_us(text: str, before: str) -> bool:
+def differs_by_us(text: str, before: str, events: Mapping[str, int] = EVENTS) -> bool:
     """Return whether our hooks are all that a text has over the one from before. Raises MalformedJson."""
     commands = {handler.command for handler in handlers(text) if handler.own}
     if any(handler.own for handler in handlers(before)):
         return False
     # By what they say: an older installation that was replaced may be spaced differently than a new one.
-    return any(_said(install(before, command)) == _said(text) for command in commands)
+    return any(_said(install(before, command, events)) == _said(text) for command in commands)
 
 
 def _said(text: str) -> str:
@@ -230,14 +230,14 @@ def _holds_one(container: Any) -> bool:
     return len(container) == 1 or (isinstance(container, dict) and container.keys() == {"matcher", "hooks"})
 
 
-def _check(text: str) -> None:
+def _check(text: str, events: Mapping[str, int]) -> None:
     """Raise MalformedJson if hooks cannot be added to what is there."""
     document = _is(text, root(text), dict, "the document")
     hooks = member(text, document, "hooks")
     if hooks is None:
         return
     _is(text, hooks, dict, "hooks")
-    for event in EVENTS:
+    for event in events:
         groups = member(text, hooks, event)
         if groups is None:
             continue

@@ -1,4 +1,4 @@
-"""Whether the agent calls the hook: the hooks in its settings, what keeps them from running or makes them run twice,
+"""Whether the agents call the hook: the hooks in their settings, what keeps them from running or makes them run twice,
 and when they last ran.
 
 Invariant: looking changes nothing and never fails. A settings file that cannot be read says nothing about conflicts;
@@ -7,7 +7,9 @@ the doctor, and the command that changes it, say what is wrong with it.
 
 from __future__ import annotations
 
+import json
 import shlex
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,18 +18,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from reflector import folders, locate
-from reflector.hooks.install import EVENTS, Handler, handlers, hook_command
+from reflector.hooks.agents import AGENTS, CLAUDE, Agent, Scope
+from reflector.hooks.install import Handler, hook_command
 from reflector.hooks.json_text import MalformedJson, root
 from reflector.hooks.mending import Fix
-from reflector.hooks.settings_file import (
-    SCOPES,
-    Scope,
-    SettingsRefused,
-    config_dir,
-    install_hooks,
-    read_text,
-    settings_path,
-)
+from reflector.hooks.settings_file import SettingsRefused, install_hooks, read_text
 from reflector.project import Project
 
 PLUGIN = "reflector"
@@ -49,55 +44,87 @@ class Check:
 
 
 def checks_of_hooks(project: Project, environ: Mapping[str, str]) -> Iterator[Check]:
-    """Yield the hooks in the agent's settings, and what keeps them from being called."""
-    found: list[tuple[Path, Handler]] = []
-    scopes: dict[Path, Scope] = {}
-    for scope in SCOPES:
-        path = settings_path(scope, project.root, environ)
-        scopes.setdefault(path, scope)
-        try:
-            found += [(path, handler) for handler in handlers(read_text(path) or "")]
-        except (SettingsRefused, MalformedJson) as error:
-            yield Check("hooks", "error", f"{path}: {error}", "mend the file; the agent cannot read it either")
-    copies = plugins(project.root, environ)
-    if not found and not copies:
-        yield Check("hooks", "error", "the agent does not call reflector", "reflector install")
+    """Yield the hooks in the agents' settings, and what keeps them from being called."""
+    callers: list[Agent] = []
+    for agent in AGENTS.values():
+        found: list[tuple[Path, Handler]] = []
+        scopes: dict[Path, Scope] = {}
+        for scope, path in agent.paths(project.root, environ).items():
+            scopes.setdefault(path, scope)
+            try:
+                found += [(path, handler) for handler in agent.form.handlers(read_text(path) or "")]
+            except (SettingsRefused, MalformedJson) as error:
+                yield Check("hooks", "error", f"{path}: {error}", f"mend the file; {agent.title} cannot read it either")
+        copies = plugins(project.root, environ) if agent is CLAUDE else []
+        if found or copies:
+            callers.append(agent)
+            yield from _checks_of(agent, found, scopes, copies, project, environ)
+    if not callers:
+        yield Check("hooks", "error", "no agent calls reflector", "reflector install")
         return
-    for path in dict.fromkeys(path for path, _ in found):
+    yield from _fired(project, callers)
+
+
+def _checks_of(
+    agent: Agent,
+    found: list[tuple[Path, Handler]],
+    scopes: dict[Path, Scope],
+    copies: list[str],
+    project: Project,
+    environ: Mapping[str, str],
+) -> Iterator[Check]:
+    """Yield what there is to say of one agent's hooks and its copies of our plugin."""
+    files = list(dict.fromkeys(path for path, _ in found))
+    for path in files:
         events = [handler.event for where, handler in found if where == path]
-        missing = [event for event in EVENTS if event not in events]
+        missing = [event for event in agent.events if event not in events]
         if missing:
             text = f"{path}: nothing at {', '.join(missing)}"
-            yield Check("hooks", "warning", text, _command(scopes[path]), _renewal(path, scopes[path]))
+            yield Check("hooks", "warning", text, *_mending(agent, path, scopes[path]))
         else:
             yield Check("hooks", "ok", f"{path}: {', '.join(dict.fromkeys(events))}")
+        if agent.name == "codex" and not _is_trusted(path, agent.folder(environ)):
+            mend = "start codex in a terminal here, and trust the hooks"
+            yield Check("hooks", "warning", f"{path}: {agent.title} has not been told to trust these hooks", mend)
     for path, command in dict.fromkeys((path, handler.command) for path, handler in found):
         if (gone := missing_program(command)) is not None:
             text = f"{path}: {gone} is gone, so the hook does nothing"
-            yield Check("hooks", "error", text, _command(scopes[path]), _renewal(path, scopes[path]))
-    for path in disabled_by(project.root, environ):
-        yield Check("hooks", "error", f"{path}: disableAllHooks is true", "take it out")
-    if len({path for path, _ in found}) + len(copies) > 1:
-        where = ", ".join([*(str(path) for path in dict.fromkeys(path for path, _ in found)), *copies])
-        yield Check(
-            "hooks", "warning", f"installed more than once ({where}); everything is counted once all the same", ""
-        )
-    yield from _fired(project)
+            yield Check("hooks", "error", text, *_mending(agent, path, scopes[path]))
+    for path, switch in disabled_by(agent, project.root, environ):
+        yield Check("hooks", "error", f"{path}: {switch}", "take it out")
+    if len(files) + len(copies) > 1:
+        where = ", ".join([*map(str, files), *copies])
+        text = f"installed more than once ({where}); everything is counted once all the same"
+        yield Check("hooks", "warning", text, "")
 
 
-def _command(scope: Scope) -> str:
-    return "reflector install" + ("" if scope == "user" else f" --{scope}")
+def install_command(agent: Agent, verb: str = "install", scope: Scope = "user") -> str:
+    """Return the command that installs an agent's hooks, or does with them what another verb says."""
+    named = "" if agent is CLAUDE else f" --agent {agent.name}"
+    return f"reflector {verb}{named}" + ("" if scope == "user" else f" --{scope}")
 
 
-def _renewal(path: Path, scope: Scope) -> Fix | None:
-    """Return how the hooks of a settings file are brought up to date, where it has some of ours.
+def _is_trusted(path: Path, home: Path) -> bool:
+    """Return whether Codex CLI noted that a person trusts a file's hooks; also where its notes cannot be read."""
+    try:
+        state = tomllib.loads((home / "config.toml").read_text("utf-8")).get("hooks", {}).get("state", {})
+        return any(key.startswith(f"{path}:") and "trusted_hash" in said for key, said in state.items())
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, AttributeError, TypeError):
+        return True
+
+
+def _mending(agent: Agent, path: Path, scope: Scope) -> tuple[str, Fix | None]:
+    """Return the command that brings the hooks of a settings file up to date, and how it is done, if some are ours.
 
     A project's file is everybody's who works on it: their program may lie where this says.
     """
-    if scope == "project" or not any(handler.own for handler in _handlers(path)):
-        return None
-    renewed = partial(install_hooks, path, hook_command(), private=scope == "user")
-    return Fix(f"writes the hooks of this installation into {path}", renewed)
+    command = install_command(agent, scope=scope)
+    if scope == "project" or not any(handler.own for handler in _handlers(agent, path)):
+        return command, None
+    renewed = partial(install_hooks, path, agent.form, hook_command(), private=scope == "user")
+    return command, Fix(f"writes the hooks of this installation into {path}", renewed)
 
 
 def missing_program(command: str) -> str | None:
@@ -109,11 +136,11 @@ def missing_program(command: str) -> str | None:
     return next((word for word in words if Path(word).is_absolute() and not Path(word).exists()), None)
 
 
-def _fired(project: Project) -> Iterator[Check]:
+def _fired(project: Project, callers: list[Agent]) -> Iterator[Check]:
     folder = Path(folders.state_folder(str(project.root))) / "fired"
     # A folder without anything of ours gets no state for a hook that fired.
     first = "" if locate.is_project(project.root.as_posix()) else 'reflector add pat "…", then '
-    for event in EVENTS:
+    for event in dict.fromkeys(event for agent in callers for event in agent.events):
         try:
             at = (folder / event).stat().st_mtime
         except OSError:
@@ -124,23 +151,23 @@ def _fired(project: Project) -> Iterator[Check]:
         yield Check(f"fired {event}", "ok", f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M %Z}")
 
 
-def disabled_by(project: Path, environ: Mapping[str, str] | None = None) -> list[Path]:
-    """Settings files in which `disableAllHooks` is true."""
-    paths = {scope: settings_path(scope, project, environ) for scope in SCOPES}
-    return [path for path in dict.fromkeys(paths.values()) if _settings(path).get("disableAllHooks") is True]
+def disabled_by(agent: Agent, project: Path, environ: Mapping[str, str] | None = None) -> list[tuple[Path, str]]:
+    """Return the settings files that switch all hooks off, each with the words that do."""
+    words = f'"{".".join(agent.switch)}": {json.dumps(agent.off)}'
+    paths = dict.fromkeys(agent.paths(project, environ).values()) if agent.switch else ()
+    return [(path, words) for path in paths if agent.is_off(_settings(path))]
 
 
 def plugins(project: Path, environ: Mapping[str, str] | None = None) -> list[str]:
     """Our plugin's copies, as `reflector@marketplace`: enabled, or in the agent's cache and nowhere disabled."""
     enabled: dict[str, bool] = {}
-    for scope in SCOPES:  # the later decides
-        said = _settings(settings_path(scope, project, environ)).get("enabledPlugins")
+    for path in CLAUDE.paths(project, environ).values():  # the later decides
+        said = _settings(path).get("enabledPlugins")
         for name, value in said.items() if isinstance(said, dict) else ():
             enabled[name] = value is not False
     try:
-        cached = [
-            f"{PLUGIN}@{folder.parent.name}" for folder in (config_dir(environ) / "plugins/cache").glob(f"*/{PLUGIN}")
-        ]
+        cache = CLAUDE.folder(environ) / "plugins/cache"
+        cached = [f"{PLUGIN}@{folder.parent.name}" for folder in cache.glob(f"*/{PLUGIN}")]
     except OSError:
         cached = []
     names = dict.fromkeys([*enabled, *sorted(cached)])
@@ -148,24 +175,35 @@ def plugins(project: Path, environ: Mapping[str, str] | None = None) -> list[str
 
 
 def other_handlers(
-    scope: Scope, project: Path, command: str, environ: Mapping[str, str] | None = None
+    agent: Agent, scope: Scope, project: Path, command: str, environ: Mapping[str, str] | None = None
 ) -> list[tuple[Path, str]]:
-    """Settings file and command of hooks that call us beside the ones of a scope: each runs as well.
+    """Settings file and command of hooks by which an agent calls us beside the ones of a scope: each runs as well.
 
-    The same command in two files runs once.
+    Some agents run the same command in two files once.
     """
-    own = settings_path(scope, project, environ)
+    own = agent.path(scope, project, environ)
+    files = [(path, agent) for path in agent.paths(project, environ).values()]
+    files += [(project / name, CLAUDE) for name in agent.also]
     found: dict[tuple[Path, str], None] = {}
-    for path in dict.fromkeys(settings_path(other, project, environ) for other in SCOPES):
-        for handler in _handlers(path):
-            if handler.command != command and (path != own or not handler.own):
+    for path, whose in dict.fromkeys(files):
+        for handler in _handlers(whose, path):
+            is_this = path == own and handler.own
+            if not is_this and not (agent.merges and handler.command == command):
                 found[path, handler.command] = None
     return list(found)
 
 
-def _handlers(path: Path) -> list[Handler]:
+def other_agents(agent: Agent, project: Path) -> Iterator[tuple[Path, str]]:
+    """Yield each settings file by which another agent calls us, and the command that takes the hooks out of it."""
+    for other in AGENTS.values():
+        for scope, path in other.paths(project).items() if other is not agent else ():
+            if any(handler.own for handler in _handlers(other, path)):
+                yield path, install_command(other, "uninstall", scope)
+
+
+def _handlers(agent: Agent, path: Path) -> list[Handler]:
     try:
-        return handlers(read_text(path) or "")
+        return agent.form.handlers(read_text(path) or "")
     except (OSError, SettingsRefused, MalformedJson):
         return []
 

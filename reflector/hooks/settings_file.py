@@ -11,20 +11,15 @@ import codecs
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from reflector import folders
 from reflector.files import lock
-from reflector.hooks import install
+from reflector.hooks.agents import Form
 from reflector.hooks.json_text import MalformedJson
-from reflector.locate import agent_folder
-
-Scope = Literal["user", "project", "local"]
-SCOPES: tuple[Scope, ...] = ("user", "project", "local")
 
 #: How often another program may change the file under our hands before we give up.
 _ATTEMPTS = 20
@@ -55,18 +50,6 @@ class Change:
         return self.before == self.after
 
 
-def config_dir(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the agent's own folder of a person."""
-    return Path(agent_folder(environ)).expanduser().absolute()
-
-
-def settings_path(scope: Scope, project: Path, environ: Mapping[str, str] | None = None) -> Path:
-    """Return the settings file for all of a person's projects, for everyone in a project, or for one person in it."""
-    if scope == "user":
-        return config_dir(environ) / "settings.json"
-    return project / ".claude" / ("settings.json" if scope == "project" else "settings.local.json")
-
-
 def backup_path(path: Path) -> Path:
     """Return where a settings file lies as it was before our first hook."""
     return path.with_name(path.name + ".reflector-backup")
@@ -78,9 +61,10 @@ def read_text(path: Path) -> str | None:
     return None if raw is None else _text(path, raw)
 
 
-def install_hooks(path: Path, command: str, *, private: bool, dry_run: bool = False) -> Change:
+def install_hooks(path: Path, form: Form, command: str, *, private: bool, dry_run: bool = False) -> Change:
     """Put our hooks into a settings file, or say what that would change.
 
+    form     how they are written in it
     private  whether a new file is for its owner alone
     Raises SettingsRefused, and OSError where the file cannot be written.
     """
@@ -88,7 +72,7 @@ def install_hooks(path: Path, command: str, *, private: bool, dry_run: bool = Fa
     def edit(before: bytes | None) -> bytes:
         text = _text(path, before or b"")
         with _refusing(path):
-            return _raw(before, install.install(text, command))
+            return _raw(before, form.install(text, command))
 
     if dry_run:
         before = _read(path)
@@ -101,52 +85,54 @@ def install_hooks(path: Path, command: str, *, private: bool, dry_run: bool = Fa
             after = edit(before)
             if before == after:
                 return Change(path, before, after, _there(backup_path(path)))
-            backup = _back_up(path, before)
+            backup = _back_up(path, form, before)
             if _replace(path, before, after, 0o600 if private else 0o666):
                 return Change(path, before, after, backup)
     raise SettingsRefused(path, " is changed by another program all the time")
 
 
-def uninstall_hooks(path: Path, *, dry_run: bool = False) -> Change:
+def uninstall_hooks(path: Path, form: Form, *, depth: int = 0, dry_run: bool = False) -> Change:
     """Take our hooks out of a settings file, or say what that would change.
 
     Where nothing else was changed since they were put in, the file is as it was before, to the byte; one that held
-    nothing else is removed. Raises SettingsRefused, and OSError where the file cannot be written.
+    nothing else is removed, and so are up to `depth` folders above it that are empty then.
+    Raises SettingsRefused, and OSError where the file cannot be written.
     """
     backup = backup_path(path)
     if dry_run or not path.parent.exists():
         before = _read(path)
-        return Change(path, before, _uninstalled(path, before))
+        return Change(path, before, _uninstalled(path, form, before))
     with _held(path):
         for _ in range(_ATTEMPTS):
             before = _read(path)
-            after = _uninstalled(path, before)
+            after = _uninstalled(path, form, before)
             if before != after and not _replace(path, before, after, 0o600):
                 continue
             if after is not None and after == _read(backup):
                 backup.unlink()
-            if before is not None and after is None and path.parent.name == ".claude":
+            if before is not None and after is None:
                 with suppress(OSError):  # something else is in it
-                    path.parent.rmdir()
+                    for folder in path.parents[:depth]:
+                        folder.rmdir()
             return Change(path, before, after, _there(backup))
     raise SettingsRefused(path, " is changed by another program all the time")
 
 
-def _uninstalled(path: Path, before: bytes | None) -> bytes | None:
+def _uninstalled(path: Path, form: Form, before: bytes | None) -> bytes | None:
     if before is None:
         return None
     text = _text(path, before)
     with _refusing(path):
-        after = install.uninstall(text)
+        after = form.uninstall(text)
         if after == text:
             return before
         kept = _read(backup_path(path))
         if kept is None:
             # Without one, there was no file.
-            return None if install.is_empty(after) else _raw(before, after)
+            return None if form.is_empty(after) else _raw(before, after)
         if kept.startswith(_BOM) == before.startswith(_BOM):
             try:
-                if install.differs_by_us(text, _text(path, kept)):
+                if form.differs_by_us(text, _text(path, kept)):
                     return kept
             except (MalformedJson, SettingsRefused):  # somebody edited the backup
                 pass
@@ -189,14 +175,17 @@ def _there(path: Path) -> Path | None:
     return path if path.exists() else None
 
 
-def _back_up(path: Path, before: bytes | None) -> Path | None:
+def _back_up(path: Path, form: Form, before: bytes | None) -> Path | None:
     """Keep a file that has none of our hooks yet; what was kept before our first one stays."""
     backup = backup_path(path)
     if before is None:
         return None
     text = _text(path, before)
-    if not backup.exists() or not any(handler.own for handler in install.handlers(text)):
-        _write(backup, before, path.stat())
+    if any(handler.own for handler in form.handlers(text)) and (
+        backup.exists() or form.is_empty(form.uninstall(text))  # we made the file
+    ):
+        return _there(backup)
+    _write(backup, before, path.stat())
     return backup
 
 

@@ -25,8 +25,8 @@ from reflector.lessons.recording import lessons_beginning, told_at_start
 from reflector.reflection.window import keys_of, windows_within
 from reflector.sessions.spool import Delivery
 from reflector.text.secrets import clean, quote
-from reflector.transcripts.codex_home import rollout_of
 from reflector.transcripts.formats import scan
+from reflector.transcripts.homes import transcript_of
 from reflector.transcripts.message import Tally
 from reflector.transcripts.reading import Scan
 from reflector.transcripts.telling import Telling
@@ -89,7 +89,7 @@ def source_of(delivery: Delivery) -> Source | None:
         return None
     path = Path(delivery.transcript_path).expanduser() if delivery.transcript_path else None
     if path is None:
-        path = rollout_of(delivery.agent_id if delivery.event == "SubagentStop" else delivery.session_id)
+        path = transcript_of(delivery.agent_id if delivery.event == "SubagentStop" else delivery.session_id)
     if path is None:
         return None
     ended = delivery.event in {"SessionEnd", "SubagentStop", *STOPS}

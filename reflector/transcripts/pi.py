@@ -17,7 +17,7 @@ from reflector.transcripts.origins import without_spans
 from reflector.transcripts.reading import Conversation, Format
 from reflector.transcripts.records import count_type
 
-_WORDLESS = frozenset(("model_change", "thinking_level_change", "custom", "label", "session_info", "leaf"))
+_WORDLESS = frozenset("model_change thinking_level_change custom label session_info leaf usage context_edit".split())
 _SUMMARIES = frozenset(("branchSummary", "compactionSummary"))
 _ROLES = _SUMMARIES | {"user", "assistant", "toolResult", "bashExecution", "custom", "hookMessage"}
 #: A skill's text, which the client puts in front of the words that called it.
@@ -33,9 +33,14 @@ class _Session(Conversation):
             return ()
         if kind == "message":
             message = record.get("message")
-            if isinstance(message, dict) and building.kind(message, "role") in _ROLES:
+            if not isinstance(message, dict):
+                count_type(tally, None)
+                return ()
+            role = building.kind(message, "role")
+            if role in _ROLES:
                 return _message(message, place)
-            count_type(tally, message.get("role") if isinstance(message, dict) else None)
+            if role != "system":  # the prompt and the tools, or a change of them
+                count_type(tally, message.get("role"))
             return ()
         if kind in ("compaction", "branch_summary"):
             summary = whole(record.get("summary"))

@@ -480,18 +480,16 @@ def test_commands_at_the_same_time_leave_one_whole_file(agent: Agent, shape: str
 
 
 def test_what_another_program_writes_meanwhile_is_not_lost(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    from reflector.hooks import settings_file
-
     path = put(agent, b'{"model": "opus"}')
     edits = iter([b'{"model": "sonnet"}', b'{"model": "haiku"}'])
-    whole = settings_file.install.install
+    whole = install
 
-    def and_meanwhile(text: str, command: str) -> str:
+    def and_meanwhile(text: str, command: str, events: dict[str, int]) -> str:
         if edit := next(edits, None):
             path.write_bytes(edit)
-        return whole(text, command)
+        return whole(text, command, events)
 
-    monkeypatch.setattr(settings_file.install, "install", and_meanwhile)
+    monkeypatch.setattr("reflector.hooks.install.install", and_meanwhile)
     agent.call("install")
     assert json.loads(path.read_bytes())["model"] == "haiku"
     assert len(handlers(path.read_text())) == len(EVENTS)

@@ -1,10 +1,10 @@
 """Install the real clients and run their scenarios where nothing but loopback can be reached.
 
-`python -m tests.client [claude] [codex] [gemini] [pytest's arguments]`, or `make test-claude` and `make test-clients`;
-without a name all of them. The clients come from the npm registry into $REFLECTOR_CLIENT_CACHE, else a folder of the
-user's cache, one folder a version; they stay there. $REFLECTOR_CLAUDE_VERSIONS, $REFLECTOR_CODEX_VERSIONS and
-$REFLECTOR_GEMINI_VERSIONS name other versions than the latest. What is missing here is told, and nothing is run of it:
-that is a failure under CI only.
+`python -m tests.client [claude] [codex] [gemini] [copilot] [opencode] [pi] [pytest's arguments]`, or `make test-claude`
+and `make test-clients`; without a name all of them. The clients come from the npm registry into
+$REFLECTOR_CLIENT_CACHE, else a folder of the user's cache, one folder a version; they stay there.
+$REFLECTOR_CLAUDE_VERSIONS and the same variables of the others name other versions than the latest. What is missing
+here is told, and nothing is run of it: that is a failure under CI only.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-#: The packages of the clients, and what folders of theirs begin with, by their executable.
+#: The packages of the clients, what folders of theirs begin with, and what they need besides, by their executable.
 _PACKAGES = {
-    "claude": ("@anthropic-ai/claude-code", "claude-code"),
-    "codex": ("@openai/codex", "codex"),
-    "gemini": ("@google/gemini-cli", "gemini-cli"),
+    "claude": ("@anthropic-ai/claude-code", "claude-code", []),
+    "codex": ("@openai/codex", "codex", []),
+    "gemini": ("@google/gemini-cli", "gemini-cli", []),
+    "copilot": ("@github/copilot", "copilot", []),
+    "opencode": ("opencode-ai", "opencode", ["@opencode-ai/plugin@{number}"]),
+    "pi": ("@earendil-works/pi-coding-agent", "pi", ["node@22"]),
 }
 _LATEST = "latest"
 
@@ -70,7 +73,7 @@ def _namespace() -> list[str]:
 
 def _installed(name: str, version: str) -> Path:
     """The client's executable, installed where it is not there yet."""
-    package, prefix = _PACKAGES[name]
+    package, prefix, besides = _PACKAGES[name]
     cache = Path(os.environ.get("REFLECTOR_CLIENT_CACHE") or _user_cache())
     # Newer clients ask for a newer Node than they need: without a version npm would choose an older client.
     number = _npm("view", f"{package}@{version}", "version").strip() if version == _LATEST else version
@@ -79,7 +82,15 @@ def _installed(name: str, version: str) -> Path:
     if not _runs(binary):
         folder.mkdir(parents=True, exist_ok=True)
         print(f"installing {package}@{number} into {folder}", file=sys.stderr)
-        _npm("install", "--prefix", str(folder), "--no-audit", "--no-fund", f"{package}@{number}")
+        _npm(
+            "install",
+            "--prefix",
+            str(folder),
+            "--no-audit",
+            "--no-fund",
+            f"{package}@{number}",
+            *(each.format(number=number) for each in besides),
+        )
         if not _runs(binary):
             raise Missing(f"{binary} does not run after its installation")
     return binary
@@ -90,7 +101,9 @@ def _user_cache() -> Path:
 
 
 def _runs(binary: Path) -> bool:
-    return binary.exists() and not subprocess.run([binary, "--version"], capture_output=True, check=False).returncode
+    environ = {**os.environ, "PATH": f"{binary.parent}{os.pathsep}{os.environ['PATH']}"}
+    version = [binary, "--version"]
+    return binary.exists() and not subprocess.run(version, capture_output=True, env=environ, check=False).returncode
 
 
 def _npm(*arguments: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 from tests.client.client import Client
 from tests.client.generate_api import GenerateApi
 from tests.client.messages_api import MessagesApi
-from tests.client.others import Codex, Gemini
+from tests.client.others import Codex, Copilot, Gemini, OpenCode, Pi
 from tests.client.responses_api import ResponsesApi
 from tests.client.scripted import serving
 from tests.road.agent import Agent
@@ -81,7 +81,7 @@ def terminal_is_there() -> None:
 
 @pytest.fixture(**_installed("codex"))
 def codex(request: pytest.FixtureRequest, agent: Agent) -> Iterator[Codex]:
-    """A Codex CLI with our hook."""
+    """A Codex CLI after `reflector install --agent codex`."""
     binary = _binary(request)
     with serving(ResponsesApi) as api:
         yield Codex(binary, agent, api)
@@ -89,7 +89,25 @@ def codex(request: pytest.FixtureRequest, agent: Agent) -> Iterator[Codex]:
 
 @pytest.fixture(**_installed("gemini"))
 def gemini(request: pytest.FixtureRequest, agent: Agent) -> Iterator[Gemini]:
-    """A Gemini CLI with our hook."""
+    """A Gemini CLI after `reflector install --agent gemini`."""
     binary = _binary(request)
     with serving(GenerateApi) as api:
         yield Gemini(binary, agent, api)
+
+
+@pytest.fixture(**_installed("copilot"))
+def copilot(request: pytest.FixtureRequest, agent: Agent, api: MessagesApi) -> Copilot:
+    """A Copilot CLI after `reflector install --agent copilot`."""
+    return Copilot(_binary(request), agent, api)
+
+
+@pytest.fixture(**_installed("opencode"))
+def opencode(request: pytest.FixtureRequest, agent: Agent, api: MessagesApi) -> OpenCode:
+    """An OpenCode after `reflector install --agent opencode`."""
+    return OpenCode(_binary(request), agent, api)
+
+
+@pytest.fixture(**_installed("pi"))
+def pi(request: pytest.FixtureRequest, agent: Agent, api: MessagesApi) -> Pi:
+    """A pi after `reflector install --agent pi`."""
+    return Pi(_binary(request), agent, api)

@@ -1,48 +1,100 @@
-"""Codex CLI and Gemini CLI, each with settings, home and stand-in of its own."""
+"""The other agents after `reflector install --agent`, each with settings, home and stand-in of its own."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from reflector.hooks.install import hook_command
+from reflector.hooks.install import EVENTS
+from tests.client.client import MODEL, Terminal
 from tests.client.generate_api import GenerateApi
+from tests.client.messages_api import MessagesApi
 from tests.client.responses_api import ResponsesApi
+from tests.client.scripted import Scripted
 from tests.client.watched import Watched
 from tests.road.agent import PATIENCE, Agent
 
 
+class Other(Watched):
+    """What the other agents have in common.
+
+    name      the value of `--agent`
+    recorded  what its sessions are recorded as
+    settings  its settings file below the home, where it has hooks in one
+    timeout   of a hook, in the unit of its settings
+    heard     events at which the observer keeps what hooks are given
+    """
+
+    binary: Path
+    agent: Agent
+    name: ClassVar[str]
+    recorded: ClassVar[str]
+    settings: ClassVar[str] = ""
+    timeout: ClassVar[int] = 10
+    heard: ClassVar[tuple[str, ...]] = ()
+    api: Scripted
+
+    @abstractmethod
+    def prints(self, prompt: str, *arguments: str) -> str:
+        """Run the client on one prompt to its end; what it writes besides the answer."""
+
+    def install(self, settings: dict[str, Any] | None = None) -> None:
+        """Install our hook behind an observer's."""
+        if self.settings:
+            path = self.agent.home / self.settings
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handler = {"type": "command", "command": self.observer(), "timeout": self.timeout}
+            hooks = {event: [{"hooks": [handler]}] for event in self.heard}
+            path.write_text(json.dumps({**(settings or {}), "hooks": hooks}))
+        self.agent.run("install", "--agent", self.name)
+
+    def run(self, *words: str, **told: str) -> str:
+        """Run the client to its end; what it writes besides the answer."""
+        environ = {"HOME": str(self.agent.home), "LANG": "C.UTF-8", "TERM": "xterm-256color"}
+        # A client may come with a Node of its own.
+        environ["PATH"] = f"{self.binary.parent}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            [self.binary, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env={**environ, **told},
+            cwd=self.agent.project,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == 0, (done.returncode, done.stdout[-2000:], done.stderr[-2000:])
+        return done.stderr
+
+
 @dataclass
-class Codex(Watched):
-    """Codex CLI; our command stands in its hooks.json."""
+class Codex(Other):
+    """Codex CLI."""
 
     binary: Path
     agent: Agent
     api: ResponsesApi
+    name: ClassVar[str] = "codex"
+    recorded: ClassVar[str] = "codex"
+    settings: ClassVar[str] = ".codex/hooks.json"
+    heard: ClassVar[tuple[str, ...]] = (*EVENTS, "UserPromptSubmit")
 
     def __post_init__(self) -> None:
-        self.config.mkdir(parents=True)
+        self.install()
         (self.config / "config.toml").write_text(
             'model = "gpt-5"\nmodel_provider = "standin"\n'
             f'[model_providers.standin]\nname = "standin"\nbase_url = "{self.api.url}/v1"\n'
             'env_key = "STANDIN_KEY"\nwire_api = "responses"\n'
             f'[projects."{self.agent.project}"]\ntrust_level = "trusted"\n'
         )
-        events = (
-            "SessionStart",
-            "UserPromptSubmit",
-            "SubagentStart",
-            "SubagentStop",
-            "PreCompact",
-            "Stop",
-            "SessionEnd",
-        )
-        (self.config / "hooks.json").write_text(json.dumps({"hooks": _hooks(events, self.observer(), timeout=10)}))
 
     @property
     def config(self) -> Path:
@@ -52,60 +104,129 @@ class Codex(Watched):
         """Run `codex exec`, or one of its subcommands, to its end; what it writes besides the answer."""
         # Trust in hooks is given in a terminal.
         unattended = ["--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust"]
-        words = [self.binary, "exec", *unattended, *command, prompt]
-        return _run(words, self.agent, {"STANDIN_KEY": "a-key", "CODEX_HOME": str(self.config)})
+        return self.run("exec", *unattended, *command, prompt, STANDIN_KEY="a-key")
+
+    @contextmanager
+    def terminal(self) -> Iterator[Terminal]:
+        """Codex CLI in a terminal, without the server that would outlive it."""
+        environ = {"HOME": str(self.agent.home), "STANDIN_KEY": "a-key", "PATH": os.environ["PATH"]}
+        environ |= {"LANG": "C.UTF-8", "TERM": "xterm-256color"}
+        pairs = [f"{name}={value}" for name, value in environ.items()]
+        terminal = Terminal(self.root / "tmux")
+        terminal.start(["env", "-i", *pairs, str(self.binary), "--no-daemon"], self.agent.project)
+        try:
+            yield terminal
+        finally:
+            terminal.close()
 
     def transcripts(self) -> list[Path]:
         return sorted((self.config / "sessions").rglob("rollout-*.jsonl"))
 
 
 @dataclass
-class Gemini(Watched):
-    """Gemini CLI; our command stands in its settings."""
+class Gemini(Other):
+    """Gemini CLI."""
 
     binary: Path
     agent: Agent
     api: GenerateApi
+    name: ClassVar[str] = "gemini"
+    recorded: ClassVar[str] = "gemini-cli"
+    settings: ClassVar[str] = ".gemini/settings.json"
+    timeout: ClassVar[int] = 10_000
+    heard: ClassVar[tuple[str, ...]] = ("SessionStart", "BeforeAgent", "PreCompress", "AfterAgent", "SessionEnd")
     repeats: ClassVar[frozenset[str]] = frozenset({"duplicates"})  # a message that grows is written anew
 
     def __post_init__(self) -> None:
-        config = self.agent.home / ".gemini"
-        config.mkdir(parents=True)
-        events = ("SessionStart", "BeforeAgent", "PreCompress", "AfterAgent", "SessionEnd")
         settings = {
             "security": {"auth": {"selectedType": "gemini-api-key"}},
             "privacy": {"usageStatisticsEnabled": False},
             "general": {"disableAutoUpdate": True, "disableUpdateNag": True},
-            "hooks": _hooks(events, self.observer(), timeout=10_000),
         }
-        (config / "settings.json").write_text(json.dumps(settings))
+        self.install(settings)
 
     def prints(self, prompt: str, *flags: str) -> str:
         """Run `gemini -p` to its end; what it writes besides the answer."""
-        words = [self.binary, "--skip-trust", "--yolo", "--model", "gemini-2.5-flash", *flags, "--prompt", prompt]
+        words = ["--skip-trust", "--yolo", "--model", "gemini-2.5-flash", *flags, "--prompt", prompt]
         told = {"GEMINI_API_KEY": "a-key", "GOOGLE_GEMINI_BASE_URL": self.api.url, "GEMINI_CLI_NO_RELAUNCH": "1"}
-        return _run(words, self.agent, told)
+        return self.run(*words, **told)
 
     def transcripts(self) -> list[Path]:
         return sorted((self.agent.home / ".gemini" / "tmp").rglob("chats/**/*.json*"))
 
 
-def _hooks(events: Sequence[str], observer: str, *, timeout: int) -> dict[str, Any]:
-    handlers = [{"type": "command", "command": command, "timeout": timeout} for command in (hook_command(), observer)]
-    return {event: [{"hooks": handlers}] for event in events}
+@dataclass
+class Copilot(Other):
+    """Copilot CLI with a model of somebody else's, which needs no login."""
+
+    binary: Path
+    agent: Agent
+    api: MessagesApi
+    name: ClassVar[str] = "copilot"
+    recorded: ClassVar[str] = "copilot-cli"
+    settings: ClassVar[str] = ".copilot/settings.json"
+    heard: ClassVar[tuple[str, ...]] = ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "SessionEnd")
+
+    def __post_init__(self) -> None:
+        self.install()
+
+    def prints(self, prompt: str, *flags: str) -> str:
+        """Run `copilot -p` to its end; what it writes besides the answer."""
+        told = {"COPILOT_OFFLINE": "true", "COPILOT_PROVIDER_BASE_URL": self.api.url, "COPILOT_AUTO_UPDATE": "false"}
+        told |= {"COPILOT_PROVIDER_TYPE": "anthropic", "COPILOT_PROVIDER_API_KEY": "a-key", "COPILOT_MODEL": MODEL}
+        return self.run("--allow-all-tools", *flags, "--prompt", prompt, **told)
+
+    def transcripts(self) -> list[Path]:
+        return sorted((self.agent.home / ".copilot" / "session-state").glob("*/events.jsonl"))
 
 
-def _run(words: Sequence[str | Path], agent: Agent, told: dict[str, str]) -> str:
-    environ = {"PATH": os.environ["PATH"], "HOME": str(agent.home), "LANG": "C.UTF-8", "TERM": "xterm-256color"}
-    done = subprocess.run(
-        words,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        env={**environ, **told},
-        cwd=agent.project,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert done.returncode == 0, (done.returncode, done.stdout[-2000:], done.stderr[-2000:])
-    return done.stderr
+@dataclass
+class OpenCode(Other):
+    """OpenCode."""
+
+    binary: Path
+    agent: Agent
+    api: MessagesApi
+    name: ClassVar[str] = "opencode"
+    recorded: ClassVar[str] = "opencode"
+
+    def __post_init__(self) -> None:
+        self.install()
+        folder, installed = self.agent.home / ".config/opencode", self.binary.parents[2]
+        # It fetches a package for plugins from the registry, unless that is there.
+        (folder / "node_modules").symlink_to(installed / "node_modules")
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(installed / name, folder)
+        options = {"baseURL": f"{self.api.url}/v1", "apiKey": "a-key"}
+        config = {"autoupdate": False, "model": f"anthropic/{MODEL}", "provider": {"anthropic": {"options": options}}}
+        (folder / "opencode.json").write_text(json.dumps(config))
+
+    def prints(self, prompt: str, *flags: str) -> str:
+        """Run `opencode run` to its end; what it writes besides the answer."""
+        return self.run("run", "--auto", *flags, prompt, OPENCODE_DISABLE_MODELS_FETCH="1")
+
+    def transcripts(self) -> list[Path]:
+        return sorted((self.agent.home / ".local/share/opencode/reflector").glob("*.json"))
+
+
+@dataclass
+class Pi(Other):
+    """pi."""
+
+    binary: Path
+    agent: Agent
+    api: MessagesApi
+    name: ClassVar[str] = "pi"
+    recorded: ClassVar[str] = "pi"
+
+    def __post_init__(self) -> None:
+        self.install()
+        standin = {"baseUrl": self.api.url, "api": "anthropic-messages", "apiKey": "a-key", "models": [{"id": MODEL}]}
+        (self.agent.home / ".pi/agent/models.json").write_text(json.dumps({"providers": {"standin": standin}}))
+
+    def prints(self, prompt: str, *flags: str) -> str:
+        """Run `pi -p` to its end; what it writes besides the answer."""
+        return self.run("--model", f"standin/{MODEL}", *flags, "-p", prompt, PI_OFFLINE="1")
+
+    def transcripts(self) -> list[Path]:
+        return sorted((self.agent.home / ".pi/agent/sessions").rglob("*.jsonl"))

@@ -1,11 +1,13 @@
-"""Codex CLI and Gemini CLI: a prompt with tools, a resume, a fork, two sessions at once."""
+"""The other agents: a prompt with tools, a resume, a fork, a subagent, two sessions at once."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.client import generate_api, responses_api
-from tests.client.others import Codex, Gemini
+import pytest
+
+from tests.client import generate_api, messages_api, responses_api
+from tests.client.others import Codex, Copilot, Gemini, OpenCode, Other, Pi
 from tests.client.scripted import calls, says, step
 
 ADVICE = "[pat-001] helpful=0 harmful=0 :: Write the failing test first."
@@ -119,3 +121,88 @@ def test_two_agents_in_one_project_share_a_playbook(codex: Codex, gemini: Gemini
     gemini.settle()
     agents = [(w["data"]["agent"], w["data"]["cited"]) for w in codex.agent.events("session.recorded")]
     assert agents == [("codex", ["pat-001"]), ("gemini-cli", ["mis-001"])]
+
+
+@pytest.mark.usefixtures("terminal_is_there")
+def test_codex_asks_whether_to_trust_the_hooks_and_runs_them_then(codex: Codex) -> None:
+    codex.api.when(FIX, *TAXED)
+    assert "trust these hooks" in codex.agent.run("doctor", code=None).out
+    with codex.terminal() as terminal:
+        terminal.see("Hooks need review")
+        terminal.press("2")
+        terminal.press("Enter")
+        terminal.see("Ask Codex to do anything")
+        terminal.type(FIX)
+        terminal.see("no mocks")
+        codex.wait_for("Stop")
+        terminal.press("C-d")
+        terminal.see("ended with 0")
+    assert "trust these hooks" not in codex.agent.run("doctor", code=None).out
+    assert ADVICE in responses_api.told(codex.api.asked_about(FIX)[0])
+    codex.settle()
+    assert codex.cited() == [("SessionEnd", "mis-001")]
+    codex.check()
+
+
+LOWER = tuple(
+    step(*({**block, "name": "bash"} if block["type"] == "tool_use" else block for block in one.blocks))
+    for one in FIXED
+)
+
+
+def is_told_and_counts_once(other: Other, *resume: str) -> None:
+    """One session that cites, and the same session resumed."""
+    other.api.when(FIX, *LOWER)
+    other.api.when(ON, *TAXED)
+    other.prints(FIX)
+    for body in other.api.asked_about(FIX):
+        assert messages_api.told(body).count(ADVICE) == 1
+    other.settle()
+    assert other.cited() == [("SessionEnd", "pat-001")]
+    assert other.agent.counters()["pat-001"] == (1, 0)
+    other.prints(ON, *resume)
+    other.settle()
+    assert other.cited() == [("SessionEnd", "pat-001"), ("SessionEnd", "mis-001")]
+    assert len(other.transcripts()) == 1
+    assert other.agent.counters()["pat-001"] == (1, 0)
+    windows = other.agent.events("session.recorded")
+    assert {window["data"]["agent"] for window in windows} == {other.recorded}
+    other.check()
+
+
+def test_copilot_is_told_the_playbook_and_a_citation_counts_once(copilot: Copilot) -> None:
+    is_told_and_counts_once(copilot, "--continue")
+
+
+def test_opencode_is_told_the_playbook_and_a_citation_counts_once(opencode: OpenCode) -> None:
+    is_told_and_counts_once(opencode, "--continue")
+
+
+def test_pi_is_told_the_playbook_and_a_citation_counts_once(pi: Pi) -> None:
+    is_told_and_counts_once(pi, "--continue")
+
+
+PART = "Look at the discounts."
+
+
+def test_a_subagent_of_copilot_is_told_the_playbook_and_counts_with_its_parent(copilot: Copilot) -> None:
+    task = calls("task", agent_type="general-purpose", prompt=PART, description="Look", name="look", mode="sync")
+    copilot.api.when(FIX, step(task), step(says("As [pat-001] says.")))
+    copilot.api.when(PART, *TAXED)
+    copilot.prints(FIX)
+    assert ADVICE in messages_api.told(copilot.api.asked_about(PART)[0])
+    copilot.settle()
+    assert copilot.cited() == [("SessionEnd", "mis-001"), ("SessionEnd", "pat-001")]
+    copilot.check()
+
+
+def test_a_subagent_of_opencode_is_told_the_playbook_and_counts_by_itself(opencode: OpenCode) -> None:
+    opencode.api.when(FIX, step(calls("task", subagent_type="general", prompt=PART, description="Look")), *TAXED)
+    opencode.api.when(PART, step(says("As [pat-001] says.")))
+    opencode.prints(FIX)
+    assert ADVICE in messages_api.told(opencode.api.asked_about(PART)[0])
+    opencode.settle()
+    assert sorted(opencode.cited()) == [("SessionEnd", "mis-001"), ("SubagentStop", "pat-001")]
+    sessions = {window["session_id"] for window in opencode.agent.events("session.recorded")}
+    assert len(sessions) == 1
+    opencode.check()

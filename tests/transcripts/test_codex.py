@@ -8,8 +8,8 @@ import pytest
 
 from reflector.transcripts import formats
 from reflector.transcripts.citations import citations_of
-from reflector.transcripts.codex_home import rollout_of
 from reflector.transcripts.formats import read_messages
+from reflector.transcripts.homes import transcript_of
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import Scan
 from tests.transcripts.agents import SESSION, Codex
@@ -234,6 +234,6 @@ def test_a_rollout_is_found_by_its_threads_id(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("CODEX_HOME", str(tmp_path))
     path = tmp_path / "sessions/2026/09/02" / f"rollout-2026-09-02T13-53-17-{SESSION}.jsonl"
     Codex().write(path)
-    assert rollout_of(SESSION) == path
+    assert transcript_of(SESSION) == path
     for other in (None, "", PARENT, "*", f"*{SESSION[1:]}", "../../etc/passwd"):
-        assert rollout_of(other) is None
+        assert transcript_of(other) is None

@@ -1,0 +1,203 @@
+"""The agents that call the hook: where each keeps its settings, when it calls, and how our hooks are written there.
+
+Installing, uninstalling, the doctor, the options of the commands and docs/agents.md derive from this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from reflector.hooks import install
+from reflector.hooks.install import EVENTS, Handler
+from reflector.hooks.module_file import ModuleFile
+from reflector.locate import environment, home_folder
+
+Scope = Literal["user", "project", "local"]
+SCOPES: tuple[Scope, ...] = ("user", "project", "local")
+
+
+class Form(Protocol):
+    """How our hooks stand in a text. Methods raise MalformedJson for a text that cannot hold them."""
+
+    def install(self, text: str, command: str) -> str:
+        """Return the text with our hooks, each once."""
+
+    def uninstall(self, text: str) -> str:
+        """Return the text without our hooks."""
+
+    def handlers(self, text: str) -> list[Handler]:
+        """Return every hook that calls us."""
+
+    def differs_by_us(self, text: str, before: str) -> bool:
+        """Return whether our hooks are all that a text has over the one from before."""
+
+    def is_empty(self, text: str) -> bool:
+        """Return whether a text says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookList:
+    """The form of a JSON file with `hooks`: an event's name, matcher groups, handlers.
+
+    events  that ours are registered for, each with its timeout in the file's own unit
+    """
+
+    events: Mapping[str, int]
+
+    def install(self, text: str, command: str) -> str:
+        """See `install.install`."""
+        return install.install(text, command, self.events)
+
+    def uninstall(self, text: str) -> str:
+        """See `install.uninstall`."""
+        return install.uninstall(text)
+
+    def handlers(self, text: str) -> list[Handler]:
+        """See `install.handlers`."""
+        return install.handlers(text)
+
+    def differs_by_us(self, text: str, before: str) -> bool:
+        """See `install.differs_by_us`."""
+        return install.differs_by_us(text, before, self.events)
+
+    def is_empty(self, text: str) -> bool:
+        """See `install.is_empty`."""
+        return install.is_empty(text)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Agent:
+    """One agent.
+
+    name      the value of `--agent`
+    title     what people call it
+    home      the variable that names a folder of its settings, what follows that folder, and the path below the
+              person's home where the variable is not set
+    files     a scope's file: the user's below `home`, the others below the project; a scope without a file is missing
+    events    at which it calls us, each with its timeout in the unit of its settings
+    module    the file in `modules/` that calls us; "" for an agent with hooks in its settings
+    switch    the key in its settings, and the value, that switch all hooks off
+    also      settings of another agent in a project that it obeys as well
+    merges    whether it runs a command that stands in two of its files once
+    rereads   whether open sessions notice a new hook
+    consent   what it asks a person before it runs our hooks
+    """
+
+    name: str
+    title: str
+    home: tuple[str, str, str]
+    files: Mapping[Scope, str]
+    events: Mapping[str, int]
+    module: str = ""
+    switch: tuple[str, ...] = ()
+    off: bool = True
+    also: tuple[str, ...] = ()
+    merges: bool = False
+    rereads: bool = False
+    consent: str = ""
+
+    @property
+    def form(self) -> Form:
+        """How its file is written."""
+        return ModuleFile(self.module, self.events) if self.module else HookList(self.events)
+
+    def folder(self, environ: Mapping[str, str] | None = None) -> Path:
+        """Return its own folder of a person, absolute."""
+        variable, below, default = self.home
+        named = environment(variable, environ)
+        path = Path(named) / below if named else Path(home_folder(environ) or "~") / default
+        return path.expanduser().absolute()
+
+    def path(self, scope: Scope, project: Path, environ: Mapping[str, str] | None = None) -> Path | None:
+        """Return its file for all of a person's projects, for everyone in a project, or for one person in it."""
+        if scope not in self.files:
+            return None
+        return (self.folder(environ) if scope == "user" else project) / self.files[scope]
+
+    def paths(self, project: Path, environ: Mapping[str, str] | None = None) -> dict[Scope, Path]:
+        """Return its file of every scope that has one."""
+        found = ((scope, self.path(scope, project, environ)) for scope in SCOPES)
+        return {scope: path for scope, path in found if path is not None}
+
+    def depth(self, scope: Scope, environ: Mapping[str, str] | None = None) -> int:
+        """Return how many folders above a scope's file an installation may have made."""
+        depth = self.files[scope].count("/")
+        if scope == "user":
+            variable, below, default = self.home
+            depth += len(Path(below if environment(variable, environ) else default).parts)
+        return depth
+
+    def is_off(self, settings: Any) -> bool:
+        """Return whether a file's settings switch all hooks off."""
+        for key in self.switch:
+            settings = settings.get(key) if isinstance(settings, dict) else None
+        return bool(self.switch) and settings is self.off
+
+
+CLAUDE = Agent(
+    "claude",
+    "Claude Code",
+    home=("CLAUDE_CONFIG_DIR", "", ".claude"),
+    files={
+        "user": "settings.json",
+        "project": ".claude/settings.json",
+        "local": ".claude/settings.local.json",
+    },
+    events=EVENTS,
+    switch=("disableAllHooks",),
+    merges=True,
+    rereads=True,
+)
+_CODEX = Agent(
+    "codex",
+    "Codex CLI",
+    home=("CODEX_HOME", "", ".codex"),
+    files={"user": "hooks.json", "project": ".codex/hooks.json"},
+    events=EVENTS,
+    consent="Codex CLI asks at its next start in a terminal whether to trust the hooks; until then it skips them.",
+)
+#: PreCompress comes before every request to the model, so it ends no window.
+_GEMINI = Agent(
+    "gemini",
+    "Gemini CLI",
+    home=("GEMINI_CLI_HOME", ".gemini", ".gemini"),
+    files={"user": "settings.json", "project": ".gemini/settings.json"},
+    events={"SessionStart": 10_000, "AfterAgent": 10_000, "SessionEnd": 10_000},
+    switch=("hooksConfig", "enabled"),
+    off=False,
+)
+_COPILOT = Agent(
+    "copilot",
+    "Copilot CLI",
+    home=("COPILOT_HOME", "", ".copilot"),
+    files={
+        "user": "settings.json",
+        "project": ".github/copilot/settings.json",
+        "local": ".github/copilot/settings.local.json",
+    },
+    events={"SessionStart": 10, "SubagentStart": 10, "Stop": 10, "SessionEnd": 10},
+    switch=("disableAllHooks",),
+    also=(".claude/settings.json", ".claude/settings.local.json"),
+)
+_OPENCODE = Agent(
+    "opencode",
+    "OpenCode",
+    home=("XDG_CONFIG_HOME", "opencode", ".config/opencode"),
+    files={"user": "plugin/reflector.js", "project": ".opencode/plugin/reflector.js"},
+    events=dict.fromkeys(("SessionStart", "SubagentStop", "Stop", "SessionEnd"), 10),
+    module="opencode",
+)
+_PI = Agent(
+    "pi",
+    "pi",
+    home=("PI_CODING_AGENT_DIR", "", ".pi/agent"),
+    files={"user": "extensions/reflector.js", "project": ".pi/extensions/reflector.js"},
+    events=dict.fromkeys(("SessionStart", "PreCompact", "Stop", "SessionEnd"), 10),
+    module="pi",
+)
+
+#: By name, the default first.
+AGENTS = {agent.name: agent for agent in (CLAUDE, _CODEX, _GEMINI, _COPILOT, _OPENCODE, _PI)}
