@@ -116,7 +116,7 @@ def _print_orphans(found: Orphans) -> None:
     if not shown:
         note("Nothing is orphaned.")
     if found.skipped:
-        note(f"{found.skipped} windows were skipped, each with its reason: reflector log --type reflection.skipped")
+        note(f"{counted(found.skipped, 'window')} skipped; the reasons: reflector log --type reflection.skipped")
 
 
 @click.command("double-counts")
