@@ -41,7 +41,7 @@ mutations: $(STAMP) ## small defects, one at a time, which the fast suite has to
 test-claude: $(STAMP) ## the real Claude Code against a stand-in API; installs it from the npm registry
 	$(BIN)/python -m tests.client claude -n 2
 
-test-clients: $(STAMP) ## the same with Codex CLI and Gemini CLI
+test-clients: $(STAMP) ## the same with Codex, Gemini, Copilot, OpenCode and pi
 	$(BIN)/python -m tests.client -n 2
 
 lint: $(STAMP)   ## ruff, formatting and types

@@ -68,6 +68,8 @@ class Config:
                           verdicts it gives
     judgement_weights     a file of weights that `reflector judge --fit` wrote; empty: those that ship
     proposals             what becomes of a bullet that the agent proposes: `ask` waits for a person, `accept` adds it
+    wishes                whether what people ask for beyond the moment ("always …", "remember that …") is proposed
+    curate                whether the model that judges a session also proposes advice
     projects              folders (patterns such as `~/work/*`) where a model may be asked automatically, also when
                           only the project's own file asks for it, and where that file may name a ledger on a server;
                           empty: a model is asked wherever the user chose one
@@ -94,6 +96,8 @@ class Config:
     judgement_precision: int = 85
     judgement_weights: str = ""
     proposals: str = "ask"
+    wishes: bool = True
+    curate: bool = False
     projects: tuple[str, ...] = ()
     fixtures: str = ""
     worktrees: str = "main"
@@ -171,7 +175,7 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
         most, asked = getattr(users, key), getattr(projects, key)
         if most and not 0 < asked <= most:
             raise ConfigError(f"{path}: {key} is {asked}; here it may only be lowered, from {most}; raise it in {home}")
-    for key, power in (("proposals", "accept"), ("uncited", True)):
+    for key, power in (("proposals", "accept"), ("uncited", True), ("curate", True)):
         if getattr(projects, key) == power != getattr(users, key):
             shown = str(power).lower() if power is True else repr(power)
             raise ConfigError(f"{path}: {key} is {shown}, which is yours to say; put it into {home}")

@@ -89,7 +89,9 @@ class Folder:
         try:
             return system.open(self.at + name, flags | NO_FOLLOW | NO_WAIT | BINARY, mode, dir_fd=self.fd)
         except OSError as error:
-            raise told(error, f"{self.path}/{name}") from None
+            # A new file may have a name that nobody knows, and what refuses it is its folder.
+            is_new = flags & NEW == NEW and error.errno != 17  # EEXIST
+            raise told(error, self.path if is_new else f"{self.path}/{name}") from None
 
     def stat(self, name: str) -> "os.stat_result":
         """Return the state of what has this name here, be it a link."""

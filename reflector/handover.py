@@ -115,11 +115,13 @@ def quoted(text: str) -> str:
     """Return a JSON string in ASCII, made without a module: what is in memory by now is not lost for want of one."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
-    units = []
+    parts = []
     for letter in text:
         code = ord(letter)
-        units += [code] if code < 0x10000 else [0xD7C0 + (code >> 10), 0xDC00 + (code & 0x3FF)]
-    return '"' + "".join([f"\\u{unit:04x}" for unit in units]) + '"'
+        units = [code] if code < 0x10000 else [0xD7C0 + (code >> 10), 0xDC00 + (code & 0x3FF)]
+        is_plain = " " <= letter <= "~" and letter not in '"\\'
+        parts.append(letter if is_plain else "".join([f"\\u{unit:04x}" for unit in units]))
+    return '"' + "".join(parts) + '"'
 
 
 def keep(state: str, payload: dict[str, object] | None, data: bytes) -> str:

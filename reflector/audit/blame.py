@@ -50,6 +50,7 @@ class Evidence:
 class Step:
     """One event that set, moved or failed to move a bullet's counters.
 
+    name        the bullet that the event is about: this one, or one that was merged into it
     tag         helpful, harmful, neutral, or None for a baseline (imported, added with counts, recounted)
     counted     whether it is in the count today
     disposition counted, neutral, unknown_bullet, … as the event says; retracted, recounted or double for a
@@ -63,6 +64,7 @@ class Step:
     recorded_at: str
     session_id: str | None
     reflection_id: str | None
+    name: str
     tag: str | None
     counted: bool
     disposition: str
@@ -88,41 +90,57 @@ def blame(ledger: Ledger, name: str, past: Past | None = None) -> list[Step]:
 
 
 class _Blame:
+    """The steps of a bullet, and of all whose evidence counts for it because they were merged into it."""
+
     def __init__(self, ledger: Ledger, row: BulletRow, then: Past) -> None:
         self.ledger = ledger
-        self.row = row
         self.then = then
+        self.family = then.family(row.name)
         # What counts, by its key under the policy, with the tag that was the first.
         self.helpful: dict[str, Event] = {}
         self.harmful: dict[str, Event] = {}
-        self.baseline = (0, 0)
-        self.recounts: list[Event] = []
+        self.baselines: dict[str, tuple[int, int]] = {}
+        self.recounts: list[tuple[Event, str]] = []
         self.judged: dict[str, _Judged] = {}
 
     def steps(self) -> list[Step]:
-        active = dict(self.then.tags_of(self.row.name))
+        owner: dict[int, str] = {}
+        active: dict[int, bool] = {}
+        for name, after in self.family.items():
+            for position, counts in self.then.tags_of(name):
+                owner[position] = name
+                active[position] = counts and position > after
+        births = {name: self.then.entries[name].position for name in self.family}
         self.recounts = self._recounts()
         # All in one question; an import may hold as many bytes as the tags together and is read once.
-        events = self.ledger.at([*active, self.row.position])
-        self.judged = _judged(self.ledger, events)
-        events = sorted([*events, *self.recounts], key=lambda event: event.position)
-        steps = [self._step(event, active.get(event.position)) for event in events]
+        events = {event.position: event for event in self.ledger.at([*active, *births.values()])}
+        self.judged = _judged(self.ledger, events.values())
+        found = [(events[position], name) for position, name in owner.items()]
+        found += [(events[position], name) for name, position in births.items()]
+        found = sorted([*found, *self.recounts], key=lambda one: one[0].position)
+        steps = [self._step(event, name, active.get(event.position)) for event, name in found]
         return [step for step in steps if step is not None]
 
-    def _recounts(self) -> list[Event]:
-        recounts = self.ledger.events(types=[ev.BULLET_RECOUNTED], after=self.row.position, upto=self.then.position)
-        return [event for event in recounts if event.data and event.data.get("name") == self.row.name]
+    def _recounts(self) -> list[tuple[Event, str]]:
+        after = min(self.then.entries[name].position for name in self.family)
+        recounts = self.ledger.events(types=[ev.BULLET_RECOUNTED], after=after, upto=self.then.position)
+        named = [(event, str((event.data or {}).get("name"))) for event in recounts]
+        return [
+            (event, name)
+            for event, name in named
+            if name in self.family and event.position > self.then.entries[name].position
+        ]
 
-    def _step(self, event: Event, active: bool | None) -> Step | None:
+    def _step(self, event: Event, name: str, active: bool | None) -> Step | None:
         if active is None:
-            return self._baseline(event)
+            return self._baseline(event, name)
         data = event.data or {}
         tag, disposition = data.get("tag"), data.get("disposition", "malformed")
         counted = active
         cause: Event | None = None
         if disposition == "counted":
             if not active:
-                disposition, cause = self._why_not(event)
+                disposition, cause = self._why_not(event, name)
             else:
                 members = self.helpful if tag == "helpful" else self.harmful
                 key = member(self.then.counting, event.event_id, event.reflection_id, event.session_id)
@@ -132,6 +150,7 @@ class _Blame:
         judged = self.judged.get(event.reflection_id or "", _NOBODY)
         return self._made(
             event,
+            name=name,
             tag=str(tag) if tag is not None else None,
             counted=counted,
             disposition=disposition,
@@ -144,13 +163,14 @@ class _Blame:
             uncounted_by=_cause(cause),
         )
 
-    def _why_not(self, event: Event) -> tuple[str, Event | None]:
+    def _why_not(self, event: Event, name: str) -> tuple[str, Event | None]:
         """Why a tag that was given to be counted is not in the count today, and by which event."""
-        later = [recount for recount in self.recounts if event.position < recount.position]
+        held = {name, *self.then.heirs(name)}
+        later = [recount for recount, of in self.recounts if of in held and event.position < recount.position]
         if later:
             # What a merge says in the end has both machines' tags in it; else the first that set the counters did it.
             return "recounted", later[-1] if RESTATED in later[-1].meta else later[0]
-        if event.position < self.row.position:
+        if event.position < self.then.entries[name].position:
             return "unknown_bullet", None
         return "retracted", self._retractions.get(event.position)
 
@@ -161,27 +181,26 @@ class _Blame:
         events = {event.event_id: event for event in self.ledger.having(set(covered.values()))}
         return {position: events[event_id] for position, event_id in covered.items()}
 
-    def _baseline(self, event: Event) -> Step | None:
-        values = next((item for item in _items(event) if item.get("name") == self.row.name), None)
+    def _baseline(self, event: Event, name: str) -> Step | None:
+        values = next((item for item in _items(event) if item.get("name") == name), None)
         if values is None:
             return None
         baseline = (values.get("helpful", 0), values.get("harmful", 0))
-        if event.type != ev.BULLET_RECOUNTED and baseline == (0, 0):
+        if event.type not in (ev.BULLET_RECOUNTED, ev.BULLET_MERGED) and baseline == (0, 0):
             return None
-        self.baseline = baseline
-        self.helpful.clear()
-        self.harmful.clear()
+        if event.type == ev.BULLET_RECOUNTED:
+            # What it says holds what was counted for it before, its sources' baselines included.
+            for held in self.then.family(name):
+                self.baselines.pop(held, None)
+        self.baselines[name] = baseline
         by = "hand" if event.actor == "human" else event.actor
         how = {ev.PLAYBOOK_IMPORTED: "imported", ev.BULLET_RECOUNTED: f"set by {by}"}.get(event.type, "added")
         if RESTATED in event.meta:
             how = "counted by a merge, in one order for both ledgers,"
-        return self._made(
-            event,
-            tag=None,
-            counted=True,
-            disposition="baseline",
-            rationale=f"{how} with {baseline[0]} helpful, {baseline[1]} harmful",
-        )
+        told = f"{how} with {baseline[0]} helpful, {baseline[1]} harmful"
+        if event.type == ev.BULLET_MERGED:
+            told = f"merged from {', '.join(values.get('sources', ()))}"
+        return self._made(event, name=name, tag=None, counted=True, disposition="baseline", rationale=told)
 
     def _made(self, event: Event, **values: Any) -> Step:
         return Step(
@@ -189,8 +208,8 @@ class _Blame:
             recorded_at=event.recorded_at,
             session_id=event.session_id,
             reflection_id=event.reflection_id,
-            helpful=self.baseline[0] + len(self.helpful),
-            harmful=self.baseline[1] + len(self.harmful),
+            helpful=sum(helpful for helpful, _ in self.baselines.values()) + len(self.helpful),
+            harmful=sum(harmful for _, harmful in self.baselines.values()) + len(self.harmful),
             event_id=event.event_id,
             **values,
         )

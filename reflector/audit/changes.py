@@ -6,7 +6,7 @@ side it is looked at; and the tags that are listed explain how the counters move
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from reflector.events import event as ev
@@ -80,10 +80,11 @@ def _moved(ledger: Ledger, past: Past, then: Past) -> dict[str, dict[str | None,
     covered = set(past.covered()), set(then.covered())
     members: dict[tuple[str, int, str | None], tuple[set[str], set[str]]] = {}
     for position, name, tag, session_id, reflection_id in _tags_between(ledger, past, then, covered):
-        of = members.setdefault((name, tag, session_id), (set(), set()))
-        for side, out, found in zip((past, then), covered, of, strict=True):
+        for index, (side, out) in enumerate(zip((past, then), covered, strict=True)):
             if _counts(side, out, name, position):
-                found.add(member(side.counting, str(position), reflection_id, session_id))
+                for bullet in (name, *side.heirs(name, position)):
+                    found = members.setdefault((bullet, tag, session_id), (set(), set()))[index]
+                    found.add(member(side.counting, str(position), reflection_id, session_id))
     moved: dict[str, dict[str | None, Moved]] = {}
     for (name, tag, session_id), (before, after) in members.items():
         if by := len(after) - len(before):
@@ -104,14 +105,17 @@ def _tags_between(
     """(position, bullet's name, 1 or -1, session's id, reflection's id) of the tags that may differ between the two."""
     low, high = sorted((past.position, then.position))
     fields = "SELECT position, name, tag, session_id, reflection_id FROM tag WHERE playbook_id = ? AND tag <> 0"
-    start = [{name: entry.recounted_at for name, entry in one.entries.items()} for one in (past, then)]
+    start = [
+        {name: [(one, side.entries[one].recounted_at) for one in (name, *side.heirs(name))] for name in side.entries}
+        for side in (past, then)
+    ]
     rebased = [name for name in {**start[0], **start[1]} if start[0].get(name) != start[1].get(name)]
     with ledger.asking() as sql:
         if (past.counting, then.counting) != ("as_applied", "as_applied"):
             # A tag that is new may be one with an old one.
             return [tuple(row) for row in sql.run(f"{fields} AND position <= ? ORDER BY position", high).fetchall()]
         rows = sql.run(f"{fields} AND position > ? AND position <= ?", low, high).fetchall()
-        # Older ones too: a retraction takes them out of the count, and so does a new baseline.
+        # Older ones too: a retraction, a new baseline or an undone merge takes them out of the count.
         gone = set(covered[0]) ^ set(covered[1])
         among, values = sql.among("position", [position for position in gone if position <= low])
         rows += sql.run(f"{fields} AND {among}", values).fetchall()
@@ -149,10 +153,12 @@ def crossings(ledger: Ledger, name: str, condition: Condition, upto: int) -> lis
 
 
 def _trajectory(ledger: Ledger, name: str, upto: int) -> Iterator[tuple[Event, tuple[int, int]]]:
-    """Yield a bullet's counters after each event that may move them: no event of other bullets is read."""
-    tags = ledger.at([position for position, _ in ledger.tags_of(name) if position <= upto])
+    """Yield a bullet's counters after each event that may move them: tags of other bullets are read only of those that
+    were once merged into it."""
+    rare = list(ledger.events(types=RARE_TYPES, upto=upto))
+    positions = [position for one in _ever_led_to(rare, name) for position, _ in ledger.tags_of(one)]
+    tags = ledger.at([position for position in positions if position <= upto])
     completions = ledger.having({identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "") for tag in tags})
-    rare = ledger.events(types=RARE_TYPES, upto=upto)
     book = Playbook()
     steps = _Steps(book, name)
     for event in sorted([*rare, *tags, *completions], key=lambda event: event.position):
@@ -161,6 +167,21 @@ def _trajectory(ledger: Ledger, name: str, upto: int) -> Iterator[tuple[Event, t
         apply(book, event)
         if event.type != ev.REFLECTION_COMPLETED and name in book.entries:
             yield event, steps.after(event)
+
+
+def _ever_led_to(rare: Iterable[Event], name: str) -> set[str]:
+    """Return the bullets whose evidence ever counted for one."""
+    merges = [(dict(event.data or {}), event.type) for event in rare]
+    led = [(source, data["name"]) for data, type_ in merges if type_ == ev.BULLET_MERGED for source in data["sources"]]
+    led += [
+        (data["name"], data["into"]) for data, type_ in merges if type_ == ev.BULLET_REMOVED and data.get("follows")
+    ]
+    found: set[str] = set()
+    new = {name}
+    while new:
+        found |= new
+        new = {source for source, into in led if into in new} - found
+    return found
 
 
 @dataclass(slots=True)
@@ -175,7 +196,9 @@ class _Steps:
         simple = self.book.adopted == "as_applied" and not self.book.retractions()
         if self.last is not None and simple and event.type == ev.BULLET_TAGGED:
             data: Mapping[str, object] = event.data or {}
-            if data.get("disposition") == "counted":
+            tagged = data.get("name")
+            counts = tagged == self.name or (isinstance(tagged, str) and self.name in self.book.heirs(tagged))
+            if data.get("disposition") == "counted" and counts:
                 helpful, harmful = self.last
                 tag = data.get("tag")
                 self.last = (helpful + (tag == "helpful"), harmful + (tag == "harmful"))

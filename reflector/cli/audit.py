@@ -26,7 +26,8 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     """Explain each count of a bullet: session, verdict, reason, totals.
 
     Tags that no longer count are shown with the reason: a retraction, a recount, or the tag that counts instead under
-    the policy in force. The id of a lesson, or its beginning, shows that lesson's outcomes.
+    the policy in force. Of a merged bullet, the steps of its sources are shown too. The id of a lesson, or its
+    beginning, shows that lesson's outcomes.
     """
     from reflector.audit.blame import blame as steps_of
     from reflector.cli.lessons import show
@@ -45,10 +46,15 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
         print_json([asdict(step) for step in steps])
         return
     click.echo(safe(row.bullet.line))
+    if row.status == "merged":
+        into = row.removed_into
+        click.echo(safe(f"It was {row.end}, for which its evidence counts too: reflector blame {into}"))
     if steps:
         click.echo()
+    several = any(step.name != name for step in steps)
     shown = [
         (
+            *((step.name,) if several else ()),
             step.position,
             short_time(step.recorded_at),
             short_id(step.session_id),
@@ -58,7 +64,7 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
         )
         for step in steps
     ]
-    columns = ("position", "recorded", "session", "verdict", "total", "why")
+    columns = (*(("bullet",) if several else ()), "position", "recorded", "session", "verdict", "total", "why")
     none = "It has no verdict yet."
     table(columns, shown, numbers=("position", "total"), extra=("recorded",), whole=True, empty=none)
 

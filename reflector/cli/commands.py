@@ -51,9 +51,10 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         ),
         "import-history": Command(
             "history",
-            "Record the sessions that Claude Code still keeps, oldest first.",
+            "Record the sessions that an agent still keeps, oldest first.",
             "--dry-run",
             "--since 2026-11-01",
+            "--agent codex",
         ),
         "drain": Command(
             "ingest", "Process queued hook deliveries and finish pending reflections.", "", "--retry-failed"

@@ -15,6 +15,7 @@ import click
 from reflector.cli.app import Place
 from reflector.cli.output import counted, json_option, note, os_error_words, print_json, progress, table
 from reflector.config import BACKENDS
+from reflector.hooks.agents import AGENTS
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -35,8 +36,14 @@ _MUCH = 24 * 2**20
 )
 @click.option("--all", "everything", is_flag=True, help="Import the sessions of every project that still exists.")
 @click.option(
-    "--folder", type=click.Path(path_type=Path), help="The folder of the transcripts; default: Claude Code's."
+    "--agent",
+    "name",
+    type=click.Choice([agent.name for agent in AGENTS.values() if agent.history]),
+    default="claude",
+    help="Whose sessions.",
+    show_default=True,
 )
+@click.option("--folder", type=click.Path(path_type=Path), help="The folder of the transcripts; default: the agent's.")
 @click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
 @click.option(
     "--jobs",
@@ -52,6 +59,7 @@ def import_history(
     place: Place,
     since: date | None,
     everything: bool,
+    name: str,
     folder: Path | None,
     backend: str | None,
     jobs: int | None,
@@ -59,21 +67,21 @@ def import_history(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Record the sessions that Claude Code still keeps, oldest first.
+    """Record the sessions that an agent still keeps, oldest first.
 
     Safe to stop and to repeat: no record counts twice. The records of a session name its project. Claude Code removes
     transcripts after a month, so import early.
     """
-    from reflector.locate import agent_folder
     from reflector.transcripts.discovery import find_transcripts
 
-    where = folder or Path(agent_folder()).expanduser() / "projects"
+    agent = AGENTS[name]
+    where = folder or agent.folder() / agent.history
     if not where.is_dir():
         if folder is not None:
             raise click.ClickException(
                 f"{folder} is not a folder; name the one that holds the transcripts with --folder"
             )
-        note(f"Nothing to import: there is no {where}, where Claude Code keeps its sessions. Elsewhere: --folder")
+        note(f"Nothing to import: there is no {where}, where {agent.title} keeps its sessions. Elsewhere: --folder")
         if as_json:
             print_json([])
         return

@@ -168,8 +168,7 @@ def show(place: Place, name: str, moment: str | None, as_json: bool) -> None:
         print_json({**fields, "events": [event_json(event) for event in events]})
         return
     click.echo(safe(row.bullet.line))
-    gone = f", removed ({row.reason}{', into ' + row.removed_into if row.removed_into else ''})"
-    click.echo(f"{SECTIONS[row.section]}{gone if row.status != 'live' else ''}")
+    click.echo(safe(", ".join(filter(None, (SECTIONS[row.section], row.end)))))
     click.echo()
     rows = [(e.position, short_time(e.recorded_at), e.type, short_id(e.session_id), summary(e)) for e in events]
     table(("position", "recorded", "event", "session", "what"), rows, numbers=("position",), extra=("recorded",))

@@ -62,7 +62,7 @@ def reflect(
     if unjudged:
         _reflect(place, project, judge, unjudged, bool(sessions))
     else:
-        note("Judged already; nothing is open." if sessions else "Nothing is open.")
+        note("Judged already." if sessions else "No session waits to be judged.")
 
 
 def _windows(ledger: Ledger, sessions: tuple[str, ...], judge: Backend, project: Project) -> list[WindowRow]:
@@ -119,7 +119,7 @@ def _show_prompts(ledger: Ledger, judge: Backend, windows: list[WindowRow]) -> N
             continue
         _show_prompt(judge, runner.request(recorded))
     if not windows:
-        note("Nothing is open; name a session.")
+        note("No session waits to be judged; name one.")
 
 
 def _show_prompt(judge: Backend, request: Request) -> None:

@@ -89,7 +89,7 @@ def _kind(one: Changed) -> str:
     before, after = one.before, one.after
     live = [row is not None and row.status == "live" for row in (before, after)]
     if live[0] != live[1]:
-        return "added" if live[1] else "removed"
+        return ("added" if before is None else "restored") if live[1] else after.status if after else "removed"
     if before is None or after is None:
         return "came and went"
     return "revised" if before.text != after.text else "moved" if before.section != after.section else "counted"
@@ -113,8 +113,7 @@ def _print_difference(found: Difference) -> None:
         if before is not None and after is not None and before.section != after.section:
             click.echo(f"  from {SECTIONS[before.section]} to {SECTIONS[after.section]}")
         if after is not None and after.status != "live":
-            into = f", into {after.removed_into}" if after.removed_into else ""
-            click.echo(safe(f"  removed: {after.reason}{into}"))
+            click.echo(safe(f"  {after.end}"))
         for moved in one.sessions:
             click.echo(f"  {short_id(moved.session_id) or '(none)'}  {moved.helpful:+d}/{moved.harmful:+d}")
 

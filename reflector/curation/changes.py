@@ -138,8 +138,8 @@ def _fault(rows: Rows, change: Change) -> str | None:
 
 
 def _sources_fault(rows: Rows, names: Sequence[str]) -> str | None:
-    if len(set(names)) < 2 or len(set(names)) != len(names):
-        return "a merge is of two or more different bullets"
+    if not names or len(set(names)) != len(names):
+        return "a merge is of different bullets, or of one whose place new words take"
     if len(names) > MOST_SOURCES:
         return f"a merge is of at most {MOST_SOURCES} bullets, these are {len(names)}"
     return next((what for name in names if (what := _not_live(rows, name))), None)

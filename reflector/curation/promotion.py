@@ -25,8 +25,7 @@ def promote(row: BulletRow, project: Ledger, users: Ledger, *, home: str, keep: 
     Raises BulletRefused for a bullet that was removed, LedgerError.
     """
     if row.status != "live":
-        into = f" into {row.removed_into}" if row.removed_into else ""
-        raise BulletRefused(f"{row.name} was removed ({row.reason}{into}); only a live bullet can be promoted")
+        raise BulletRefused(f"{row.name} was {row.end}; only a live bullet can be promoted")
     same = next((one.name for one in users.rows() if one.status == "live" and one.text == row.text), None)
     name = same
     if name is None:

@@ -126,4 +126,23 @@ TYPES: Final = (
         target=Target("the approval", required=True, once=True),
         checked=True,
     ),
+    EventType(
+        name=ev.WISH_HEARD,
+        meaning="A person asked for something beyond the moment, in a session.",
+        since=6,
+        fields={
+            # A correction is proposed when a second session says the same.
+            "kind": Field(f.one_of("standing", "correction"), needed=True),
+            "form": f.needed(f.WORD),
+            "section": f.needed(f.SECTION),
+            "text": f.needed(f.bounded(MAX_QUOTE)),
+            "quote": f.needed(f.bounded(MAX_QUOTE)),
+        },
+        effect=ChangesNothing("a person decides on the proposal that follows from it"),
+        summary=lambda data: f"{data.get('kind')}: {data.get('text')}",
+        merge=Merge.FIRST,
+        no_retraction="a wish counts nothing; decide on its proposal with `reflector review`",
+        target=Target("the window", required=True),
+        checked=True,
+    ),
 )

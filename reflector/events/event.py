@@ -45,6 +45,7 @@ CHANGE_PROPOSED: Final = "change.proposed"
 CHANGE_APPROVED: Final = "change.approved"
 CHANGE_REJECTED: Final = "change.rejected"
 CHANGE_MEASURED: Final = "change.measured"
+WISH_HEARD: Final = "wish.heard"
 
 
 def identity(type_: str, *parts: str | int) -> str:

@@ -171,19 +171,29 @@ def restated_bullets(sql: Statements, book: Playbook, chain: str) -> list[NewEve
         if section != entry.section:
             events.append(_restated(ev.BULLET_MOVED, name, chain, {"name": name, "section": entry.section}))
         if (status, reason, into) != (entry.status, entry.reason, entry.removed_into):
-            removed = {"name": name, "reason": entry.reason, "into": entry.removed_into}
-            events.append(_restated(ev.BULLET_REMOVED, name, chain, removed))
+            removed: dict[str, object] = {"name": name, "reason": entry.reason, "into": entry.removed_into}
+            if "merged" in (status, entry.status):
+                removed["follows"] = entry.heir is not None
+            # Of a bullet that was merged, only a removed one can be restored.
+            if entry.status != "live" or status == "merged":
+                events.append(_restated(ev.BULLET_REMOVED, name, chain, removed))
+            if entry.status == "live":
+                events.append(_restated(ev.BULLET_RESTORED, name, chain, {"name": name}))
     return events
 
 
 def restated_counters(sql: Statements, book: Playbook, chain: str) -> list[NewEvent]:
     """Return the events after which the counters are the book's, its policy in force."""
+    there = {name: (helpful, harmful) for name, *_, helpful, harmful in sql.run(_ROWS).fetchall()}
+    wanted = {name: book.counters(name) for name in there}
+    differing = [name for name in there if there[name] != wanted[name]]
+    # A new baseline counts for the bullet's heirs too. They follow it, so that theirs holds it.
+    heirs = {name: book.heirs(name) for name in there}
+    names = dict.fromkeys(one for name in differing for one in (name, *heirs[name]))
     events = []
-    for name, *_, helpful, harmful in sql.run(_ROWS).fetchall():
-        up, down = book.counters(name)
-        if (helpful, harmful) != (up, down):
-            data = {"name": name, "helpful": up, "harmful": down}
-            events.append(_restated(ev.BULLET_RECOUNTED, name, chain, data))
+    for name in sorted(names, key=lambda name: -len(heirs[name])):
+        up, down = wanted[name]
+        events.append(_restated(ev.BULLET_RECOUNTED, name, chain, {"name": name, "helpful": up, "harmful": down}))
     return events
 
 

@@ -78,6 +78,7 @@ class Agent:
               person's home where the variable is not set
     files     a scope's file: the user's below `home`, the others below the project; a scope without a file is missing
     events    at which it calls us, each with its timeout in the unit of its settings
+    history   the folder of its transcripts below its own; "" where they name no project, or lie in a database
     module    the file in `modules/` that calls us; "" for an agent with hooks in its settings
     switch    the key in its settings, and the value, that switch all hooks off
     also      settings of another agent in a project that it obeys as well
@@ -91,6 +92,7 @@ class Agent:
     home: tuple[str, str, str]
     files: Mapping[Scope, str]
     events: Mapping[str, int]
+    history: str = ""
     module: str = ""
     switch: tuple[str, ...] = ()
     off: bool = True
@@ -146,6 +148,7 @@ CLAUDE = Agent(
         "project": ".claude/settings.json",
         "local": ".claude/settings.local.json",
     },
+    history="projects",
     events=EVENTS,
     switch=("disableAllHooks",),
     merges=True,
@@ -156,6 +159,7 @@ _CODEX = Agent(
     "Codex CLI",
     home=("CODEX_HOME", "", ".codex"),
     files={"user": "hooks.json", "project": ".codex/hooks.json"},
+    history="sessions",
     events=EVENTS,
     consent="Codex CLI asks at its next start in a terminal whether to trust the hooks; until then it skips them.",
 )
@@ -178,6 +182,7 @@ _COPILOT = Agent(
         "project": ".github/copilot/settings.json",
         "local": ".github/copilot/settings.local.json",
     },
+    history="session-state",
     events={"SessionStart": 10, "SubagentStart": 10, "Stop": 10, "SessionEnd": 10},
     switch=("disableAllHooks",),
     also=(".claude/settings.json", ".claude/settings.local.json"),
@@ -195,6 +200,7 @@ _PI = Agent(
     "pi",
     home=("PI_CODING_AGENT_DIR", "", ".pi/agent"),
     files={"user": "extensions/reflector.js", "project": ".pi/extensions/reflector.js"},
+    history="sessions",
     events=dict.fromkeys(("SessionStart", "PreCompact", "Stop", "SessionEnd"), 10),
     module="pi",
 )

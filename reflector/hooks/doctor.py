@@ -94,6 +94,10 @@ def _files(project: Project, environ: Mapping[str, str]) -> Iterator[Check]:
         fix = Fix(f"removes {_counted(len(left), 'temporary file')}", partial(remove, project, left))
         text = f"{left[0]}{f' and {len(left) - 1} more' if len(left) > 1 else ''}: left by a command that was killed"
         yield Check("leftovers", "warning", text, f"rm {left[0]}", fix)
+    claude = project.playbook_json.parent
+    if claude.exists() and not os.access(claude, os.W_OK):
+        text = f"{claude} cannot be written, so playbook.json is not kept up to date"
+        yield Check("files", "error", text, f"chmod u+w {claude}")
     if not state.exists():
         yield Check("state", "ok", f"{state} does not exist yet; it is created with the ledger")
         return
@@ -284,9 +288,10 @@ def _windows(ledger: Ledger, project: Project) -> Iterator[Check]:
             f"{_counted(len(secrets), 'bullet')} with what looks like a secret: {', '.join(secrets[:10])}",
             "take it out of playbook.json, erase it with `reflector redact`, and change the secret",
         )
+    elif any(_playbook(project)):
+        return  # what is wrong with the file says more than how many bullets the ledger has
     elif not bullets and not project.is_users:
-        if not any(_playbook(project)):
-            yield Check("playbook", "warning", "it is empty: nothing can be cited", 'reflector add pat "…"')
+        yield Check("playbook", "warning", "it is empty: nothing can be cited", 'reflector add pat "…"')
     else:
         yield Check("playbook", "ok", _counted(len(bullets), "bullet"))
 

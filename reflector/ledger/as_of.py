@@ -68,6 +68,14 @@ class Past:
         times = [time for time in (row[0] if row else None, self._book.updated_at) if time is not None]
         return max(times, default=None)
 
+    def family(self, name: str) -> dict[str, int]:
+        """Return the bullets whose evidence counts for one, and the position behind which it does."""
+        return self._book.family(name)
+
+    def heirs(self, name: str, position: int | None = None) -> list[str]:
+        """Return the bullets for which the evidence of one counts besides itself, or its evidence at a position."""
+        return self._book.heirs(name, position)
+
     def rows(self) -> list[BulletRow]:
         """Return every bullet with its counters, in order of creation, tombstones included."""
         with self.ledger.asking() as sql:

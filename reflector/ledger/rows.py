@@ -55,6 +55,19 @@ class BulletRow:
         """The part that readers of a playbook see."""
         return Bullet(self.name, self.section, self.text, self.helpful, self.harmful)
 
+    @property
+    def counts(self) -> bool:
+        """Whether evidence on the bullet counts: it is live, or was merged into one that has its evidence."""
+        return self.status != "removed"
+
+    @property
+    def end(self) -> str:
+        """What became of the bullet: "removed (pruned)", "merged into pat-004"; "" of a live one."""
+        if self.status == "merged":
+            return f"merged into {self.removed_into}"
+        into = f", into {self.removed_into}" if self.removed_into else ""
+        return f"removed ({self.reason}{into})" if self.status == "removed" else ""
+
 
 @dataclass(frozen=True, slots=True)
 class WindowRow:

@@ -49,12 +49,12 @@ class Citation:
 def citations(
     ledger: Ledger, *, after: int = 0, session_id: str | None = None, decided: bool = False
 ) -> list[Citation]:
-    """Return what a person may judge, newest first: live bullets that a session cites and nothing decided.
+    """Return what a person may judge, newest first: bullets that count, that a session cites and nothing decided.
 
     `after` leaves out windows up to a position; `decided` includes citations that have a verdict by others. Those that
     a person judged are never among them. Raises LedgerError.
     """
-    live = {row.name for row in ledger.rows() if row.status == "live"}
+    known = {row.name for row in ledger.rows() if row.counts}
     found: list[Citation] = []
     seen: set[tuple[str | None, str | None, str]] = set()
     for row in reversed(ledger.windows(session_id)):
@@ -65,7 +65,7 @@ def citations(
             continue
         if is_retracted(ledger, recorded.event_id):
             continue
-        names = [name for name in recorded.data.get("cited", ()) if name in live]
+        names = [name for name in recorded.data.get("cited", ()) if name in known]
         given = verdicts(ledger, recorded) if names else []
         for name in names:
             key = (recorded.session_id, recorded.data.get("agent_id"), name)

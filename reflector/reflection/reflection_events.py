@@ -177,7 +177,7 @@ def _disposition(tag: ParsedTag, status: Mapping[str, str]) -> str:
         return "unknown_tag"
     if tag.name not in status:
         return "unknown_bullet"
-    if status[tag.name] != "live":
+    if status[tag.name] == "removed":  # late evidence on a merged bullet counts, for the one that has its evidence too
         return "retired_bullet"
     return "neutral" if tag.tag == "neutral" else "counted"
 

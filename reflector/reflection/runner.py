@@ -120,13 +120,14 @@ class Runner:
     def request(self, recorded: Event, *, then: bool = False) -> Request:
         """What a backend is asked about a recorded window, which must not be redacted; `then` as in `reading`."""
         data = recorded.data or {}
-        live = {row.name: row for row in self.ledger.rows() if row.status == "live"}
+        known = {row.name: row for row in self.ledger.rows() if row.counts}
         read = reading(self.ledger, recorded, self.backend.name, then=then)
+        cited = tuple(name for name in dict.fromkeys([*read.carried, *data["cited"]]) if name in known)
         return Request(
             session_id=recorded.session_id or "",
-            playbook=tuple(row.bullet for row in live.values()),
-            cited=tuple(name for name in dict.fromkeys([*read.carried, *data["cited"]]) if name in live),
-            messages=partial(read.messages, live.keys()),
+            playbook=tuple(row.bullet for row in known.values() if row.status == "live" or row.name in cited),
+            cited=cited,
+            messages=partial(read.messages, known.keys()),
         )
 
     def _answers(self, window: WindowRow) -> tuple[int, list[Event]]:
@@ -239,9 +240,10 @@ class Runner:
         reflection_id = answers[-1].reflection_id or ""
         done = partial(facts.completed, recorded, reflection_id, parsed, PARSER_VERSION, answers[-1])
         for is_last in (False, True):
-            status = {row.name: row.status for row in self.ledger.rows()}
-            live = [name for name in status if status[name] == "live"]
-            tags, overturned = settled(self.ledger, recorded, self.backend.name, parsed.tags, live)
+            rows = self.ledger.rows()
+            status = {row.name: row.status for row in rows}
+            counting = [row.name for row in rows if row.counts]
+            tags, overturned = settled(self.ledger, recorded, self.backend.name, parsed.tags, counting)
             events = done(status, tags)
             try:
                 self.ledger.append([*(one.retraction(reflection_id) for one in overturned), *events])

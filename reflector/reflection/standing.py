@@ -51,7 +51,7 @@ class Overturned:
 
 
 def settled(
-    ledger: Ledger, recorded: Event, backend: str, tags: Sequence[ParsedTag], live: Collection[str]
+    ledger: Ledger, recorded: Event, backend: str, tags: Sequence[ParsedTag], counting: Collection[str]
 ) -> tuple[list[ParsedTag], list[Overturned]]:
     """Return (the tags that the session has not said before, what they overturn) of a backend's reading of a window."""
     if not rereads(backend):
@@ -67,7 +67,7 @@ def settled(
     overturned: list[Overturned] = []
     for tag in tags:
         verdict, name = tag.tag or "", tag.name
-        if verdict not in VERDICTS or name not in live:
+        if verdict not in VERDICTS or name not in counting:
             added.append(tag)
             continue
         if name in overtaken:

@@ -246,9 +246,9 @@ def _cited_earlier(found: Scan, before: Sequence[Event]) -> list[str]:
 
 
 def _split(names: Sequence[str], rows: dict[str, BulletRow]) -> dict[str, list[str]]:
-    """Cited names by what they are in this playbook: live, retired (a tombstone) or unknown."""
-    live = [name for name in names if name in rows and rows[name].status == "live"]
-    retired = [name for name in names if name in rows and rows[name].status != "live"]
+    """Cited names by what they are in this playbook: live (or merged into one that is), retired or unknown."""
+    live = [name for name in names if name in rows and rows[name].counts]
+    retired = [name for name in names if name in rows and not rows[name].counts]
     unknown = [name[:64] for name in names if name not in rows]
     return {"cited": live, "retired": retired, "unknown": unknown[:1000]}
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from reflector.curation.mirrors import take_mirrored, write_mirrored
 from reflector.curation.playbook_file import known, of_another, sync
 from reflector.curation.proposals import sweep
+from reflector.curator import wanted
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.lessons.book import lesson_book
 from reflector.locate import user_folder
@@ -88,11 +89,16 @@ class Pipeline:
     def finish(self, *, retry: Retry = "due") -> None:
         """Finish what is pending, into `reflected`. A model is asked by `ask_model`, without the project's lock.
 
-        What the sessions' own tests say of lessons is recorded first, while a window is open.
+        What the sessions' own tests say of lessons, and what people asked for, is recorded first, while a window is
+        open.
         """
-        record_test_outcomes(self.ledger, [one.event_id for one in self.ledger.open_windows() if not one.attempts])
+        fresh = [one.event_id for one in self.ledger.open_windows() if not one.attempts]
+        record_test_outcomes(self.ledger, fresh)
+        self._note(wanted.hear(self.project.config, self.ledger, fresh))
         if not self.runner.backend.is_model:
             self.reflected += self.runner.finish_pending(retry=retry)
+            self._note(wanted.ask(self.ledger, self.runner))
+            self._note(wanted.propose(self.project.config, self.ledger))
         if self.users is not None:
             judged = self.users.finish(retry)
             self.reflected += judged
@@ -129,7 +135,7 @@ class Pipeline:
                 self._note(f"the agent does not get the current playbook: {error}")
 
     def _note(self, text: str) -> None:
-        if text not in self.notes:
+        if text and text not in self.notes:
             self.notes.append(text)
 
 
@@ -221,15 +227,19 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> D
             if not held:
                 break
             with project.open_ledger() as ledger:
-                done.reflected += _ask_about(runner_of(project, ledger), tried, retry)
+                runner = runner_of(project, ledger)
+                done.reflected += _ask_about(runner, tried, retry)
+                done.notes.append(wanted.ask(ledger, runner))
         # After releasing the lock: a window that another process recorded before that is left to this one.
         with project.open_ledger() as ledger:
             left = bool(_untried(ledger, tried))
     if done.reflected:
         with open_pipeline(project) as pipeline:
             assert pipeline is not None  # it waited
+            pipeline.notes.append(wanted.propose(project.config, pipeline.ledger))
             pipeline.write()
             done.notes += pipeline.notes
+    done.notes = [text for text in done.notes if text]
     return done
 
 

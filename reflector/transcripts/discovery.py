@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from reflector.transcripts.message import Tally
 from reflector.transcripts.records import parse_line, read_lines, record_key
@@ -56,13 +57,21 @@ def look_at(path: Path) -> Found:
     with path.open("rb", buffering=256 * 1024) as file:
         for _, line in read_lines(file, _HEAD_BYTES, tally):
             for record, _ in parse_line(line, tally):
-                cwd = cwd or _text(record.get("cwd"))
+                cwd = cwd or _folder(record)
                 started_at = started_at or _text(record.get("timestamp"))
                 if record.get("type") in _SPOKEN:
                     uuid = uuid or _text(record.get("uuid"))
             if (cwd and started_at and uuid) or tally.lines >= _HEAD_LINES:
                 break
     return Found(path, cwd, started_at, path.stat().st_size, record_key(uuid) if uuid else None)
+
+
+def _folder(record: dict[str, Any]) -> str:
+    """Return the folder that a record names: beside its type, or where Codex CLI and Copilot CLI put it."""
+    places = (record, record.get("payload"), record.get("data"))
+    found = [place for place in places if isinstance(place, dict)]
+    found += [place["context"] for place in found if isinstance(place.get("context"), dict)]
+    return next((cwd for place in found if (cwd := _text(place.get("cwd")))), "")
 
 
 def _text(value: object) -> str:

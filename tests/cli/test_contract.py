@@ -19,8 +19,10 @@ from reflector.cli.app import reflector
 from reflector.cli.commands import COMMANDS, GROUPS
 from reflector.ledger.store import Ledger
 from reflector.lessons.recording import record_lesson
+from tests import processes
 from tests.cli.conftest import tamper
-from tests.road.agent import REFLECTOR, Agent
+from tests.processes import REFLECTOR
+from tests.road.agent import Agent
 from tests.road.sessions import Session
 
 QUESTIONS = [
@@ -276,7 +278,7 @@ def test_the_completion_script_is_for_the_shell_and_knows_the_commands(agent: Ag
     for typed, wanted in [("bla", "blame"), ("blame pat-0", "pat-002"), ("lits --js", "")]:
         word = typed.split()[-1]
         asked = {"COMP_WORDS": f"reflector {typed}", "COMP_CWORD": word if shell == "fish" else str(len(typed.split()))}
-        done = subprocess.run(
+        done = processes.run(
             REFLECTOR, env=agent.env(_REFLECTOR_COMPLETE=f"{shell}_complete", **asked), capture_output=True, text=True
         )
         assert wanted in done.stdout

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from reflector import folders
 from reflector.hooks.install import EVENTS, handlers, hook_command, install
 from tests.hooks.shapes import REFUSED, SHAPES
 from tests.road.agent import Agent
@@ -494,3 +495,22 @@ def test_what_another_program_writes_meanwhile_is_not_lost(agent: Agent, monkeyp
     assert json.loads(path.read_bytes())["model"] == "haiku"
     assert len(handlers(path.read_text())) == len(EVENTS)
     assert backup_of(path).read_bytes() == b'{"model": "haiku"}'
+
+
+def test_a_folder_that_cannot_be_written_is_named_and_no_file_that_is_not_there(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Permissions do not bind root, so the system refuses here by hand."""
+    path = agent.home / ".claude" / "settings.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("{}")
+    opened = folders.system.open
+
+    def refusing(name: str, flags: int, *rest: Any, **more: Any) -> int:
+        if flags & folders.NEW == folders.NEW:
+            raise PermissionError(13, "Permission denied", name)
+        return int(opened(name, flags, *rest, **more))
+
+    monkeypatch.setattr(folders.system, "open", refusing)
+    told = agent.call("install", code=1).err
+    assert told == f"reflector: {path.parent}: Permission denied; check its permissions\n"

@@ -81,4 +81,4 @@ def test_what_cannot_be_promoted_is_refused(agent: Agent, arguments: list[str], 
 
 def test_a_bullet_that_was_promoted_already_is_told_where_it_went(agent: Agent) -> None:
     agent.call("promote", "pat-002", "--to", "user")
-    assert "promoted into pat-9001" in agent.call("promote", "pat-002", "--to", "user", code=1).err
+    assert "promoted, into pat-9001" in agent.call("promote", "pat-002", "--to", "user", code=1).err

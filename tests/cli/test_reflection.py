@@ -101,7 +101,7 @@ def test_a_dry_run_shows_the_prompt_and_its_size_and_sends_nothing(agent: Agent)
 def test_without_a_name_everything_open_is_judged(agent: Agent) -> None:
     say(agent, SAID)
     assert "pat-001 helpful" in agent.call("reflect").out
-    assert "Nothing is open" in agent.call("reflect").err
+    assert "No session waits to be judged" in agent.call("reflect").err
 
 
 def test_an_answer_that_could_not_be_read_is_read_by_a_better_parser(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -206,3 +208,38 @@ def test_a_subagent_of_opencode_is_told_the_playbook_and_counts_by_itself(openco
     sessions = {window["session_id"] for window in opencode.agent.events("session.recorded")}
     assert len(sessions) == 1
     opencode.check()
+
+
+def hears_a_full_playbook(other: Other, told: Callable[[dict[str, Any]], str]) -> None:
+    """All of the longest text that a start prints reaches the model."""
+    bullets = [
+        {"name": f"pat-{n:03d}", "text": f"Rule {n}: " + "word " * 20, "helpful": 9, "harmful": 0} for n in range(99)
+    ]
+    other.agent.write_playbook({"PATTERNS & APPROACHES": bullets})
+    whole = other.agent.hook("SessionStart", session_id="s-1", source="startup")
+    assert 9_000 < len(whole) < 10_000
+    other.api.when(FIX, *TAXED)
+    other.prints(FIX)
+    said = told(other.api.asked_about(FIX)[0])
+    missing = [line for line in whole.splitlines() if line.strip() and line.strip() not in said]
+    assert missing == []
+
+
+def test_codex_hears_a_full_playbook(codex: Codex) -> None:
+    hears_a_full_playbook(codex, responses_api.told)
+
+
+def test_gemini_hears_a_full_playbook(gemini: Gemini) -> None:
+    hears_a_full_playbook(gemini, generate_api.told)
+
+
+def test_copilot_hears_a_full_playbook(copilot: Copilot) -> None:
+    hears_a_full_playbook(copilot, messages_api.told)
+
+
+def test_opencode_hears_a_full_playbook(opencode: OpenCode) -> None:
+    hears_a_full_playbook(opencode, messages_api.told)
+
+
+def test_pi_hears_a_full_playbook(pi: Pi) -> None:
+    hears_a_full_playbook(pi, messages_api.told)

@@ -10,7 +10,6 @@ from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.ledger.errors import AlreadyRetracted, Conflict
 from reflector.ledger.store import Ledger
-from reflector.playbook.names import next_name
 from tests.ledger.events import added, adopted, changed, merged, reflected, retracted, window
 
 #: What may happen, the more often the more often it is named.
@@ -34,10 +33,12 @@ KINDS = (
 class Life:
     """A machine's ledger and what was done to it; `who` keeps what machines do by themselves apart."""
 
-    def __init__(self, ledger: Ledger, who: str) -> None:
+    def __init__(self, ledger: Ledger, who: str, log: list[NewEvent] | None = None) -> None:
         self.ledger = ledger
         self.who = who
         self.number = 0
+        #: What was appended, also by other machines that share the list, in the order of time.
+        self.log = log if log is not None else []
 
     def step(self, kind: str, chance: random.Random) -> None:
         """Do one thing, if it can be done."""
@@ -50,10 +51,10 @@ class Life:
             gone = [row.name for row in rows if row.status == "merged"] or live
             self._session(key, gone if kind == "late" else live, chance)
         elif kind == "add":
-            self._append(added(self._name("pat", rows), f"Advice {key}", chance.randrange(3), chance.randrange(2)))
+            self._append(added(self._name("pat"), f"Advice {key}", chance.randrange(3), chance.randrange(2)))
         elif kind == "merge" and len(live) > 1:
             sources = chance.sample(live, min(len(live), chance.randint(2, 3)))
-            self._append(merged(self._name("mis", rows), *sources, text=f"Merged {key}"))
+            self._append(merged(self._name("mis"), *sources, text=f"Merged {key}"))
         elif kind == "unmerge":
             # Outer merges, inner ones, and those whose bullet was removed meanwhile.
             made = [event.data["name"] for event in self.ledger.events(types=[ev.BULLET_MERGED]) if event.data]
@@ -86,10 +87,11 @@ class Life:
 
     def _append(self, *events: NewEvent) -> None:
         self.ledger.append(events)
+        self.log += events
 
-    def _name(self, slug: str, rows: Any) -> str:
+    def _name(self, slug: str) -> str:
         # Machines give names of their own, so that a merge of their ledgers asks nobody.
-        return next_name(slug, [row.name for row in rows], 1000 * (1 + "ab".find(self.who[0])))
+        return f"{slug}-{1 + 'ab'.index(self.who)}{self.number:04d}"
 
     def _change(self, type_: str, names: list[str], key: str, chance: random.Random, **data: Any) -> None:
         if names:

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.events.fold import Playbook, fold
+from reflector.exchange.merge import merge
+from reflector.exchange.transfer import exported, load
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import COUNTINGS
@@ -146,6 +148,19 @@ def test_a_source_that_is_not_live_stays_what_it_is(ledger: Ledger) -> None:
     agree(ledger)
 
 
+def test_a_source_that_another_machine_removed_stays_gone_when_the_merge_is_undone(ledger: Ledger) -> None:
+    ledger.append([merged("pat-004", "pat-001", "pat-002")])
+    before = counters(ledger, "pat-004")
+    ledger.append([changed(ev.BULLET_REMOVED, "pat-001", 1, reason="pruned", into=None)])
+    assert counters(ledger, "pat-004") == before
+    ledger.append([changed(ev.BULLET_UNMERGED, "pat-004", 1)])
+    assert {name: row[2:4] for name, row in holds(ledger).items() if name < "pat-003"} == {
+        "pat-001": ("removed", "pruned"),
+        "pat-002": ("live", None),
+    }
+    agree(ledger)
+
+
 def test_a_bullet_that_was_removed_into_another_one_is_not_followed(ledger: Ledger) -> None:
     ledger.append([changed(ev.BULLET_REMOVED, "pat-001", 1, reason="merged", into="pat-002")])
     told(ledger, 7, ("pat-001", "helpful"))
@@ -172,3 +187,36 @@ def test_tables_fold_and_past_are_the_oracles_after_any_history(fresh: Fresh, se
             life.step(kind, chance)
         head = ledger.head().position
         agree(ledger, *(chance.randint(1, head) for _ in range(3)))
+
+
+def _meet(one: Ledger, other: Ledger) -> None:
+    lines = list(exported(other))
+    merge(one, lambda: lines, rename=True)
+
+
+@given(seed=st.integers(0, 2**32), meetings=st.lists(st.sampled_from(["ab", "ba", "-"]), min_size=1, max_size=4))
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_two_machines_come_to_one_playbook_in_whatever_order_they_meet(
+    fresh: Fresh, seed: int, meetings: list[str]
+) -> None:
+    chance = random.Random(seed)
+    kinds = [kind for kind in KINDS if kind != "redact"]
+    with fresh() as first, fresh() as second, Ledger.open(first) as a, Ledger.open(second) as b:
+        log: list[NewEvent] = []
+        lives = {"a": Life(a, "a", log), "b": Life(b, "b", log)}
+        for _ in range(4):
+            lives["a"].step("add", chance)
+        load(b, list(exported(a)))
+        for meeting in meetings:
+            for _ in range(chance.randint(1, 12)):
+                lives[chance.choice("ab")].step(chance.choice(kinds), chance)
+            if meeting != "-":
+                _meet(lives[meeting[0]].ledger, lives[meeting[1]].ledger)
+        order = chance.choice([(a, b), (b, a)])
+        _meet(*order)
+        _meet(*reversed(order))
+        wanted = Oracle(log).rows()
+        assert holds(a) == wanted
+        assert holds(b) == wanted
+        agree(a)
+        agree(b)

@@ -352,7 +352,7 @@ def test_what_waited_for_a_budget_is_judged_in_bulk_and_once_when_it_is_lifted(
     # Still closed: nothing is asked, nothing is appended.
     before = len(agent.events())
     agent.call("drain")
-    assert "Nothing is open." in agent.call("reflect").err
+    assert "No session waits to be judged" in agent.call("reflect").err
     assert (len(agent.events()), len(api.asked)) == (before, 1)
     agent.environ[f"REFLECTOR_{kind.upper()}_TOKENS"] = "100000"
     agent.call("drain")

@@ -237,3 +237,12 @@ def test_a_rollout_is_found_by_its_threads_id(tmp_path: Path, monkeypatch: pytes
     assert transcript_of(SESSION) == path
     for other in (None, "", PARENT, "*", f"*{SESSION[1:]}", "../../etc/passwd"):
         assert transcript_of(other) is None
+
+
+def test_a_session_of_copilot_is_found_by_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COPILOT_HOME", str(tmp_path))
+    path = tmp_path / "session-state" / SESSION / "events.jsonl"
+    path.parent.mkdir(parents=True)
+    path.touch()
+    assert transcript_of(SESSION) == path
+    assert transcript_of(PARENT) is None

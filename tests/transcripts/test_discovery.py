@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from reflector.locate import agent_folder
 from reflector.transcripts.discovery import find_transcripts, look_at
+from tests.transcripts.agents import Codex, Copilot, Pi, Session
 
 
 def write(path: Path, *records: object) -> Path:
@@ -48,6 +51,14 @@ def test_a_broken_file_belongs_to_nobody_and_stops_nothing(tmp_path: Path) -> No
         ("b.jsonl", ""),
         ("c.jsonl", "/p"),
     ]
+
+
+@pytest.mark.parametrize("session", [Codex(), Copilot(), Pi()], ids=lambda session: session.agent)
+def test_the_folder_is_where_each_agent_puts_it(tmp_path: Path, session: Session) -> None:
+    session.cites("pat-001")
+    found = look_at(session.write(tmp_path / "s.jsonl"))
+    assert found.cwd == "/home/ada/shop"
+    assert found.started_at
 
 
 def test_the_clients_folder_is_where_its_configuration_is() -> None:

@@ -72,3 +72,14 @@ def test_types_that_are_unknown_are_counted(tmp_path: Path) -> None:
     session.entry("hologram").message("oracle", content="x")
     path = session.write(tmp_path / "s.jsonl")
     assert scan(path).tally.unknown_types == {"hologram": 1, "oracle": 1}
+
+
+def test_the_prompt_its_changes_and_accounts_say_nothing(tmp_path: Path) -> None:
+    session = Pi()
+    session.message("system", content="", sections={"preamble": "[pat-002]"}, toolsAdded=[])
+    session.entry("usage", usage={"input": 1})
+    session.entry("context_edit", targetId="e1", replacement=None)
+    session.message("brand_new").entry("newer_entry")
+    path = session.cites("pat-001").write(tmp_path / "s.jsonl")
+    assert [name for message in read(path) for name in citations_of(message)] == ["pat-001"]
+    assert scan(path).tally.unknown_types == {"brand_new": 1, "newer_entry": 1}

@@ -1,0 +1,97 @@
+"""Wishes of people, recorded when their session is taken in, and the proposals that follow from them.
+
+Invariant: a wish is known by the record that holds it, so a window that is read again, a fork or a second machine adds
+nothing. What stands for later sessions is proposed at once; a correction when another session said the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+from reflector.curation.proposals import ProposalRefused, Quote, propose
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity
+from reflector.ledger.errors import Conflict
+from reflector.ledger.store import Ledger
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.change import Change
+from reflector.playbook.duplicates import near
+from reflector.reflection.window import is_retracted, own_messages
+from reflector.transcripts.source import UnknownTranscript
+
+from .wishes import Wish, wishes
+
+ACTOR = "rules"
+
+
+def hear(ledger: Ledger, window_ids: Iterable[str]) -> int:
+    """Record what people ask for in recorded windows, and propose it; return how many proposals wait because of it.
+
+    The playbook's lock must be held. A transcript that cannot be read says nothing. Raises LedgerError.
+    """
+    proposed = 0
+    for window_id in window_ids:
+        window = ledger.event(window_id)
+        if window is None or window.type != ev.SESSION_RECORDED or window.data is None or window.data.get("agent_id"):
+            continue
+        try:
+            heard = list(wishes(own_messages(window)))
+        except (OSError, UnknownTranscript):
+            continue
+        for wish in heard:
+            event = _heard(window, wish)
+            if _record(ledger, event):
+                proposed += _propose(ledger, event)
+    return proposed
+
+
+def _heard(window: Event, wish: Wish) -> NewEvent:
+    data = {"kind": wish.kind, "form": wish.form, "section": wish.section, "text": wish.text, "quote": wish.quote}
+    event_id = identity(ev.WISH_HEARD, wish.key, wish.number)
+    return NewEvent(ev.WISH_HEARD, event_id, data, ACTOR, session_id=window.session_id, target_id=window.event_id)
+
+
+def _record(ledger: Ledger, event: NewEvent) -> bool:
+    with suppress(Conflict):  # heard before, in another version's words
+        return ledger.append([event])[0].added
+    return False
+
+
+def _propose(ledger: Ledger, event: NewEvent) -> bool:
+    data = event.data
+    live = [row.bullet for row in ledger.rows() if row.status == "live"]
+    if any(alike(data["text"], bullet) for bullet in live):
+        return False
+    before = [] if data["kind"] == "standing" else _said_before(ledger, event)
+    if data["kind"] == "correction" and not before:
+        return False
+    reason = "a person asked for it" if not before else "people said the same in two sessions"
+    said: list[Event | NewEvent] = [*before, event]
+    evidence = [_quote(one) for one in said]
+    with suppress(ProposalRefused):  # removed before, or rejected twice
+        change = Change("add", section=data["section"], text=data["text"])
+        made = propose(ledger, change, origin="rules", trust="person", reason=reason, evidence=evidence, actor=ACTOR)
+        return made.state == "waiting"
+    return False
+
+
+def alike(text: str, bullet: Bullet) -> bool:
+    """Return whether a text says what a bullet says, whatever section it would be put in."""
+    return any(pair.kind != "contradiction" for pair in near(text, bullet.section, [bullet]))
+
+
+def _said_before(ledger: Ledger, event: NewEvent) -> list[Event]:
+    """Return the newest wish of another session that says the same, if there is one."""
+    text = event.data["text"]
+    for one in reversed(list(ledger.events(types=[ev.WISH_HEARD]))):
+        if one.data is None or one.session_id in (None, event.session_id):
+            continue
+        said = Bullet("", one.data["section"], one.data["text"])
+        if alike(text, said) and not is_retracted(ledger, one.target_id or ""):
+            return [one]
+    return []
+
+
+def _quote(event: Event | NewEvent) -> Quote:
+    return Quote((event.data or {})["quote"], "person", event.session_id, event.target_id)

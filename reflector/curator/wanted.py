@@ -1,0 +1,47 @@
+"""The curator where a person wants it: the settings decide, and nothing heavy is imported before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from reflector.config import Config
+from reflector.ledger.store import Ledger
+from reflector.reflection.runner import Runner
+
+
+def hear(config: Config, ledger: Ledger, window_ids: Iterable[str]) -> str:
+    """Hear what people ask for in windows; return what to tell the person, "" for nothing.
+
+    The playbook's lock must be held. Raises LedgerError.
+    """
+    if not config.wishes:
+        return ""
+    from reflector.curator.listening import hear as run
+
+    return _waiting(run(ledger, window_ids))
+
+
+def ask(ledger: Ledger, runner: Runner) -> str:
+    """Ask the model about the reflections that it was not asked about; return what went wrong. Raises LedgerError."""
+    if not runner.gate.config.curate or runner.backend.name == "rules":
+        return ""
+    from reflector.curator.model import ask as run
+
+    trouble = run(ledger, runner).trouble
+    return f"the curator was not asked: {trouble}" if trouble else ""
+
+
+def propose(config: Config, ledger: Ledger) -> str:
+    """Propose what the model answered; return what to tell the person. The playbook's lock must be held.
+
+    Raises LedgerError.
+    """
+    if not config.curate:
+        return ""
+    from reflector.curator.model import propose_answered
+
+    return _waiting(propose_answered(ledger))
+
+
+def _waiting(count: int) -> str:
+    return f"{count} proposal{'s wait' if count > 1 else ' waits'} for you: `reflector review`" if count else ""

@@ -1,0 +1,175 @@
+"""From what a session says to a proposal: by rules, and by a model that reads the reflection."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.reflection.api import Api, answer, error, serving, sound
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+
+WISH = "Always run the linter before you push."
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    return Agent.in_folder(tmp_path)
+
+
+def take(agent: Agent, session: Session) -> str:
+    return agent.call("ingest", session.write(agent.project.parent / f"{session.id}.jsonl")).err
+
+
+def waiting(agent: Agent) -> list[tuple[str, str]]:
+    return [(one["origin"], one["change"]["text"]) for one in agent.json("proposals")]
+
+
+def test_a_wish_becomes_one_proposal_with_its_words_and_its_session(agent: Agent) -> None:
+    session = Session("s-1").user(f"Fix the cart. {WISH}").agent("Done.")
+    assert "1 proposal waits for you" in take(agent, session)
+    take(agent, session)
+    take(agent, session.fork("s-2"))
+    (proposal,) = agent.json("proposals")
+    assert (proposal["origin"], proposal["trust"], proposal["actor"]) == ("rules", "person", "rules")
+    (quote,) = proposal["evidence"]
+    assert (quote["text"], quote["by"], quote["session"]) == (WISH, "person", "s-1")
+    assert len(agent.events("wish.heard")) == 1
+    assert agent.call("verify").out == ""
+
+
+def test_a_correction_is_proposed_when_another_session_says_the_same(agent: Agent) -> None:
+    take(agent, Session("s-1").user("No, use pnpm instead of npm.").agent("Done."))
+    take(agent, Session("s-1").user("No, use pnpm instead of npm.").user("No, use pnpm instead of npm.").agent("Done."))
+    assert waiting(agent) == []
+    take(agent, Session("s-2").user("Please use pnpm rather than npm").agent("Done."))
+    (proposal,) = agent.json("proposals")
+    assert [quote["session"] for quote in proposal["evidence"]] == ["s-1", "s-2"]
+
+
+def test_what_the_playbook_says_in_other_words_is_not_proposed(agent: Agent) -> None:
+    agent.call("add", "pref", "Make sure that you always run the linter before you push")
+    take(agent, Session("s-1").user(WISH).agent("Done."))
+    assert waiting(agent) == []
+    assert len(agent.events("wish.heard")) == 1
+
+
+def test_a_rejected_wish_is_not_proposed_again(agent: Agent) -> None:
+    take(agent, Session("s-1").user(WISH).agent("Done."))
+    (proposal,) = agent.json("proposals")
+    agent.call("proposals", "reject", proposal["id"], "--why", "the hook does it")
+    take(agent, Session("s-2").user(WISH).agent("Done."))
+    assert waiting(agent) == []
+
+
+def test_an_erased_wish_is_gone(agent: Agent) -> None:
+    take(agent, Session("s-1").user(WISH).agent("Done."))
+    (heard,) = agent.events("wish.heard")
+    agent.call("redact", str(heard["position"]), "--why", "private", "--yes")
+    (heard,) = agent.events("wish.heard")
+    assert "linter" not in json.dumps(heard)
+    assert agent.call("verify").out == ""
+
+
+def test_listening_can_be_turned_off(agent: Agent) -> None:
+    agent.environ["REFLECTOR_WISHES"] = "false"
+    take(agent, Session("s-1").user(WISH).agent("Done."))
+    assert agent.events("wish.heard") == []
+
+
+@pytest.fixture(scope="module")
+def listening() -> Iterator[Api]:
+    with serving() as api:
+        yield api
+
+
+@pytest.fixture
+def api(listening: Api) -> Api:
+    listening.reset()
+    return listening
+
+
+@pytest.fixture
+def curated(agent: Agent, api: Api) -> Agent:
+    """A project whose model is also the curator."""
+    agent.environ = {"REFLECTOR_BACKEND": "anthropic", "REFLECTOR_CURATE": "true", **api.environ()}
+    return agent
+
+
+def proposing(*entries: dict[str, Any]) -> str:
+    return json.dumps({"proposals": list(entries)})
+
+
+ADD = {"kind": "add", "section": "ctx", "text": "The cart's tests need Redis.", "why": "They failed without it."}
+NEW = {
+    "kind": "supersede",
+    "name": "pat-002",
+    "section": "pat",
+    "text": "Split functions at seams.",
+    "why": "Too small.",
+}
+
+
+def test_the_model_proposes_from_the_reflection_and_never_sees_the_transcript(curated: Agent, api: Api) -> None:
+    api.does = [
+        sound(answer(("pat-001", "helpful"))),
+        sound(proposing(ADD, NEW, {"kind": "remove", "name": "pat-001"})),
+    ]
+    take(curated, Session("s-1").cites("pat-001"))
+    assert curated.counters()["pat-001"] == (1, 0)
+    judged, asked = api.asked
+    assert "The total is wrong" in judged.text
+    assert "The total is wrong" not in asked.text
+    assert "[pat-001] helpful" in asked.text
+    added, superseding = curated.json("proposals")
+    assert (added["origin"], added["trust"], added["reason"]) == ("model", "tool", "They failed without it.")
+    assert superseding["change"]["names"] == ["pat-002"]
+    curated.call("drain")
+    assert len(api.asked) == 2
+    assert len(curated.json("proposals")) == 2
+    assert curated.call("verify").out == curated.call("rebuild", "--check").out == ""
+    assert curated.json("stats")["answers"] == 2
+
+
+def test_new_words_take_the_place_and_the_evidence_of_the_old_ones(curated: Agent, api: Api) -> None:
+    api.does = [sound(answer(("pat-002", "helpful"))), sound(proposing(NEW))]
+    take(curated, Session("s-1").cites("pat-002"))
+    (proposal,) = curated.json("proposals")
+    curated.call("proposals", "approve", proposal["id"])
+    counters = curated.counters()
+    assert "pat-002" not in counters
+    assert counters["pat-003"] == (4, 1)
+
+
+@pytest.mark.parametrize("fault", [error(400), sound("no JSON"), sound('{"proposals": [1, {"kind": "add"}]}')])
+def test_a_curator_that_fails_costs_the_session_none_of_its_tags(curated: Agent, api: Api, fault: Any) -> None:
+    api.does = [sound(answer(("pat-001", "helpful"))), fault]
+    take(curated, Session("s-1").cites("pat-001"))
+    assert curated.counters()["pat-001"] == (1, 0)
+    assert curated.json("proposals") == []
+    assert curated.call("verify").out == ""
+    assert curated.json("failures") == []
+
+
+def test_a_reflection_that_fails_is_not_curated(curated: Agent, api: Api) -> None:
+    api.does = [sound("no JSON")]
+    curated.call("ingest", Session("s-1").cites("pat-001").write(curated.project.parent / "s.jsonl"), code=1)
+    assert len(api.asked) == 1
+    assert curated.counters()["pat-001"] == (0, 0)
+    assert curated.json("proposals") == []
+
+
+def test_without_the_setting_no_model_is_asked_to_curate(curated: Agent, api: Api) -> None:
+    del curated.environ["REFLECTOR_CURATE"]
+    api.does = [sound(answer(("pat-001", "helpful")))]
+    take(curated, Session("s-1").cites("pat-001"))
+    assert len(api.asked) == 1
+
+
+def test_a_repository_cannot_ask_for_the_curator(agent: Agent) -> None:
+    (agent.claude / "reflector.toml").write_text("curate = true\n")
+    assert "curate is true, which is yours to say" in agent.call("list", code=2).err
