@@ -90,6 +90,10 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "add": Command("playbook", "Add a bullet under the next free name.", "pat 'Run the tests before you commit'"),
         "promote": Command("promote", "Move a project's bullet to your own playbook.", "pat-001 --to user"),
         "proposals": Command("proposals", "List the proposed changes; approve or reject them.", "", "approve 3fa2c1d0"),
+        "review": Command("review", "Decide on the proposed changes with one key each, the evidence beside them.", ""),
+        "duplicates": Command(
+            "duplicates", "List pairs of bullets that may say the same or contradict each other.", "", "--propose"
+        ),
         "mirror": Command(
             "mirror",
             "Keep the playbook in step with files that agents read by themselves.",
@@ -146,7 +150,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "pat-001 --as-of 2026-11-01",
         ),
         "session": Command("audit", "Show all that is known of one session.", "5f2a91c0"),
-        "citations": Command("audit_queries", "Show how often each bullet was offered, cited and judged.", ""),
+        "citations": Command("audit_queries", "Show how often each bullet was told, cited and judged.", ""),
         "double-counts": Command("audit_queries", "Explain tags that were counted more than once.", "", "pat-001"),
         "orphans": Command("audit_queries", "List citations, tags, windows and bullets that lead nowhere.", ""),
         "stats": Command(

@@ -205,14 +205,16 @@ def add(place: Place, section: str, text: str) -> None:
 
     SECTION is pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth.
     """
+    from reflector.cli.duplicates import note_alike
     from reflector.curation.changes import apply
     from reflector.playbook.change import Change
 
     with place.pipeline() as pipeline:
-        change = Change("add", section=section, text=text)
+        change, before = Change("add", section=section, text=text), pipeline.ledger.bullets()
         (added,) = apply(pipeline.ledger, [change], actor="human", first=pipeline.project.first_number)
         pipeline.write()
         click.echo(safe(find_bullet(pipeline.ledger, added.name).bullet.line))
+    note_alike(text, section, before)
 
 
 @click.command()

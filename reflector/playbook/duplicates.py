@@ -248,7 +248,7 @@ def _is_within(short: tuple[str, ...], long: tuple[str, ...]) -> bool:
 
 def _difference(a: _Read, b: _Read) -> str:
     only = (Counter(one.written) - Counter(other.written) for one, other in ((a, b), (b, a)))
-    differ = [word for counter in only for word in counter]
+    differ = sorted(word for counter in only for word in counter)
     return f"the same words but for: {', '.join(differ)}" if differ else "the same words in another order"
 
 

@@ -34,6 +34,7 @@ from reflector.sessions.fallback import stand_ins
 from reflector.sessions.injection import keep_lessons, told_by_hook, write_injection
 from reflector.sessions.intake import Source, Taken, WindowMode, safe_id, source_of, take_in
 from reflector.sessions.pauses import heard_at_ns
+from reflector.sessions.ranks import keep_ranks
 from reflector.sessions.spool import Delivery
 from reflector.transcripts.formats import scan
 
@@ -127,6 +128,7 @@ class Pipeline:
         learned = False
         with suppress(OSError):  # a state folder that cannot be written keeps no session from starting
             learned = keep_lessons(self.project.root, lesson_book(self.ledger))
+            learned |= keep_ranks(self.project.root, self.ledger, self.project.config)
         if (synced.written or learned or self._rendered != updated_at) and self.project.playbook_json.exists():
             self._rendered = updated_at
             try:
