@@ -197,27 +197,6 @@ def _bare(name: str) -> str:
 
 
 @click.command()
-@click.argument("section", type=SECTION)
-@click.argument("text")
-@click.pass_obj
-def add(place: Place, section: str, text: str) -> None:
-    """Add a bullet under the next free name.
-
-    SECTION is pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth.
-    """
-    from reflector.cli.duplicates import note_alike
-    from reflector.curation.changes import apply
-    from reflector.playbook.change import Change
-
-    with place.pipeline() as pipeline:
-        change, before = Change("add", section=section, text=text), pipeline.ledger.bullets()
-        (added,) = apply(pipeline.ledger, [change], actor="human", first=pipeline.project.first_number)
-        pipeline.write()
-        click.echo(safe(find_bullet(pipeline.ledger, added.name).bullet.line))
-    note_alike(text, section, before)
-
-
-@click.command()
 @click.option(
     "--format",
     "form",
