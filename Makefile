@@ -49,8 +49,9 @@ lint: $(STAMP)   ## ruff, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-docs: $(STAMP)   ## write what the pages take from elsewhere: the tables of docs/json.md, the README's terminal
+docs: $(STAMP)   ## write what the pages take from elsewhere: the tables of docs/json.md, the pictures of terminals
 	$(BIN)/python -m tests.schemas
+	$(BIN)/python -m tests.cli.reviewing
 	$(BIN)/python -m tests.recording
 
 bench: $(STAMP)  ## every figure the README quotes, each beside its floor

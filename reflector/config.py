@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from reflector.files import read_bounded, read_ours
 from reflector.locate import user_config, user_folder
+from reflector.playbook.ranking import RANKINGS
 
 #: More than anybody writes by hand.
 _MOST_BYTES = 1 << 20
@@ -23,6 +24,8 @@ _MOST_BYTES = 1 << 20
 BACKENDS = {"rules": False, "anthropic": True, "fixtures": False}
 PROPOSALS = ("ask", "accept")
 WORKTREES = ("main", "own")
+#: What becomes of a bullet that `prune` names: a person decides, or it is removed at once.
+PRUNES = ("propose", "apply")
 #: Which of the windows that could be reflected on are: all that cite, or those that a policy of `quality` opens for.
 GATES = ("cited", "turn", "step")
 
@@ -68,6 +71,10 @@ class Config:
                           verdicts it gives
     judgement_weights     a file of weights that `reflector judge --fit` wrote; empty: those that ship
     proposals             what becomes of a bullet that the agent proposes: `ask` waits for a person, `accept` adds it
+    ranking               what a session is told of a playbook that does not fit: a policy of `playbook.ranking`
+    pinned                names of bullets that are told first, in this order
+    prune                 what `prune` does with a bullet: `propose` its removal, or `apply` it
+    prune_after           sessions that were told a bullet and never cited it, after which `prune` names it; 0: none
     wishes                whether what people ask for beyond the moment ("always …", "remember that …") is proposed
     curate                whether the model that judges a session also proposes advice
     projects              folders (patterns such as `~/work/*`) where a model may be asked automatically, also when
@@ -96,6 +103,10 @@ class Config:
     judgement_precision: int = 85
     judgement_weights: str = ""
     proposals: str = "ask"
+    ranking: str = "balanced"
+    pinned: tuple[str, ...] = ()
+    prune: str = "propose"
+    prune_after: int = 100
     wishes: bool = True
     curate: bool = False
     projects: tuple[str, ...] = ()
@@ -175,7 +186,7 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
         most, asked = getattr(users, key), getattr(projects, key)
         if most and not 0 < asked <= most:
             raise ConfigError(f"{path}: {key} is {asked}; here it may only be lowered, from {most}; raise it in {home}")
-    for key, power in (("proposals", "accept"), ("uncited", True), ("curate", True)):
+    for key, power in (("proposals", "accept"), ("prune", "apply"), ("uncited", True), ("curate", True)):
         if getattr(projects, key) == power != getattr(users, key):
             shown = str(power).lower() if power is True else repr(power)
             raise ConfigError(f"{path}: {key} is {shown}, which is yours to say; put it into {home}")
@@ -322,8 +333,15 @@ _LEAST = {
     "monthly_tokens": 0,
     "deadline_seconds": 1,
     "judgement_precision": 50,
+    "prune_after": 0,
 }
-_CHOICES: dict[str, Iterable[str]] = {"proposals": PROPOSALS, "gate": GATES, "worktrees": WORKTREES}
+_CHOICES: dict[str, Iterable[str]] = {
+    "proposals": PROPOSALS,
+    "gate": GATES,
+    "worktrees": WORKTREES,
+    "ranking": RANKINGS,
+    "prune": PRUNES,
+}
 
 
 def _check(key: str, value: Any, where: str) -> None:

@@ -13,6 +13,7 @@ asks it everything: `ON_BOTH_ENGINES` names the modules that stay in the fast on
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -83,6 +84,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("postgres") and item.nodeid.split("::")[0] not in ON_BOTH_ENGINES:
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported and collected out of each later search for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,8 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
 
-from tests.road.agent import REFLECTOR, Agent
+from tests.processes import REFLECTOR
+from tests.road.agent import Agent
 from tests.terminal import sent
 
 SVG = Path(__file__).parents[1] / "docs" / "terminal.svg"

@@ -6,10 +6,10 @@ import fcntl
 import os
 import pty
 import struct
-import subprocess
 import termios
 from contextlib import suppress
 
+from tests.processes import Popen
 from tests.road.agent import Agent
 
 
@@ -18,7 +18,7 @@ def sent(agent: Agent, columns: int, command: list[str], **stderr: int) -> str:
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     # A process of its own: the size is that of the terminal which the process was started on.
-    process = subprocess.Popen(
+    process = Popen(
         command,
         stdin=slave,
         stdout=slave,

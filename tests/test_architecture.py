@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -69,9 +69,14 @@ def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def _imports(module: str) -> Iterator[str]:
-    """Yield each module of ours that a module imports, also inside a function; not for type checking alone."""
-    tree = _tree(_MODULES[module])
+def _imports(module: str) -> tuple[str, ...]:
+    return _imports_at(module, _MODULES[module])
+
+
+@cache
+def _imports_at(module: str, path: Path) -> tuple[str, ...]:
+    """Each module of ours that a module imports, also inside a function; not for type checking alone."""
+    tree = _tree(path)
     unseen = {
         id(node)
         for outer in ast.walk(tree)
@@ -79,15 +84,17 @@ def _imports(module: str) -> Iterator[str]:
         for inner in outer.body
         for node in ast.walk(inner)
     }
-    for node in ast.walk(tree):
-        if id(node) not in unseen:
-            yield from (_module_of(name) for name in _names(module, node) if name.split(".")[0] == "reflector")
+    seen = (node for node in ast.walk(tree) if id(node) not in unseen)
+    names = (name for node in seen for name in _names(module, node))
+    return tuple(_module_of(name) for name in names if name.split(".")[0] == "reflector")
 
 
 def _names(module: str, node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
-    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+    if isinstance(node, ast.Call) and str(getattr(node.func, "attr", getattr(node.func, "id", ""))).endswith(
+        "import_module"
+    ):
         return [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
     if not isinstance(node, ast.ImportFrom):
         return []

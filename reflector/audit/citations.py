@@ -1,16 +1,17 @@
-"""Offered, cited, judged: the way of each bullet; and citations and tags without a bullet.
+"""Told, cited, judged: the way of each bullet; and citations and tags without a bullet.
 
-Invariant: sessions are counted, not windows, so a session that is compacted five times offers a bullet once. A bullet
-is offered to a session when it was live at one of its windows. A window cites only what was live on the machine that
-recorded it; in a merged ledger the window may come after the bullet's removal, and its citation still says that the
-session was offered the bullet. So neither rate is ever above 1.
+Invariant: sessions are counted, not windows, so a session that is compacted five times was told a bullet once. A bullet
+is live in a session when it was live at one of its windows, told or not. A window cites only what was live on the
+machine that recorded it; in a merged ledger the window may come after the bullet's removal, and its citation still says
+that the bullet was live in the session. So no rate is ever above 1. Of a session without a record of what it was told,
+nobody knows whether it was told a bullet: it counts as unknown.
 """
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from reflector.ledger.as_of import Past
 from reflector.ledger.rows import BulletRow, WindowRow
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
+from reflector.ledger.tellings import tellings
 
 _OPENING = ", ".join(map(repr, WINDOW_TYPES))
 _KINDS = ("cited", "retired", "unknown")
@@ -29,15 +31,21 @@ _Window = tuple[int, str, dict[str, list[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """How many sessions were offered a bullet, cited it, and were judged on it.
+    """How many sessions a bullet was live in, were told it, cited it, and were judged on it.
 
-    judged   of those that cited it: a verdict was given, neutral included
-    uncited  sessions with a verdict that did not cite it
+    told        None if nothing is known of any session that it was live in
+    unknown     sessions that it was live in, without a record of what they were told
+    told_cited  of those that were told it: it was cited
+    judged      of those that cited it: a verdict was given, neutral included
+    uncited     sessions with a verdict that did not cite it
     """
 
     name: str
     status: str
-    offered: int
+    live: int
+    told: int | None
+    unknown: int
+    told_cited: int
     cited: int
     judged: int
     uncited: int
@@ -45,9 +53,14 @@ class Cited:
     harmful: int
 
     @property
+    def told_rate(self) -> float | None:
+        """`told_cited` of `told`; None if it is not known that it was told."""
+        return self.told_cited / self.told if self.told else None
+
+    @property
     def citation_rate(self) -> float | None:
-        """`cited` of `offered`; None if it was never offered."""
-        return self.cited / self.offered if self.offered else None
+        """`cited` of `live`; None if no session knew it."""
+        return self.cited / self.live if self.live else None
 
     @property
     def judged_rate(self) -> float | None:
@@ -79,13 +92,17 @@ class StrayTags:
 
 @dataclass(frozen=True, slots=True)
 class Orphans:
-    """Citations and tags that match no bullet, windows without a verdict, live bullets never cited."""
+    """Citations and tags that match no bullet, windows without a verdict, live bullets never cited.
+
+    told  the sessions that were told each of these bullets; None without a record of what any session was told
+    """
 
     citations: tuple[UnknownName, ...]
     tags: tuple[StrayTags, ...]
     windows: tuple[WindowRow, ...]
     skipped: int
     bullets: tuple[BulletRow, ...]
+    told: tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +138,7 @@ def use(ledger: Ledger, past: Past | None = None, name: str | None = None) -> di
 
 
 def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
-    """Each bullet's way from offered to judged, in order of creation, tombstones included. Raises LedgerError."""
+    """Each bullet's way from told to judged, in order of creation, tombstones included. Raises LedgerError."""
     then = past or Past(ledger)
     sessions: dict[str, list[int]] = {}
     citing: dict[str, set[str]] = {}
@@ -129,8 +146,9 @@ def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
         sessions.setdefault(session, []).append(position)
         for name in names["cited"]:
             citing.setdefault(name, set()).add(session)
-    once = [positions[0] for positions in sessions.values() if len(positions) == 1]
-    more = [positions for positions in sessions.values() if len(positions) > 1]
+    known = tellings(ledger, then.position)
+    everywhere = _Spans(sessions)
+    untold = _Spans({session: positions for session, positions in sessions.items() if session not in known.sessions})
     removed = _removed(ledger, then.position)
     judging = _judged(ledger, then.position)
     found = []
@@ -138,11 +156,16 @@ def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
         cited = citing.get(row.name, set())
         span = (row.position, removed.get(row.name, then.position + 1))
         judged = judging.get(row.name, set())
+        told = known.told.get(row.name, {})
+        live, unknown = (spans.live(span, cited) for spans in (everywhere, untold))
         found.append(
             Cited(
                 name=row.name,
                 status=row.status,
-                offered=_offered(once, more, span) + sum(not _within(sessions[one], span) for one in cited),
+                live=live,
+                told=len(told) if told or unknown < live else None,
+                unknown=unknown,
+                told_cited=len(cited & told.keys()),
                 cited=len(cited),
                 judged=len(cited & judged),
                 uncited=len(judged - cited),
@@ -168,13 +191,15 @@ def orphans(ledger: Ledger, past: Past | None = None) -> Orphans:
                 one.sessions += (kind, name, session) not in seen
                 seen.add((kind, name, session))
     windows = [window for window in ledger.windows() if window.position <= then.position]
-    live = (row for row in then.rows() if row.status == "live" and row.name not in cited)
+    uncited = tuple(row for row in then.rows() if row.status == "live" and row.name not in cited)
+    known = tellings(ledger, then.position)
     return Orphans(
         tuple(names.values()),
         tuple(_strays(ledger, then)),
         tuple(window for window in windows if window.state not in ("completed", "skipped")),
         sum(window.state == "skipped" for window in windows),
-        tuple(live),
+        uncited,
+        tuple(len(known.told.get(row.name, ())) if known.sessions else None for row in uncited),
     )
 
 
@@ -198,11 +223,20 @@ def _windows(ledger: Ledger, upto: int) -> Iterator[_Window]:
         yield position, session_id or event_id, names
 
 
-def _offered(once: Sequence[int], more: Sequence[Sequence[int]], span: tuple[int, int]) -> int:
-    """Return how many sessions have a window between two positions; `once` are those that have only one."""
-    first, last = span
-    alone = bisect_left(once, last) - bisect_right(once, first)
-    return alone + sum(_within(positions, span) for positions in more)
+class _Spans:
+    """The positions of sessions' windows, for counting the sessions that have one between two positions."""
+
+    def __init__(self, sessions: Mapping[str, Sequence[int]]) -> None:
+        self._of = sessions
+        self._once = [positions[0] for positions in sessions.values() if len(positions) == 1]
+        self._more = [positions for positions in sessions.values() if len(positions) > 1]
+
+    def live(self, span: tuple[int, int], cited: Collection[str]) -> int:
+        """Return how many sessions have a window within the span, or cite the bullet outside of it."""
+        first, last = span
+        alone = bisect_left(self._once, last) - bisect_right(self._once, first)
+        within = alone + sum(_within(positions, span) for positions in self._more)
+        return within + sum(one in self._of and not _within(self._of[one], span) for one in cited)
 
 
 def _within(positions: Sequence[int], span: tuple[int, int]) -> bool:

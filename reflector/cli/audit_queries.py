@@ -26,7 +26,7 @@ from reflector.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from reflector.audit.citations import Orphans
+    from reflector.audit.citations import Cited, Orphans
     from reflector.audit.doubles import DoubleCounts
     from reflector.audit.stats import Group, Stats
 
@@ -40,35 +40,50 @@ _MOST = 20
 @json_option
 @click.pass_obj
 def citations(place: Place, everything: bool, moment: str | None, as_json: bool) -> None:
-    """Show how often each bullet was offered, cited and judged.
+    """Show how often each bullet was told, cited and judged.
 
-    Counts sessions: one that was compacted five times offers a bullet once. A bullet is offered to a session if it is
-    live at one of the session's windows.
+    Counts sessions: one that was compacted five times was told a bullet once. A session without a record of what it was
+    told is unknown; `live` also counts these: sessions with a window at which the bullet was live.
     """
     from reflector.audit.citations import citations as ask
 
     with place.reading() as ledger:
         found = [one for one in ask(ledger, moments.past(ledger, moment)) if everything or one.status == "live"]
     if as_json:
-        rates = [{"citation_rate": rounded(o.citation_rate), "judged_rate": rounded(o.judged_rate)} for o in found]
-        print_json([{**asdict(one), **rate} for one, rate in zip(found, rates, strict=True)])
+        print_json([_citation_fields(one) for one in found])
         return
     rows = [
         (
             one.name,
-            one.offered,
+            one.live,
+            "?" if one.told is None else one.told,
             one.cited,
-            percent(one.citation_rate),
+            percent(one.told_rate),
             one.judged,
             percent(one.judged_rate),
             one.helpful,
             one.harmful,
-            _bar(one.cited, one.offered),
+            _bar(one.told_cited, one.told or 0),
         )
         for one in sorted(found, key=lambda one: -one.cited)
     ]
-    columns = ("name", "offered", "cited", "of offered", "judged", "of cited", "helpful", "harmful", "")
-    table(columns, rows, numbers=columns[1:-1], extra=("", "of cited", "of offered"), empty="The playbook is empty.")
+    columns = ("name", "live", "told", "cited", "of told", "judged", "of cited", "helpful", "harmful", "")
+    table(
+        columns, rows, numbers=columns[1:-1], extra=("", "live", "of cited", "of told"), empty="The playbook is empty."
+    )
+    if unknown := max((one.unknown for one in found), default=0):
+        note(f"What {counted(unknown, 'session')} were told is unknown: they count in `live` alone.")
+
+
+def _citation_fields(one: Cited) -> dict[str, Any]:
+    return {
+        **fields(one, "name status"),
+        "offered": one.live,  # its name before 2026-11
+        **fields(one, "live told unknown told_cited cited judged uncited helpful harmful"),
+        "told_rate": rounded(one.told_rate),
+        "citation_rate": rounded(one.citation_rate),
+        "judged_rate": rounded(one.judged_rate),
+    }
 
 
 @click.command()
@@ -78,19 +93,21 @@ def citations(place: Place, everything: bool, moment: str | None, as_json: bool)
 def orphans(place: Place, moment: str | None, as_json: bool) -> None:
     """List citations, tags, windows and bullets that lead nowhere.
 
-    Cited names and tags that match no live bullet, windows without a verdict, bullets never cited.
+    Cited names and tags that match no live bullet, windows without a verdict, bullets never cited or never told.
     """
     from reflector.audit.citations import orphans as ask
 
     with place.reading() as ledger:
         found = ask(ledger, moments.past(ledger, moment))
     if as_json:
-        print_json({**asdict(found), "bullets": [row.name for row in found.bullets]})
+        names = [row.name for row in found.bullets]
+        print_json({**asdict(found), "bullets": names, "told": dict(zip(names, found.told, strict=True))})
     else:
         _print_orphans(found)
 
 
 def _print_orphans(found: Orphans) -> None:
+    uncited = list(zip(found.bullets, found.told, strict=True))
     parts = (
         (
             "Cited, but no live bullet",
@@ -107,16 +124,26 @@ def _print_orphans(found: Orphans) -> None:
             ("position", "session", "state", "attempts"),
             [(window.position, short_id(window.session_id), window.state, window.attempts) for window in found.windows],
         ),
-        ("Never cited", ("name", "text"), [(row.name, row.text) for row in found.bullets]),
+        (
+            "Never cited, though told",
+            ("name", "told", "text"),
+            [(row.name, told, row.text) for row, told in uncited if told],
+        ),
+        ("Never told", ("name", "text"), [(row.name, row.text) for row, told in uncited if told == 0]),
+        (
+            "Never cited, and not known to be told",
+            ("name", "text"),
+            [(row.name, row.text) for row, told in uncited if told is None],
+        ),
     )
     shown = [part for part in parts if part[2]]
     for number, (title, columns, rows) in enumerate(shown):
         click.echo(f"{chr(10) if number else ''}{title}: {len(rows)}")
-        table(columns, rows[:_MOST], numbers=("sessions", "tags", "first", "last", "position", "attempts"))
+        table(columns, rows[:_MOST], numbers=("sessions", "told", "tags", "first", "last", "position", "attempts"))
     if not shown:
         note("Nothing is orphaned.")
     if found.skipped:
-        note(f"{found.skipped} windows were skipped, each with its reason: reflector log --type reflection.skipped")
+        note(f"{counted(found.skipped, 'window')} skipped; the reasons: reflector log --type reflection.skipped")
 
 
 @click.command("double-counts")
@@ -225,7 +252,8 @@ def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
 
 def _print_stats(found: Stats, days: int) -> None:
     states = ", ".join(f"{count} {state}" for state, count in sorted(found.states.items()))
-    click.echo(f"{found.events:,} events, {found.sessions:,} sessions, {found.windows:,} windows ({states or 'none'})")
+    told = f"{counted(found.events, 'event')}, {counted(found.sessions, 'session')}, {counted(found.windows, 'window')}"
+    click.echo(f"{told} ({states})" if states else told)
     for kind, groups in found.groups.items():
         shown = groups[-days:] if kind == "day" else groups
         if not shown:

@@ -6,7 +6,7 @@ already is not an event. Counts that came since the file was written stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from reflector.curation.bullets import bullet_event, is_taken
@@ -39,11 +39,12 @@ def take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: i
     texts = {name: text for name, text in revised.items() if name in erased}
     back = brought_back(ledger, base.position, texts) if texts else set()
     rows = {row.name: row for row in ledger.rows()}
+    edits = merges_undone(edits, rows)
     gone = {name: row for name, row in rows.items() if row.status != "live" and name not in back}
     sections = {bullet.name: bullet.section for bullet in loaded.bullets}
     # A bullet that was reworded in an older file comes back: no session gets the words of a removed one.
     edits = [
-        added(replace(gone[name].bullet, section=sections[name], text=revised[name]))
+        added(replace(come_back(gone[name], name), section=sections[name], text=revised[name]))
         if edit.kind == "revise" and (name := edit.name or "") in gone
         else edit
         for edit in edits
@@ -63,7 +64,7 @@ def take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: i
             names.append(name)
             change = replace(edit, name=name)
             if known is not None and is_older(known, edit):  # a removal that was undone
-                change = added(replace(known.bullet, name=name))
+                change = added(come_back(known, name))
             events.append(bullet_event(change, actor="human", origin="playbook.json"))
         elif known is not None and not is_so(known, edit) and not (edit.kind == "revise" and edit.name in back):
             events.append(bullet_event(edit, digest, base.position, index, actor="human"))
@@ -94,13 +95,39 @@ def is_older(row: BulletRow, edit: Change) -> bool:
     return row.status != "live" and (row.section, row.text) == (edit.section, edit.text)
 
 
+def come_back(row: BulletRow, name: str) -> Bullet:
+    """Return a bullet that is not live any more under a new name, with what was counted for it, unless that counts for
+    the bullet that it was merged into."""
+    bullet = replace(row.bullet, name=name)
+    return replace(bullet, helpful=0, harmful=0) if row.status == "merged" else bullet
+
+
+def merges_undone(edits: Iterable[Change], rows: Mapping[str, BulletRow]) -> list[Change]:
+    """Return the edits, with one that undoes a merge in place of those that put all its sources back and remove it."""
+    edits = list(edits)
+    adds = {edit.name or "": edit for edit in edits if edit.kind == "add"}
+    back = {name for name, edit in adds.items() if name in rows and is_older(rows[name], edit)}
+    sources: dict[str | None, set[str]] = {}
+    for row in rows.values():
+        if row.status == "merged":
+            sources.setdefault(row.removed_into, set()).add(row.name)
+    removed = {edit.name for edit in edits if edit.kind == "remove"}
+    undone = {name for name in removed if sources.get(name) and sources[name] <= back}
+    again = {source for name in undone for source in sources[name]}
+    return [
+        Change("unmerge", edit.name) if edit.kind == "remove" and edit.name in undone else edit
+        for edit in edits
+        if edit.kind != "add" or edit.name not in again
+    ]
+
+
 def is_so(row: BulletRow, edit: Change) -> bool:
     """Return whether the ledger says already what an edit of this bullet asks for."""
     if edit.kind == "revise":
         return row.text == edit.text
     if edit.kind == "move":
         return row.section == edit.section
-    if edit.kind == "remove":
+    if edit.kind in ("remove", "unmerge"):
         return row.status != "live"
     return (row.helpful, row.harmful) == (edit.helpful, edit.harmful)
 

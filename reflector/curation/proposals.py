@@ -126,7 +126,7 @@ def propose(
         raise ProposalRefused(f"{what}; nothing was proposed")
     event = NewEvent(
         ev.CHANGE_PROPOSED,
-        identity(ev.CHANGE_PROPOSED, json.dumps(change.to_data(), sort_keys=True), len(before)),
+        _identity(change, len(before)),
         {
             "change": change.to_data(),
             "origin": origin,
@@ -189,7 +189,7 @@ def approve(
             identity(ev.CHANGE_APPROVED, proposal.id),
             {
                 "change": steps[0].change.to_data(),
-                "inverse": [steps[0].inverse.to_data()],
+                "inverse": [one.to_data() for one in steps[0].inverse],
                 "edited": change != proposal.change,
             },
             actor,
@@ -206,6 +206,28 @@ def reject(ledger: Ledger, proposal: Proposal, reason: str, *, keep: Sequence[st
     """
     _check_waits(proposal)
     ledger.append([_ending(proposal, "kept" if keep else "rejected", reason, keep=keep, actor=actor)])
+
+
+def reopen(ledger: Ledger, proposal: Proposal, *, actor: str = "human", first: int = 0) -> None:
+    """Take back a decision of a person: what was applied is undone, and the same proposal waits again, as a new event.
+
+    The playbook's lock must be held. Raises BulletRefused where it cannot be undone any more, LedgerError.
+    """
+    event = ledger.event(proposal.id)
+    if event is None or event.data is None or proposal.state == "waiting":
+        raise ProposalRefused(f"proposal {proposal.id[:8]} was not decided, or its text was erased")
+    before = [one for one in proposals(ledger, waiting=False) if one.change == proposal.change]
+    told = {name: value for name, value in event.data.items() if name in ("reason", "evidence", "basis")}
+    data = {"change": proposal.change.to_data(), "origin": proposal.origin, "trust": proposal.trust, **told}
+    again = NewEvent(
+        ev.CHANGE_PROPOSED, _identity(proposal.change, len(before)), data, event.actor, target_id=event.target_id
+    )
+    approval = ledger.event(proposal.approval) if proposal.approval else None
+    if approval is None:
+        ledger.append([again])
+        return
+    inverse = [Change.from_data(one) for one in (approval.data or {}).get("inverse", ())]
+    apply(ledger, inverse, actor=actor, first=first, target=approval.event_id, lead=lambda _: again)
 
 
 def sweep(ledger: Ledger) -> list[Proposal]:
@@ -229,15 +251,22 @@ def sweep(ledger: Ledger) -> list[Proposal]:
 
 
 def kept_pairs(ledger: Ledger) -> set[frozenset[str]]:
-    """Return the pairs of bullets that a person wants to keep apart."""
+    """Return the pairs of bullets that a person wants to keep apart; not those whose proposal waits again since."""
+    waiting = {frozenset(one.change.names) for one in proposals(ledger)}
     rejections = ledger.events(types=[ev.CHANGE_REJECTED])
-    return {frozenset(pair) for one in rejections for pair in combinations((one.data or {}).get("keep", ()), 2)}
+    kept = {frozenset(pair) for one in rejections for pair in combinations((one.data or {}).get("keep", ()), 2)}
+    return kept - waiting
 
 
 def may_accept(ledger: Ledger) -> bool:
     """Whether a proposal may become a bullet without a person: not after `MOST_ACCEPTED` of them within a day."""
     added = ledger.events(types=[ev.BULLET_ADDED])
     return sum(event.actor == "agent" and event.recorded_at >= _a_day_ago() for event in added) < MOST_ACCEPTED
+
+
+def _identity(change: Change, before: int) -> str:
+    """The id of a proposal: the change itself, and how often it was proposed before."""
+    return identity(ev.CHANGE_PROPOSED, json.dumps(change.to_data(), sort_keys=True), before)
 
 
 def _unwanted(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from reflector.curation.bullets import bullet_event
-from reflector.curation.edit_events import is_older, is_so
+from reflector.curation.edit_events import come_back, is_older, is_so, merges_undone
 from reflector.events.event import NewEvent
 from reflector.files import read_bounded
 from reflector.ledger.store import Ledger
@@ -82,6 +82,7 @@ def take_version(ledger: Ledger, project: Project, theirs: Loaded, digest: str) 
         theirs.named_here,
         {bullet.name for bullet in theirs.bullets},
     )
+    edits = merges_undone(edits, rows)
     changed = {edit.name for edit in edits if edit.kind in ("revise", "remove")}
     said = {(row.section, row.text): row for row in live.values()}
     events: list[NewEvent] = []
@@ -102,7 +103,7 @@ def take_version(ledger: Ledger, project: Project, theirs: Loaded, digest: str) 
             names = {*rows, *moved.values(), *(str(event.data["name"]) for event in events)}
             name = edit.name if edit.name and edit.name not in names else next_name(section, names)
             bullet = Bullet(name, section, text)
-            events.append(_added(bullet if gone is None else replace(gone.bullet, name=name)))
+            events.append(_added(bullet if gone is None else come_back(gone, name)))
     for index, edit in enumerate(edits):
         if edit.kind == "add":
             continue

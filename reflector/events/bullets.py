@@ -59,13 +59,18 @@ def _moved(_: FoldedEvent, __: Entry, data: Data) -> dict[str, object]:
     return {"section": section_slug(data.get("section", ""))}
 
 
-def _removed(_: FoldedEvent, __: Entry, data: Data) -> dict[str, object]:
-    status = "merged" if data.get("follows") else "removed"
+def _removed(_: FoldedEvent, entry: Entry, data: Data) -> dict[str, object]:
+    follows = data.get("follows")
+    if entry.status == "merged" and follows is None:
+        # It is gone already. What it had stays with its heir, and it stays gone if the merge is undone.
+        return {"reason": data.get("reason") or "removed"}
+    status = "merged" if follows else "removed"
     return {"status": status, "removed_into": data.get("into"), "reason": data.get("reason")}
 
 
 def _restored(_: FoldedEvent, entry: Entry, __: Data) -> dict[str, object]:
-    return {"status": "live", "removed_into": None, "reason": None} if entry.status == "removed" else {}
+    gone = {"status": "live", "removed_into": None} if entry.status == "removed" else {}
+    return {**gone, "reason": None}
 
 
 def _recounted(event: FoldedEvent, _: Entry, data: Data) -> dict[str, object]:
@@ -167,7 +172,7 @@ TYPES: Final = (
         name=ev.BULLET_REMOVED,
         meaning="A bullet was removed, or merged into another one; its name is never given out again.",
         since=1,
-        # `follows`: by a merge of ledgers, the bullet's evidence counts for `into` too, as after a `bullet.merged`.
+        # `follows` is a merge of ledgers': whether the evidence counts for `into` too, as after a `bullet.merged`.
         fields={
             **_NAMED,
             "reason": f.WORD_OR_PROSE,

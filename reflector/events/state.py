@@ -58,6 +58,7 @@ class Entry:
     ordinal       its place in the order of creation
     recounted_at  the position of the event that set the baseline: only tags behind it count
     status        live, removed or merged
+    reason        why it was removed; of a merged one, why it would be without the merge
     removed_into  what became of it; of a merged one, the bullet that has its evidence
     """
 
@@ -137,12 +138,14 @@ class Playbook:
             live = [self.entries[one] for one in sources if one in self.entries and self.entries[one].status == "live"]
             self.add(event, [bullet])
             for entry in live:
-                self.put(replace(entry, status="merged", removed_into=name, reason="merged"))
+                self.put(replace(entry, status="merged", removed_into=name, reason=None))
 
     def unmerge(self, name: str) -> None:
-        """Make the sources of a merge live again that still point to it, and remove it if it is live."""
+        """Make the sources of a merge what they would be without it, and remove the merged bullet if it is live."""
         for source in list(self._sources.get(name, ())):
-            self.put(replace(self.entries[source], status="live", removed_into=None, reason=None))
+            one = self.entries[source]
+            # A reason is that of a removal since.
+            self.put(replace(one, status="removed" if one.reason else "live", removed_into=None))
         entry = self.entries.get(name)
         if entry is not None and entry.status == "live":
             self.put(replace(entry, status="removed", removed_into=None, reason="unmerged"))

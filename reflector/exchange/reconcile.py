@@ -172,8 +172,8 @@ def restated_bullets(sql: Statements, book: Playbook, chain: str) -> list[NewEve
             events.append(_restated(ev.BULLET_MOVED, name, chain, {"name": name, "section": entry.section}))
         if (status, reason, into) != (entry.status, entry.reason, entry.removed_into):
             removed: dict[str, object] = {"name": name, "reason": entry.reason, "into": entry.removed_into}
-            if entry.heir is not None:
-                removed["follows"] = True
+            if "merged" in (status, entry.status):
+                removed["follows"] = entry.heir is not None
             # Of a bullet that was merged, only a removed one can be restored.
             if entry.status != "live" or status == "merged":
                 events.append(_restated(ev.BULLET_REMOVED, name, chain, removed))

@@ -96,6 +96,12 @@ class Past:
         with self.ledger.asking() as sql:
             return self._totals(sql, names, counting or self.counting)
 
+    def together(self, names: Iterable[str]) -> tuple[int, int]:
+        """Return (helpful, harmful) of these bullets as if they were one: a tag of two of them counts once."""
+        family = {one: after for name in names for one, after in self._book.family(name).items()}
+        with self.ledger.asking() as sql:
+            return self._counted(sql, family, self.counting, self._out(sql))
+
     def tags_of(self, name: str) -> list[tuple[int, bool]]:
         """Return (position, whether it counted then) of every tag that a bullet had been given, in order."""
         entry = self.entries.get(name)
@@ -122,10 +128,15 @@ class Past:
         return self._covered
 
     def _totals(self, sql: Statements, names: Iterable[str], counting: Counting) -> dict[str, tuple[int, int]]:
+        out = self._out(sql)
+        return {name: self._counted(sql, self._book.family(name), counting, out) for name in names}
+
+    def _out(self, sql: Statements) -> dict[str, set[int]]:
+        """Return the positions of the tags that do not count, by the bullet's name."""
         out: dict[str, set[int]] = {name: set(positions) for name, positions in self._left_out.items()}
         for position, (_, name) in self._covered_in(sql).items():
             out.setdefault(name, set()).add(position)
-        return {name: self._counted(sql, self._book.family(name), counting, out) for name in names}
+        return out
 
     def _counted(
         self, sql: Statements, family: Mapping[str, int], counting: Counting, left_out: Mapping[str, Collection[int]]

@@ -20,7 +20,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,10 +31,12 @@ from reflector.files import open_ours
 from reflector.folders import read_file, state_folder
 from reflector.handover import MAX_TOLD, TOLD, complain, injection_stamp
 from reflector.locate import user_folder
-from reflector.playbook.bullet import Bullet, best_first
+from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import SECTIONS, USER_FIRST
+from reflector.playbook.ranking import Standing, choose
 from reflector.reflection.prompts import fill, find_template
+from reflector.sessions.ranks import standing_of
 from reflector.text.secrets import quote
 from reflector.transcripts.telling import Telling, telling_of
 
@@ -107,37 +109,48 @@ def render(
     form: str,
     files: Sequence[str] = (".claude/playbook.json",),
     troubles: Sequence[Trouble] = (),
+    standing: Standing | None = None,
 ) -> Injection:
-    """Fill a template's text with the best bullets that fit, grouped by section, the best bullet's section first.
+    """Fill a template's text with the bullets that a ranking chooses, grouped by section, the best one's section first.
 
     `files` hold those that do not fit; `troubles` follow them.
 
     The section titles stay because advice reads the other way round under MISTAKES TO AVOID.
     Raises ValueError where the template alone leaves no room for any bullet.
     """
-    ranked = sorted(bullets, key=best_first)
+    bullets = list(bullets)
     told = "".join(f"\n\n({trouble.what}. {trouble.advice})" for trouble in troubles)
-    if not ranked:
+    if not bullets:
         text = told.lstrip("\n") and told.lstrip("\n") + "\n"
         return Injection(text, text and _as_json(text), 0, 0)
-    room = LIMIT - len(_as_json("")) - _cost(fill(form, {"key_points": ""}))
-    all_bullets = sum(not isinstance(bullet, Told) for bullet in ranked)
-    room -= _cost(_left_out(all_bullets, files) + told)
+    all_bullets = sum(not isinstance(bullet, Told) for bullet in bullets)
+    room = room_of(form) - _cost(_left_out(all_bullets, files, "0" * 8) + told)
+    choice = choose(bullets, standing or Standing(), room, cost_of)
     sections: dict[str, list[str]] = {}
-    for bullet in ranked:
-        line = _REMINDER.sub("&lt;", bullet.line)
-        heading = "" if bullet.section in sections else f"\n## {_title(bullet.section)}\n"
-        cost = _cost(f"{heading}{line}\n")
-        if cost <= room:
-            room -= cost
-            sections.setdefault(bullet.section, []).append(line)
+    for bullet in choice.bullets:
+        sections.setdefault(bullet.section, []).append(_line(bullet))
     shown = sum(len(lines) for section, lines in sections.items() if section != LESSONS)
     if not sections:
         raise ValueError(f"the playbook template leaves no room for a bullet within {LIMIT} characters: shorten it")
     blocks = [f"## {_title(section)}\n" + "\n".join(lines) for section, lines in sections.items()]
-    points = "\n\n".join(blocks) + _left_out(all_bullets - shown, files) + told
+    points = "\n\n".join(blocks) + _left_out(all_bullets - shown, files, choice.seed) + told
     text = fill(form, {"key_points": points}).rstrip("\n") + "\n"
     return Injection(text, _as_json(text), shown, all_bullets - shown)
+
+
+def room_of(form: str) -> int:
+    """Return the characters that a template leaves for bullets."""
+    return LIMIT - len(_as_json("")) - _cost(fill(form, {"key_points": ""}))
+
+
+def cost_of(bullet: Bullet, sections: Collection[str]) -> int:
+    """Return the characters that a bullet takes where some sections have their title already."""
+    heading = "" if bullet.section in sections else f"\n## {_title(bullet.section)}\n"
+    return _cost(f"{heading}{_line(bullet)}\n")
+
+
+def _line(bullet: Bullet) -> str:
+    return _REMINDER.sub("&lt;", bullet.line)
 
 
 def _title(section: str) -> str:
@@ -166,12 +179,12 @@ def keep_lessons(project: Path, book: LessonBook) -> bool:
     return True
 
 
-def _left_out(count: int, files: Sequence[str]) -> str:
+def _left_out(count: int, files: Sequence[str], seed: str) -> str:
     if not count:
         return ""
     points = "1 more key point was" if count == 1 else f"{count} more key points were"
     hold = f"{' and '.join(files)} {'hold' if len(files) > 1 else 'holds'}"
-    return f"\n\n({points} left out here for length; {hold} them all.)"
+    return f"\n\n({points} left out here for length, by draw {seed}; {hold} them all.)"
 
 
 def _as_json(text: str) -> str:
@@ -213,7 +226,8 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
     except OSError as error:
         complain(f"the user's playbook is not shown: {error}")
     bullets += lessons_to_tell(folder)
-    rendered = render(bullets, template(folder) if bullets else "", files, troubles)
+    standing = standing_of(folder, users)
+    rendered = render(bullets, template(folder) if bullets else "", files, troubles, standing)
     line = "; ".join(trouble.what for trouble in troubles)
     line = f"playbook: {' '.join(line.split())}; see `reflector doctor`" if line else rendered.line
     forms = (line, _in_short(rendered.text), rendered.json, rendered.text)

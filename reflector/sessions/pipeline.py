@@ -16,8 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reflector.curation.file_writing import of_another
 from reflector.curation.mirrors import take_mirrored, write_mirrored
-from reflector.curation.playbook_file import known, of_another, sync
+from reflector.curation.playbook_file import known, sync
 from reflector.curation.proposals import sweep
 from reflector.curator import wanted
 from reflector.ledger.store import Ledger, WindowRow
@@ -34,6 +35,7 @@ from reflector.sessions.fallback import stand_ins
 from reflector.sessions.injection import keep_lessons, told_by_hook, write_injection
 from reflector.sessions.intake import Source, Taken, WindowMode, safe_id, source_of, take_in
 from reflector.sessions.pauses import heard_at_ns
+from reflector.sessions.ranks import keep_ranks
 from reflector.sessions.spool import Delivery
 from reflector.transcripts.formats import scan
 
@@ -106,6 +108,7 @@ class Pipeline:
                 self._rendered = _NEVER
             for text in self.users.notes:
                 self._note(text)
+        self._note(wanted.look_again(self.ledger))
 
     def write(self, *, file: bool = True) -> None:
         """Record edits of playbook.json and its mirrors, write them, and render the text that the start hook prints.
@@ -127,6 +130,7 @@ class Pipeline:
         learned = False
         with suppress(OSError):  # a state folder that cannot be written keeps no session from starting
             learned = keep_lessons(self.project.root, lesson_book(self.ledger))
+            learned |= keep_ranks(self.project.root, self.ledger, self.project.config)
         if (synced.written or learned or self._rendered != updated_at) and self.project.playbook_json.exists():
             self._rendered = updated_at
             try:

@@ -45,7 +45,8 @@ class Scan:
     agent        the name that the sessions of its agent are recorded under
     keys         record keys of all messages, in the order of `read_messages`
     cited        (key, names) of the model's records that cite
-    told         (key, telling) of each echo of our hook's output; the key is that of the message behind it
+    told         (key, telling) of each echo of our hook's output; the key is that of the model's next message: without
+                 one, the model got nothing
     session_id … version    of the conversation; "" where no record says
     first_uuid, last_uuid   of the first and last message
     started_at, ended_at    smallest and largest timestamp as written (their order in the file is not by time)
@@ -74,7 +75,7 @@ class Conversation(ABC):
     """One reading of one file: turns records into messages, and knows what earlier records said.
 
     session_id, agent_id, cwd, version   of the file, as far as its records said by now; "" otherwise
-    heard        what our hook told, until the next message takes it
+    heard        what our hook told, until the model's next message takes it
     """
 
     def __init__(self) -> None:
@@ -128,7 +129,7 @@ class RecordReader:
         given = _Input(file, None if self._is_document else limit)
         for message in self._messages(given, None, conversation, tally):
             keys.append(message.key)
-            if conversation.heard:
+            if conversation.heard and message.origin == "model":
                 told += ((message.key, telling) for telling in conversation.heard)
                 conversation.heard.clear()
             if names := citations_of(message):

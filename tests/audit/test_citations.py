@@ -30,7 +30,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 def figures(ledger: Ledger, past: Past | None = None) -> dict[str, tuple[int, int, int, int]]:
-    return {one.name: (one.offered, one.cited, one.judged, one.uncited) for one in citations(ledger, past)}
+    return {one.name: (one.live, one.cited, one.judged, one.uncited) for one in citations(ledger, past)}
 
 
 def test_sessions_are_counted_not_windows(ledger: Ledger) -> None:
@@ -39,7 +39,7 @@ def test_sessions_are_counted_not_windows(ledger: Ledger) -> None:
     assert figures(ledger) == {"pat-001": (1, 1, 1, 0)}
 
 
-def test_a_bullet_is_offered_while_it_is_live(ledger: Ledger) -> None:
+def test_a_bullet_is_known_to_a_session_while_it_is_live(ledger: Ledger) -> None:
     ledger.append([session(1, "s1"), added(), session(2, "s2", cited=["pat-001"]), session(3, "s3")])
     then = ledger.head().position
     ledger.append([changed(ev.BULLET_REMOVED, "pat-001", 1, reason="deleted", into=None)])
@@ -49,7 +49,7 @@ def test_a_bullet_is_offered_while_it_is_live(ledger: Ledger) -> None:
     assert figures(ledger, Past(ledger, 3)) == {"pat-001": (1, 1, 0, 0)}
 
 
-def test_a_session_that_cites_a_bullet_was_offered_it_wherever_a_merge_put_the_removal(ledger: Ledger) -> None:
+def test_a_session_that_cites_a_bullet_knew_it_wherever_a_merge_put_the_removal(ledger: Ledger) -> None:
     ledger.append([session(1, "s1", cited=["pat-001"]), added()])
     ledger.append([changed(ev.BULLET_REMOVED, "pat-001", 1, reason="deleted", into=None)])
     ledger.append([session(2, "s2", cited=["pat-001"]), session(3, "s2"), session(4, "s3")])
@@ -62,7 +62,7 @@ def test_a_verdict_without_a_citation_is_counted_apart(ledger: Ledger) -> None:
     (one,) = citations(ledger)
     assert (one.cited, one.judged, one.uncited, one.helpful) == (0, 0, 1, 1)
     assert (one.citation_rate, one.judged_rate) == (0.0, None)
-    assert Cited("pat-001", "live", 0, 0, 0, 0, 0, 0).citation_rate is None
+    assert Cited("pat-001", "live", 0, None, 0, 0, 0, 0, 0, 0, 0).citation_rate is None
 
 
 def test_a_redacted_session_still_cites(ledger: Ledger) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,8 @@ from werkzeug import Request, Response
 from reflector.ledger.store import Ledger
 from reflector.reflection.backends.fixtures import request_sha256
 from reflector.reflection.judging import case_of
-from tests.road.agent import REFLECTOR, Agent
+from tests.processes import REFLECTOR, Popen
+from tests.road.agent import Agent
 from tests.road.sessions import Session
 
 KEY = {"ANTHROPIC_API_KEY": "sk-test"}
@@ -367,7 +367,7 @@ def test_an_api_that_refuses_us_is_not_asked_about_every_window(judged: Agent, a
 @pytest.mark.slow
 def test_on_a_terminal_the_person_is_asked(judged: Agent, api: Api, typed: str, calls: int, code: int) -> None:
     master, slave = pty.openpty()
-    process = subprocess.Popen(
+    process = Popen(
         [*REFLECTOR, "compare", "--a", "rules", "--b", HAIKU],
         stdin=slave,
         stdout=slave,

@@ -12,9 +12,9 @@ from tests.road.sessions import Session
 
 def test_what_comes_is_told_as_it_comes_and_ctrl_c_ends_it_quietly(agent: Agent, tmp_path: Path) -> None:
     agent.call("drain")
+    agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "1.jsonl"))
     process = agent.start("log", "--follow", "--type", "bullet.tagged", "--json")
     assert process.stdout is not None
-    agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "1.jsonl"))
     first = json.loads(process.stdout.readline())
     agent.call("ingest", Session("s-2").cites("mis-001", "harmful").write(tmp_path / "2.jsonl"))
     second = json.loads(process.stdout.readline())

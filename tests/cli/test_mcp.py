@@ -21,7 +21,8 @@ from reflector.cli.app import Place
 from reflector.cli.mcp import add_tools
 from reflector.lessons.recall import bullets_about
 from reflector.playbook.bullet import Bullet
-from tests.road.agent import REFLECTOR, Agent
+from tests.processes import REFLECTOR, Popen
+from tests.road.agent import Agent
 from tests.road.sessions import Session
 
 ADVICE = {
@@ -220,7 +221,7 @@ def test_a_call_is_answered_and_nothing_but_the_protocol_is_on_stdout_whatever_i
     agent.call("drain")
     agent.playbook.write_text("{")
     lines = [hello, {"jsonrpc": "2.0", "method": "notifications/initialized"}, wanted]
-    with subprocess.Popen(
+    with Popen(
         [*REFLECTOR, "mcp"],
         cwd=agent.project,
         env=agent.env(),

@@ -19,7 +19,8 @@ from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change
 from reflector.sessions import spool
 from tests.ledger.events import added
-from tests.road.agent import REFLECTOR, Agent
+from tests.processes import REFLECTOR, Popen
+from tests.road.agent import Agent
 from tests.road.sessions import Session
 
 SECRET = "the customer is Erika Mustermann of Köln"
@@ -109,7 +110,7 @@ def test_on_a_terminal_it_asks_first(told: Agent, answer: str, erased: bool) -> 
     at = position(told, "bullet.added")
     master, slave = pty.openpty()
     command = [*REFLECTOR, "redact", at, "--why", "a customer"]
-    process = subprocess.Popen(
+    process = Popen(
         command, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=told.env(), cwd=told.project
     )
     os.close(slave)

@@ -17,9 +17,11 @@ from reflector.ledger.readonly_sql import NotAQuestion, TooLong, asking
 from reflector.ledger.store import Ledger
 from reflector.ledger.views import FRACTIONS, NUMBERS, TIMES, VIEWS
 from reflector.proof.verify import verify
+from tests import processes
 from tests.ledger import sql
 from tests.ledger.events import added, history
-from tests.road.agent import REFLECTOR, Agent
+from tests.processes import REFLECTOR, Popen
+from tests.road.agent import Agent
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sql.md").read_text("utf-8")
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
@@ -165,7 +167,7 @@ def test_a_query_is_ended_when_its_time_is_over(ledger: Ledger) -> None:
 
 
 def test_ctrl_c_ends_a_query(demo: Agent) -> None:
-    process = subprocess.Popen(
+    process = Popen(
         [*REFLECTOR, "--project", str(demo.project), "sql", ENDLESS],
         env=demo.env(),
         stdout=subprocess.PIPE,
@@ -219,7 +221,7 @@ def test_a_table_shows_no_control_characters_and_csv_no_formula(demo: Agent) -> 
 def test_the_query_comes_from_stdin_and_without_one_the_views_are_listed(demo: Agent) -> None:
     def run(text: str, *arguments: str) -> str:
         command = [*REFLECTOR, "--project", str(demo.project), "sql", *arguments]
-        return subprocess.run(command, env=demo.env(), input=text, capture_output=True, text=True, check=True).stdout
+        return processes.run(command, env=demo.env(), input=text, capture_output=True, text=True, check=True).stdout
 
     assert run("SELECT count(*) AS bullets\nFROM bullets;\n") == "bullets\n      4\n"
     listed = json.loads(run("", "--json"))

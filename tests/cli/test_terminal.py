@@ -14,7 +14,8 @@ import pytest
 
 from reflector.ledger.store import Ledger
 from reflector.lessons.recording import observe_outcome, record_lesson
-from tests.road.agent import REFLECTOR, Agent
+from tests.processes import REFLECTOR
+from tests.road.agent import Agent
 from tests.road.sessions import Session
 from tests.terminal import sent
 

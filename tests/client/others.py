@@ -97,6 +97,10 @@ class Codex(Other):
         )
 
     @property
+    def requests(self) -> ResponsesApi:
+        return self.api
+
+    @property
     def config(self) -> Path:
         return self.agent.home / ".codex"
 
@@ -144,6 +148,10 @@ class Gemini(Other):
             "general": {"disableAutoUpdate": True, "disableUpdateNag": True},
         }
         self.install(settings)
+
+    @property
+    def requests(self) -> GenerateApi:
+        return self.api
 
     def prints(self, prompt: str, *flags: str) -> str:
         """Run `gemini -p` to its end; what it writes besides the answer."""

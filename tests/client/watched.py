@@ -7,13 +7,17 @@ in again counts nothing.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 from reflector.transcripts.formats import scan
+from reflector.transcripts.telling import telling_of
+from tests.client.scripted import Scripted
 from tests.road.agent import Agent
 
 #: What stands beside ours in the settings: it keeps each payload with what lay on the disk at that moment.
@@ -30,10 +34,20 @@ os.rename(path + ".tmp", path)
 """
 
 
+#: The text of the hook in a request, from the template's first words to its last.
+_TEXT = re.compile(r"This project keeps a playbook: .*? so that the next session knows\.", re.DOTALL)
+
+
 class Watched(ABC):
     """What is asked of every client."""
 
     agent: Agent
+
+    @property
+    @abstractmethod
+    def requests(self) -> Scripted:
+        """The stand-in that it asks."""
+
     #: What its transcripts say again and again, as a part of how it writes them.
     repeats: ClassVar[frozenset[str]] = frozenset()
 
@@ -70,6 +84,12 @@ class Watched(ABC):
         windows = self.agent.events("session.recorded")
         return [(window["data"]["trigger"], name) for window in windows for name in window["data"]["cited"]]
 
+    def told(self) -> dict[str, list[str]]:
+        """The bullets of each text that the model got in a request, by the text's digest."""
+        texts = {text for body in self.requests.asked for said in _strings(body) for text in _TEXT.findall(said)}
+        found = [telling for telling in map(telling_of, texts) if telling is not None]
+        return {telling.digest: list(telling.bullets) for telling in found}
+
     def settle(self) -> None:
         """Take in what is pending, behind the drains that hooks started; a Stop may wait for its session's end."""
         left = ("waiting/", "failed/", "silent/")
@@ -91,3 +111,14 @@ class Watched(ABC):
         if transcripts := self.transcripts():
             self.agent.run("ingest", *transcripts)
         assert (self.cited(), self.agent.counters()) == before
+        tellings = self.agent.events("advice.told")
+        assert {one["data"]["digest"]: one["data"]["bullets"] for one in tellings} == self.told()
+        assert {one["data"]["source"] for one in tellings} <= {"transcript"}
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Every text in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _strings(inner)

@@ -41,19 +41,25 @@ class Oracle:
             self._born(position, data["name"], data["section"], data["text"], 0, 0)
             for source in data["sources"]:
                 if source != data["name"] and self.bullets.get(source, {}).get("status") == "live":
-                    self.bullets[source] |= {"status": "merged", "into": data["name"], "reason": "merged"}
+                    self.bullets[source] |= {"status": "merged", "into": data["name"], "reason": None}
         elif event.type == "bullet.unmerged":
             for source in self.bullets.values():
                 if source["status"] == "merged" and source["into"] == data["name"]:
-                    source |= {"status": "live", "into": None, "reason": None}
+                    # One that was removed meanwhile would be removed without the merge.
+                    source |= {"status": "removed" if source["reason"] else "live", "into": None}
             if bullet is not None and bullet["status"] == "live":
                 bullet |= {"status": "removed", "into": None, "reason": "unmerged"}
         elif event.type == "bullet.restored":
             if bullet is not None and bullet["status"] == "removed":
                 bullet |= {"status": "live", "into": None, "reason": None}
+            elif bullet is not None:
+                bullet["reason"] = None
         elif event.type == "bullet.removed" and bullet is not None:
-            status = "merged" if data.get("follows") else "removed"
-            bullet |= {"status": status, "into": data.get("into"), "reason": data.get("reason")}
+            if bullet["status"] == "merged" and "follows" not in data:
+                bullet["reason"] = data.get("reason") or "removed"
+            else:
+                status = "merged" if data.get("follows") else "removed"
+                bullet |= {"status": status, "into": data.get("into"), "reason": data.get("reason")}
         elif event.type == "bullet.revised" and bullet is not None:
             bullet["text"] = data.get("text", "[redacted]")
         elif event.type == "bullet.moved" and bullet is not None:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reflector.hooks.install import SCRIPT
-
-INSTALLED = [sys.executable, "-I", "-S", SCRIPT]
+from tests.processes import HOOK, Popen
 
 
 @dataclass
@@ -41,12 +38,15 @@ class Project:
     def fallback(self) -> Path:
         return self.home / ".local/state/reflector/spool"
 
-    def start(self, command: list[str] | None = None, **options: Any) -> subprocess.Popen[bytes]:
+    def start(
+        self, command: list[str] | None = None, *, forked: bool = False, **options: Any
+    ) -> subprocess.Popen[bytes]:
+        """A hook that runs, or another command in its place."""
         base = {"PATH": os.environ["PATH"], "HOME": str(self.home), "CLAUDE_PROJECT_DIR": str(self.path)}
         base["TMPDIR"] = str(self.path.parent)
         options.setdefault("cwd", self.path)
-        return subprocess.Popen(
-            command or INSTALLED,
+        return (Popen if forked else subprocess.Popen)(
+            command or HOOK,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -56,7 +56,7 @@ class Project:
 
     def hook(self, payload: dict[str, Any] | bytes, **options: Any) -> tuple[bytes, bytes]:
         """Run the hook to its end; what it wrote to stdout and stderr. It exits 0, always."""
-        process = self.start(**options)
+        process = self.start(forked=True, **options)
         raw = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         out, err = process.communicate(raw, timeout=30)
         assert process.returncode == 0

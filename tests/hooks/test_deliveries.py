@@ -17,7 +17,8 @@ import pytest
 
 from reflector.handover import quoted
 from reflector.sessions import spool
-from tests.hooks.conftest import INSTALLED, Project, event, files, records
+from tests.hooks.conftest import Project, event, files, records
+from tests.processes import HOOK
 
 
 @pytest.mark.parametrize("name", ["SessionEnd", "PreCompact", "SubagentStop", "PostCompact", "Unheard0f"])
@@ -175,7 +176,7 @@ def test_the_project_is_the_agents_variable_else_the_payloads_folder_else_ours(p
 def test_a_project_path_that_is_not_utf8_is_kept_exactly(project: Project) -> None:
     odd = os.fsencode(project.path) + b'/caf\xe9 "quoted"'
     Path(os.fsdecode(odd)).mkdir()
-    process = project.start(["env", b"CLAUDE_PROJECT_DIR=" + odd, *INSTALLED])  # type: ignore[list-item]
+    process = project.start(["env", b"CLAUDE_PROJECT_DIR=" + odd, *HOOK])  # type: ignore[list-item]
     process.communicate(json.dumps(event("SessionEnd")).encode(), timeout=30)
     (record,) = records(Path(os.fsdecode(odd)) / ".claude/reflector/spool")
     assert os.fsencode(record["project"]) == odd
@@ -252,7 +253,7 @@ def test_a_full_disk_leaves_no_part_of_a_record_behind(project: Project) -> None
         resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
 
     # -B: a compiled module that is cut at the limit would break every later start.
-    command = [sys.executable, "-B", *INSTALLED[1:]]
+    command = [sys.executable, "-B", *HOOK[1:]]
     out, err = project.hook(event("SessionEnd", x="x" * 4096), command=command, preexec_fn=small_files_only)
     assert out == b""
     assert err.count(b"\n") == 1
@@ -265,14 +266,14 @@ def test_a_hook_in_a_deleted_folder_without_any_project_keeps_the_delivery(proje
     gone.mkdir()
     project.environ = {"CLAUDE_PROJECT_DIR": ""}
     script = f'cd "{gone}" && rmdir "{gone}" && exec "$@"'
-    process = project.start(["sh", "-c", script, "sh", *INSTALLED])
+    process = project.start(["sh", "-c", script, "sh", *HOOK])
     out, _ = process.communicate(json.dumps(event("SessionEnd")).encode(), timeout=30)
     assert (out, process.returncode) == (b"", 0)
     assert [record["project"] for record in records(project.fallback)] == [None]
 
 
 def test_without_stdin_and_stdout_the_hook_still_exits_0(project: Project) -> None:
-    process = project.start(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *INSTALLED])
+    process = project.start(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *HOOK])
     process.communicate(timeout=30)
     assert process.returncode == 0
     (trace,) = files(project.spool / "broken")
@@ -281,12 +282,12 @@ def test_without_stdin_and_stdout_the_hook_still_exits_0(project: Project) -> No
 
 def test_without_stdin_nothing_is_made_in_a_folder_that_nobody_calls_a_project(project: Project) -> None:
     project.environ = {"CLAUDE_PROJECT_DIR": ""}
-    process = project.start(["sh", "-c", 'exec "$@" <&-', "sh", *INSTALLED])
+    process = project.start(["sh", "-c", 'exec "$@" <&-', "sh", *HOOK])
     _, err = process.communicate(timeout=30)
     assert (process.returncode, err.count(b"\n")) == (0, 1)
     assert list(project.path.iterdir()) == []
     project.state.mkdir(parents=True)
-    process = project.start(["sh", "-c", 'exec "$@" <&-', "sh", *INSTALLED])
+    process = project.start(["sh", "-c", 'exec "$@" <&-', "sh", *HOOK])
     process.communicate(timeout=30)
     assert len(files(project.spool / "broken")) == 1
 
@@ -313,7 +314,7 @@ runpy.run_path({file!r}, run_name="__main__")
 def test_a_payload_is_kept_where_the_interpreter_cannot_load_what_reads_it(
     project: Project, modules: tuple[str, ...], error: str, mark: bytes
 ) -> None:
-    script = _WITHOUT.format(modules=modules, error=error, file=INSTALLED[-1])
+    script = _WITHOUT.format(modules=modules, error=error, file=HOOK[-1])
     raw = mark + json.dumps(event("SessionEnd", reason="clear")).encode()
     out, _ = project.hook(raw, command=[sys.executable, "-I", "-S", "-c", script])
     assert out == b""
@@ -440,7 +441,7 @@ def test_where_nobody_can_look_for_a_playbook_the_delivery_is_kept_with_the_user
     dropped = "-dac_override,-dac_read_search"  # what lets root look everywhere
     drop = ["setpriv", "--bounding-set", dropped, "--inh-caps", dropped] if os.geteuid() == 0 else []
     project.claude.chmod(0)
-    project.hook(event("SessionEnd"), command=[*drop, *INSTALLED])
+    project.hook(event("SessionEnd"), command=[*drop, *HOOK])
     project.claude.chmod(0o700)
     assert [record["project"] for record in records(project.fallback)] == [str(project.path)]
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.road.agent import REFLECTOR, Agent
+from tests.processes import REFLECTOR
+from tests.road.agent import Agent
 from tests.road.sessions import Session
 
 

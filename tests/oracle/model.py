@@ -384,7 +384,7 @@ class Moment:
         return total, by
 
     def citations(self) -> list[dict[str, Any]]:
-        offered: dict[str, set[str]] = defaultdict(set)
+        live: dict[str, set[str]] = defaultdict(set)
         cited: dict[str, set[str]] = defaultdict(set)
         tagged: dict[str, set[str]] = defaultdict(set)
         for event, status in self._course():
@@ -392,10 +392,10 @@ class Moment:
                 session = event.session or event.id
                 for name, is_live in status.items():
                     if is_live:
-                        offered[name].add(session)
+                        live[name].add(session)
                 for name in event.data.get("cited", ()):
                     cited[name].add(session)
-                    offered[name].add(session)
+                    live[name].add(session)
             elif event.type == "bullet.tagged" and event.session is not None:
                 tagged[event.name].add(event.session)
         counters = self.counters()
@@ -403,9 +403,14 @@ class Moment:
             {
                 "name": name,
                 "status": bullet.status,
-                "offered": len(offered[name]),
-                "cited": len(offered[name] & cited[name]),
-                "judged": len(offered[name] & cited[name] & tagged[name]),
+                "offered": len(live[name]),
+                "live": len(live[name]),
+                # No session of the histories says what it was told.
+                "told": None,
+                "unknown": len(live[name]),
+                "told_cited": 0,
+                "cited": len(live[name] & cited[name]),
+                "judged": len(live[name] & cited[name] & tagged[name]),
                 "uncited": len(tagged[name] - cited[name]),
                 "helpful": counters[name][0],
                 "harmful": counters[name][1],

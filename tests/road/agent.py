@@ -6,7 +6,6 @@ import io
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -17,11 +16,9 @@ from unittest.mock import patch
 
 from reflector.cli.app import run
 from reflector.cli.commands import COMMANDS
-from reflector.hooks.install import SCRIPT
+from tests.processes import HOOK, REFLECTOR, Popen
 from tests.schemas import check
 
-HOOK = [sys.executable, "-I", "-S", SCRIPT]
-REFLECTOR = [sys.executable, "-I", "-m", "reflector"]
 #: A drain that a hook started takes seconds on a busy machine.
 PATIENCE = 60.0
 
@@ -107,7 +104,7 @@ class Agent:
     def start_hook(self, event: str, *, spawn: bool = False, **fields: Any) -> subprocess.Popen[bytes]:
         """A hook that has its payload and runs."""
         payload = {"hook_event_name": event, "cwd": str(self.project), **fields}
-        process = subprocess.Popen(
+        process = Popen(
             HOOK,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -130,7 +127,7 @@ class Agent:
     def start(self, *arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
         """A command that runs."""
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.env()} | options
-        return subprocess.Popen([*REFLECTOR, *map(str, arguments)], text=True, cwd=self.project, **options)
+        return Popen([*REFLECTOR, *map(str, arguments)], text=True, cwd=self.project, **options)
 
     def run(self, *arguments: str | Path, code: int | None = 0) -> Ran:
         """Run a command to its end, which is in `code` unless that is None."""

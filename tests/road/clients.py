@@ -15,7 +15,8 @@ from typing import Any
 from unittest.mock import patch
 
 from reflector.hooks import fast
-from tests.road.agent import HOOK, PATIENCE, Agent
+from tests.processes import HOOK
+from tests.road.agent import PATIENCE, Agent
 from tests.road.worker import drain_until
 
 

@@ -17,7 +17,8 @@ import pytest
 from reflector.ledger.store import Ledger
 from reflector.sessions.intake import Source, take_in
 from tests.conftest import examples
-from tests.road.agent import HOOK, Agent
+from tests.processes import HOOK
+from tests.road.agent import Agent
 from tests.road.sessions import Session
 
 

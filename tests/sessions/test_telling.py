@@ -83,11 +83,11 @@ def test_what_the_transcript_repeats_of_a_start_is_recorded_with_its_window_once
     ]
 
 
-def test_a_telling_that_no_message_follows_waits_for_one(agent: Agent) -> None:
+def test_a_telling_waits_for_the_models_next_message(agent: Agent) -> None:
     session = Session("s-1").agent("Hello.").starts(agent.hook("SessionStart"))
-    _end(agent, session)
+    _end(agent, session.user("/clear"))
     assert _told(agent) == []
-    _end(agent, session.user("Go on."))
+    _end(agent, session.agent("I go on."))
     assert _told(agent) == [("s-1", "transcript", NAMES, [])]
 
 

@@ -1,0 +1,109 @@
+"""`reflector duplicates`: pairs of bullets that may say the same, or that contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.output import counted, fields, json_option, note, print_json, safe, short_id
+from reflector.playbook.names import SECTIONS
+
+if TYPE_CHECKING:
+    from reflector.playbook.bullet import Bullet
+    from reflector.playbook.duplicates import Pair
+
+
+@click.command()
+@click.option("--propose", is_flag=True, help="Propose a merge of each pair; contradictions are only shown.")
+@json_option
+@click.pass_obj
+def duplicates(place: Place, propose: bool, as_json: bool) -> None:
+    """List pairs of bullets that may say the same or contradict each other.
+
+    A pair has the same words, apart from words that carry no advice, a few synonyms and the order of a list. Texts that
+    differ in a number, a name, a path, a command or a negation are never a pair, nor are bullets of two sections or
+    those that you decided to keep apart. Nothing is merged before you accept it in 'reflector review'.
+    """
+    from reflector.curation.proposals import kept_pairs
+    from reflector.playbook.duplicates import duplicates as find
+
+    with place.reading() as ledger:
+        found = find(ledger.bullets(), kept_pairs(ledger))
+    proposed = _propose(place, found) if propose else {}
+    if as_json:
+        print_json([_document(pair, proposed.get(pair.names)) for pair in found])
+        return
+    for pair in found:
+        click.secho(f"{pair.kind}: {safe(pair.why)}", bold=True)
+        click.echo(safe(f"  {pair.first.line}\n  {pair.second.line}"))
+        if pair.names in proposed:
+            click.echo(f"  proposal {short_id(proposed[pair.names])}")
+    if not found:
+        note("No two bullets say the same.")
+    elif proposed:
+        note(f"{counted(len(proposed), 'merge')} waiting. Decide: reflector review")
+    elif not propose and any(pair.kind != "contradiction" for pair in found):
+        note("Propose to merge them: reflector duplicates --propose")
+
+
+def note_alike(text: str, section: str, bullets: Iterable[Bullet]) -> None:
+    """Say on stderr which bullets a new text of a section repeats or contradicts."""
+    for line in alike(text, section, bullets):
+        note(line)
+
+
+def alike(text: str, section: str, bullets: Iterable[Bullet]) -> list[str]:
+    """Return a line for each bullet that a new text of a section repeats or contradicts."""
+    from reflector.playbook.duplicates import near
+
+    lines = []
+    for pair in near(text, section, bullets):
+        other = pair.first if pair.first.name else pair.second
+        says = "says the opposite" if pair.kind == "contradiction" else "may say the same"
+        lines.append(f"{other.name} {says} ({pair.why}): {other.text}")
+    return lines
+
+
+def _propose(place: Place, found: list[Pair]) -> dict[frozenset[str], str]:
+    """Propose merges, and return the ids of the proposals that wait by the pairs' names.
+
+    Of pairs that share a bullet only the first: once it is decided on, the other texts meet anew.
+    """
+    from reflector.curation import proposals as of
+    from reflector.playbook.change import Change
+
+    waiting: dict[frozenset[str], str] = {}
+    taken: set[str] = set()
+    with place.pipeline() as pipeline:
+        room = of.MOST_WAITING - len(of.proposals(pipeline.ledger))
+        for pair in found:
+            if pair.kind == "contradiction" or pair.names & taken or len(waiting) >= room:
+                continue
+            names = (pair.first.name, pair.second.name)
+            change = Change("merge", names=names, section=pair.first.section, text=pair.text)
+            try:
+                one = of.propose(pipeline.ledger, change, origin="rules", trust="agent", reason=pair.why, actor="rules")
+            except of.ProposalRefused as refused:
+                note(f"{' and '.join(names)}: {refused}")
+                continue
+            if one.state == "waiting":
+                waiting[pair.names] = one.id
+                taken |= pair.names
+        pipeline.write()
+    return waiting
+
+
+def _document(pair: Pair, proposal: str | None) -> dict[str, Any]:
+    return {
+        "kind": pair.kind,
+        "why": pair.why,
+        "bullets": [
+            {"name": one.name, "section": SECTIONS[one.section], **fields(one, "text helpful harmful")}
+            for one in (pair.first, pair.second)
+        ],
+        "text": None if pair.kind == "contradiction" else pair.text,
+        "proposal": proposal,
+    }

@@ -1,0 +1,92 @@
+"""What `reflector review` shows of a proposal, and how it is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from rich.text import Text
+
+from reflector.cli.duplicates import alike
+from reflector.cli.output import safe, short_id, short_time
+from reflector.curation import proposals as of
+from reflector.curation.changes import preview
+from reflector.curation.proposals import Proposal
+from reflector.ledger.as_of import Past
+from reflector.sessions.pipeline import Pipeline
+
+_WHO: Final = {"person": "a person", "agent": "the agent", "tool": "a tool"}
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A proposal that waits, and what a person looks at to decide on it."""
+
+    proposal: Proposal
+    #: The bullets now (`-`) and as they would be (`+`), a line each.
+    lines: tuple[str, ...]
+    #: When each quote was said, as far as the ledger knows.
+    said_at: tuple[str | None, ...]
+    #: What other bullets already say of it, a line each.
+    alike: tuple[str, ...]
+
+    @property
+    def searched(self) -> str:
+        one = self.proposal
+        return " ".join([one.change.line, one.reason, one.origin, *(quote.text for quote in one.evidence)]).casefold()
+
+
+def load(pipeline: Pipeline) -> tuple[list[Item], list[Proposal]]:
+    """Return what waits for a decision, oldest first, and what fell away just now. The lock must be held."""
+    ledger = pipeline.ledger
+    fallen = of.sweep(ledger)
+    rows, past, items = ledger.rows(), Past(ledger), []
+    for one in of.proposals(ledger):
+        (step,) = preview(rows, [one.change], first=pipeline.project.first_number)
+        if one.change.kind == "merge":  # what a merge counts is asked, not previewed
+            helpful, harmful = past.together(one.change.names)
+            step = replace(step, after=tuple(replace(it, helpful=helpful, harmful=harmful) for it in step.after))
+        events = (ledger.event(quote.window) if quote.window else None for quote in one.evidence)
+        said = tuple((event.occurred_at or event.recorded_at) if event else None for event in events)
+        others = [row.bullet for row in rows if row.status == "live" and row.name not in one.change.about]
+        after = step.after[0] if one.change.kind in ("add", "revise") else None
+        near = alike(after.text, after.section, others) if after is not None else []
+        items.append(Item(one, tuple(step.lines), said, tuple(near)))
+    return items, fallen
+
+
+def nothing(words: str) -> Text:
+    return Text(
+        f"No proposal has the words {safe(words)!r}. Escape shows all." if words else "No proposal waits. q quits."
+    )
+
+
+def details(item: Item) -> Text:
+    one = item.proposal
+    text = Text()
+    text.append(f"{one.change.kind} {' '.join(one.change.about)}".rstrip(), style="bold")
+    text.append(
+        f"   from {one.origin}, words of {_WHO[one.trust]}, {short_time(one.proposed_at)}, id {short_id(one.id)}\n",
+        "dim",
+    )
+    if one.reason:
+        text.append(f"{safe(one.reason)}\n")
+    for sign, title, style in (("-", "Now", "red"), ("+", "Then", "green")):
+        text.append(f"\n{title}\n", style="bold")
+        lines = [line for line in item.lines if line.startswith(sign)]
+        for line in lines:
+            text.append(f"{safe(line)}\n", style=style)
+        if not lines:
+            text.append("  no bullet\n", style="dim")
+    if item.alike:
+        text.append("\nAlike\n", style="bold")
+        text.append("".join(f"{safe(line)}\n" for line in item.alike))
+    text.append("\nEvidence\n", style="bold")
+    for quote, said in zip(one.evidence, item.said_at, strict=True):
+        where = f", session {short_id(quote.session)}" if quote.session else ""
+        when = f", {short_time(said)}" if said else ""
+        text.append(f"{_WHO[quote.by]}{where}{when}\n", style="dim")
+        text.append(f"  “{safe(quote.text)}”\n")
+    if not one.evidence:
+        text.append("  nobody is quoted\n", style="dim")
+    return text

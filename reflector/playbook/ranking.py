@@ -1,0 +1,145 @@
+"""What a session is told of a playbook that does not fit: the documented policies, as pure functions.
+
+Invariant: the choice follows from the bullets, from what was recorded of them and from nothing else: no clock, no
+process, no order of files. So all starts between two changes get the same bytes, and anybody can make the choice again
+from the ledger. While everything fits, every policy tells everything.
+
+`balanced`  pinned bullets first. At most three quarters of the room that is left go to bullets that helped more than
+            they harmed, the largest gain per token first. All other room goes to the other bullets, in turns: those
+            that the fewest sessions were told first, and among these by a draw. So what is new is told at the next
+            start, and what was left out has its turn.
+`draw`      Thompson sampling: each bullet's rate is drawn from its posterior.
+`best`      the highest rate first, as before 2026-11. What is left out once stays out until counters change.
+
+The gain of a bullet is what its rate (Laplace's rule: (helpful+1)/(all+2)) lies above even chances. A bullet that was
+told in many sessions since it last helped is demoted: its gain is halved for each `DEMOTED_AFTER` of them. Demotion
+ranks. It removes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final
+
+from reflector.playbook.bullet import Bullet, best_first
+
+RANKINGS: Final = ("balanced", "draw", "best")
+#: Sessions that were told a bullet since it last helped, for each halving of its gain.
+DEMOTED_AFTER: Final = 20
+#: The share of the room for bullets that were told least.
+EXPLORED: Final = 0.25
+#: Characters of a token, as far as a ranking has to know.
+_PER_TOKEN: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a ranking knows besides the counters.
+
+    policy  one of RANKINGS
+    pinned  names that are told first, in this order, and are never demoted
+    told    sessions that were told a bullet, by name
+    idle    those of them since the bullet last helped, or ever
+    turn    moves on with what was told: a playbook whose counters stand still takes turns as well
+    """
+
+    policy: str = "balanced"
+    pinned: Sequence[str] = ()
+    told: Mapping[str, int] = field(default_factory=dict)
+    idle: Mapping[str, int] = field(default_factory=dict)
+    turn: int = 0
+
+    def demotions(self, name: str) -> int:
+        """Return how often a bullet's gain is halved."""
+        return 0 if name in self.pinned else self.idle.get(name, 0) // DEMOTED_AFTER
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The bullets that are told, best first, and the seed of the draw, "" where all are."""
+
+    bullets: tuple[Bullet, ...]
+    seed: str = ""
+
+
+def choose(
+    bullets: Iterable[Bullet], standing: Standing, room: int, cost: Callable[[Bullet, Collection[str]], int]
+) -> Choice:
+    """Return the bullets to tell in `room` characters.
+
+    cost  the characters that a bullet takes beside others, whose sections are given
+    """
+    places = {name: place for place, name in enumerate(standing.pinned)}
+
+    def order(bullet: Bullet) -> tuple[int, tuple[float, int, str]]:
+        return places.get(bullet.name, len(places)), best_first(bullet)
+
+    ranked = sorted(bullets, key=order)
+    fill = _Fill(room, cost)
+    if all(map(fill.take, ranked)):
+        return Choice(tuple(ranked))
+    seed = _seed(ranked, standing)
+    fill = _Fill(room, cost)
+    rest = [bullet for bullet in ranked if bullet.name not in places or not fill.take(bullet)]
+    if standing.policy == "draw":
+        rest.sort(key=lambda one: (-_drawn(one, seed), one.name))
+    elif standing.policy == "balanced":
+        rest.sort(key=lambda one: (-_gain(one, standing), best_first(one)))
+        fill.keep = int(fill.room * EXPLORED)
+        left = [one for one in rest if _gain(one, standing) <= 0 or not fill.take(one)]
+        fill.keep = 0
+        rest = sorted(left, key=lambda one: (_turns(one, standing), _hash(seed, one.name)))
+    for bullet in rest:
+        fill.take(bullet)
+    return Choice(tuple(sorted(fill.taken, key=order)), seed)
+
+
+class _Fill:
+    """Takes what fits into a room, and passes over what does not."""
+
+    def __init__(self, room: int, cost: Callable[[Bullet, Collection[str]], int]) -> None:
+        self.room, self._cost = room, cost
+        self.keep = 0
+        self.taken: list[Bullet] = []
+        self._sections: set[str] = set()
+
+    def take(self, bullet: Bullet) -> bool:
+        cost = self._cost(bullet, self._sections)
+        if cost > self.room - self.keep:
+            return False
+        self.room -= cost
+        self._sections.add(bullet.section)
+        self.taken.append(bullet)
+        return True
+
+
+def _gain(bullet: Bullet, standing: Standing) -> float:
+    """What a bullet is worth per token: above 0 where it helped more than it harmed."""
+    above = (bullet.helpful + 1) / (bullet.helpful + bullet.harmful + 2) - 0.5
+    if above <= 0:
+        return above
+    return above / float(2 ** min(standing.demotions(bullet.name), 50)) / (len(bullet.line) / _PER_TOKEN)
+
+
+def _turns(bullet: Bullet, standing: Standing) -> int:
+    """In how many sessions a bullet was told; what harmed more than it helped waits longer for its next turn."""
+    return standing.told.get(bullet.name, 0) + DEMOTED_AFTER * max(0, bullet.harmful - bullet.helpful)
+
+
+def _seed(bullets: Sequence[Bullet], standing: Standing) -> str:
+    """Return 8 hex digits that change with the playbook, and with the turn of what was told."""
+    parts = [standing.policy, str(standing.turn), *standing.pinned]
+    parts += [f"{one.section} {one.line}" for one in sorted(bullets, key=lambda one: one.name)]
+    return sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:8]
+
+
+def _hash(seed: str, name: str) -> str:
+    return sha256(f"{seed} {name}".encode("utf-8", "replace")).hexdigest()
+
+
+def _drawn(bullet: Bullet, seed: str) -> float:
+    import random  # for this policy alone
+
+    return random.Random(f"{seed} {bullet.name}").betavariate(bullet.helpful + 1, bullet.harmful + 1)

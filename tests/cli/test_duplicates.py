@@ -1,0 +1,100 @@
+"""`reflector duplicates`, and what `add` says of a text that is there already; docs/review.md is executed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from benchmarks.duplicates import labelled, measure
+from reflector.ledger.as_of import Past
+from reflector.ledger.store import Ledger
+from tests.cli.reviewing import project
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+
+PAGE = (Path(__file__).parents[2] / "docs" / "review.md").read_text("utf-8")
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    return project(tmp_path)
+
+
+def test_the_examples_of_the_page_print_what_it_shows(tmp_path: Path) -> None:
+    agent = Agent.in_folder(tmp_path, {})
+    (block,) = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    for part in re.split(r"^\$ reflector ", block, flags=re.MULTILINE)[1:]:
+        command, _, told = part.partition("\n")
+        ran = agent.call(*shlex.split(command))
+        assert ran.out + ran.err == told, command
+
+
+def test_the_figures_of_the_page_are_those_of_the_benchmark() -> None:
+    found = measure([one for one in labelled() if one.half == "held_out"])
+    assert f"precision is {found['precision']} ({found['right']} of {found['proposed']} proposed)" in PAGE
+    assert f"recall {found['recall']:.2f} ({found['right']} of {found['same']})" in PAGE
+
+
+def test_pairs_are_shown_with_their_counters_and_proposed_once(agent: Agent) -> None:
+    (pair,) = agent.json("duplicates")
+    assert [(one["name"], one["helpful"], one["harmful"]) for one in pair["bullets"]] == [
+        ("pat-001", 7, 1),
+        ("pat-003", 2, 0),
+    ]
+    assert (pair["kind"], pair["proposal"]) == ("near", None)
+    (first,) = agent.json("duplicates", "--propose")
+    (again,) = agent.json("duplicates", "--propose")
+    assert first["proposal"] == again["proposal"]
+    (waiting,) = agent.json("proposals")
+    assert waiting["id"] == first["proposal"]
+    assert waiting["change"]["text"] == first["text"]
+
+
+def test_a_contradiction_is_shown_and_never_proposed(agent: Agent) -> None:
+    agent.call("add", "mis", "Never write a failing test first.")
+    assert "pat-002 says the opposite" in agent.call("add", "pat", "Avoid keeping functions small.").err
+    kinds = [pair["kind"] for pair in agent.json("duplicates", "--propose")]
+    assert sorted(kinds) == ["contradiction", "near"]
+    assert len(agent.json("proposals")) == 1
+
+
+def test_of_pairs_that_share_a_bullet_one_is_proposed(agent: Agent) -> None:
+    agent.call("add", "pat", "Always write the failing test first!")
+    assert len(agent.json("duplicates", "--propose")) == 3
+    assert len(agent.json("proposals")) == 1
+
+
+def test_no_more_are_proposed_than_may_wait(tmp_path: Path) -> None:
+    bullets = [
+        {"name": f"pat-{2 * n + twin:03d}", "text": f"{word}Ask person x{n} about it.", "helpful": 0, "harmful": 0}
+        for n in range(1, 24)
+        for twin, word in enumerate(("", "Always "))
+    ]
+    for one in bullets:
+        one["text"] = str(one["text"]).replace("Always Ask", "Always ask")
+    agent = Agent.in_folder(tmp_path, {"PATTERNS & APPROACHES": bullets})
+    agent.call("drain")
+    assert len(agent.json("duplicates")) == 23
+    agent.call("duplicates", "--propose")
+    assert len(agent.json("proposals")) == 20
+    assert {one["state"] for one in agent.json("proposals", "--all")} == {"waiting"}
+
+
+def test_what_is_alike_is_a_note_and_no_refusal(agent: Agent) -> None:
+    ran = agent.call("add", "pat", "Write a failing test first!")
+    assert ran.out.startswith("[pat-004]")
+    assert "pat-001 may say the same" in ran.err
+    assert agent.call("add", "pref", "Write the failing tests first.").err == ""
+
+
+def test_a_merge_would_count_a_session_that_tagged_both_once(agent: Agent) -> None:
+    agent.call("policy", "adopt", "once_per_session", "--why", "a test")
+    both = Session("s-1").cites("pat-001", "helpful").cites("pat-003", "helpful")
+    agent.call("ingest", both.write(agent.project / "s.jsonl"))
+    with Ledger.open_file(agent.ledger) as ledger:
+        counters = Past(ledger).counters(["pat-001", "pat-003"])
+        assert (counters["pat-001"][0], counters["pat-003"][0]) == (8, 3)
+        assert Past(ledger).together(["pat-001", "pat-003"]) == (7 + 2 + 1, 1)

@@ -1,0 +1,168 @@
+"""Merged bullets and playbook.json: an older file never brings a source back to life, and nothing counts twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflector.events import event as ev
+from reflector.events.event import NewEvent
+from reflector.ledger.store import Ledger
+from tests.curation.test_sharing import Clone, first, second
+from tests.ledger.events import added, changed, merged
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+
+__all__ = ["first", "second"]
+
+SOURCES = {"pat-001": "Write the test first.", "pat-002": "Run the tests."}
+
+
+def append(agent: Agent, *events: NewEvent) -> None:
+    """Append by the ledger, and write the file."""
+    with Ledger.open_file(agent.ledger) as ledger:
+        ledger.append(events)
+    agent.call("drain")
+
+
+def rows(agent: Agent) -> dict[str, tuple[str, int, int]]:
+    return {row["name"]: (row["status"], row["helpful"], row["harmful"]) for row in agent.json("list", "--all")}
+
+
+def entries(agent: Agent) -> dict[str, Any]:
+    sections = json.loads(agent.playbook.read_bytes())["sections"].values()
+    return {bullet["name"]: bullet for bullets in sections for bullet in bullets}
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    """Two bullets that sessions cited, merged into a third; the file as it was before is kept beside it."""
+    agent = Agent.in_folder(tmp_path)
+    agent.write_playbook({})
+    append(agent, *(added(name, text) for name, text in SOURCES.items()))
+    for number, name in enumerate(SOURCES):
+        agent.call("ingest", Session(f"s-{number}").cites(name).write(agent.home / f"{number}.jsonl"))
+    (tmp_path / "before.json").write_bytes(agent.playbook.read_bytes())
+    append(agent, merged("pat-003", *SOURCES, text="Write the test first, and run it."))
+    return agent
+
+
+def test_a_merged_source_is_not_in_the_file_and_counts_for_the_merged_bullet(agent: Agent) -> None:
+    assert {name: (of["helpful"], of["harmful"]) for name, of in entries(agent).items()} == {"pat-003": (2, 0)}
+    assert rows(agent) == {"pat-001": ("merged", 1, 0), "pat-002": ("merged", 1, 0), "pat-003": ("live", 2, 0)}
+    assert "merged into pat-003" in agent.call("show", "pat-001").out
+    assert "reflector blame pat-003" in agent.call("blame", "pat-001").out
+    steps = agent.json("blame", "pat-003")
+    assert [(step["name"], step["helpful"]) for step in steps] == [("pat-001", 1), ("pat-002", 2), ("pat-003", 2)]
+
+
+def test_an_older_file_with_the_sources_brings_nothing_back(agent: Agent, tmp_path: Path) -> None:
+    before, written = rows(agent), agent.playbook.read_bytes()
+    agent.playbook.write_bytes((tmp_path / "before.json").read_bytes())
+    agent.call("drain")
+    assert rows(agent) == before
+    assert agent.playbook.read_bytes() == written
+
+
+def test_a_source_that_is_reworded_in_an_older_file_is_a_new_bullet_without_counts(
+    agent: Agent, tmp_path: Path
+) -> None:
+    text = (tmp_path / "before.json").read_text("utf-8")
+    agent.playbook.write_text(text.replace("Run the tests.", "Run all the tests."), "utf-8")
+    agent.call("drain")
+    assert rows(agent) == {
+        "pat-001": ("merged", 1, 0),
+        "pat-002": ("merged", 1, 0),
+        "pat-003": ("live", 2, 0),
+        "pat-004": ("live", 0, 0),
+    }
+
+
+def _edited(agent: Agent, *, merged: bool) -> None:
+    """Put the sources back into the file by hand, beside the merged bullet or in its place."""
+    whole = json.loads(agent.playbook.read_bytes())
+    there = whole["sections"]["PATTERNS & APPROACHES"]
+    kept = there if merged else []
+    there[:] = [*kept, *({"name": name, "text": text, "helpful": 1, "harmful": 0} for name, text in SOURCES.items())]
+    agent.playbook.write_text(json.dumps(whole), "utf-8")
+    agent.call("drain")
+
+
+def test_who_puts_the_sources_back_in_place_of_the_merged_bullet_undoes_the_merge(agent: Agent) -> None:
+    _edited(agent, merged=False)
+    assert rows(agent) == {"pat-001": ("live", 1, 0), "pat-002": ("live", 1, 0), "pat-003": ("removed", 0, 0)}
+    assert [event["type"] for event in agent.events()][-1] == ev.BULLET_UNMERGED
+    assert entries(agent).keys() == SOURCES.keys()
+
+
+def test_who_puts_the_sources_back_beside_the_merged_bullet_gets_new_bullets_without_its_counts(agent: Agent) -> None:
+    _edited(agent, merged=True)
+    found = rows(agent)
+    assert found.pop("pat-003") == ("live", 2, 0)
+    assert found == {
+        "pat-001": ("merged", 1, 0),
+        "pat-002": ("merged", 1, 0),
+        "pat-004": ("live", 0, 0),
+        "pat-005": ("live", 0, 0),
+    }
+
+
+def test_a_late_citation_of_a_source_counts_for_both(agent: Agent) -> None:
+    agent.call("ingest", Session("late").cites("pat-001").write(agent.home / "late.jsonl"))
+    assert rows(agent) == {"pat-001": ("merged", 2, 0), "pat-002": ("merged", 1, 0), "pat-003": ("live", 3, 0)}
+    assert entries(agent)["pat-003"]["helpful"] == 3
+
+
+def test_a_shared_file_of_a_branch_before_the_merge_changes_nothing_and_its_revert_undoes_the_merge(
+    first: Clone,
+) -> None:
+    first.call("add", "pat", "Write the test first.")
+    first.cites("pat-001", "s-1")
+    first.publish("Two bullets")
+    append(first, merged("pat-003", "pat-001", "pat-002", text="Write the test first, and run the tests."))
+    first.publish("Merged them")
+    there = {"pat-001": ("merged", 1, 0), "pat-002": ("merged", 0, 0), "pat-003": ("live", 1, 0)}
+    assert rows(first) == there
+    first.git("checkout", "-q", "HEAD~1")
+    first.call("drain")
+    assert rows(first) == there
+    assert first.is_clean()
+    first.git("checkout", "-q", "main")
+    first.call("drain")
+    assert rows(first) == there
+    first.git("revert", "--no-edit", "HEAD")
+    first.call("drain")
+    assert rows(first) == {"pat-001": ("live", 1, 0), "pat-002": ("live", 0, 0), "pat-003": ("removed", 0, 0)}
+    assert first.is_clean()
+
+
+def test_a_clone_that_gets_the_merge_by_git_and_then_the_ledger_counts_what_the_other_one_counts(
+    first: Clone, second: Clone, tmp_path: Path
+) -> None:
+    first.call("add", "pat", "Write the test first.")
+    first.publish("Two bullets")
+    first.git("push", "-q", "origin", "HEAD:main")
+    second.git("pull", "-q", "--no-rebase", "origin", "main")
+    second.cites("pat-001", "s-2")
+    first.cites("pat-001", "s-1")
+    append(first, merged("pat-003", "pat-001", "pat-002", text="Write the test first, and run the tests."))
+    first.publish("Merged them")
+    first.git("push", "-q", "origin", "HEAD:main")
+    second.git("pull", "-q", "--no-rebase", "origin", "main")
+    second.cites("pat-003", "s-3")
+    for one, other in ((first, second), (second, first)):
+        (tmp_path / "history.ndjson").write_text(one.call("export", "--format", "ndjson").out, "utf-8")
+        other.call("import", tmp_path / "history.ndjson", "--merge")
+    wanted = {"pat-001": ("merged", 2, 0), "pat-002": ("merged", 0, 0), "pat-003": ("live", 3, 0)}
+    assert rows(first) == wanted
+    assert rows(second) == wanted
+
+
+def test_a_bullet_that_was_removed_comes_back_under_its_name(agent: Agent) -> None:
+    append(agent, changed(ev.BULLET_REMOVED, "pat-003", 1, reason="pruned", into=None))
+    assert entries(agent) == {}
+    append(agent, changed(ev.BULLET_RESTORED, "pat-003", 2))
+    assert entries(agent)["pat-003"]["helpful"] == 2

@@ -1,0 +1,101 @@
+"""What is told of a playbook that does not fit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.playbook.bullet import Bullet, best_first
+from reflector.playbook.ranking import DEMOTED_AFTER, RANKINGS, Standing, choose
+
+
+def cost(bullet: Bullet, sections: Collection[str]) -> int:
+    return len(bullet.line) + (0 if bullet.section in sections else 20)
+
+
+def named(count: int, *, helpful: int = 0, harmful: int = 0, after: int = 0) -> list[Bullet]:
+    return [Bullet(f"oth-{after + n:03d}", "oth", "x" * 60, helpful, harmful) for n in range(count)]
+
+
+def told(bullets: Sequence[Bullet], standing: Standing, room: int = 1000) -> list[str]:
+    return [bullet.name for bullet in choose(bullets, standing, room, cost).bullets]
+
+
+@pytest.mark.parametrize("policy", RANKINGS)
+def test_where_everything_fits_everything_is_told_best_first_without_a_draw(policy: str) -> None:
+    bullets = [*named(3), *named(2, helpful=1, after=3), *named(1, harmful=1, after=5)]
+    choice = choose(bullets, Standing(policy), 10_000, cost)
+    assert (list(choice.bullets), choice.seed) == (sorted(bullets, key=best_first), "")
+
+
+def test_new_advice_is_told_at_the_next_start_however_good_the_old_one_is() -> None:
+    old = named(100, helpful=5)
+    standing = Standing(told={bullet.name: 3 for bullet in old})
+    assert "oth-100" not in told(old, standing)
+    assert "oth-100" in told([*old, *named(1, after=100)], standing)
+    assert "oth-100" not in told([*old, *named(1, after=100)], replace(standing, policy="best"))
+
+
+def test_every_bullet_has_its_turn_though_no_counter_moves() -> None:
+    bullets = named(60)
+    seen: Counter[str] = Counter()
+    for turn in range(20):
+        seen.update(told(bullets, Standing(told=dict(seen), turn=turn)))
+    assert len(seen) == 60
+    assert max(seen.values()) - min(seen.values()) <= 1
+
+
+def test_what_helped_keeps_most_of_the_room() -> None:
+    bullets = [*named(100), *named(8, helpful=3, after=100)]
+    assert {f"oth-{number}" for number in range(100, 107)} <= set(told(bullets, Standing(), 1000))
+
+
+def test_pinned_bullets_come_first_in_their_order_whatever_their_counters() -> None:
+    bullets = [*named(50, helpful=4), *named(2, harmful=9, after=50)]
+    standing = Standing(pinned=("oth-051", "oth-050", "pat-404"), idle={"oth-051": 99})
+    assert told(bullets, standing)[:2] == ["oth-051", "oth-050"]
+    assert standing.demotions("oth-051") == 0
+
+
+def test_a_bullet_that_was_told_often_since_it_helped_gives_way_and_comes_back() -> None:
+    bullets = [*named(1, helpful=2), *named(30, helpful=1, after=1)]
+    told_often = {bullet.name: 9 for bullet in bullets}
+    assert "oth-000" in told(bullets, Standing(told=told_often))
+    idle = Standing(told={**told_often, "oth-000": 99}, idle={"oth-000": 3 * DEMOTED_AFTER})
+    assert "oth-000" not in told(bullets, idle)
+    assert "oth-000" in told(bullets, replace(idle, idle={}))
+
+
+_bullets = st.lists(
+    st.builds(
+        lambda number, section, text, up, down: Bullet(f"{section}-{number}", section, text, up, down),
+        st.integers(0, 999),
+        st.sampled_from(["pat", "mis"]),
+        st.text(max_size=80),
+        st.integers(0, 9),
+        st.integers(0, 9),
+    ),
+    max_size=30,
+    unique_by=lambda bullet: bullet.name,
+)
+
+
+@given(_bullets, st.sampled_from(RANKINGS), st.integers(0, 2000), st.randoms())
+def test_the_choice_fits_and_does_not_depend_on_the_order_of_the_bullets(
+    bullets: list[Bullet], policy: str, room: int, random: object
+) -> None:
+    choice = choose(bullets, Standing(policy), room, cost)
+    shuffled = sorted(bullets, key=lambda _: random.random())  # type: ignore[attr-defined]
+    assert choose(shuffled, Standing(policy), room, cost) == choice
+    used = 0
+    sections: set[str] = set()
+    for bullet in choice.bullets:
+        used += cost(bullet, sections)
+        sections.add(bullet.section)
+    assert used <= room
+    assert (choice.seed == "") == (len(choice.bullets) == len(bullets))
