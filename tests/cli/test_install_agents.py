@@ -208,7 +208,9 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("name", AGENTS)
 def test_the_page_of_agents_and_the_readme_name_each_with_its_files(name: str) -> None:
     agent = AGENTS[name]
-    (row,) = [line for line in (ROOT / "docs/agents.md").read_text("utf-8").splitlines() if f"| `{name}` |" in line]
+    (row,) = [
+        line for line in (ROOT / "docs/agents.md").read_text("utf-8").splitlines() if line.startswith(f"| `{name}` |")
+    ]
     assert f"${agent.home[0]}" in row
     assert agent.files["user"] in row
     assert f"`{agent.files['project']}`" in row
