@@ -121,6 +121,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "AGENTS.md",
             "--remove AGENTS.md",
         ),
+        "rehearse": Command("rehearse", "Show what a proposed change would do; changes nothing.", "3fa2c1d0"),
         "mcp": Command("mcp", "Serve the playbook to the agent as tools, over stdio.", ""),
     },
     "Learning": {

@@ -43,7 +43,7 @@ _PHRASES: Final = (
 )
 _REWRITES: Final = tuple((re.compile(rf"(?<![\w-])(?:{old})(?![\w-])"), new) for old, new in _PHRASES)
 
-_NOT: Final = frozenset("not no never avoid without none nothing neither nor cannot non".split())
+_NOT: Final = frozenset("not no never avoid without none nothing neither nor cannot".split())
 #: Words that carry no advice of their own.
 _EMPTY: Final = frozenset(
     "a an the this that these those is are be been being was were am to of in on at for by as and or it its "
@@ -160,6 +160,11 @@ def near(text: str, section: str, bullets: Iterable[Bullet]) -> list[Pair]:
     new, read = Bullet("", section, text), _read(text)
     found = (_pair(new, read, one, _read(one.text)) for one in bullets)
     return [pair for pair in found if pair is not None]
+
+
+def alike(text: str, bullet: Bullet) -> bool:
+    """Return whether a text says what a bullet says, whatever section it would be put in."""
+    return any(pair.kind != "contradiction" for pair in near(text, bullet.section, [bullet]))
 
 
 def _meetings(bullets: list[Bullet], reads: list[_Read]) -> Iterator[tuple[int, int]]:
