@@ -118,7 +118,8 @@ def _print_difference(found: Difference) -> None:
             click.echo(f"  {short_id(moved.session_id) or '(none)'}  {moved.helpful:+d}/{moved.harmful:+d}")
 
 
-def _condition(text: str) -> Condition:
+def condition_given(text: str) -> Condition:
+    """Return the condition that a person gave, or a usage error."""
     from reflector.playbook.condition import BadCondition, condition
 
     try:
@@ -142,7 +143,7 @@ def bisect(place: Place, name: str, text: str, moment: str | None, as_json: bool
     from reflector.audit.history import summary
     from reflector.cli.playbook import find_bullet
 
-    condition = _condition(text)
+    condition = condition_given(text)
     with place.reading() as ledger:
         past = moments.past(ledger, moment)
         row = find_bullet(ledger, name, past)
@@ -225,7 +226,7 @@ def replay(
     from reflector.cli.audit import session_named
     from reflector.ledger.as_of import Past
 
-    prune = _condition(text) if text is not None else None
+    prune = condition_given(text) if text is not None else None
     if asked := {name: value for name, value in of_lessons.items() if value is not None}:
         if counting or sessions or backends or precision is not None or text is not None:
             raise click.UsageError(
