@@ -173,6 +173,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "Show the playbook under another policy or without some evidence.",
             "--counting once_per_session",
             "--prune 'harmful > helpful'",
+            "--ranking best",
         ),
         "sql": Command(
             "sql", "Query the ledger with SQL, read-only.", "'SELECT name, helpful FROM bullets'", "--views"

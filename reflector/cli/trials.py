@@ -25,6 +25,7 @@ from reflector.cli.output import (
 )
 from reflector.playbook.counting import COUNTINGS, Counting
 from reflector.playbook.names import SECTIONS
+from reflector.playbook.ranking import RANKINGS
 
 if TYPE_CHECKING:
     from reflector.audit.changes import Changed, Crossing, Difference
@@ -197,6 +198,7 @@ def _total(pair: tuple[int, int]) -> str:
     help="Leave out the verdicts of `rules` that a stricter `judgement_precision` would not give.",
 )
 @click.option("--prune", "text", metavar="CONDITION", help="Remove the bullets for which this condition holds.")
+@click.option("--ranking", type=click.Choice(RANKINGS), help="Show what sessions would have been told by this ranking.")
 @moments.as_of
 @click.option("--all", "everything", is_flag=True, help="Include bullets that do not change.")
 @policy_options
@@ -210,6 +212,7 @@ def replay(
     backends: tuple[str, ...],
     precision: int | None,
     text: str | None,
+    ranking: str | None,
     moment: str | None,
     everything: bool,
     as_json: bool,
@@ -220,6 +223,7 @@ def replay(
     Nothing is written. `reflector policy adopt` puts a policy in force, `reflector retract` takes evidence out.
     CONDITION is as in `bisect`, such as 'harmful >= 3 and harmful > helpful'. With an option of lessons, the lessons
     are shown that another policy would see otherwise.
+    With --ranking, the newest 200 texts are shown that sessions were told, as that ranking would have chosen them.
     """
     from reflector.audit.replay import judges
     from reflector.audit.replay import replay as ask
@@ -227,7 +231,15 @@ def replay(
     from reflector.ledger.as_of import Past
 
     prune = condition_given(text) if text is not None else None
-    if asked := {name: value for name, value in of_lessons.items() if value is not None}:
+    asked = {name: value for name, value in of_lessons.items() if value is not None}
+    if ranking is not None:
+        if counting or sessions or backends or precision is not None or text is not None or asked:
+            raise click.UsageError("ask for a ranking by itself: it changes no counter and no lesson")
+        from reflector.cli.retelling import print_retold
+
+        print_retold(place, moment, ranking, as_json=as_json)
+        return
+    if asked:
         if counting or sessions or backends or precision is not None or text is not None:
             raise click.UsageError(
                 "ask for bullets and for lessons one after the other: they have policies of their own"

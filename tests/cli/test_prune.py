@@ -79,3 +79,16 @@ def test_applied_at_once_the_bullet_goes_and_says_why(agent: Agent) -> None:
 def test_a_repositorys_own_settings_do_not_remove_bullets_at_once(agent: Agent) -> None:
     (agent.claude / "reflector.toml").write_text('prune = "apply"\n')
     assert "prune is 'apply', which is yours to say" in agent.call("prune", code=2).err
+
+
+def test_a_bullet_that_was_told_often_since_it_helped_is_shown_as_demoted(agent: Agent) -> None:
+    _sessions(agent, 20, told=True)
+    assert "demoted: told 20 times since it last helped" in agent.call("show", "oth-004").out
+    assert "demoted: told 20 times and never helped" in agent.call("show", "oth-003").out
+    (one,) = [one for one in agent.json("list") if one["name"] == "oth-004"]
+    assert (one["told_sessions"], one["demoted"]) == (20, "told 20 times since it last helped")
+    last = Session("thanks").starts(agent.hook("SessionStart")).cites("oth-004")
+    agent.call("ingest", last.write(agent.home / "thanks.jsonl"))
+    assert "demoted" not in agent.call("show", "oth-004").out
+    agent.call("config", "set", "pinned", "oth-003")
+    assert agent.json("show", "oth-003")["demoted"] is None

@@ -115,7 +115,7 @@ SWEPT = {
     "show pat-002": "position type",
     "session s-1": "position type",
     "blame pat-001": "position session_id",
-    "citations": "name offered cited judged",
+    "citations": "name cited judged",
     "orphans": "position",
     "double-counts": "code tags",
     "stats": "model day answers",
