@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -14,35 +13,11 @@ import pytest
 
 import reflector
 from reflector.sessions import locks
+from tests.pages import agrees, commands, without_times
 from tests.road.agent import Agent
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "first-ten-minutes.md").read_text("utf-8")
-#: A line that stands for any number of lines, none included.
-LEFT_OUT = "…"
 END = "--- end of a command ---"
-
-
-def commands() -> list[tuple[str, list[str]]]:
-    """(what is typed, the lines that the page shows for it) of every console block, in order."""
-    found: list[tuple[str, list[str]]] = []
-    for block in re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
-        for line in block.splitlines():
-            if line.startswith("$ "):
-                found.append((line[2:], []))
-            elif line.startswith("> ") and not found[-1][1]:
-                found[-1] = (f"{found[-1][0]}\n{line[2:]}", [])
-            else:
-                found[-1][1].append(line)
-    return found
-
-
-def agrees(told: list[str], shown: list[str]) -> bool:
-    """Whether the lines are those of the page, where a line of LEFT_OUT is any number of them."""
-    if not shown:
-        return not told
-    if shown[0] == LEFT_OUT:
-        return any(agrees(told[start:], shown[1:]) for start in range(len(told) + 1))
-    return bool(told) and told[0] == shown[0] and agrees(told[1:], shown[1:])
 
 
 class Shell:
@@ -101,11 +76,6 @@ def as_shown(line: str, home: Path) -> str:
     return without_times(line)
 
 
-def without_times(line: str) -> str:
-    line = re.sub(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d+)?Z?)?", "TIME", line)
-    return re.sub(r"\b\d+\.\d+\.\d+ \(", "VERSION (", line)
-
-
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Shell]:
     shell = Shell(tmp_path / "you")
@@ -116,12 +86,12 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 @pytest.mark.slow
 def test_each_command_of_the_page_prints_what_the_page_shows(shell: Shell) -> None:
-    for command, shown in commands():
+    for command, shown in commands(PAGE):
         told = shell.type(command)
         assert agrees(told, [without_times(line) for line in shown]), (command, told)
 
 
 def test_the_page_plays_every_step_of_a_first_visit() -> None:
-    played = " ".join(command for command, _ in commands())
+    played = " ".join(command for command, _ in commands(PAGE))
     steps = "demo|install --dry-run|install|doctor|add|hook|list|blame|log|import-history|verify|uninstall"
     assert [step for step in steps.split("|") if f"reflector {step}" not in played] == []

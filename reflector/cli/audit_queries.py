@@ -143,7 +143,7 @@ def _print_orphans(found: Orphans) -> None:
     if not shown:
         note("Nothing is orphaned.")
     if found.skipped:
-        note(f"{found.skipped} windows were skipped, each with its reason: reflector log --type reflection.skipped")
+        note(f"{counted(found.skipped, 'window')} skipped; the reasons: reflector log --type reflection.skipped")
 
 
 @click.command("double-counts")
@@ -252,7 +252,8 @@ def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
 
 def _print_stats(found: Stats, days: int) -> None:
     states = ", ".join(f"{count} {state}" for state, count in sorted(found.states.items()))
-    click.echo(f"{found.events:,} events, {found.sessions:,} sessions, {found.windows:,} windows ({states or 'none'})")
+    told = f"{counted(found.events, 'event')}, {counted(found.sessions, 'session')}, {counted(found.windows, 'window')}"
+    click.echo(f"{told} ({states})" if states else told)
     for kind, groups in found.groups.items():
         shown = groups[-days:] if kind == "day" else groups
         if not shown:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
+from reflector.cli.arguments import BULLET
 from reflector.cli.output import json_option, note, print_json
+from reflector.playbook.names import is_name
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -39,15 +41,35 @@ def backup(place: Place, file: Path, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--force", is_flag=True, help="Restore even if the ledger has events that the backup lacks.")
+@click.argument("what", metavar="NAME|FILE", type=BULLET)
+@click.option("--force", is_flag=True, help="Of a backup: even if the ledger has events that it lacks.")
+@click.option("--dry-run", is_flag=True, help="Of a bullet: show what would change; change nothing.")
 @json_option
 @click.pass_obj
-def restore(place: Place, file: Path, force: bool, as_json: bool) -> None:
-    """Put a backup in the place of the ledger, and keep the replaced one beside it.
+def restore(place: Place, what: str, force: bool, dry_run: bool, as_json: bool) -> None:
+    """Bring a removed bullet back, or put a backup in the place of the ledger.
 
-    FILE is verified first and never changed. playbook.json is written again from it; the replaced file is kept too.
+    NAME is a bullet's, such as pat-003: it is live again under its name, with its counts.
+
+    FILE is a backup. It is verified first and never changed, and the replaced ledger is kept beside it. playbook.json
+    is written again; the replaced file is kept too.
     """
+    from reflector.cli.changes import restore_bullet
+
+    file = Path(what)
+    if is_name(what) and not file.exists():
+        if force:
+            raise click.UsageError("--force is for a backup")
+        restore_bullet(place, what, dry_run=dry_run, as_json=as_json)
+    elif dry_run:
+        raise click.UsageError("--dry-run is for a bullet")
+    elif not file.is_file():
+        raise click.UsageError(f"{what!r} is neither the name of a bullet, such as pat-003, nor a file")
+    else:
+        _restore_ledger(place, file, force, as_json=as_json)
+
+
+def _restore_ledger(place: Place, file: Path, force: bool, *, as_json: bool) -> None:
     import sqlalchemy as sa
 
     from reflector.curation.playbook_file import checkpoint_of, set_aside

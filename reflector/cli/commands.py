@@ -87,7 +87,28 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
     "Playbook": {
         "list": Command("playbook", "List the playbook's bullets with their counters.", "", "--as-of 2026-11-01"),
         "show": Command("playbook", "Show one bullet with its history.", "pat-001"),
-        "add": Command("playbook", "Add a bullet under the next free name.", "pat 'Run the tests before you commit'"),
+        "search": Command("changes", "Find bullets by their words, those that fit best first.", "'flaky tests'"),
+        "add": Command("changes", "Add a bullet under the next free name.", "pat 'Run the tests before you commit'"),
+        "revise": Command(
+            "changes", "Give a bullet another text; its counts stay.", "pat-001 'Run the tests, then the linter'"
+        ),
+        "move": Command("changes", "Move a bullet to another section; its name and its counts stay.", "pat-001 ctx"),
+        "remove": Command(
+            "changes",
+            "Remove bullets; their history stays, and `restore` brings them back.",
+            "pat-001",
+            "pat-001 pat-002 --reason 'the linter checks it'",
+        ),
+        "merge": Command(
+            "changes",
+            "Merge bullets that say the same into a new one.",
+            "pat-001 pat-004 --dry-run",
+            "pat-001 pat-004 --text 'Run the tests before you commit'",
+        ),
+        "edit": Command("edit", "Edit the playbook, or one section, in your editor.", "", "mis", "--dry-run"),
+        "undo": Command(
+            "changes", "Undo the last change of the playbook, or the one that you name.", "", "pat-001", "41 --dry-run"
+        ),
         "promote": Command("promote", "Move a project's bullet to your own playbook.", "pat-001 --to user"),
         "proposals": Command("proposals", "List the proposed changes; approve or reject them.", "", "approve 3fa2c1d0"),
         "review": Command("review", "Decide on the proposed changes with one key each, the evidence beside them.", ""),
@@ -106,6 +127,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "AGENTS.md",
             "--remove AGENTS.md",
         ),
+        "rehearse": Command("rehearse", "Show what a proposed change would do; changes nothing.", "3fa2c1d0"),
         "mcp": Command("mcp", "Serve the playbook to the agent as tools, over stdio.", ""),
     },
     "Learning": {
@@ -233,7 +255,10 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         ),
         "backup": Command("backups", "Copy the ledger into a new file, and verify the copy.", "ledger.backup"),
         "restore": Command(
-            "backups", "Put a backup in the place of the ledger, and keep the replaced one beside it.", "ledger.backup"
+            "backups",
+            "Bring a removed bullet back, or put a backup in the place of the ledger.",
+            "pat-003",
+            "ledger.backup",
         ),
     },
 }

@@ -115,10 +115,8 @@ def install(
         click.echo(safe(f"Sessions of {agent.title} in {where} get the playbook and count, from their next start on."))
     if agent.consent:
         click.echo(agent.consent)
-    click.echo(
-        'Next: reflector add pat "What every session should know". To undo: '
-        + install_command(agent, "uninstall", scope)
-    )
+    click.echo('Next: reflector add pat "What every session should know"')
+    click.echo(f"To undo: {install_command(agent, 'uninstall', scope)}")
 
 
 @click.command()

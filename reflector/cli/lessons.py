@@ -8,7 +8,7 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.arguments import LESSON
+from reflector.cli.arguments import LESSON, SECTION
 from reflector.cli.output import counted, json_option, note, print_json, safe, short_id, short_time, table
 from reflector.events.lessons import LESSON_KINDS, POLARITY
 from reflector.text.secrets import visible
@@ -152,7 +152,7 @@ def show(place: Place, id: str, moment: str | None, as_json: bool) -> None:
 
 @lesson.command()
 @click.argument("id", type=LESSON, metavar="ID")
-@click.option("--section", type=click.Choice(("pat", "mis", "pref", "ctx", "oth")), help="Default: mis for a mistake.")
+@click.option("--section", type=SECTION, help="Default: mis for a mistake.")
 @click.option("--why", help="The reason. Default: its outcomes.")
 @click.pass_obj
 def promote(place: Place, id: str, section: str | None, why: str | None) -> None:

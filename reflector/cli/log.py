@@ -13,7 +13,8 @@ from reflector.cli import moments
 from reflector.cli.app import Place
 from reflector.cli.arguments import BULLET, EVENT_TYPE, SESSION
 from reflector.cli.audit import session_named
-from reflector.cli.output import json_option, print_json, print_json_lines, safe, short_id, short_time, table
+from reflector.cli.changes import command
+from reflector.cli.output import json_option, note, print_json, print_json_lines, safe, short_id, short_time, table
 
 if TYPE_CHECKING:
     from reflector.audit.events import Filter
@@ -46,6 +47,7 @@ _PAUSE = 0.5
 @click.option(
     "--follow", is_flag=True, help="Print new events as they come, until Ctrl-C; with --json, one event per line."
 )
+@click.option("--undo", "undo", is_flag=True, help="Show beside each change the command that undoes it.")
 @json_option
 @click.pass_obj
 def log(
@@ -63,6 +65,7 @@ def log(
     moment: str | None,
     event_id: str | None,
     follow: bool,
+    undo: bool,
     as_json: bool,
 ) -> None:
     """List what happened, event by event.
@@ -73,6 +76,7 @@ def log(
     from reflector.audit.history import as_json as event_json
     from reflector.audit.history import summary
     from reflector.audit.moments import position_before, position_of
+    from reflector.curation.undoing import undo_of, undone
     from reflector.events.registry import EVENT_TYPES
 
     for name in types:
@@ -80,6 +84,8 @@ def log(
             raise click.UsageError(f"{name!r} is not an event type; the types are {', '.join(sorted(EVENT_TYPES))}")
     if follow and (until or moment or event_id):
         raise click.UsageError("--follow goes on into the future; leave --until, --as-of and --event away")
+    if follow and undo:
+        raise click.UsageError("--undo shows what can be undone now; leave --follow away")
     if follow and not place.project().has_ledger():
         raise click.UsageError("there is no ledger to follow yet; it begins with the first `reflector ingest` or hook")
     with place.reading() as ledger:
@@ -97,14 +103,27 @@ def log(
         if follow:
             _follow(ledger, chosen, events, head, as_json=as_json)
             return
+        gone = undone(ledger) if undo else {}
+    undoing = {e.event_id: undo_of(e, gone, command(place, "undo")) for e in events} if undo else {}
     if as_json:
-        print_json([event_json(event) for event in events])
+        print_json([{**event_json(e), **({"undo": undoing[e.event_id]} if undo else {})} for e in events])
+        return
+    if undo:
+        columns: tuple[str, ...] = ("position", "event", "undo", "what")
+        table(
+            columns,
+            [(e.position, e.type, undoing[e.event_id], summary(e)) for e in events],
+            numbers=("position",),
+            empty="No such events.",
+        )
         return
     rows = [
         (e.position, short_time(e.recorded_at), e.type, e.actor, short_id(e.session_id), summary(e)) for e in events
     ]
     columns = ("position", "recorded", "event", "actor", "session", "what")
     table(columns, rows, numbers=("position",), extra=("actor", "recorded"), empty="No such events.")
+    if rows and sys.stdout.isatty():
+        note("`reflector undo POSITION` undoes a change; `log --undo` shows which.")
 
 
 def _follow(ledger: Ledger, chosen: Filter, events: list[Event], head: int, *, as_json: bool) -> None:

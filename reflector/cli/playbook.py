@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -197,30 +198,16 @@ def find_bullet(ledger: Ledger, name: str, past: Past | None = None) -> BulletRo
         raise click.UsageError(f"{name} was not there yet at position {past.position}. See 'reflector show {name}'.")
     from difflib import get_close_matches
 
-    near = get_close_matches(name.lower(), [row.name for row in ledger.rows()], n=1)
+    names = [row.name for row in ledger.rows()]
+    same = [known for known in names if _bare(known) == _bare(name)]
+    near = same or get_close_matches(name.lower(), names, n=1)
     hint = f" Did you mean {near[0]}?" if near else " See 'reflector list --all'."
     raise click.UsageError(f"no bullet is or was called {safe(name)!r} in this ledger.{hint}")
 
 
-@click.command()
-@click.argument("section", type=SECTION)
-@click.argument("text")
-@click.pass_obj
-def add(place: Place, section: str, text: str) -> None:
-    """Add a bullet under the next free name.
-
-    SECTION is pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth.
-    """
-    from reflector.cli.duplicates import note_alike
-    from reflector.curation.changes import apply
-    from reflector.playbook.change import Change
-
-    with place.pipeline() as pipeline:
-        change, before = Change("add", section=section, text=text), pipeline.ledger.bullets()
-        (added,) = apply(pipeline.ledger, [change], actor="human", first=pipeline.project.first_number)
-        pipeline.write()
-        click.echo(safe(find_bullet(pipeline.ledger, added.name).bullet.line))
-    note_alike(text, section, before)
+def _bare(name: str) -> str:
+    """`pat1` of `pat-001`, `PAT-1` and `pat 1`."""
+    return re.sub(r"[-_ ]|(?<!\d)0+", "", name.lower())
 
 
 @click.command()

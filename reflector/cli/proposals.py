@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import json_option, print_json, safe, short_id, short_time, table
+from reflector.cli.changes import command
+from reflector.cli.output import json_option, note, print_json, safe, short_id, short_time, table
 
 if TYPE_CHECKING:
+    from reflector.curation.deciding import Decision
     from reflector.curation.proposals import Proposal
 
 
 @click.group(invoke_without_command=True)
 @click.option("--all", "everything", is_flag=True, help="Include decided proposals.")
+@click.option("--editor", is_flag=True, help="Decide on those that wait in your editor.")
 @json_option
 @click.pass_context
-def proposals(ctx: click.Context, everything: bool, as_json: bool) -> None:
+def proposals(ctx: click.Context, everything: bool, editor: bool, as_json: bool) -> None:
     """List the proposed changes; approve or reject them.
 
     ID is a proposal's id or its beginning.
@@ -28,6 +32,9 @@ def proposals(ctx: click.Context, everything: bool, as_json: bool) -> None:
     from reflector.curation.proposals import proposals as of
 
     place: Place = ctx.obj
+    if editor:
+        _edit(place)
+        return
     with place.reading() as ledger:
         found = of(ledger, waiting=not everything)
     if as_json:
@@ -41,35 +48,86 @@ def proposals(ctx: click.Context, everything: bool, as_json: bool) -> None:
     table(("id", "proposed", "state", "origin", "change"), rows, extra=("proposed",), whole=True, empty=empty)
 
 
+def _edit(place: Place) -> None:
+    import os
+
+    from reflector.cli.edit import edit_until
+    from reflector.curation.deciding import parse, render
+    from reflector.curation.proposals import proposals as of
+    from reflector.files import private_folder
+
+    with place.reading() as ledger:
+        waiting = of(ledger)
+    if not waiting:
+        note("No proposal waits.")
+        return
+    file = private_folder(place.project().make_state_dir() / "kept") / f"proposals-{os.getpid()}.md"
+    decisions = edit_until(file, render(waiting), lambda text: parse(text, waiting), f"it is {file}")
+    if decisions:
+        _decide(place, decisions)
+    else:
+        note("Nothing was decided.")
+
+
 def as_object(one: Proposal) -> dict[str, object]:
     """Return a proposal as JSON has it."""
     return {**asdict(one), "change": one.change.to_data(), "basis": dict(one.basis or {})}
 
 
 @proposals.command()
-@click.argument("id")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option("--text", help="Other words than the proposed ones; for one proposal.")
 @click.pass_obj
-def approve(place: Place, id: str) -> None:
-    """Make a proposed change."""
-    from reflector.cli.playbook import find_bullet
-    from reflector.curation.proposals import approve as run
-    from reflector.curation.proposals import find
+def approve(place: Place, ids: tuple[str, ...], text: str | None) -> None:
+    """Make proposed changes."""
+    if text is not None and len(ids) != 1:
+        raise click.UsageError("--text is for one proposal")
+    from reflector.curation.deciding import Decision
 
-    with place.pipeline() as pipeline:
-        applied = run(pipeline.ledger, find(pipeline.ledger, id), first=pipeline.project.first_number)
-        pipeline.write()
-        click.echo(safe(find_bullet(pipeline.ledger, applied.name).bullet.line))
+    _decide(place, [Decision("approve", id, text) for id in ids])
 
 
 @proposals.command()
-@click.argument("id")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.option("--why", required=True, help="The reason; the agent gets it when it proposes the same again.")
+@click.option("--keep", is_flag=True, help="Of merges: keep the bullets apart, and never propose it again.")
 @click.pass_obj
-def reject(place: Place, id: str, why: str) -> None:
-    """Decide against a proposed change."""
-    from reflector.curation.proposals import find
-    from reflector.curation.proposals import reject as run
+def reject(place: Place, ids: tuple[str, ...], why: str, keep: bool) -> None:
+    """Decide against proposed changes."""
+    from reflector.curation.deciding import Decision
 
+    _decide(place, [Decision("keep" if keep else "reject", id, why) for id in ids])
+
+
+def _decide(place: Place, decisions: Sequence[Decision]) -> None:
+    """Carry decisions out, each by itself: one that cannot be carried out is named, and the others are."""
+    from reflector.curation.bullets import BulletRefused
+    from reflector.curation.changes import preview
+    from reflector.curation.proposals import approve, find, reject
+    from reflector.ledger.as_of import Past
+
+    refused = []
     with place.pipeline() as pipeline:
-        run(pipeline.ledger, find(pipeline.ledger, id), why)
+        ledger, first = pipeline.ledger, pipeline.project.first_number
+        for one in decisions:
+            try:
+                proposal = find(ledger, one.id)
+                if one.word != "approve":
+                    keep = proposal.change.about if one.word == "keep" else ()
+                    reject(ledger, proposal, one.text or "", keep=keep)
+                    continue
+                change = proposal.change if one.text is None else replace(proposal.change, text=one.text)
+                union = Past(ledger).together if change.kind == "merge" else None
+                lines = (
+                    preview(ledger.rows(), [change], first=first, union=union) if proposal.state == "waiting" else []
+                )
+                applied = approve(ledger, proposal, text=one.text, first=first)
+            except BulletRefused as error:
+                refused.append(str(error))
+                continue
+            for line in lines[0].lines if lines else ():
+                click.echo(safe(line))
+            note(f"Undo: {command(place, 'undo', str(applied.position))}")
         pipeline.write()
+    if refused:
+        raise click.ClickException("\n".join(refused))

@@ -84,8 +84,7 @@ def _facts(project: Project) -> dict[str, Any]:
 
 def _problems(project: Project) -> list[str]:
     """Return why a playbook.json, the project's or the user's, cannot be read, or the ledger cannot be written."""
-    from reflector.curation.file_writing import kept_of_others
-    from reflector.curation.playbook_file import of_another
+    from reflector.curation.file_writing import kept_of_others, of_another
     from reflector.locate import user_folder
     from reflector.sessions import locks
 

@@ -5,7 +5,7 @@ Invariant: a file is adopted whole or refused with each entry that keeps it out,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from reflector.curation.bullets import is_taken
@@ -14,10 +14,12 @@ from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.mistakes import Finding
+from reflector.playbook.admissible import hidden_fault
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded
 from reflector.playbook.reading import CORRECT, REBUILD
 from reflector.project import Project
+from reflector.text.secrets import quote
 
 
 class PlaybookRefused(Exception):
@@ -67,8 +69,8 @@ def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes,
 def new_bullets(ledger: Ledger, loaded: Loaded, path: Path) -> list[Bullet]:
     """Return the bullets of a file that the ledger lacks. Raises PlaybookRefused as `import_bullets` does."""
     rows = {row.name: row for row in ledger.rows()}
-    if taken := names_taken(rows.values(), loaded):
-        raise PlaybookRefused(path, taken)
+    if problems := names_taken(rows.values(), loaded) or unfit(loaded.bullets, hidden_fault):
+        raise PlaybookRefused(path, problems)
     # Entries without a name are known by what they say, or a second import would add them once more.
     said = {(row.section, row.text) for row in rows.values() if row.status == "live"}
     return [
@@ -76,6 +78,21 @@ def new_bullets(ledger: Ledger, loaded: Loaded, path: Path) -> list[Bullet]:
         for b in loaded.bullets
         if b.name not in rows and not (b.name in loaded.named_here and (b.section, b.text) in said)
     ]
+
+
+def unfit(bullets: Iterable[Bullet], fault: Callable[[str], str | None]) -> tuple[Finding, ...]:
+    """Return the bullets of a file whose text cannot be new advice, as `fault` says of it."""
+    return tuple(
+        Finding(
+            "playbook",
+            where=f"bullet {bullet.name}",
+            message=what,
+            value=quote(bullet.text, 60),
+            remedy="correct the text; nothing of the file is taken in until then",
+        )
+        for bullet in bullets
+        if (what := fault(bullet.text))
+    )
 
 
 def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Finding, ...]:

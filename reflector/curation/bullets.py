@@ -21,9 +21,9 @@ TYPE_OF: Final[dict[Kind, str]] = {
     "revise": ev.BULLET_REVISED,
     "move": ev.BULLET_MOVED,
     "remove": ev.BULLET_REMOVED,
-    "merge": "bullet.merged",
-    "unmerge": "bullet.unmerged",
-    "restore": "bullet.restored",
+    "merge": ev.BULLET_MERGED,
+    "unmerge": ev.BULLET_UNMERGED,
+    "restore": ev.BULLET_RESTORED,
     "recount": ev.BULLET_RECOUNTED,
 }
 #: Why a bullet is removed, where nobody gives a reason.

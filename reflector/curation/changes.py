@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from reflector.curation.bullets import BulletRefused, advice_fault, bullet_event
 from reflector.events.bullets import MOST_SOURCES
 from reflector.events.event import NewEvent
+from reflector.events.state import Entry
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.admissible import MAX_COUNT
@@ -27,19 +28,19 @@ Rows = Mapping[str, BulletRow]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A change, with the name that a new bullet gets, and the live bullets that it is about before and after it.
-
-    The counters of a bullet that a merge makes are not known before it is made; they stand at 0 here.
-    """
+    """A change, with the name that a new bullet gets, the live bullets that it is about before and after it, and the
+    changes that take it back."""
 
     change: Change
     before: tuple[Bullet, ...]
     after: tuple[Bullet, ...]
-    inverse: Change
+    inverse: tuple[Change, ...]
 
     @property
     def lines(self) -> list[str]:
-        """The bullets before (`-`) and after (`+`), one a line."""
+        """The bullets before (`-`) and after (`+`), one a line; what comes alone has no sign."""
+        if not self.before:
+            return [bullet.line for bullet in self.after]
         where = len({bullet.section for bullet in (*self.before, *self.after)}) > 1
         return [
             f"{sign} {bullet.line}{f' ({SECTIONS[bullet.section]})' if where else ''}"
@@ -50,13 +51,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A change that was made: its event, the bullet's name, and the change that takes it back."""
+    """A change that was made: its event, the bullet's name, and the changes that take it back."""
 
     change: Change
     event_id: str
     position: int
     name: str
-    inverse: Change
+    inverse: tuple[Change, ...]
 
 
 def fault(rows: Sequence[BulletRow], change: Change) -> str | None:
@@ -65,20 +66,34 @@ def fault(rows: Sequence[BulletRow], change: Change) -> str | None:
 
 
 def preview(
-    rows: Sequence[BulletRow], changes: Sequence[Change], *, first: int = 0, names: Sequence[str] = ()
+    rows: Sequence[BulletRow],
+    changes: Sequence[Change],
+    *,
+    first: int = 0,
+    names: Sequence[str] = (),
+    union: Callable[[Sequence[str]], tuple[int, int]] | None = None,
+    again: bool = False,
 ) -> list[Step]:
-    """Return what changes would do, one after the other; new names have numbers from `first` up and are none of
-    `names`. Raises BulletRefused for the first one that cannot be made."""
+    """Return what changes would do, one after the other.
+
+    first  the lowest number of a new name, which is none of `names`
+    union  returns the counters that a merge of bullets has; without it they stand at 0
+    again  the changes bring back what was there, so their texts are not looked at
+    Raises BulletRefused for the first one that cannot be made.
+    """
     state = {row.name: row for row in rows}
     steps: list[Step] = []
     for change in changes:
         change = replace(change, text=change.text.strip()) if change.text else change
-        if what := _fault(state, change):
+        if what := _fault(state, change, again=again):
             raise BulletRefused(f"{change.line}: {what}" if len(changes) > 1 else f"{what}; nothing was changed")
         if change.kind in ("add", "merge"):
             name = next_name(change.section or "", [*state, *names], first)
             change = replace(change, name=name)
         after = _after(state, change)
+        if change.kind == "merge" and union is not None:
+            helpful, harmful = union(change.names)
+            after[change.name or ""] = replace(after[change.name or ""], helpful=helpful, harmful=harmful)
         touched = [row.name for row in after.values() if state.get(row.name) != row]
         steps.append(Step(change, _live(state, touched), _live(after, touched), _inverse(state, change)))
         state = after
@@ -91,25 +106,27 @@ def apply(
     *,
     actor: str,
     first: int = 0,
-    target: str | None = None,
+    target: str | Mapping[str, str] | None = None,
     origin: str = "cli",
     reason: str | None = None,
+    again: bool = False,
     lead: Callable[[Sequence[Step]], NewEvent] | None = None,
 ) -> list[Applied]:
     """Make changes, all or none. The playbook's lock must be held. Raises BulletRefused, LedgerError.
 
-    target  the event that they follow from: a proposal, or the change that they undo
+    target  the event that they follow from: a proposal, or by the name of each bullet the change that they undo
     origin  where new bullets come from; `reason` says why bullets are removed
+    again   as for `preview`
     lead    returns the event that they follow, for the same append
     """
     taken: list[str] = []
     for _ in range(_TRIES):
-        steps = preview(ledger.rows(), changes, first=first, names=taken)
+        steps = preview(ledger.rows(), changes, first=first, names=taken, again=again)
         position = ledger.head().position
         events = [
             bullet_event(
                 step.change, step.change.name or "", position, index,
-                actor=actor, origin=origin, reason=reason, target=target,
+                actor=actor, origin=origin, reason=reason, target=_target(step.change, target),
             )
             for index, step in enumerate(steps)
         ]  # fmt: skip
@@ -127,14 +144,21 @@ def apply(
     raise BulletRefused("other processes change the same bullets all the time; try again")
 
 
-def _fault(rows: Rows, change: Change) -> str | None:
+def _target(change: Change, target: str | Mapping[str, str] | None) -> str | None:
+    if not isinstance(target, Mapping):
+        return target
+    return next((target[name] for name in (change.name or "", *change.names) if name in target), None)
+
+
+def _fault(rows: Rows, change: Change, *, again: bool = False) -> str | None:
     if change.kind in ("add", "merge") and change.section not in SECTIONS:
         return f"{change.section!r} is not a section; the sections are {', '.join(SECTIONS)}"
     if change.kind == "merge" and (what := _sources_fault(rows, change.names)):
         return what
     if change.kind in ("add", "revise", "merge"):
-        return _named_fault(rows, change) or _text_fault(rows, change)
-    return _named_fault(rows, change)
+        return _named_fault(rows, change) or (None if again else _text_fault(rows, change))
+    same = _said_by(rows, rows[change.name or ""].text) if change.kind == "restore" and change.name in rows else None
+    return _named_fault(rows, change) or (f"{same} says exactly this already" if same and not again else None)
 
 
 def _sources_fault(rows: Rows, names: Sequence[str]) -> str | None:
@@ -174,8 +198,12 @@ def _text_fault(rows: Rows, change: Change) -> str | None:
     text = change.text or ""
     if what := advice_fault(text):
         return what
-    same = next((row.name for row in rows.values() if row.status == "live" and row.text == text), None)
+    same = _said_by(rows, text)
     return f"{same} says exactly this already" if same is not None and same not in change.names else None
+
+
+def _said_by(rows: Rows, text: str) -> str | None:
+    return next((row.name for row in rows.values() if row.status == "live" and row.text == text), None)
 
 
 def _not_live(rows: Rows, name: str) -> str | None:
@@ -195,10 +223,7 @@ def _not_restorable(rows: Rows, name: str) -> str | None:
     row = rows.get(name)
     if row is None or row.status == "merged":
         return _not_live(rows, name)
-    if row.status == "live":
-        return f"{name} is in the playbook"
-    same = next((one.name for one in rows.values() if one.status == "live" and one.text == row.text), None)
-    return f"{same} says exactly this already" if same is not None else None
+    return f"{name} is in the playbook" if row.status == "live" else None
 
 
 def _sources(rows: Rows, name: str) -> list[BulletRow]:
@@ -231,26 +256,30 @@ def _after(rows: Rows, change: Change) -> dict[str, BulletRow]:
     return after
 
 
-def _inverse(rows: Rows, change: Change) -> Change:
-    """Return the change that takes back one that can be made of these bullets."""
+def _inverse(rows: Rows, change: Change) -> tuple[Change, ...]:
+    """Return the changes that take back one that can be made of these bullets."""
     name = change.name or ""
-    if change.kind == "add":
-        return Change("remove", name)
+    if change.kind in ("add", "restore"):
+        return (Change("remove", name),)
     if change.kind == "merge":
-        return Change("unmerge", name)
-    if change.kind == "restore":
-        return Change("remove", name)
+        return (Change("unmerge", name),)
     row = rows[name]
     if change.kind == "revise":
-        return Change("revise", name, text=row.text)
+        return (Change("revise", name, text=row.text),)
     if change.kind == "move":
-        return Change("move", name, section=row.section)
+        return (Change("move", name, section=row.section),)
     if change.kind == "recount":
-        return Change("recount", name, helpful=row.helpful, harmful=row.harmful)
+        return (Change("recount", name, helpful=row.helpful, harmful=row.harmful),)
     if change.kind == "unmerge":
-        names = tuple(one.name for one in _sources(rows, name))
-        return Change("merge", names=names, section=row.section, text=row.text)
-    return Change("restore", name)
+        return merged_again(row, [one.name for one in _sources(rows, name)])
+    return (Change("restore", name),)
+
+
+def merged_again(merged: BulletRow | Entry, sources: Sequence[str]) -> tuple[Change, ...]:
+    """Return the changes that merge the sources of a merge that was undone: the bullet that it had made is one of them
+    now, because what was counted for it since counts for it alone."""
+    names = (*sources, merged.name)
+    return Change("restore", merged.name), Change("merge", names=names, section=merged.section, text=merged.text)
 
 
 def _live(rows: Rows, names: Sequence[str]) -> tuple[Bullet, ...]:

@@ -53,3 +53,13 @@ def edited(project: Project) -> bytes | None:
 def kept_of_others(project: Project) -> list[Path]:
     """The copies of playbook.json that another ledger had written; they lie there until their owner removes them."""
     return sorted((project.state_dir / "kept").glob(f"{ANOTHERS}-*.json"))
+
+
+def of_another(path: Path, kept: Path) -> str:
+    """Return the note about a file that another ledger wrote."""
+    return (
+        f"{path} was written by another ledger, or by this one before an older copy of it came back. Nothing of it was "
+        f"counted; it is kept as {kept}. Put the newest backup in place with `reflector restore`, or count the "
+        "sessions again with `reflector import-history` or `reflector ingest`; after that, "
+        f"`reflector import {kept}` adds the advice that only this file has. Remove it when you are done"
+    )

@@ -19,16 +19,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from reflector.curation.adoption import PlaybookRefused, import_bullets, names_taken
+from reflector.curation.adoption import PlaybookRefused, import_bullets, names_taken, unfit
+from reflector.curation.bullets import advice_fault
 from reflector.curation.edit_events import Base, in_names_of, take_edits
 from reflector.curation.file_writing import ANOTHERS, digest, edited, keep, keep_edited, read
 from reflector.curation.sharing import has_blob, is_shared, take_version, version_in_git
 from reflector.events import event as ev
-from reflector.events.fold import fold
+from reflector.events.fold import REDACTED, fold
 from reflector.events.registry import ADVICE
 from reflector.files import replace_file
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.mistakes import Finding
+from reflector.playbook.admissible import hidden_fault
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.document import Loaded, dump, dump_shared, load
@@ -128,6 +130,19 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True) -> Synced:
 def look(ledger: Ledger, project: Project) -> Found:
     """Decide what playbook.json is to a ledger. Raises OSError, LedgerError, and PlaybookRefused for a file that cannot
     be taken in where the ledger has no bullets either."""
+    found = _look(ledger, project)
+    if found.kind not in ("ours", "shared"):
+        return found
+    then = {bullet.name: bullet.text for bullet in fold(ledger.history(upto=found.position)).bullets()}
+    # An erased text that an older export brings back is not a new one; `take_edits` knows it.
+    new = [
+        b for b in found.loaded.bullets if then.get(b.name) not in (b.text, REDACTED) and b.text not in then.values()
+    ]
+    problems = unfit(new, advice_fault)
+    return Found("unreadable", found.raw, replace(found.loaded, problems=problems)) if problems else found
+
+
+def _look(ledger: Ledger, project: Project) -> Found:
     raw = read(project.playbook_json)
     if raw is None:
         return Found("missing")
@@ -152,7 +167,9 @@ def look(ledger: Ledger, project: Project) -> Found:
             return Found("another's", raw, loaded)
     if position is not None:
         return Found("ours", raw, loaded, position)
-    taken = names_taken(rows, loaded)
+    taken = names_taken(rows, loaded) or unfit(loaded.bullets, hidden_fault)
+    if taken and not rows:
+        raise PlaybookRefused(project.playbook_json, taken)
     return Found("unreadable", raw, replace(loaded, problems=taken)) if taken else Found("baseline", raw, loaded)
 
 
@@ -161,16 +178,6 @@ def known(ledger: Ledger, project: Project) -> Known:
     rows = ledger.rows()
     live = [row.bullet for row in rows if row.status == "live"]
     return Known(live, {row.name for row in rows if row.status != "live"}, look(ledger, project))
-
-
-def of_another(path: Path, kept: Path) -> str:
-    """Return the note about a file that another ledger wrote."""
-    return (
-        f"{path} was written by another ledger, or by this one before an older copy of it came back. Nothing of it was "
-        f"counted; it is kept as {kept}. Put the newest backup in place with `reflector restore`, or count the "
-        "sessions again with `reflector import-history` or `reflector ingest`; after that, "
-        f"`reflector import {kept}` adds the advice that only this file has. Remove it when you are done"
-    )
 
 
 def render(ledger: Ledger, project: Project) -> bytes:

@@ -9,12 +9,19 @@ from __future__ import annotations
 from reflector.events import event as ev
 from reflector.events.event import Appended, Event, NewEvent, identity
 from reflector.ledger.store import Ledger
-from reflector.playbook.counting import Counting
+from reflector.playbook.counting import DEFAULT, Counting, is_counting
 
 
 def adoptions(ledger: Ledger, upto: int | None = None) -> list[Event]:
     """Return every adoption of a policy, oldest first."""
     return list(ledger.events(types=[ev.POLICY_ADOPTED], upto=upto))
+
+
+def policy_before(ledger: Ledger, adoption: Event) -> Counting:
+    """Return the policy that was in force before an adoption."""
+    earlier = adoptions(ledger, upto=adoption.position - 1)
+    found = (earlier[-1].data or {}).get("counting") if earlier else DEFAULT
+    return found if is_counting(found) else DEFAULT
 
 
 def adopt(ledger: Ledger, counting: Counting, *, reason: str | None = None, actor: str = "human") -> Appended | None:

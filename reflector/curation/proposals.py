@@ -189,7 +189,7 @@ def approve(
             identity(ev.CHANGE_APPROVED, proposal.id),
             {
                 "change": steps[0].change.to_data(),
-                "inverse": [steps[0].inverse.to_data()],
+                "inverse": [one.to_data() for one in steps[0].inverse],
                 "edited": change != proposal.change,
             },
             actor,

@@ -16,7 +16,7 @@ from reflector.ledger.errors import Conflict
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
-from reflector.playbook.duplicates import near
+from reflector.playbook.duplicates import alike
 from reflector.reflection.window import is_retracted, own_messages
 from reflector.transcripts.source import UnknownTranscript
 
@@ -74,11 +74,6 @@ def _propose(ledger: Ledger, event: NewEvent) -> bool:
         made = propose(ledger, change, origin="rules", trust="person", reason=reason, evidence=evidence, actor=ACTOR)
         return made.state == "waiting"
     return False
-
-
-def alike(text: str, bullet: Bullet) -> bool:
-    """Return whether a text says what a bullet says, whatever section it would be put in."""
-    return any(pair.kind != "contradiction" for pair in near(text, bullet.section, [bullet]))
 
 
 def _said_before(ledger: Ledger, event: NewEvent) -> list[Event]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from reflector.config import Config
+from reflector.events.event import CHANGE_APPROVED
 from reflector.ledger.store import Ledger
 from reflector.reflection.runner import Runner
 
@@ -41,6 +42,18 @@ def propose(config: Config, ledger: Ledger) -> str:
     from reflector.curator.model import propose_answered
 
     return _waiting(propose_answered(ledger))
+
+
+def look_again(ledger: Ledger) -> str:
+    """Look at applied changes again; return what to tell the person. The playbook's lock must be held.
+
+    Raises LedgerError.
+    """
+    if next(iter(ledger.events(types=[CHANGE_APPROVED])), None) is None:
+        return ""
+    from reflector.curator.aftermath import look_again as run
+
+    return _waiting(run(ledger))
 
 
 def _waiting(count: int) -> str:

@@ -160,7 +160,7 @@ _CODEX = Agent(
     home=("CODEX_HOME", "", ".codex"),
     files={"user": "hooks.json", "project": ".codex/hooks.json"},
     history="sessions",
-    events=EVENTS,
+    events={**EVENTS, "SessionEnd": 3},  # a longer time it cuts to that, with a warning at every start
     consent="Codex CLI asks at its next start in a terminal whether to trust the hooks; until then it skips them.",
 )
 #: PreCompress comes before every request to the model, so it ends no window.

@@ -37,6 +37,7 @@ from reflector.playbook.document import load
 from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
 from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, find_template
+from reflector.resources import resource_dir
 from reflector.sessions import locks, spool
 from reflector.sessions.user_playbook import told_beside
 from reflector.text.secrets import found
@@ -364,10 +365,16 @@ def _backend(config: Config, environ: Mapping[str, str]) -> Iterator[Check]:
 
 
 def _prompts(project: Project) -> Iterator[Check]:
+    packaged = 0
     for name in PLACEHOLDERS:
         try:
             template = find_template(name, project.root)
         except TemplateError as error:
             yield Check("prompt", "error", str(error), "mend the file or remove it")
+            continue
+        if template.path.parent == resource_dir("prompts"):
+            packaged += 1
         else:
             yield Check("prompt", "ok", f"{name}: {template.path}")
+    if packaged:
+        yield Check("prompt", "ok", f"{packaged} of {len(PLACEHOLDERS)} templates are the ones that ship")

@@ -162,6 +162,11 @@ def near(text: str, section: str, bullets: Iterable[Bullet]) -> list[Pair]:
     return [pair for pair in found if pair is not None]
 
 
+def alike(text: str, bullet: Bullet) -> bool:
+    """Return whether a text says what a bullet says, whatever section it would be put in."""
+    return any(pair.kind != "contradiction" for pair in near(text, bullet.section, [bullet]))
+
+
 def _meetings(bullets: list[Bullet], reads: list[_Read]) -> Iterator[tuple[int, int]]:
     """Yield pairs of numbers that are worth a comparison: one holds the rarest word of the other."""
     holding: dict[str, list[int]] = defaultdict(list)

@@ -16,8 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reflector.curation.file_writing import of_another
 from reflector.curation.mirrors import take_mirrored, write_mirrored
-from reflector.curation.playbook_file import known, of_another, sync
+from reflector.curation.playbook_file import known, sync
 from reflector.curation.proposals import sweep
 from reflector.curator import wanted
 from reflector.ledger.store import Ledger, WindowRow
@@ -107,6 +108,7 @@ class Pipeline:
                 self._rendered = _NEVER
             for text in self.users.notes:
                 self._note(text)
+        self._note(wanted.look_again(self.ledger))
 
     def write(self, *, file: bool = True) -> None:
         """Record edits of playbook.json and its mirrors, write them, and render the text that the start hook prints.

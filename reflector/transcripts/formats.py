@@ -124,5 +124,5 @@ def _refusal(name: str, head: bytes, tally: Tally) -> str:
 
     looked_for = f"looked for records of Claude Code, {NAMES}"
     if tally.records == 0:
-        return f"{name!r} is not a transcript: no line of its first {tally.lines} holds a JSON object; {looked_for}"
+        return f"{name!r} is not a transcript: its beginning has no line that is a JSON object; {looked_for}"
     return f"{name!r} is not a known transcript: none of its first {tally.records} records is one; {looked_for}"

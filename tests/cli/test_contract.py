@@ -255,6 +255,14 @@ def test_a_session_is_named_by_the_beginning_of_its_id(agent: Agent, tmp_path: P
     assert "it could be abcd-1, abcd-2" in agent.call("session", "abcd", code=2).err
 
 
+@pytest.mark.parametrize("typed", ["pat-1", "PAT-01", "pat1", "pat_001", "pat 001"])
+def test_a_short_name_suggests_the_bullet_that_it_is_short_for(agent: Agent, typed: str) -> None:
+    agent.write_playbook(
+        {"PATTERNS & APPROACHES": [{"name": f"pat-{n:03}", "text": f"Advice {n}."} for n in (1, 10, 11, 51)]}
+    )
+    assert "Did you mean pat-001?" in agent.call("show", typed, code=2).err
+
+
 @pytest.mark.parametrize("section", ["mis", "MISTAKES TO AVOID", "mistakes", "Mis"])
 def test_a_section_is_called_by_its_slug_its_title_or_the_beginning_of_it(agent: Agent, section: str) -> None:
     agent.call("add", section, "Guessing.")

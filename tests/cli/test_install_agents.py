@@ -70,8 +70,9 @@ def test_what_others_wrote_stays_and_comes_back_to_the_byte(agent: Agent, name: 
 @pytest.mark.parametrize("name", LISTS)
 def test_timeouts_are_in_the_agents_own_unit(agent: Agent, name: str) -> None:
     agent.call("install", "--agent", name)
-    timeouts = {handler.timeout for handler in AGENTS[name].form.handlers(file_of(agent, name).read_text())}
-    assert timeouts == ({10_000} if name == "gemini" else {10})
+    found = AGENTS[name].form.handlers(file_of(agent, name).read_text())
+    seconds = {handler.event: (handler.timeout or 0) / (1000 if name == "gemini" else 1) for handler in found}
+    assert seconds == {**dict.fromkeys(seconds, 10), **({"SessionEnd": 3} if name == "codex" else {})}
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -199,3 +200,18 @@ def test_a_subagent_of_copilot_is_told_although_its_event_has_no_name(agent: Age
 def test_a_turn_of_copilots_subagent_waits_for_nothing(agent: Agent) -> None:
     agent.hook("Stop", session_id="a-1", agent_id="a-1", parent_agent_id="s-1", transcript_path="/t.jsonl")
     assert agent.deliveries() == []
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_the_page_of_agents_and_the_readme_name_each_with_its_files(name: str) -> None:
+    agent = AGENTS[name]
+    (row,) = [
+        line for line in (ROOT / "docs/agents.md").read_text("utf-8").splitlines() if line.startswith(f"| `{name}` |")
+    ]
+    assert f"${agent.home[0]}" in row
+    assert agent.files["user"] in row
+    assert f"`{agent.files['project']}`" in row
+    assert agent.title in (ROOT / "README.md").read_text("utf-8")

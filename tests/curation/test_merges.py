@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -189,14 +190,15 @@ def test_tables_fold_and_past_are_the_oracles_after_any_history(fresh: Fresh, se
         agree(ledger, *(chance.randint(1, head) for _ in range(3)))
 
 
-def _meet(one: Ledger, other: Ledger) -> None:
+def meet(one: Ledger, other: Ledger) -> None:
+    """Take the events of another ledger in."""
     lines = list(exported(other))
     merge(one, lambda: lines, rename=True)
 
 
 @given(seed=st.integers(0, 2**32), meetings=st.lists(st.sampled_from(["ab", "ba", "-"]), min_size=1, max_size=4))
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_two_machines_come_to_one_playbook_in_whatever_order_they_meet(
+def test_two_machines_come_to_one_playbook_in_whatever_order_theymeet(
     fresh: Fresh, seed: int, meetings: list[str]
 ) -> None:
     chance = random.Random(seed)
@@ -211,12 +213,68 @@ def test_two_machines_come_to_one_playbook_in_whatever_order_they_meet(
             for _ in range(chance.randint(1, 12)):
                 lives[chance.choice("ab")].step(chance.choice(kinds), chance)
             if meeting != "-":
-                _meet(lives[meeting[0]].ledger, lives[meeting[1]].ledger)
+                meet(lives[meeting[0]].ledger, lives[meeting[1]].ledger)
         order = chance.choice([(a, b), (b, a)])
-        _meet(*order)
-        _meet(*reversed(order))
+        meet(*order)
+        meet(*reversed(order))
         wanted = Oracle(log).rows()
         assert holds(a) == wanted
         assert holds(b) == wanted
         agree(a)
         agree(b)
+
+
+@pytest.fixture
+def machines(fresh: Fresh) -> Iterator[tuple[Ledger, Ledger]]:
+    """Two machines that both have three bullets, which a session of each tagged."""
+    with fresh() as first, fresh() as second, Ledger.open(first) as a, Ledger.open(second) as b:
+        a.append([added("pat-001", "One", helpful=1), added("pat-002", "Two"), added("pat-003", "Three")])
+        load(b, list(exported(a)))
+        told(a, 1, ("pat-001", "helpful"), ("pat-002", "helpful"), session="a")
+        told(b, 2, ("pat-002", "helpful"), ("pat-003", "harmful"), session="b")
+        yield a, b
+
+
+def meet_both(a: Ledger, b: Ledger) -> None:
+    """Bring two machines to one state, which is that of one ledger without a finding."""
+    meet(a, b)
+    meet(b, a)
+    for ledger in (a, b):
+        assert list(verify(ledger)) == []
+    assert sorted(row[1:] for row in holds(a).values() if row[4] is None) == sorted(
+        row[1:] for row in holds(b).values() if row[4] is None
+    )
+
+
+def test_the_same_merge_on_two_machines_is_one(machines: tuple[Ledger, Ledger]) -> None:
+    for ledger in machines:
+        ledger.append([merged("pat-004", "pat-001", "pat-002", text="Both")])
+    meet_both(*machines)
+    a, b = machines
+    assert holds(a) == holds(b)
+    assert counters(a, "pat-004") == (4, 0)
+
+
+def test_of_two_merges_with_one_name_and_text_the_first_counts(machines: tuple[Ledger, Ledger]) -> None:
+    a, b = machines
+    a.append([merged("pat-004", "pat-001", "pat-002", text="Both")])
+    b.append([merged("pat-004", "pat-002", "pat-003", text="Both")])
+    meet_both(a, b)
+    assert holds(a) == holds(b)
+    assert {name: row[2] for name, row in holds(b).items()} == {
+        "pat-001": "merged",
+        "pat-002": "merged",
+        "pat-003": "live",
+        "pat-004": "live",
+    }
+    assert counters(b, "pat-004") == (4, 0)
+    assert counters(b, "pat-003") == (0, 1)
+
+
+def test_of_two_merges_that_share_a_source_the_first_has_it(machines: tuple[Ledger, Ledger]) -> None:
+    a, b = machines
+    b.append([merged("pat-004", "pat-002", "pat-003", text="Two and three")])
+    a.append([merged("pat-004", "pat-001", "pat-002", text="One and two")])
+    meet_both(a, b)
+    live = {row[1]: row[5:] for row in holds(a).values() if row[2] == "live"}
+    assert live == {"Two and three": (2, 1), "One and two": (2, 0)}

@@ -76,7 +76,7 @@ def test_a_proposal_changes_nothing_until_it_is_approved_and_then_points_to_it(
     expected = {key: text for key, text in {**before, **after}.items() if text is not None}
     assert texts(told) == expected
     approval, made = told.targeting(one.id)
-    assert (approval.type, approval.data["inverse"]) == (ev.CHANGE_APPROVED, [applied.inverse.to_data()])  # type: ignore[index]
+    assert (approval.type, approval.data["inverse"]) == (ev.CHANGE_APPROVED, [one.to_data() for one in applied.inverse])  # type: ignore[index]
     assert (made.event_id, made.actor) == (applied.event_id, "human")
     (decided,) = proposals(told, waiting=False)
     assert (decided.state, decided.name, decided.edited) == ("approved", name, False)
@@ -107,7 +107,7 @@ def test_a_person_may_approve_other_words(told: Ledger) -> None:
         (Change("remove", "pat-009"), "no bullet is or was called"),
         (Change("restore", "pat-001"), "pat-001 is in the playbook"),
         (Change("unmerge", "pat-001"), "is not made of other bullets"),
-        (Change("merge", names=("pat-001",), section="pat", text="x"), "two or more"),
+        (Change("merge", names=("pat-001", "pat-001"), section="pat", text="x"), "different bullets"),
         (Change("merge", names=("pat-001", "pat-009"), section="pat", text="x"), "'pat-009'"),
         (Change("recount", "pat-001", helpful=0, harmful=0), "is at 0/0 already"),
     ],

@@ -242,7 +242,7 @@ def test_lines_that_are_no_records_are_passed_over(begin: Callable[..., Session]
     [
         (b"", "is empty"),
         (b'{"timestamp":"t","type":"resp', "bytes of an unfinished line"),
-        (b"just words\n" * 10, "no line of its first 10 holds a JSON object; looked for .*Codex CLI.*Gemini CLI"),
+        (b"just words\n" * 10, "its beginning has no line that is a JSON object; looked for .*Codex CLI.*Gemini CLI"),
         (b'{"type":"mystery"}\n' * 3, "none of its first 3 records is one; looked for records of Claude Code, Codex"),
         (b'{\n  "a": 1\n}\n', "not a transcript"),
         (b"SQLite format 3\0" + bytes(200), "is a database; for OpenCode's, .*opencode export"),

@@ -1,0 +1,144 @@
+"""`reflector edit`: the playbook in an editor.
+
+Invariant: what a person wrote is lost only when it was applied, or said nothing. Until then it is in a file that is
+named whenever the command ends without having applied it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.arguments import SECTION
+from reflector.cli.changes import command, dry_run_option, print_steps
+from reflector.cli.output import json_option, note, print_json
+
+if TYPE_CHECKING:
+    from reflector.curation.changes import Applied, Step
+
+_Taken = TypeVar("_Taken")
+
+
+@click.command()
+@click.argument("section", type=SECTION, required=False)
+@click.option(
+    "--from",
+    "source",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Go on with a text that an earlier `edit` kept.",
+)
+@dry_run_option
+@json_option
+@click.pass_obj
+def edit(place: Place, section: str | None, source: Path | None, dry_run: bool, as_json: bool) -> None:
+    """Edit the playbook, or one section, in your editor.
+
+    What the text says when you close it is what the playbook says: change a text, put a line under another heading,
+    delete a line, or add one without a name. What came meanwhile is merged; where both changed the same bullet, the
+    text comes back with both versions. A text without any bullet changes nothing. The editor is $VISUAL or $EDITOR.
+    """
+    from reflector.curation.editing import opened
+    from reflector.files import private_folder
+
+    with place.reading() as ledger:
+        text = source.read_text("utf-8") if source is not None else opened(ledger, section)
+    file = private_folder(place.project().make_state_dir() / "kept") / f"edit-{os.getpid()}.md"
+    again = command(place, "edit", *([section] if section else []), "--from", str(file))
+
+    def take(written: str) -> tuple[list[Step], list[Applied]]:
+        return _carry_out(place, written, section, dry_run=dry_run)
+
+    done = edit_until(file, text, take, f"go on with `{again}`", fresh=source is None, keep=dry_run)
+    if done is not None and done[0]:
+        print_steps(place, *done, as_json=as_json)
+        if dry_run:
+            note(f"The text is kept: go on with `{again}`")
+    elif as_json:
+        print_json({"applied": False, "changes": [], "undo": None})
+    else:
+        note("Nothing was changed.")
+
+
+def edit_until(
+    file: Path, text: str, take: Callable[[str], _Taken], go_on: str, *, fresh: bool = True, keep: bool = False
+) -> _Taken | None:
+    """Let a person edit a text until `take` accepts it; None where nothing was written.
+
+    file   where the text is meanwhile; it stays where the person gives up, and with `keep`
+    go_on  says then what to do with it
+    fresh  whether a text that is left as it is means nothing
+    """
+    from reflector.curation.bullets import BulletRefused
+    from reflector.curation.editing import Clash
+    from reflector.playbook.buffer import Slip
+
+    given = text if fresh else None
+    while True:
+        _write(file, text)
+        text = _edited(file)
+        if text == given or not text.strip():
+            file.unlink()
+            return None
+        try:
+            done = take(text)
+        except (Slip, BulletRefused, Clash) as error:
+            text, given = error.text if isinstance(error, Clash) else text, None
+            _write(file, text)
+            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+                raise click.ClickException(f"{error}; nothing was changed. The text is kept: {go_on}") from error
+            note(f"reflector: {error}")
+            if not click.confirm("Edit it again?", default=True, err=True):
+                raise click.ClickException(f"nothing was changed. The text is kept: {go_on}") from error
+            continue
+        if not keep:
+            file.unlink()
+        return done
+
+
+def _edited(file: Path) -> str:
+    """Return what a person made of a file in their editor. Raises ClickException where the editor fails."""
+    try:
+        click.edit(filename=str(file), editor=_editor())
+    except click.ClickException as error:
+        raise click.ClickException(
+            f"{error.format_message()}; nothing was changed. The text is kept in {file}"
+        ) from error
+    return file.read_text("utf-8")
+
+
+def _editor() -> str:
+    """Return the person's editor, or one that is there."""
+    chosen = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    found = chosen or next((name for name in ("editor", "nano", "vi", "vim") if shutil.which(name)), None)
+    if found is None:
+        raise click.UsageError("there is no editor; name yours in $VISUAL or $EDITOR, such as EDITOR=nano")
+    return found
+
+
+def _carry_out(place: Place, text: str, section: str | None, *, dry_run: bool) -> tuple[list[Step], list[Applied]]:
+    from reflector.curation.changes import apply, preview
+    from reflector.curation.editing import taken
+
+    first = place.project().first_number
+    if dry_run:
+        with place.reading() as ledger:
+            return preview(ledger.rows(), taken(ledger, text, section), first=first), []
+    with place.pipeline() as pipeline:
+        wanted = taken(pipeline.ledger, text, section)
+        steps = preview(pipeline.ledger.rows(), wanted, first=first)
+        made = apply(pipeline.ledger, wanted, actor="human", first=first) if wanted else []
+        pipeline.write()
+    return steps, made
+
+
+def _write(file: Path, text: str) -> None:
+    from reflector.files import replace_file
+
+    replace_file(file, text.encode(), 0o600)

@@ -1,0 +1,184 @@
+"""Undoing what happened to the playbook, by a change that takes it back.
+
+Invariant: what was undone is computed from the history: the bullets before and after the events are compared, and each
+difference is taken back. Where a later change is in the way, it is named and nothing is undone. Counts that came since
+stay. Each event that undoes another points to it, so the next `undo` goes further back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from reflector.curation.bullets import TYPE_OF, BulletRefused
+from reflector.curation.changes import merged_again
+from reflector.events import event as ev
+from reflector.events.event import Event
+from reflector.events.registry import EVENT_TYPES, names_in
+from reflector.events.state import REDACTED, Entry
+from reflector.ledger.as_of import Past
+from reflector.ledger.store import Ledger
+from reflector.playbook.change import Change
+
+#: Types of events that change bullets, apart from counts.
+CHANGING: Final = frozenset({ev.PLAYBOOK_IMPORTED, *TYPE_OF.values()})
+_ORDER: Final = ("restore", "unmerge", "revise", "move", "recount", "merge", "remove")
+_Entries = Mapping[str, Entry]
+
+
+class NothingToUndo(BulletRefused):
+    """What was named is undone already, was never a change, or cannot be undone; the text says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """What undoes events that stand in a row: the changes, and by the name of each bullet the event that is undone."""
+
+    events: Sequence[Event]
+    changes: Sequence[Change]
+    targets: Mapping[str, str]
+
+
+def undone(ledger: Ledger) -> dict[str, int]:
+    """Return the position of the event that undid a change of a bullet or took evidence out of the count, by the id of
+    the change or the evidence."""
+    events = {event.event_id: event for event in ledger.events(types={*CHANGING, ev.EVIDENCE_RETRACTED})}
+    found: dict[str, int] = {}
+    for event in reversed(events.values()):
+        undoes = event.target_id in events or event.type == ev.EVIDENCE_RETRACTED
+        if event.target_id is not None and undoes and event.event_id not in found:
+            found[event.target_id] = event.position
+    return found
+
+
+def undo_of(event: Event, gone: Mapping[str, int], command: str) -> str | None:
+    """Return the command that undoes an event, or where it was undone; None for one that changed nothing.
+
+    `gone` is what `undone` returns, and `command` that of `reflector undo`.
+    """
+    if event.event_id in gone:
+        return f"undone at {gone[event.event_id]}"
+    undoable = event.type in {*CHANGING, ev.CHANGE_APPROVED, ev.POLICY_ADOPTED}
+    return f"{command} {event.position}" if undoable or not EVENT_TYPES[event.type].no_retraction else None
+
+
+def last_change(ledger: Ledger, name: str | None = None) -> list[Event]:
+    """Return the events of the last change that was not undone and that undid none: those that one command appended.
+
+    `name` asks for the last one of a bullet. Raises NothingToUndo.
+    """
+    events = list(ledger.events(types=CHANGING))
+    ids, gone = {event.event_id for event in events}, undone(ledger)
+    standing = [event for event in events if event.event_id not in gone and event.target_id not in ids]
+    if name is not None:
+        standing = [event for event in standing if name in names_in(event.type, event.data or {})][-1:]
+    if not standing:
+        what = f"{name} has no change" if name is not None else "the playbook has no change"
+        raise NothingToUndo(f"{what} that is not undone; see `reflector log --undo`")
+    # One append has one time.
+    return [event for event in standing if event.recorded_at == standing[-1].recorded_at]
+
+
+def approved(ledger: Ledger, approval: Event) -> list[Event]:
+    """Return the events of the change that an approval made."""
+    return [event for event in ledger.targeting(approval.target_id or "") if event.type in CHANGING]
+
+
+def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
+    """Return what undoes events that change bullets. Raises NothingToUndo, or BulletRefused where a later change is in
+    the way."""
+    first, last = events[0].position, events[-1].position
+    before, after, now = Past(ledger, first - 1), Past(ledger, last), Past(ledger)
+    ids = {event.event_id for event in events}
+    within = [event for event in ledger.events(after=first - 1, upto=last, types=CHANGING) if event.event_id in ids]
+    targets = {name: event.event_id for event in within for name in names_in(event.type, event.data or {})}
+    changes: list[Change] = []
+    for name, entry in after.entries.items():
+        if name not in targets:
+            continue
+        found = _inverses(before.entries, after.entries, name)
+        if not found or _is_back(before.entries.get(name), entry, now.entries[name], found):
+            continue
+        if not _stands(entry, now.entries[name], found):
+            raise BulletRefused(_in_the_way(ledger, name, last))
+        changes += [_recount(before, after, now, name) if one.kind == "recount" else one for one in found]
+    if any(change.text == REDACTED for change in changes):
+        raise BulletRefused("the text that was there before was erased from the ledger; nothing was undone")
+    if not changes:
+        raise NothingToUndo(f"nothing of {_told(events)} is left to undo; see `reflector log --undo`")
+    return Undoing(events, sorted(changes, key=lambda one: _ORDER.index(one.kind)), targets)
+
+
+def _inverses(before: _Entries, after: _Entries, name: str) -> list[Change]:
+    """Return the changes that make of a bullet what it was; a merge and its undoing are those of the merged one."""
+    was, entry = before.get(name), after[name]
+    if was is None:
+        is_merged = any(one.heir == name for one in after.values())
+        return [Change("unmerge" if is_merged else "remove", name)]
+    if was.status == "live" and entry.status == "removed":
+        sources = [one.name for one in before.values() if one.heir == name and after[one.name].status == "live"]
+        return list(merged_again(was, sources)) if sources else [Change("restore", name), *_said(was, entry)]
+    if was.status == "removed" and entry.status == "live":
+        return [Change("remove", name)]
+    return _said(was, entry) if was.status == entry.status == "live" else []
+
+
+def _said(was: Entry, entry: Entry) -> list[Change]:
+    changes = []
+    if was.text != entry.text:
+        changes.append(Change("revise", was.name, text=was.text))
+    if was.section != entry.section:
+        changes.append(Change("move", was.name, section=was.section))
+    if was.recounted_at != entry.recounted_at:
+        changes.append(Change("recount", was.name))
+    return changes
+
+
+def _is_back(was: Entry | None, entry: Entry, now: Entry, found: Sequence[Change]) -> bool:
+    """Return whether a bullet is what it was before, so that nothing of it is left to undo."""
+    if was is None:
+        return entry.status == "live" and now.status == "removed"
+    return all(_seen(was, one.kind) == _seen(now, one.kind) for one in found)
+
+
+def _stands(entry: Entry, now: Entry, found: Sequence[Change]) -> bool:
+    """Return whether a bullet still is what the events made of it, as far as they changed it."""
+    return all(_seen(entry, one.kind) == _seen(now, one.kind) for one in found)
+
+
+def _seen(entry: Entry, kind: str) -> object:
+    """What of a bullet a change of a kind takes back."""
+    if kind == "revise":
+        return entry.text
+    if kind == "move":
+        return entry.section
+    if kind == "recount":
+        return entry.recounted_at
+    if kind in ("remove", "unmerge"):
+        return entry.status, entry.text, entry.section
+    return entry.status
+
+
+def _recount(before: Past, after: Past, now: Past, name: str) -> Change:
+    """Return the recount to what was counted before, with what was counted since."""
+    then, set_, today = (past.counters([name])[name] for past in (before, after, now))
+    helpful, harmful = (max(0, a + c - b) for a, b, c in zip(then, set_, today, strict=True))
+    return Change("recount", name, helpful=helpful, harmful=harmful)
+
+
+def _in_the_way(ledger: Ledger, name: str, last: int) -> str:
+    later = [e for e in ledger.events(after=last, types=CHANGING) if name in names_in(e.type, e.data or {})]
+    if not later:
+        return f"{name} is not what the change made of it, so nothing was undone; see `reflector show {name}`"
+    event = later[-1]
+    said = EVENT_TYPES[event.type].summary(event.data or {})
+    return (
+        f"{name} was changed since, at position {event.position} ({event.type}: {said[:80]}), so nothing was undone; "
+        f"undo that first with `reflector undo {event.position}`"
+    )
+
+
+def _told(events: Sequence[Event]) -> str:
+    first, last = events[0].position, events[-1].position
+    return f"position {first}" if first == last else f"positions {first} to {last}"

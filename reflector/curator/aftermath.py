@@ -1,0 +1,181 @@
+"""A second look at applied changes: did each do what it was for?
+
+Invariant: nothing is taken back by itself. A change that did harm, or after which less came of the advice than before,
+gets a proposal to revert it, once; a change that was told often enough without either is measured and left. Both are
+events with their figures. What a change is measured by happened after it, in sessions that were told it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from reflector.curation.bullets import BulletRefused
+from reflector.curation.proposals import Quote, propose
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity
+from reflector.events.fields import MAX_INT
+from reflector.ledger.store import Ledger
+from reflector.playbook.change import Change
+from reflector.playbook.duplicates import alike
+
+ACTOR: Final = "follow-up"
+#: After so many sessions that were told it a change is measured, and not looked at again.
+ENOUGH: Final = 100
+#: Verdicts of sessions against a change, at least.
+_LEAST_HARMFUL: Final = 3
+#: How unlikely it must be that the share of helpful verdicts fell by chance.
+_CHANCE: Final = 0.02
+#: Applied changes that wait to be measured, the newest; and the last session that was told each bullet, by name.
+_MOST_LOOKED_AT: Final = 200
+_Told = Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Sessions whose verdicts say that the advice helped or harmed, and those that were told it: None if not asked."""
+
+    helpful: int
+    harmful: int
+    told: int | None = None
+
+    @property
+    def words(self) -> str:
+        """The figures as a sentence says them."""
+        told = f" in {self.told} sessions that were told it" if self.told is not None else ""
+        return f"{self.helpful} helpful and {self.harmful} harmful{told}"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """An applied change and what came of it. `verdict` is kept, revert, or open while more has to be told."""
+
+    approval: Event
+    change: Change
+    inverse: Change
+    before: Figures
+    after: Figures
+    verdict: str
+    why: str = ""
+
+
+def look_again(ledger: Ledger) -> int:
+    """Measure the applied changes that are due; return how many proposals to revert one wait because of it.
+
+    The playbook's lock must be held. Raises LedgerError.
+    """
+    proposed = 0
+    for one in measured(ledger):
+        if one.verdict == "open":
+            continue
+        data = {
+            "verdict": one.verdict,
+            "told": one.after.told or 0,
+            "figures": {"before": _data(one.before), "after": _data(one.after)},
+            "reason": one.why,
+        }
+        event_id = identity(ev.CHANGE_MEASURED, one.approval.event_id)
+        ledger.append([NewEvent(ev.CHANGE_MEASURED, event_id, data, ACTOR, target_id=one.approval.event_id)])
+        if one.verdict == "revert":
+            said = Quote(one.why, "agent", None, None)
+            with suppress(BulletRefused):  # taken back or changed since
+                made = propose(
+                    ledger,
+                    one.inverse,
+                    origin="follow-up",
+                    trust="agent",
+                    reason=one.why,
+                    evidence=[said],
+                    actor=ACTOR,
+                    target=one.approval.event_id,
+                )
+                proposed += made.state == "waiting"
+    return proposed
+
+
+def measured(ledger: Ledger) -> Iterator[Measured]:
+    """Yield the applied changes that are not measured yet, oldest first, with what came of them. Raises LedgerError."""
+    done = {event.target_id for event in ledger.events(types=[ev.CHANGE_MEASURED])}
+    approvals = [one for one in ledger.events(types=[ev.CHANGE_APPROVED]) if one.event_id not in done and one.data]
+    if not approvals:
+        return
+    approvals = approvals[-_MOST_LOOKED_AT:]
+    told = _told_since(ledger, approvals[0].position)
+    live = {row.name for row in ledger.rows() if row.status == "live"}
+    for approval in approvals:
+        data: Mapping[str, Any] = approval.data or {}
+        change, (inverse, *_) = Change.from_data(data["change"]), map(Change.from_data, data["inverse"])
+        proposal = ledger.event(approval.target_id or "")
+        if proposal is not None and (proposal.data or {}).get("origin") == "follow-up":
+            continue  # what was taken back is not taken back again
+        if change.kind == "remove":
+            if why := _missed(ledger, approval, change.name or ""):
+                yield Measured(approval, change, inverse, Figures(0, 0), Figures(0, 0, 0), "revert", why)
+        elif change.name in live and change.kind in ("add", "revise", "merge"):
+            yield _measure(ledger, told, approval, change, inverse)
+
+
+def _measure(ledger: Ledger, told: _Told, approval: Event, change: Change, inverse: Change) -> Measured:
+    names = sorted({change.name or "", *change.names})
+    sessions = {session for name in names for session, at in told.get(name, {}).items() if at > approval.position}
+    before = _verdicts(ledger, names, 0, approval.position)
+    after = [(session, tag) for session, tag in _verdicts(ledger, names, approval.position) if session in sessions]
+    figures = [[tag for _, tag in found] for found in (before, after)]
+    then, now = (Figures(found.count(1), found.count(-1)) for found in figures)
+    now = replace(now, told=len(sessions))
+    verdict, why = _verdict(then if change.kind != "add" else None, now)
+    return Measured(approval, change, inverse, then, now, verdict, why)
+
+
+def _verdict(before: Figures | None, after: Figures) -> tuple[str, str]:
+    if after.harmful >= _LEAST_HARMFUL:
+        if after.harmful > after.helpful:
+            return "revert", f"it did harm: {after.words}"
+        if before is not None:
+            share = (before.helpful + 1) / (before.helpful + before.harmful + 2)
+            if _at_most(after.helpful, after.helpful + after.harmful, share) < _CHANCE:
+                return "revert", f"it does more harm than before: {after.words}; before, {before.words}"
+    return ("kept", after.words) if (after.told or 0) >= ENOUGH else ("open", "")
+
+
+def _at_most(count: int, of: int, share: float) -> float:
+    """Return how likely `count` or fewer `of` so many are where each is one with the probability `share`."""
+    return sum(math.comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(count + 1))
+
+
+def _told_since(ledger: Ledger, position: int) -> _Told:
+    found: dict[str, dict[str, int]] = {}
+    for event in ledger.events(types=[ev.ADVICE_TOLD], after=position):
+        for name in (event.data or {}).get("bullets", ()) if event.session_id else ():
+            found.setdefault(name, {})[str(event.session_id)] = event.position
+    return found
+
+
+def _verdicts(ledger: Ledger, names: Sequence[str], after: int, upto: int = MAX_INT) -> list[tuple[str, int]]:
+    """Return (session, 1 or -1) of the verdicts on bullets that count between two positions, each once a session."""
+    with ledger.asking() as sql:
+        among, values = sql.among("name", names)
+        query = (
+            f"SELECT DISTINCT session_id, tag FROM tag WHERE playbook_id = ? AND {among} AND active = 1"  # noqa: S608
+            " AND tag IN (1, -1) AND position > ? AND position <= ?"
+        )
+        return [(str(session), tag) for session, tag in sql.run(query, values, after, upto).fetchall()]
+
+
+def _missed(ledger: Ledger, approval: Event, name: str) -> str:
+    """Why a removed bullet is missed: a person asks for what it said."""
+    row = next((row for row in ledger.rows() if row.name == name and row.status == "removed"), None)
+    if row is None:
+        return ""
+    for wish in ledger.events(types=[ev.WISH_HEARD], after=approval.position):
+        if wish.data is not None and alike(wish.data["text"], row.bullet):
+            return f"a person asks for it again: {wish.data['quote']}"
+    return ""
+
+
+def _data(figures: Figures) -> dict[str, int]:
+    told = {} if figures.told is None else {"told": figures.told}
+    return {**told, "helpful": figures.helpful, "harmful": figures.harmful}
