@@ -108,7 +108,7 @@ def list_(
     elif rows:
         _print_list(rows, uses, told, standing, dated=sort == "recent" or stale is not None)
     elif not is_empty:
-        note("No bullet is like that.")
+        note("No bullet matches.")
     elif moment is not None:
         note("The playbook was empty then.")
     else:
