@@ -45,10 +45,8 @@ def serve(server: socket.socket, program: str) -> None:
     """Fork until nobody asks any more."""
     probe = fork_for_the_parent()
     if probe == 0:
-        server.sendall(os.getppid().to_bytes(8, "big"))
         os._exit(0)
-    if probe < 0:
-        server.sendall(bytes(8))
+    server.sendall(max(probe, 0).to_bytes(8, "big"))
     while True:
         head, streams, _, _ = socket.recv_fds(server, 8, 3)
         if not head:
@@ -57,7 +55,7 @@ def serve(server: socket.socket, program: str) -> None:
         pid = fork_for_the_parent()
         if pid == 0:
             become(program, streams, *marshal.loads(message))
-        server.sendall(max(pid, 0).to_bytes(8, "big"))
+        server.sendall(pid.to_bytes(8, "big"))
         for stream in streams:
             os.close(stream)
 

@@ -43,7 +43,7 @@ class _Server:
         with theirs:
             # Of the environment each fork gets its own; the interpreter sees at its start what it sees in a test.
             self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env={"PATH": os.environ["PATH"]})
-        self.works = self._answer() == os.getpid()
+        self.works = _is_child(self._answer())
 
     def fork(self, request: tuple[Any, ...], streams: list[int]) -> int:
         """Start a process; its id."""
@@ -58,6 +58,14 @@ class _Server:
 
     def _answer(self) -> int:
         return int.from_bytes(self.socket.recv(8), "big")
+
+
+def _is_child(pid: int) -> bool:
+    """Wait for a process that is a child of this one; False where it is none."""
+    try:
+        return pid > 0 and os.waitpid(pid, 0)[0] == pid
+    except ChildProcessError:
+        return False
 
 
 @cache

@@ -230,16 +230,15 @@ def context_form(as_json: bytes) -> bytes:
 
 
 def line_of(project: str, playbook: bytes) -> str:
-    """Return a person's line: about the playbook, the last session, and one that ended and is not processed yet."""
+    """Return a person's line: about the playbook, and what the last session brought if it is processed already."""
     state = state_folder(project)
-    parts = [playbook]
-    try:  # noqa: SIM105  contextlib is not worth its import
-        parts.append(b"last session: " + read_file(f"{state}/{LAST_SESSION}", _MOST_SAID).partition(b"\n")[0])
-    except (OSError, ValueError):
-        pass
-    if has_delivery(state + "/spool"):
-        parts.append(b"a session is still being processed")
-    line = b" \xc2\xb7 ".join(parts).decode("utf-8", "replace")
+    last = b"still being processed"
+    if not has_delivery(state + "/spool"):
+        try:
+            last = read_file(f"{state}/{LAST_SESSION}", _MOST_SAID).partition(b"\n")[0]
+        except (OSError, ValueError):
+            last = b""
+    line = (playbook + b" \xc2\xb7 last session: " + last if last else playbook).decode("utf-8", "replace")
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
 
 

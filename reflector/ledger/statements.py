@@ -95,7 +95,7 @@ class Statements:
     def _insert_text(self, table: str, columns: tuple[str, ...]) -> str:
         names = ", ".join(f'"{column}"' for column in columns)
         if self.postgres:
-            arrays = ", ".join("%s::bigint[]" if column in _NUMBERS else "%s::text[]" for column in columns)
+            arrays = ", ".join("%b::bigint[]" if column in _NUMBERS else "%b::text[]" for column in columns)
             values = f"SELECT {self.id:d}, * FROM unnest({arrays})"  # noqa: S608  names are the code's own
         else:
             values = f"VALUES ({self.id:d}{', ?' * len(columns)})"

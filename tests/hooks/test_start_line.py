@@ -61,11 +61,11 @@ def test_the_line_says_how_many_key_points_do_not_fit(agent: Agent) -> None:
 
 def test_the_line_says_what_the_last_session_brought_and_that_one_is_still_processed(agent: Agent) -> None:
     ends(agent, Session("s-1").cites("pat-001"))
-    assert start(agent)["systemMessage"] == "playbook: 3 key points · a session is still being processed"
+    assert start(agent)["systemMessage"] == "playbook: 3 key points · last session: still being processed"
     agent.call("drain")
     assert start(agent)["systemMessage"] == "playbook: 3 key points · last session: pat-001 helpful"
     ends(agent, Session("s-2").cites("mis-001", "harmful"))
-    line = "playbook: 3 key points · last session: pat-001 helpful · a session is still being processed"
+    line = "playbook: 3 key points · last session: still being processed"
     assert start(agent)["systemMessage"] == line
     agent.call("list")  # a question processes it as well
     assert start(agent)["systemMessage"] == "playbook: 3 key points · last session: mis-001 harmful"

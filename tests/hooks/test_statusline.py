@@ -34,7 +34,7 @@ def test_the_line_says_how_many_key_points_there_are_and_what_the_last_session_d
     assert line(agent) == "playbook: 3 key points\n"
     transcript = Session("s-1").cites("pat-001").write(tmp_path / "1.jsonl")
     agent.hook("SessionEnd", session_id="s-1", transcript_path=str(transcript))
-    assert line(agent) == "playbook: 3 key points · a session is still being processed\n"
+    assert line(agent) == "playbook: 3 key points · last session: still being processed\n"
     agent.call("drain")
     assert line(agent) == "playbook: 3 key points · last session: pat-001 helpful\n"
 
