@@ -46,6 +46,7 @@ STORE, ADMISSION, PROJECTION, COUNTERS, AS_OF = (
     f"reflector/ledger/{name}.py" for name in ("store", "admission", "projection", "counters", "as_of")
 )
 SPOOLED, TAKEN, PIPED = (f"reflector/sessions/{name}.py" for name in ("spool", "intake", "pipeline"))
+RECONCILED = "reflector/exchange/reconcile.py"
 WALK, DRIFT, TAG_ROWS, PROVEN = (
     f"reflector/proof/{name}.py" for name in ("event_check", "drift", "tag_rows", "verify")
 )
@@ -89,8 +90,8 @@ MUTATIONS = [
     Mutation(PROJECTION, "        self._uncount([entry.name for entry in new])\n", "", TABLES),
     Mutation(PROJECTION, "        self._covers.clear()\n", "", TABLES),
     # Bullets merged by reference.
-    Mutation(STATE, 'self.entries[one].status == "live"]', "True]", MERGED),
-    Mutation(STATE, "self.entries[name].recounted_at > after]", "True]", MERGED),
+    Mutation(STATE, 'and self.entries[one].status == "live"]', "]", MERGED),
+    Mutation(STATE, "if self.entries[name].recounted_at > after", "if True", MERGED),
     Mutation(STATE, "                if position > after:\n", "                if True:\n", MERGED),
     Mutation(
         COUNTERS, "            for one in (name, *families.heirs(name)):\n", "            for one in (name,):\n", MERGED
@@ -98,6 +99,8 @@ MUTATIONS = [
     Mutation(COUNTERS, "{one for name in names for one in (name, *families.heirs(name))}", "set(names)", MERGED),
     Mutation(PROJECTION, "*([old.heir] if old.heir else [])", "", MERGED),
     Mutation(AS_OF, "max(position, self.entries[name].recounted_at)", "position", MERGED),
+    Mutation(RECONCILED, "for name in differing for one in (name, *heirs[name])", "for one in differing", MERGED),
+    Mutation(RECONCILED, 'removed["follows"] = entry.heir is not None', "pass", MERGED),
     # The intake: the spool, what is taken in of a transcript, the pipeline.
     Mutation(SPOOLED, "if stop.received_at_ns < pulled.received_at_ns:", "if True:", SPOOL),
     Mutation(
@@ -116,7 +119,7 @@ MUTATIONS = [
     Mutation(TAKEN, "session_id, agent_id or", "session_id, ''  or", INTAKE),
     Mutation(TAKEN, "frozenset(keys))\n    earlier", "frozenset(found.keys))\n    earlier", INTAKE),
     Mutation(TAKEN, "[name for name in _cited_names(found, keys) if name in cited]", "[]", INTAKE),
-    Mutation(TAKEN, 'rows[name].status == "live"]', "True]", INTAKE),
+    Mutation(TAKEN, "if name in rows and rows[name].counts]", "if name in rows]", INTAKE),
     Mutation(PIPED, "        spool.fail(delivery, error)\n", "        spool.settle(delivery)\n", PIPELINE),
     Mutation(PIPED, "again = bool(spool.pending_for(project.root))", "again = False", PIPELINE),
     Mutation(

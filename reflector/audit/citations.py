@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from reflector.events import event as ev
-from reflector.events.registry import WINDOW_TYPES
+from reflector.events.fold import Playbook, apply
+from reflector.events.registry import ADVICE, WINDOW_TYPES, names_in
 from reflector.ledger.as_of import Past
 from reflector.ledger.rows import BulletRow, WindowRow
 from reflector.ledger.statements import Statements
@@ -25,6 +26,8 @@ from reflector.ledger.tellings import tellings
 
 _OPENING = ", ".join(map(repr, WINDOW_TYPES))
 _KINDS = ("cited", "retired", "unknown")
+#: What lies between two positions.
+_Span = tuple[int, int]
 #: A window: its position, whose it is, and the names that it cites by kind.
 _Window = tuple[int, str, dict[str, list[str]]]
 
@@ -149,15 +152,15 @@ def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
     known = tellings(ledger, then.position)
     everywhere = _Spans(sessions)
     untold = _Spans({session: positions for session, positions in sessions.items() if session not in known.sessions})
-    removed = _removed(ledger, then.position)
+    spans_of = _spans_of(ledger, then.position)
     judging = _judged(ledger, then.position)
     found = []
     for row in then.rows():
         cited = citing.get(row.name, set())
-        span = (row.position, removed.get(row.name, then.position + 1))
+        lives = spans_of[row.name]["live"]
         judged = judging.get(row.name, set())
         told = known.told.get(row.name, {})
-        live, unknown = (spans.live(span, cited) for spans in (everywhere, untold))
+        live, unknown = (spans.live(lives, cited) for spans in (everywhere, untold))
         found.append(
             Cited(
                 name=row.name,
@@ -173,6 +176,14 @@ def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
                 harmful=row.harmful,
             )
         )
+    return found
+
+
+def cited_by_session(ledger: Ledger, upto: int) -> dict[str, set[str]]:
+    """Return the live bullets that each session cited, up to a position. Raises LedgerError."""
+    found: dict[str, set[str]] = {}
+    for _, session, names in _windows(ledger, upto):
+        found.setdefault(session, set()).update(names["cited"])
     return found
 
 
@@ -224,31 +235,42 @@ def _windows(ledger: Ledger, upto: int) -> Iterator[_Window]:
 
 
 class _Spans:
-    """The positions of sessions' windows, for counting the sessions that have one between two positions."""
+    """The positions of sessions' windows, for counting the sessions that have one within some spans of positions."""
 
     def __init__(self, sessions: Mapping[str, Sequence[int]]) -> None:
         self._of = sessions
         self._once = [positions[0] for positions in sessions.values() if len(positions) == 1]
         self._more = [positions for positions in sessions.values() if len(positions) > 1]
 
-    def live(self, span: tuple[int, int], cited: Collection[str]) -> int:
-        """Return how many sessions have a window within the span, or cite the bullet outside of it."""
-        first, last = span
-        alone = bisect_left(self._once, last) - bisect_right(self._once, first)
-        within = alone + sum(_within(positions, span) for positions in self._more)
-        return within + sum(one in self._of and not _within(self._of[one], span) for one in cited)
+    def live(self, spans: Sequence[_Span], cited: Collection[str]) -> int:
+        """Return how many sessions have a window within the spans, or cite the bullet outside of them."""
+        alone = sum(bisect_left(self._once, last) - bisect_right(self._once, first) for first, last in spans)
+        within = alone + sum(_within(positions, spans) for positions in self._more)
+        return within + sum(one in self._of and not _within(self._of[one], spans) for one in cited)
 
 
-def _within(positions: Sequence[int], span: tuple[int, int]) -> bool:
-    first, last = span
-    return bisect_right(positions, first) < bisect_left(positions, last)
+def _within(positions: Sequence[int], spans: Sequence[_Span]) -> bool:
+    return any(bisect_right(positions, first) < bisect_left(positions, last) for first, last in spans)
 
 
-def _removed(ledger: Ledger, upto: int) -> dict[str, int]:
-    """Return when each bullet that was removed went."""
-    found: dict[str, int] = {}
-    for event in ledger.events(types=[ev.BULLET_REMOVED], upto=upto):
-        found.setdefault(str((event.data or {}).get("name")), event.position)
+def _spans_of(ledger: Ledger, upto: int) -> dict[str, dict[str, list[_Span]]]:
+    """Return between which positions each bullet had which status: spans by status, by name."""
+    book = Playbook()
+    since: dict[str, tuple[int, str]] = {}
+    found: dict[str, dict[str, list[_Span]]] = {}
+    for event in ledger.events(types=ADVICE, upto=upto):
+        names = names_in(event.type, event.data or {})
+        names |= {source for name in names for source in book.sources(name)}
+        apply(book, event)
+        for name in names & book.entries.keys():
+            start, status = since.get(name, (event.position, ""))
+            if status != book.entries[name].status:
+                if status:
+                    found[name].setdefault(status, []).append((start, event.position))
+                found.setdefault(name, {"live": [], "removed": []})
+                since[name] = (event.position, book.entries[name].status)
+    for name, (start, status) in since.items():
+        found[name].setdefault(status, []).append((start, upto + 1))
     return found
 
 
@@ -265,7 +287,7 @@ def _judged(ledger: Ledger, upto: int) -> dict[str, set[str]]:
 
 
 def _strays(ledger: Ledger, then: Past) -> Iterator[StrayTags]:
-    removed = _removed(ledger, then.position)
+    spans_of = _spans_of(ledger, then.position)
     with ledger.asking() as sql:
         for name, *counts in _unknown(sql, then.entries, then.position):
             yield StrayTags(name, "unknown_bullet" if name else "malformed", *counts)
@@ -273,10 +295,10 @@ def _strays(ledger: Ledger, then: Past) -> Iterator[StrayTags]:
             early = _between(sql, entry.name, 0, entry.position - 1)
             if early is not None:
                 yield StrayTags(entry.name, "unknown_bullet", *early)
-            if entry.name in removed:
-                late = _between(sql, entry.name, removed[entry.name], then.position)
-                if late is not None:
-                    yield StrayTags(entry.name, "retired_bullet", *late)
+            spans = spans_of[entry.name]["removed"]
+            late = [found for first, last in spans if (found := _between(sql, entry.name, first, last - 1))]
+            if late:
+                yield StrayTags(entry.name, "retired_bullet", sum(of[0] for of in late), late[0][1], late[-1][2])
 
 
 def _unknown(sql: Statements, known: Collection[str], upto: int) -> list[tuple[str, int, int, int]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from rich.text import Text
 
-from reflector.cli.duplicates import alike
+from reflector.cli.duplicates import alike_to
 from reflector.cli.output import safe, short_id, short_time
 from reflector.curation import proposals as of
 from reflector.curation.changes import preview
@@ -42,16 +42,10 @@ def load(pipeline: Pipeline) -> tuple[list[Item], list[Proposal]]:
     fallen = of.sweep(ledger)
     rows, past, items = ledger.rows(), Past(ledger), []
     for one in of.proposals(ledger):
-        (step,) = preview(rows, [one.change], first=pipeline.project.first_number)
-        if one.change.kind == "merge":  # what a merge counts is asked, not previewed
-            helpful, harmful = past.together(one.change.names)
-            step = replace(step, after=tuple(replace(it, helpful=helpful, harmful=harmful) for it in step.after))
+        (step,) = preview(rows, [one.change], first=pipeline.project.first_number, union=past.together)
         events = (ledger.event(quote.window) if quote.window else None for quote in one.evidence)
         said = tuple((event.occurred_at or event.recorded_at) if event else None for event in events)
-        others = [row.bullet for row in rows if row.status == "live" and row.name not in one.change.about]
-        after = step.after[0] if one.change.kind in ("add", "revise") else None
-        near = alike(after.text, after.section, others) if after is not None else []
-        items.append(Item(one, tuple(step.lines), said, tuple(near)))
+        items.append(Item(one, tuple(step.lines), said, tuple(alike_to(one.change, rows))))
     return items, fallen
 
 

@@ -142,7 +142,7 @@ class Playbook:
 
     def unmerge(self, name: str) -> None:
         """Make the sources of a merge what they would be without it, and remove the merged bullet if it is live."""
-        for source in list(self._sources.get(name, ())):
+        for source in self.sources(name):
             one = self.entries[source]
             # A reason is that of a removal since.
             self.put(replace(one, status="removed" if one.reason else "live", removed_into=None))
@@ -159,14 +159,14 @@ class Playbook:
             entry = self.entries[one]
             after = max(found[one], entry.recounted_at if entry.recounted_at > entry.position else 0)
             # A forged ledger may hold a circle.
-            sources = [source for source in self._sources.get(one, ()) if source not in found]
+            sources = [source for source in self.sources(one) if source not in found]
             names += sources
             found |= dict.fromkeys(sources, after)
         return found
 
-    def has_sources(self, name: str) -> bool:
-        """Return whether bullets were merged into one."""
-        return bool(self._sources.get(name))
+    def sources(self, name: str) -> tuple[str, ...]:
+        """Return the bullets that were merged into one and point to it."""
+        return tuple(self._sources.get(name, ()))
 
     def baseline(self, family: Mapping[str, int]) -> tuple[int, int]:
         """Return the baselines of a family added up; one that a later count of the whole holds is left out."""

@@ -102,7 +102,7 @@ class Counters:
         if bullets is None:
             rows = self.sql.run("SELECT name FROM bullet WHERE playbook_id = ?").fetchall()
             bullets = [row[0] for row in rows]
-        several = {name: families.family(name) for name in bullets if families.has_sources(name)}
+        several = {name: families.family(name) for name in bullets if families.sources(name)}
         self.sql.many(
             "UPDATE bullet SET helpful = baseline_helpful + ?, harmful = baseline_harmful + ?"
             " WHERE playbook_id = ? AND name = ?",

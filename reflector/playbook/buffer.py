@@ -144,8 +144,13 @@ def _is_wrapped(entry: _Entry, line: str, known: Mapping[str, Bullet]) -> bool:
 def _bullet(entry: _Entry, number: int, known: Mapping[str, Bullet]) -> Bullet:
     text = "\n".join(entry.lines).rstrip()
     was = known.get(entry.name or "")
-    if was is not None and was.text.rstrip() == text:
+    if was is not None and _plain(was.text) == _plain(text):
         text = was.text
     # No bullet is called so: names have no plus.
     name = entry.name or f"+{number}"
     return Bullet(name, entry.section, text, was.helpful if was else 0, was.harmful if was else 0)
+
+
+def _plain(text: str) -> list[str]:
+    """What of a text an editor does not lose: its lines without the white space around."""
+    return [line.rstrip() for line in text.replace("\r\n", "\n").strip().split("\n")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -90,6 +91,13 @@ def test_four_tools_are_offered_over_pipes_and_those_that_only_read_say_so(agent
     }
     for tool in listed:
         assert tool.description
+    page = (Path(__file__).parents[2] / "docs" / "playbooks.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)\((.*?)\)` \|", page, re.MULTILINE))
+    schemas = {tool.name: tool.input_schema for tool in listed}
+    assert rows == {
+        name: ", ".join(key if key in schema.get("required", ()) else f"{key}?" for key in schema["properties"])
+        for name, schema in schemas.items()
+    }
     assert answer_of(proposed)["state"] == "waiting"
     assert [one["change"]["text"] for one in agent.json("proposals")] == [ADVICE["text"]]
 

@@ -183,7 +183,7 @@ def test_another_systems_playbook_is_imported_with_its_texts_or_refused_with_fit
         agent.call("import", skillbook)
     (bullet,) = (b for b in agent.json("list") if b["section"] == "OTHERS" and b["helpful"] == 37)
     assert bullet["text"] == "Ask two servers."
-    for text in ('{"sections": {"DNS": ["dns-00001"]}}', "[]", "- a: b", '{"entries": []}'):
+    for text in ('{"sections": {"DNS": ["dns-00001"]}}', "[]", "a: b", '{"entries": []}'):
         skillbook.write_text(text)
         ran = agent.call("import", skillbook, code=1)
         assert "rebuild" not in ran.err

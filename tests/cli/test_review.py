@@ -236,7 +236,7 @@ def test_one_review_in_a_real_terminal(agent: Agent) -> None:
         terminal.type("r", "Why?")
         terminal.type("too vague\r", "3 waiting")  # revise
         terminal.type("u", "undone")
-        terminal.type("j\x1b[B\x1b[B\x1b[B", "Then")
+        terminal.type("\x1b[B\x1b[B\x1b[B", "Then")
         terminal.type("q", "approved")
         assert terminal.process.wait(60) == 0
     assert states(agent)[0] == ("add", "approved")

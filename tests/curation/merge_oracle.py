@@ -130,14 +130,18 @@ class Oracle:
             found.append(into)
         return found
 
-    def counters(self, policy: str | None = None) -> dict[str, Pair]:
-        """(helpful, harmful) of every bullet, tombstones included."""
-        baselines = {name: [0, 0] for name in self.bullets}
-        sets: dict[str, tuple[set[str], set[str]]] = {name: (set(), set()) for name in self.bullets}
+    def baselines(self) -> dict[str, Pair]:
+        """What is counted without any tag."""
+        found = dict.fromkeys(self.bullets, (0, 0))
         for name, bullet in self.bullets.items():
             for one in self._counts_for(name, bullet["since"]):
-                baselines[one][0] += bullet["baseline"][0]
-                baselines[one][1] += bullet["baseline"][1]
+                found[one] = (found[one][0] + bullet["baseline"][0], found[one][1] + bullet["baseline"][1])
+        return found
+
+    def counters(self, policy: str | None = None) -> dict[str, Pair]:
+        """(helpful, harmful) of every bullet, tombstones included."""
+        baselines = self.baselines()
+        sets: dict[str, tuple[set[str], set[str]]] = {name: (set(), set()) for name in self.bullets}
         for tag in self.tags:
             bullet = self.bullets.get(tag["name"], {})
             if bullet and tag["position"] > bullet["since"] and self._stands(tag):

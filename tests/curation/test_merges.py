@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from reflector.audit.blame import blame
+from reflector.audit.changes import crossings, difference
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.events.fold import Playbook, fold
 from reflector.exchange.merge import merge
 from reflector.exchange.transfer import exported, load
 from reflector.ledger.as_of import Past
+from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
+from reflector.playbook.condition import condition
 from reflector.playbook.counting import COUNTINGS
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger, examples
@@ -169,6 +174,26 @@ def test_a_bullet_that_was_removed_into_another_one_is_not_followed(ledger: Ledg
     agree(ledger)
 
 
+@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+def test_an_append_asks_about_merges_only_where_there_is_one(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    execute = Statements.execute
+
+    def noting(self: Statements, sql: str, *values: object) -> Any:
+        asked.append(sql)
+        return execute(self, sql, *values)
+
+    monkeypatch.setattr(Statements, "execute", noting)
+    told(ledger, 7, ("pat-001", "helpful"), ("pat-002", "harmful"))
+    # Beside the policy in force, which every append that counts asks for.
+    assert [sql for sql in asked if "merged" in sql and "policy_id" not in sql] == []
+    before = len(asked)
+    ledger.append([merged("pat-004", "pat-001", "pat-002")])
+    asked.clear()
+    told(ledger, 8, ("pat-001", "helpful"), ("pat-002", "harmful"))
+    assert len(asked) == before + 1
+
+
 def test_a_circle_of_pointers_that_somebody_forged_ends(ledger: Ledger) -> None:
     for name, into in (("pat-001", "pat-002"), ("pat-002", "pat-001")):
         ledger.append([changed(ev.BULLET_REMOVED, name, 1, reason="merged", into=into, follows=True)])
@@ -278,3 +303,43 @@ def test_of_two_merges_that_share_a_source_the_first_has_it(machines: tuple[Ledg
     meet_both(a, b)
     live = {row[1]: row[5:] for row in holds(a).values() if row[2] == "live"}
     assert live == {"Two and three": (2, 1), "One and two": (2, 0)}
+
+
+def _explained(ledger: Ledger, chance: random.Random) -> None:
+    """`blame` ends at the counters, `diff` explains how they moved, and `bisect` finds where they crossed a line."""
+    events = list(ledger.events())
+    head = len(events)
+    low = chance.randint(0, head)
+    moments = [Oracle(events[:position]) for position in range(head + 1)]
+    for position in (head, low):
+        past = Past(ledger, position)
+        for name, wanted in moments[position].counters().items():
+            steps = blame(ledger, name, past)
+            assert (steps[-1].helpful, steps[-1].harmful) == wanted if steps else wanted == (0, 0), (name, position)
+    for one in difference(ledger, low, head).bullets:
+        moved = (sum(of.helpful for of in one.sessions), sum(of.harmful for of in one.sessions))
+        (new, new_base), (old, old_base) = (
+            (of.counters().get(one.name, (0, 0)), of.baselines().get(one.name, (0, 0)))
+            for of in (moments[-1], moments[low])
+        )
+        assert moved == tuple(new[i] - new_base[i] - old[i] + old_base[i] for i in (0, 1)), one.name
+    name = chance.choice(list(moments[-1].bullets))
+    wanted, held = [], False
+    for position, then in enumerate(moments):
+        helpful, harmful = then.counters().get(name, (0, 0))
+        if (harmful > helpful) != held:
+            held = not held
+            wanted.append((position, held, (helpful, harmful)))
+    found = crossings(ledger, name, condition("harmful > helpful"), head)
+    assert [(one.event.position, one.holds, one.after) for one in found] == wanted
+
+
+@given(seed=st.integers(0, 2**32), steps=st.lists(st.sampled_from(KINDS), max_size=25))
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_count_of_merged_bullets_is_explained(fresh: Fresh, seed: int, steps: list[str]) -> None:
+    chance = random.Random(seed)
+    with fresh() as url, Ledger.open(url) as ledger:
+        life = Life(ledger, "a")
+        for kind in ("add", "add", "add", *steps):
+            life.step(kind, chance)
+        _explained(ledger, chance)

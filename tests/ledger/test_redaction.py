@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reflector.events import event as ev
-from reflector.events.event import NewEvent
+from reflector.events.event import NewEvent, identity
 from reflector.events.fold import REDACTED, fold
 from reflector.events.kinds import Field
 from reflector.events.registry import EVENT_TYPES
@@ -23,7 +23,7 @@ from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 
 from . import sql
-from .events import about, added, adopted, changed, history, imported, learned, reflected, window
+from .events import about, added, adopted, changed, history, imported, learned, merged, reflected, window
 
 SECRET = "The key is hunter2 of Köln"
 
@@ -142,6 +142,25 @@ def _filled(fields: Mapping[str, Field], data: Mapping[str, Any]) -> dict[str, A
     return filled
 
 
+def _curated(heard: NewEvent) -> list[NewEvent]:
+    """A merge, a proposal that was approved and measured, one that was rejected, and the wish behind them."""
+    change = {"kind": "revise", "name": "pat-700", "text": "x"}
+    quote = {"text": "z", "by": "person"}
+    proposal = {"change": change, "origin": "human", "trust": "person", "reason": "y", "evidence": [quote]}
+    one, other = (
+        NewEvent(ev.CHANGE_PROPOSED, identity(ev.CHANGE_PROPOSED, number), proposal, "human") for number in (1, 2)
+    )
+    approved = about(ev.CHANGE_APPROVED, one, change=change, inverse=[change], edited=False)
+    wish = {"kind": "standing", "form": "always", "section": "pat", "text": "x", "quote": "y"}
+    return [
+        *(added(name) for name in ("pat-700", "pat-701")),
+        merged("pat-702", "pat-700", "pat-701"),
+        *(one, approved, about(ev.CHANGE_MEASURED, approved, verdict="kept", told=9, reason="z")),
+        *(other, about(ev.CHANGE_REJECTED, other, how="rejected", reason="z")),
+        about(ev.WISH_HEARD, heard, **wish),
+    ]
+
+
 def _every_type() -> list[NewEvent]:
     first, second = window(3, "s3", keys=[7]), window(4, "s3", keys=[8])
     return [
@@ -151,6 +170,7 @@ def _every_type() -> list[NewEvent]:
         about(ev.REFLECTION_SKIPPED, first, reason="the gate"),
         second,
         adopted("as_applied"),
+        *_curated(first),
         *learned(),
     ]
 
