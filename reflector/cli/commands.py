@@ -115,6 +115,12 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "duplicates": Command(
             "duplicates", "List pairs of bullets that may say the same or contradict each other.", "", "--propose"
         ),
+        "prune": Command(
+            "prune",
+            "Remove bullets that harm or that no session cites, or propose it.",
+            "--dry-run",
+            "--apply --after 50",
+        ),
         "mirror": Command(
             "mirror",
             "Keep the playbook in step with files that agents read by themselves.",
@@ -189,6 +195,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "Show the playbook under another policy or without some evidence.",
             "--counting once_per_session",
             "--prune 'harmful > helpful'",
+            "--ranking best",
         ),
         "sql": Command(
             "sql", "Query the ledger with SQL, read-only.", "'SELECT name, helpful FROM bullets'", "--views"

@@ -68,8 +68,9 @@ def test_a_bullet_that_a_person_wrote_a_secret_into_is_named_and_the_secret_is_n
     )
     agent.call("list")
     (check,) = found(agent, "playbook")
-    assert (check["state"], check["text"]) == ("warning", "1 bullet with what looks like a secret: ctx-001")
-    assert token not in agent.call("doctor").out
+    assert check["state"] == "error"
+    assert check["text"].startswith(f"{agent.playbook}, bullet ctx-001: the text holds what looks like a secret")
+    assert token not in agent.call("doctor", code=1).out
 
 
 def test_bullets_of_the_users_own_that_are_not_told_here_are_named(agent: Agent) -> None:
