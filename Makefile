@@ -26,7 +26,7 @@ $(PLAIN): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-demo: $(PLAIN)   ## the whole road on bundled sessions; nothing to configure
+demo: $(PLAIN)   ## an end-to-end run on bundled sessions; nothing to configure
 	@$(BIN)/reflector demo
 
 test: $(STAMP)   ## the fast suite: everything on SQLite, and PostgreSQL where its SQL differs

@@ -13,8 +13,8 @@ from tests.processes import Popen
 from tests.road.agent import Agent
 
 
-def sent(agent: Agent, columns: int, command: list[str], **stderr: int) -> str:
-    """All that a command sends to a terminal of so many columns."""
+def sent(agent: Agent, columns: int, command: list[str], typed: bytes = b"", **stderr: int) -> str:
+    """All that a command sends to a terminal of so many columns, on which a person typed something."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     # A process of its own: the size is that of the terminal which the process was started on.
@@ -27,6 +27,7 @@ def sent(agent: Agent, columns: int, command: list[str], **stderr: int) -> str:
         cwd=agent.project,
     )
     os.close(slave)
+    os.write(master, typed)
     read = b""
     with suppress(OSError):  # the last one closed its end
         while piece := os.read(master, 65536):

@@ -179,6 +179,14 @@ def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
     return found
 
 
+def cited_by_session(ledger: Ledger, upto: int) -> dict[str, set[str]]:
+    """Return the live bullets that each session cited, up to a position. Raises LedgerError."""
+    found: dict[str, set[str]] = {}
+    for _, session, names in _windows(ledger, upto):
+        found.setdefault(session, set()).update(names["cited"])
+    return found
+
+
 def orphans(ledger: Ledger, past: Past | None = None) -> Orphans:
     """Return the orphans, as of now or of a moment. Raises LedgerError."""
     then = past or Past(ledger)

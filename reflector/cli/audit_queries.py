@@ -91,7 +91,7 @@ def _citation_fields(one: Cited) -> dict[str, Any]:
 @json_option
 @click.pass_obj
 def orphans(place: Place, moment: str | None, as_json: bool) -> None:
-    """List citations, tags, windows and bullets that lead nowhere.
+    """List uncited bullets, unknown names, and windows that nobody judged.
 
     Cited names and tags that match no live bullet, windows without a verdict, bullets never cited or never told.
     """

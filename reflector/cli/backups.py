@@ -98,7 +98,7 @@ def _restore_ledger(place: Place, file: Path, force: bool, *, as_json: bool) -> 
         return
     click.echo(head)
     if restored.kept is not None:
-        note(f"The ledger that stood there is kept as {restored.kept}")
+        note(f"The replaced ledger is kept as {restored.kept}")
     # A session counts for the advice that is there when it is recorded; a kept file without git has its counts with it.
     again = "To record the sessions since that backup again, run `reflector import-history`"
     if aside is not None:

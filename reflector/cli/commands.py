@@ -115,6 +115,12 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "duplicates": Command(
             "duplicates", "List pairs of bullets that may say the same or contradict each other.", "", "--propose"
         ),
+        "prune": Command(
+            "prune",
+            "Remove bullets that harm or that no session cites, or propose it.",
+            "--dry-run",
+            "--apply --after 50",
+        ),
         "mirror": Command(
             "mirror",
             "Keep the playbook in step with files that agents read by themselves.",
@@ -174,7 +180,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "session": Command("audit", "Show all that is known of one session.", "5f2a91c0"),
         "citations": Command("audit_queries", "Show how often each bullet was told, cited and judged.", ""),
         "double-counts": Command("audit_queries", "Explain tags that were counted more than once.", "", "pat-001"),
-        "orphans": Command("audit_queries", "List citations, tags, windows and bullets that lead nowhere.", ""),
+        "orphans": Command("audit_queries", "List uncited bullets, unknown names, and windows that nobody judged.", ""),
         "stats": Command(
             "audit_queries", "Show tokens, cost and tags: by model, by prompt template, by day (UTC).", "--days 7"
         ),
@@ -189,6 +195,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "Show the playbook under another policy or without some evidence.",
             "--counting once_per_session",
             "--prune 'harmful > helpful'",
+            "--ranking best",
         ),
         "sql": Command(
             "sql", "Query the ledger with SQL, read-only.", "'SELECT name, helpful FROM bullets'", "--views"

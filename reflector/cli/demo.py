@@ -1,4 +1,4 @@
-"""`reflector demo`: the whole road on bundled sessions, in a project of its own."""
+"""`reflector demo`: an end-to-end run on bundled sessions, in a project of its own."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +12,9 @@ from reflector.cli.output import counted, fields, json_option, note, print_json,
 from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:
+    from reflector.ledger.rows import BulletRow
     from reflector.playbook.bullet import Bullet
+    from reflector.playbook.change import Change
     from reflector.playbook.duplicates import Pair
 
 
@@ -65,6 +67,15 @@ def alike(text: str, section: str, bullets: Iterable[Bullet]) -> list[str]:
         says = "says the opposite" if pair.kind == "contradiction" else "may say the same"
         lines.append(f"{other.name} {says} ({pair.why}): {other.text}")
     return lines
+
+
+def alike_to(change: Change, rows: Sequence[BulletRow]) -> list[str]:
+    """Return a line for each other live bullet that the text of a new or revised one repeats or contradicts."""
+    if change.kind not in ("add", "revise"):
+        return []
+    section = change.section or next(row.section for row in rows if row.name == change.name)
+    others = [row.bullet for row in rows if row.status == "live" and row.name not in change.about]
+    return alike(change.text or "", section, others)
 
 
 def _propose(place: Place, found: list[Pair]) -> dict[frozenset[str], str]:

@@ -86,7 +86,7 @@ def _rebuild(place: Place, project: Project) -> Path | None:
     with locks.held(project.make_state_dir(), "drain.lock", wait=True), project.open_ledger() as ledger:
         kept = mend(ledger, project)
     if kept is not None:
-        note(f"{project.playbook_json} could not be read and is written again; what stood there is kept as {kept}")
+        note(f"{project.playbook_json} could not be read and is written again; the old file is kept as {kept}")
     with place.pipeline(project) as pipeline:
         with progress(pipeline.ledger.head().position, "rebuilding") as bar:
             pipeline.ledger.rebuild(lambda reached: bar.update(reached - bar.pos))
@@ -111,7 +111,7 @@ def _begin_anew(place: Place, project: Project) -> Path | None:
             kept = forget_counts(project)
             forget_ledger(file)
             if kept is not None:
-                note(f"The counters of playbook.json begin at 0; what stood there is kept as {kept}")
+                note(f"The counters of playbook.json begin at 0; the old file is kept as {kept}")
                 note("Sessions are counted again by `reflector import-history`.")
     with place.pipeline(project) as pipeline:
         pipeline.write()

@@ -64,7 +64,7 @@ def lessons(
         print_json([as_object(one, book.policy) for one in found])
         return
     if not found:
-        note("No lesson was recorded." if not len(book.lessons) else "No lesson is like that.")
+        note("No lesson was recorded." if not len(book.lessons) else "No lesson matches.")
         return
     table(
         ("id", "kind", "state", "conf.", "worth", "", "told", "task", "text"),

@@ -34,6 +34,7 @@ from reflector.playbook.names import SECTIONS
 if TYPE_CHECKING:
     from reflector.audit.citations import Use
     from reflector.ledger.as_of import Past
+    from reflector.playbook.ranking import Standing
 
 
 def bullet_fields(row: BulletRow) -> dict[str, Any]:
@@ -80,14 +81,17 @@ def list_(
 
     `used` is the number of sessions that cited the bullet and were judged, and `trend` the last eight verdicts: `+`
     helpful, `-` harmful, `.` neither. `--stale` and `--sort recent` show when it was last used, and `told` stands where
-    the agent is not told all of them.
+    the agent is not told all of them. `demoted` is in how many sessions a bullet was told since it last helped, where
+    these are so many that it gives way to others.
     """
     from reflector.audit.citations import use
     from reflector.lessons.recall import bullets_about
     from reflector.sessions.injection import told_names
+    from reflector.sessions.ranks import ranks
 
     with place.reading() as ledger:
         past = moments.past(ledger, moment)
+        standing = ranks(ledger, place.project().config, past.position if past else None)
         rows = [row for row in (past or ledger).rows() if everything or row.status == "live"]
         uses = use(ledger, past)
         told = told_names(place.project().root) if moment is None else None
@@ -100,11 +104,11 @@ def list_(
         rows = [row for row, _ in sorted(((row, uses.get(row.name)) for row in rows), key=_ORDERS[sort or "best"])]
     rows = rows[:limit]
     if as_json:
-        print_json([{**bullet_fields(row), **_use_fields(row, uses.get(row.name), told)} for row in rows])
+        print_json([{**bullet_fields(row), **_use_fields(row, uses.get(row.name), told, standing)} for row in rows])
     elif rows:
-        _print_list(rows, uses, told, dated=sort == "recent" or stale is not None)
+        _print_list(rows, uses, told, standing, dated=sort == "recent" or stale is not None)
     elif not is_empty:
-        note("No bullet is like that.")
+        note("No bullet matches.")
     elif moment is not None:
         note("The playbook was empty then.")
     else:
@@ -117,15 +121,19 @@ def _is_stale(used: Use | None, days: int | None) -> bool:
     return days is None or used is None or used.last < f"{datetime.now(UTC) - timedelta(days=days):%Y-%m-%dT%H:%M:%S}"
 
 
-def _use_fields(row: BulletRow, used: Use | None, told: set[str] | None) -> dict[str, Any]:
+def _use_fields(row: BulletRow, used: Use | None, told: set[str] | None, standing: Standing) -> dict[str, Any]:
     return {
         "used": used.sessions if used else 0,
         "last_used": used.last if used else None,
         "told": None if told is None else row.name in told,
+        "told_sessions": standing.told.get(row.name, 0) if standing.told else None,
+        "demoted": standing.why_demoted(row.bullet) if row.status == "live" else None,
     }
 
 
-def _print_list(rows: Sequence[BulletRow], uses: Mapping[str, Use], told: set[str] | None, *, dated: bool) -> None:
+def _print_list(
+    rows: Sequence[BulletRow], uses: Mapping[str, Use], told: set[str] | None, standing: Standing, *, dated: bool
+) -> None:
     columns: dict[str, list[object]] = {
         "name": [row.name for row in rows],
         "helpful": [row.helpful for row in rows],
@@ -140,9 +148,11 @@ def _print_list(rows: Sequence[BulletRow], uses: Mapping[str, Use], told: set[st
             columns["trend"] = [used.trend if used else "" for used in found]
     if told is not None and any(row.name not in told and row.status == "live" for row in rows):
         columns["told"] = ["yes" if row.name in told else "" for row in rows]
+    if any(standing.demotions(row.name) for row in rows if row.status == "live"):
+        columns["demoted"] = [standing.idle[row.name] if standing.demotions(row.name) else "" for row in rows]
     columns["text"] = [row.text if row.status == "live" else f"({row.status}) {row.text}" for row in rows]
     shown = list(zip(*columns.values(), strict=True))
-    table(tuple(columns), shown, numbers=("helpful", "harmful", "used"), extra=("trend", "used"), paged=True)
+    table(tuple(columns), shown, numbers=("helpful", "harmful", "used", "demoted"), extra=("trend", "used"), paged=True)
 
 
 @click.command()
@@ -156,19 +166,23 @@ def show(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     from reflector.audit.history import about, summary
     from reflector.audit.history import as_json as event_json
     from reflector.sessions.injection import told_names
+    from reflector.sessions.ranks import ranks
 
     with place.reading() as ledger:
         past = moments.past(ledger, moment)
+        standing = ranks(ledger, place.project().config, past.position if past else None)
         row = find_bullet(ledger, name, past)
         used = use(ledger, past, row.name).get(row.name)
         told = told_names(place.project().root) if moment is None else None
         events = about(ledger, row, upto=past.position if past else None)
     if as_json:
-        fields = {**bullet_fields(row), **_use_fields(row, used, told)}
+        fields = {**bullet_fields(row), **_use_fields(row, used, told, standing)}
         print_json({**fields, "events": [event_json(event) for event in events]})
         return
     click.echo(safe(row.bullet.line))
-    click.echo(safe(", ".join(filter(None, (SECTIONS[row.section], row.end)))))
+    demoted = standing.why_demoted(row.bullet) if row.status == "live" else None
+    notes = (SECTIONS[row.section], row.end, f"demoted: {demoted}" if demoted else "")
+    click.echo(safe(", ".join(filter(None, notes))))
     click.echo()
     rows = [(e.position, short_time(e.recorded_at), e.type, short_id(e.session_id), summary(e)) for e in events]
     table(("position", "recorded", "event", "session", "what"), rows, numbers=("position",), extra=("recorded",))

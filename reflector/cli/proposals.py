@@ -29,6 +29,7 @@ def proposals(ctx: click.Context, everything: bool, editor: bool, as_json: bool)
     """
     if ctx.invoked_subcommand is not None:
         return
+    from reflector.cli.duplicates import alike_to
     from reflector.curation.proposals import proposals as of
 
     place: Place = ctx.obj
@@ -36,7 +37,7 @@ def proposals(ctx: click.Context, everything: bool, editor: bool, as_json: bool)
         _edit(place)
         return
     with place.reading() as ledger:
-        found = of(ledger, waiting=not everything)
+        found, rows_now = of(ledger, waiting=not everything), ledger.rows()
     if as_json:
         print_json([as_object(one) for one in found])
         return
@@ -46,6 +47,10 @@ def proposals(ctx: click.Context, everything: bool, editor: bool, as_json: bool)
     ]
     empty = "Nothing was proposed." if everything else "No proposal waits."
     table(("id", "proposed", "state", "origin", "change"), rows, extra=("proposed",), whole=True, empty=empty)
+    for one in found:
+        if one.state == "waiting":
+            for line in alike_to(one.change, rows_now):
+                note(f"{short_id(one.id)}: {line}")
 
 
 def _edit(place: Place) -> None:

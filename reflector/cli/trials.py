@@ -25,6 +25,7 @@ from reflector.cli.output import (
 )
 from reflector.playbook.counting import COUNTINGS, Counting
 from reflector.playbook.names import SECTIONS
+from reflector.playbook.ranking import RANKINGS
 
 if TYPE_CHECKING:
     from reflector.audit.changes import Changed, Crossing, Difference
@@ -118,7 +119,8 @@ def _print_difference(found: Difference) -> None:
             click.echo(f"  {short_id(moved.session_id) or '(none)'}  {moved.helpful:+d}/{moved.harmful:+d}")
 
 
-def _condition(text: str) -> Condition:
+def condition_given(text: str) -> Condition:
+    """Return the condition that a person gave, or a usage error."""
     from reflector.playbook.condition import BadCondition, condition
 
     try:
@@ -142,7 +144,7 @@ def bisect(place: Place, name: str, text: str, moment: str | None, as_json: bool
     from reflector.audit.history import summary
     from reflector.cli.playbook import find_bullet
 
-    condition = _condition(text)
+    condition = condition_given(text)
     with place.reading() as ledger:
         past = moments.past(ledger, moment)
         row = find_bullet(ledger, name, past)
@@ -196,6 +198,7 @@ def _total(pair: tuple[int, int]) -> str:
     help="Leave out the verdicts of `rules` that a stricter `judgement_precision` would not give.",
 )
 @click.option("--prune", "text", metavar="CONDITION", help="Remove the bullets for which this condition holds.")
+@click.option("--ranking", type=click.Choice(RANKINGS), help="Show what sessions would have been told by this ranking.")
 @moments.as_of
 @click.option("--all", "everything", is_flag=True, help="Include bullets that do not change.")
 @policy_options
@@ -209,6 +212,7 @@ def replay(
     backends: tuple[str, ...],
     precision: int | None,
     text: str | None,
+    ranking: str | None,
     moment: str | None,
     everything: bool,
     as_json: bool,
@@ -219,14 +223,23 @@ def replay(
     Nothing is written. `reflector policy adopt` puts a policy in force, `reflector retract` takes evidence out.
     CONDITION is as in `bisect`, such as 'harmful >= 3 and harmful > helpful'. With an option of lessons, the lessons
     are shown that another policy would see otherwise.
+    With --ranking, the newest 200 texts are shown that sessions were told, as that ranking would have chosen them.
     """
     from reflector.audit.replay import judges
     from reflector.audit.replay import replay as ask
     from reflector.cli.audit import session_named
     from reflector.ledger.as_of import Past
 
-    prune = _condition(text) if text is not None else None
-    if asked := {name: value for name, value in of_lessons.items() if value is not None}:
+    prune = condition_given(text) if text is not None else None
+    asked = {name: value for name, value in of_lessons.items() if value is not None}
+    if ranking is not None:
+        if counting or sessions or backends or precision is not None or text is not None or asked:
+            raise click.UsageError("ask for a ranking by itself: it changes no counter and no lesson")
+        from reflector.cli.retelling import print_retold
+
+        print_retold(place, moment, ranking, as_json=as_json)
+        return
+    if asked:
         if counting or sessions or backends or precision is not None or text is not None:
             raise click.UsageError(
                 "ask for bullets and for lessons one after the other: they have policies of their own"

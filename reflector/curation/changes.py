@@ -13,6 +13,7 @@ from reflector.curation.bullets import BulletRefused, advice_fault, bullet_event
 from reflector.events.bullets import MOST_SOURCES
 from reflector.events.event import NewEvent
 from reflector.events.state import Entry
+from reflector.ledger.as_of import Past
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.admissible import MAX_COUNT
@@ -85,6 +86,10 @@ def preview(
     steps: list[Step] = []
     for change in changes:
         change = replace(change, text=change.text.strip()) if change.text else change
+        if change.kind == "recount" and change.name is None and steps:
+            change = replace(change, name=steps[-1].change.name)
+        if again and change.kind == "recount" and _is_so(state, change):
+            continue
         if what := _fault(state, change, again=again):
             raise BulletRefused(f"{change.line}: {what}" if len(changes) > 1 else f"{what}; nothing was changed")
         if change.kind in ("add", "merge"):
@@ -121,7 +126,8 @@ def apply(
     """
     taken: list[str] = []
     for _ in range(_TRIES):
-        steps = preview(ledger.rows(), changes, first=first, names=taken, again=again)
+        union = Past(ledger).together if any(change.kind == "merge" for change in changes) else None
+        steps = preview(ledger.rows(), changes, first=first, names=taken, union=union, again=again)
         position = ledger.head().position
         events = [
             bullet_event(
@@ -144,10 +150,16 @@ def apply(
     raise BulletRefused("other processes change the same bullets all the time; try again")
 
 
+def _is_so(rows: Rows, change: Change) -> bool:
+    row = rows.get(change.name or "")
+    return row is not None and (row.helpful, row.harmful) == (change.helpful, change.harmful)
+
+
 def _target(change: Change, target: str | Mapping[str, str] | None) -> str | None:
     if not isinstance(target, Mapping):
         return target
-    return next((target[name] for name in (change.name or "", *change.names) if name in target), None)
+    named = (target[name] for name in (change.name or "", *change.names) if name in target)
+    return next(named, next(iter(target.values()), None))
 
 
 def _fault(rows: Rows, change: Change, *, again: bool = False) -> str | None:
@@ -271,15 +283,18 @@ def _inverse(rows: Rows, change: Change) -> tuple[Change, ...]:
     if change.kind == "recount":
         return (Change("recount", name, helpful=row.helpful, harmful=row.harmful),)
     if change.kind == "unmerge":
-        return merged_again(row, [one.name for one in _sources(rows, name)])
+        return merged_again(row, [one.name for one in _sources(rows, name)], (row.helpful, row.harmful))
     return (Change("restore", name),)
 
 
-def merged_again(merged: BulletRow | Entry, sources: Sequence[str]) -> tuple[Change, ...]:
+def merged_again(merged: BulletRow | Entry, sources: Sequence[str], counters: tuple[int, int]) -> tuple[Change, ...]:
     """Return the changes that merge the sources of a merge that was undone: the bullet that it had made is one of them
-    now, because what was counted for it since counts for it alone."""
-    names = (*sources, merged.name)
-    return Change("restore", merged.name), Change("merge", names=names, section=merged.section, text=merged.text)
+    now, because what was counted for it counts for it alone. Its counters are set where somebody had set them."""
+    return (
+        Change("restore", merged.name),
+        Change("merge", names=(*sources, merged.name), section=merged.section, text=merged.text),
+        Change("recount", helpful=counters[0], harmful=counters[1]),
+    )
 
 
 def _live(rows: Rows, names: Sequence[str]) -> tuple[Bullet, ...]:

@@ -227,7 +227,7 @@ def reopen(ledger: Ledger, proposal: Proposal, *, actor: str = "human", first: i
         ledger.append([again])
         return
     inverse = [Change.from_data(one) for one in (approval.data or {}).get("inverse", ())]
-    apply(ledger, inverse, actor=actor, first=first, target=approval.event_id, lead=lambda _: again)
+    apply(ledger, inverse, actor=actor, first=first, target=approval.event_id, again=True, lead=lambda _: again)
 
 
 def sweep(ledger: Ledger) -> list[Proposal]:

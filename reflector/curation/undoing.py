@@ -8,7 +8,7 @@ stay. Each event that undoes another points to it, so the next `undo` goes furth
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from reflector.curation.bullets import TYPE_OF, BulletRefused
@@ -23,7 +23,7 @@ from reflector.playbook.change import Change
 
 #: Types of events that change bullets, apart from counts.
 CHANGING: Final = frozenset({ev.PLAYBOOK_IMPORTED, *TYPE_OF.values()})
-_ORDER: Final = ("restore", "unmerge", "revise", "move", "recount", "merge", "remove")
+_ORDER: Final = ("restore", "unmerge", "revise", "move", "merge", "recount", "remove")
 _Entries = Mapping[str, Entry]
 
 
@@ -100,9 +100,10 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
         found = _inverses(before.entries, after.entries, name)
         if not found or _is_back(before.entries.get(name), entry, now.entries[name], found):
             continue
-        if not _stands(entry, now.entries[name], found):
+        if not _stands(ledger, entry, now.entries[name], found):
             raise BulletRefused(_in_the_way(ledger, name, last))
-        changes += [_recount(before, after, now, name) if one.kind == "recount" else one for one in found]
+        names = next((one.names for one in found if one.kind == "merge"), (name,))
+        changes += [_recount(one, before, after, now, name, names) if one.kind == "recount" else one for one in found]
     if any(change.text == REDACTED for change in changes):
         raise BulletRefused("the text that was there before was erased from the ledger; nothing was undone")
     if not changes:
@@ -118,8 +119,8 @@ def _inverses(before: _Entries, after: _Entries, name: str) -> list[Change]:
         return [Change("unmerge" if is_merged else "remove", name)]
     if was.status == "live" and entry.status == "removed":
         sources = [one.name for one in before.values() if one.heir == name and after[one.name].status == "live"]
-        return list(merged_again(was, sources)) if sources else [Change("restore", name), *_said(was, entry)]
-    if was.status == "removed" and entry.status == "live":
+        return list(merged_again(was, sources, (0, 0))) if sources else [Change("restore", name), *_said(was, entry)]
+    if was.status == "removed" and entry.status in ("live", "merged"):
         return [Change("remove", name)]
     return _said(was, entry) if was.status == entry.status == "live" else []
 
@@ -139,12 +140,26 @@ def _is_back(was: Entry | None, entry: Entry, now: Entry, found: Sequence[Change
     """Return whether a bullet is what it was before, so that nothing of it is left to undo."""
     if was is None:
         return entry.status == "live" and now.status == "removed"
-    return all(_seen(was, one.kind) == _seen(now, one.kind) for one in found)
+    return all(one.kind != "recount" and _seen(was, one.kind) == _seen(now, one.kind) for one in found)
 
 
-def _stands(entry: Entry, now: Entry, found: Sequence[Change]) -> bool:
+def _stands(ledger: Ledger, entry: Entry, now: Entry, found: Sequence[Change]) -> bool:
     """Return whether a bullet still is what the events made of it, as far as they changed it."""
-    return all(_seen(entry, one.kind) == _seen(now, one.kind) for one in found)
+    return all(
+        _counted_from(ledger, entry) == _counted_from(ledger, now)
+        if one.kind == "recount"
+        else _seen(entry, one.kind) == _seen(now, one.kind)
+        for one in found
+    )
+
+
+def _counted_from(ledger: Ledger, entry: Entry) -> int:
+    """Return the position of the recount that stands: one that undid another brought back what was before that."""
+    for event in ledger.at([entry.recounted_at]):
+        if event.type == ev.BULLET_RECOUNTED and event.target_id is not None:
+            for undone in ledger.having([event.target_id]):
+                return _counted_from(ledger, Past(ledger, undone.position - 1).entries[entry.name])
+    return entry.recounted_at
 
 
 def _seen(entry: Entry, kind: str) -> object:
@@ -160,11 +175,13 @@ def _seen(entry: Entry, kind: str) -> object:
     return entry.status
 
 
-def _recount(before: Past, after: Past, now: Past, name: str) -> Change:
-    """Return the recount to what was counted before, with what was counted since."""
-    then, set_, today = (past.counters([name])[name] for past in (before, after, now))
-    helpful, harmful = (max(0, a + c - b) for a, b, c in zip(then, set_, today, strict=True))
-    return Change("recount", name, helpful=helpful, harmful=harmful)
+def _recount(change: Change, before: Past, after: Past, now: Past, name: str, names: Sequence[str]) -> Change:
+    """Return the recount to what was counted before, with what was counted since for these bullets."""
+    then = before.counters([name])[name]
+    helpful, harmful = (
+        max(0, a + c - b) for a, b, c in zip(then, after.together(names), now.together(names), strict=True)
+    )
+    return replace(change, helpful=helpful, harmful=harmful)
 
 
 def _in_the_way(ledger: Ledger, name: str, last: int) -> str:

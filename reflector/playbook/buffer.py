@@ -18,10 +18,10 @@ _BULLET = re.compile(r"\[([^\[\]\s]+)\](?:\s+(.*))?")
 _POSITION = re.compile(r"# As of position (\d+)\b", re.ASCII)
 _INDENT = "    "
 _HELP = """\
-# What this file says when you close it is what the playbook says. Each line is a
-# bullet: change its text, put it under another heading, or delete it. A new line
-# without a name is a new bullet. An indented line goes on with the one above.
-# Lines that begin with # are left out. Without any bullet nothing is changed.
+# What this text says when you close it is what the playbook says. A line is a
+# bullet: change its text, put it under another heading, or delete it. A line
+# without a name is a new bullet. An indented line belongs to the one above.
+# Lines that begin with # are left out. Without any bullet nothing changes.
 """
 
 
@@ -144,8 +144,13 @@ def _is_wrapped(entry: _Entry, line: str, known: Mapping[str, Bullet]) -> bool:
 def _bullet(entry: _Entry, number: int, known: Mapping[str, Bullet]) -> Bullet:
     text = "\n".join(entry.lines).rstrip()
     was = known.get(entry.name or "")
-    if was is not None and was.text.rstrip() == text:
+    if was is not None and _plain(was.text) == _plain(text):
         text = was.text
     # No bullet is called so: names have no plus.
     name = entry.name or f"+{number}"
     return Bullet(name, entry.section, text, was.helpful if was else 0, was.harmful if was else 0)
+
+
+def _plain(text: str) -> list[str]:
+    """What of a text an editor does not lose: its lines without the white space around."""
+    return [line.rstrip() for line in text.replace("\r\n", "\n").strip().split("\n")]

@@ -43,7 +43,7 @@ _PHRASES: Final = (
 )
 _REWRITES: Final = tuple((re.compile(rf"(?<![\w-])(?:{old})(?![\w-])"), new) for old, new in _PHRASES)
 
-_NOT: Final = frozenset("not no never avoid without none nothing neither nor cannot non".split())
+_NOT: Final = frozenset("not no never avoid without none nothing neither nor cannot".split())
 #: Words that carry no advice of their own.
 _EMPTY: Final = frozenset(
     "a an the this that these those is are be been being was were am to of in on at for by as and or it its "

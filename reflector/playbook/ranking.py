@@ -55,6 +55,13 @@ class Standing:
         """Return how often a bullet's gain is halved."""
         return 0 if name in self.pinned else self.idle.get(name, 0) // DEMOTED_AFTER
 
+    def why_demoted(self, bullet: Bullet) -> str | None:
+        """Return in words why a bullet is demoted; None where it is not."""
+        if not self.demotions(bullet.name):
+            return None
+        how = "since it last helped" if bullet.helpful else "and never helped"
+        return f"told {self.idle[bullet.name]} times {how}"
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:

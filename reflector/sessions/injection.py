@@ -124,7 +124,7 @@ def render(
         text = told.lstrip("\n") and told.lstrip("\n") + "\n"
         return Injection(text, text and _as_json(text), 0, 0)
     all_bullets = sum(not isinstance(bullet, Told) for bullet in bullets)
-    room = room_of(form) - _cost(_left_out(all_bullets, files, "0" * 8) + told)
+    room = room_of(form, all_bullets, files) - _cost(told)
     choice = choose(bullets, standing or Standing(), room, cost_of)
     sections: dict[str, list[str]] = {}
     for bullet in choice.bullets:
@@ -138,9 +138,10 @@ def render(
     return Injection(text, _as_json(text), shown, all_bullets - shown)
 
 
-def room_of(form: str) -> int:
-    """Return the characters that a template leaves for bullets."""
-    return LIMIT - len(_as_json("")) - _cost(fill(form, {"key_points": ""}))
+def room_of(form: str, count: int, files: Sequence[str] = (".claude/playbook.json",)) -> int:
+    """Return the characters that a template leaves for bullets, of which there are so many."""
+    left_out = _left_out(count, files, "0" * 8)
+    return LIMIT - len(_as_json("")) - _cost(fill(form, {"key_points": ""})) - _cost(left_out)
 
 
 def cost_of(bullet: Bullet, sections: Collection[str]) -> int:

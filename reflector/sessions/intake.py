@@ -207,7 +207,7 @@ def _told(
     if found.told:
         told = {one.digest: one for key, one in found.told if key in keys}
         return list(told.values())[:_MOST_TELLINGS], "transcript"
-    if not source.told or found.agent_id:
+    if not source.told or found.agent_id or found.answered not in keys:
         return [], "hook"
     events = ledger.events(session_id=session_id, types=(ev.ADVICE_TOLD,))
     known = {(event.data or {}).get("digest") for event in events}

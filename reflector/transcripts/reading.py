@@ -47,6 +47,7 @@ class Scan:
     cited        (key, names) of the model's records that cite
     told         (key, telling) of each echo of our hook's output; the key is that of the model's next message: without
                  one, the model got nothing
+    answered     key of the model's last message; None where it said nothing
     session_id … version    of the conversation; "" where no record says
     first_uuid, last_uuid   of the first and last message
     started_at, ended_at    smallest and largest timestamp as written (their order in the file is not by time)
@@ -58,6 +59,7 @@ class Scan:
     keys: array[int]
     cited: tuple[tuple[int, tuple[str, ...]], ...]
     told: tuple[tuple[int, Telling], ...]
+    answered: int | None
     session_id: str
     agent_id: str
     cwd: str
@@ -125,12 +127,14 @@ class RecordReader:
         keys = array("q")
         cited: list[tuple[int, tuple[str, ...]]] = []
         told: list[tuple[int, Telling]] = []
+        answered: int | None = None
         first_uuid = last_uuid = started_at = ended_at = ""
         given = _Input(file, None if self._is_document else limit)
         for message in self._messages(given, None, conversation, tally):
             keys.append(message.key)
-            if conversation.heard and message.origin == "model":
-                told += ((message.key, telling) for telling in conversation.heard)
+            if message.origin == "model":
+                answered = message.key
+                told += ((answered, telling) for telling in conversation.heard)
                 conversation.heard.clear()
             if names := citations_of(message):
                 cited.append((message.key, tuple(names)))
@@ -144,6 +148,7 @@ class RecordReader:
             keys=keys,
             cited=tuple(cited),
             told=tuple(told),
+            answered=answered,
             session_id=conversation.session_id,
             agent_id=conversation.agent_id,
             cwd=conversation.cwd,

@@ -11,7 +11,8 @@ import pytest
 from benchmarks.duplicates import labelled, measure
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
-from tests.cli.reviewing import project
+from reflector.playbook.change import Change
+from tests.cli.reviewing import project, proposed
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -87,7 +88,13 @@ def test_what_is_alike_is_a_note_and_no_refusal(agent: Agent) -> None:
     ran = agent.call("add", "pat", "Write a failing test first!")
     assert ran.out.startswith("[pat-004]")
     assert "pat-001 may say the same" in ran.err
-    assert agent.call("add", "pref", "Write the failing tests first.").err == ""
+    assert agent.call("add", "pref", "Write the failing tests first.").err.count("\n") == 1
+
+
+def test_a_proposal_that_is_alike_is_named_in_the_list(agent: Agent) -> None:
+    advice = Change("revise", "pat-002", text="Please write a failing test first.")
+    proposed(agent, (advice, "agent", ()), (Change("remove", "pat-003"), "agent", ()))
+    assert "pat-001 may say the same" in agent.call("proposals").err
 
 
 def test_a_merge_would_count_a_session_that_tagged_both_once(agent: Agent) -> None:

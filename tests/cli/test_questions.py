@@ -66,7 +66,7 @@ def test_list_finds_sorts_and_cuts(lived_in: Agent) -> None:
     assert names("--sort", "used")[0] == "pat-001"
     assert "pat-001" not in names("--stale", "1")
     assert "mis-001" in names("--stale", "1")
-    assert "No bullet is like that." in lived_in.call("list", "--search", "zebra").err
+    assert "No bullet matches." in lived_in.call("list", "--search", "zebra").err
 
 
 def test_list_shows_how_often_and_when_a_bullet_was_used(lived_in: Agent) -> None:

@@ -84,11 +84,12 @@ def test_the_evidence_and_the_counters_before_and_after_stand_beside_a_proposal(
         assert "from rules, words of a tool" in detail
         assert "“No! Always run the linter before you commit, I said so yesterday.”" in detail
         assert "a person, session 5f2a91c0" in detail
+        assert "+ [pat-004] helpful=0 harmful=0 :: Run the linter before you commit." in detail
         await sitting.press("end")
         detail = sitting.text("#detail")
         assert "- [pat-001] helpful=7 harmful=1 :: Write the failing test first." in detail
         assert "+ [pat-004] helpful=9 harmful=1 :: Write the failing test first." in detail
-        assert "k keep both" in sitting.text("#keys")
+        assert "k keep" in sitting.text("#keys")
 
     sit(agent, play)
 
@@ -236,7 +237,7 @@ def test_one_review_in_a_real_terminal(agent: Agent) -> None:
         terminal.type("r", "Why?")
         terminal.type("too vague\r", "3 waiting")  # revise
         terminal.type("u", "undone")
-        terminal.type("j\x1b[B\x1b[B\x1b[B", "Then")
+        terminal.type("\x1b[B\x1b[B\x1b[B", "Then")
         terminal.type("q", "approved")
         assert terminal.process.wait(60) == 0
     assert states(agent)[0] == ("add", "approved")

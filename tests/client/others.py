@@ -42,6 +42,10 @@ class Other(Watched):
     heard: ClassVar[tuple[str, ...]] = ()
     api: Scripted
 
+    @property
+    def requests(self) -> Scripted:
+        return self.api
+
     @abstractmethod
     def prints(self, prompt: str, *arguments: str) -> str:
         """Run the client on one prompt to its end; what it writes besides the answer."""
@@ -97,10 +101,6 @@ class Codex(Other):
         )
 
     @property
-    def requests(self) -> ResponsesApi:
-        return self.api
-
-    @property
     def config(self) -> Path:
         return self.agent.home / ".codex"
 
@@ -149,10 +149,6 @@ class Gemini(Other):
         }
         self.install(settings)
 
-    @property
-    def requests(self) -> GenerateApi:
-        return self.api
-
     def prints(self, prompt: str, *flags: str) -> str:
         """Run `gemini -p` to its end; what it writes besides the answer."""
         words = ["--skip-trust", "--yolo", "--model", "gemini-2.5-flash", *flags, "--prompt", prompt]
@@ -172,6 +168,7 @@ class Copilot(Other):
     api: MessagesApi
     name: ClassVar[str] = "copilot"
     recorded: ClassVar[str] = "copilot-cli"
+    teller: ClassVar[str] = "hook"
     settings: ClassVar[str] = ".copilot/settings.json"
     heard: ClassVar[tuple[str, ...]] = ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "SessionEnd")
 
@@ -197,6 +194,7 @@ class OpenCode(Other):
     api: MessagesApi
     name: ClassVar[str] = "opencode"
     recorded: ClassVar[str] = "opencode"
+    teller: ClassVar[str] = "hook"
 
     def __post_init__(self) -> None:
         self.install()
@@ -226,6 +224,7 @@ class Pi(Other):
     api: MessagesApi
     name: ClassVar[str] = "pi"
     recorded: ClassVar[str] = "pi"
+    teller: ClassVar[str] = "hook"
 
     def __post_init__(self) -> None:
         self.install()

@@ -50,6 +50,8 @@ class Watched(ABC):
 
     #: What its transcripts say again and again, as a part of how it writes them.
     repeats: ClassVar[frozenset[str]] = frozenset()
+    #: Who says what a session was told: its transcript, where that has an echo of it, else our hook.
+    teller: ClassVar[str] = "transcript"
 
     @property
     def root(self) -> Path:
@@ -113,7 +115,7 @@ class Watched(ABC):
         assert (self.cited(), self.agent.counters()) == before
         tellings = self.agent.events("advice.told")
         assert {one["data"]["digest"]: one["data"]["bullets"] for one in tellings} == self.told()
-        assert {one["data"]["source"] for one in tellings} <= {"transcript"}
+        assert {one["data"]["source"] for one in tellings} <= {self.teller}
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -109,8 +109,10 @@ def test_the_same_lines_in_anybodys_words_tell_nothing(agent: Agent) -> None:
 
 def test_where_the_transcript_repeats_nothing_the_hooks_own_record_says_it_once(agent: Agent) -> None:
     agent.hook("SessionStart", session_id="s-1")
-    session = Session("s-1").cites("pat-001", None)
+    session = Session("s-1").user("/clear")
     _end(agent, session)
+    assert _told(agent) == []  # the model got nothing yet
+    _end(agent, session.cites("pat-001", None))
     agent.hook("SessionStart", session_id="s-1", source="compact")
     _end(agent, session.agent("Here again."))
     _end(agent, Session("s-2").cites("pat-001", None))

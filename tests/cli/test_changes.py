@@ -1,0 +1,314 @@
+"""Changes by hand: each shows what it does and how it is undone, and the command that `log` prints undoes it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflector.curation.proposals import propose
+from reflector.events import event as ev
+from reflector.ledger.store import Ledger
+from reflector.playbook.change import Change
+from tests.processes import REFLECTOR
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+from tests.terminal import sent
+
+FIRST, SECOND = "Write the failing test first.", "Keep functions small."
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    """A project whose playbook is in its ledger, with two counts."""
+    agent = Agent.in_folder(tmp_path)
+    for number, name in enumerate(("pat-001", "pat-002")):
+        agent.call("ingest", Session(f"s-{number}").cites(name, "helpful").write(tmp_path / f"{number}.jsonl"))
+    return agent
+
+
+def said(agent: Agent) -> Counter[tuple[str, str, int, int]]:
+    return Counter((b["section"], b["text"], b["helpful"], b["harmful"]) for b in agent.json("list"))
+
+
+def edits(agent: Agent, tmp_path: Path, script: str) -> None:
+    """Make the editor a script of Python, which has the text in `text` and writes it back."""
+    editor = tmp_path / "editor"
+    body = f"import sys, pathlib, subprocess\nfile = pathlib.Path(sys.argv[1])\ntext = file.read_text()\n{script}\n"
+    editor.write_text(f"#!/usr/bin/env python3\n{body}file.write_text(text)\n")
+    editor.chmod(0o755)
+    agent.environ["EDITOR"] = str(editor)
+
+
+def test_a_dry_run_shows_what_is_done_then(agent: Agent) -> None:
+    for command in (
+        ["add", "ctx", "The cart is in cart.py."],
+        ["revise", "pat-001", "Write a test first."],
+        ["move", "[pat-001]", "mis"],
+        ["merge", "pat-001", "pat-002", "--text", "Test first, and keep it small."],
+        ["remove", "mis-001", "--reason", "it is wrong"],
+        ["restore", "mis-001"],
+        ["undo"],
+    ):
+        head = agent.call("head").out
+        shown = agent.json(*command, "--dry-run")
+        assert (shown["applied"], shown["undo"], agent.call("head").out) == (False, None, head)
+        lines = agent.call(*command, "--dry-run").out
+        done = agent.json(*command)
+        nowhere = {"position": None, "event_id": None}
+        assert [{**one, **nowhere} for one in done["changes"]] == shown["changes"]
+        for bullet in (bullet for one in done["changes"] for bullet in one["after"]):
+            assert bullet == {key: agent.json("show", bullet["name"])[key] for key in bullet}
+            assert f"[{bullet['name']}] helpful={bullet['helpful']} " in lines
+    agent.call("verify")
+    agent.call("rebuild", "--check")
+
+
+def test_a_merge_counts_a_session_that_helped_both_once_where_the_policy_says_so(agent: Agent, tmp_path: Path) -> None:
+    both = Session("both").cites("pat-001", "helpful").cites("pat-002", "helpful")
+    agent.call("ingest", both.write(tmp_path / "both.jsonl"))
+    agent.call("policy", "adopt", "once_per_session", "--why", "one voice a session")
+    (merge,) = agent.json("merge", "pat-001", "pat-002")["changes"]
+    assert merge["after"][0]["helpful"] == sum(bullet["helpful"] for bullet in merge["before"]) - 1
+
+
+def _proposed(agent: Agent) -> None:
+    with Ledger.open_file(agent.ledger) as ledger:
+        change = Change("revise", "pat-001", text="Test first.")
+        one = propose(ledger, change, origin="agent", trust="agent", reason="shorter", actor="agent")
+    agent.call("proposals", "approve", one.id)
+
+
+def _imported(agent: Agent) -> None:
+    file = agent.home / "more.json"
+    bullets = [{"text": f"More {n}.", "helpful": n, "harmful": 0} for n in range(3)]
+    file.write_text(json.dumps({"version": "1.0", "sections": {"OTHERS": bullets}}))
+    agent.call("import", file)
+
+
+def _edited(agent: Agent) -> None:
+    agent.playbook.write_text(agent.playbook.read_text().replace('"helpful": 1', '"helpful": 9'))
+    agent.call("drain")
+
+
+#: What makes an event of each type that changes bullets, after what has to be there first.
+MADE: dict[str, tuple[list[list[str]], Any]] = {
+    ev.BULLET_ADDED: ([], ["add", "ctx", "The cart is in cart.py."]),
+    ev.BULLET_REVISED: ([], ["revise", "pat-001", "Test first."]),
+    ev.BULLET_MOVED: ([], ["move", "pat-001", "mis"]),
+    ev.BULLET_REMOVED: ([], ["remove", "pat-001", "--reason", "the linter does it"]),
+    ev.BULLET_RESTORED: ([["remove", "pat-001"]], ["restore", "pat-001"]),
+    ev.BULLET_MERGED: ([], ["merge", "pat-001", "pat-002"]),
+    ev.BULLET_UNMERGED: ([["merge", "pat-001", "pat-002"]], ["undo", "pat-003"]),
+    ev.BULLET_RECOUNTED: ([], _edited),
+    ev.PLAYBOOK_IMPORTED: ([], _imported),
+    ev.CHANGE_APPROVED: ([], _proposed),
+    ev.EVIDENCE_RETRACTED: ([], ["retract", "s-0", "--why", "a test"]),
+    ev.POLICY_ADOPTED: ([], ["policy", "adopt", "once_per_session", "--why", "x"]),
+}
+
+
+@pytest.mark.parametrize("type_", MADE)
+def test_the_command_that_log_prints_beside_a_change_undoes_it(agent: Agent, type_: str) -> None:
+    ready, make = MADE[type_]
+    for command in ready:
+        agent.call(*command)
+    before = said(agent)
+    make(agent) if callable(make) else agent.call(*make)
+    after = said(agent)
+    assert (after == before) == (type_ in (ev.POLICY_ADOPTED, ev.BULLET_UNMERGED) and after == before)
+    (event,) = agent.json("log", "--undo", "--type", type_, "-n", "1")
+    assert event["undo"] in agent.call("log", "--undo").out
+    program, *words = shlex.split(event["undo"])
+    assert program == "reflector"
+    undone = agent.json(*words)
+    assert said(agent) == before
+    (event,) = [one for one in agent.json("log", "--undo", "--all") if one["event_id"] == event["event_id"]]
+    if type_ not in (ev.CHANGE_APPROVED, ev.POLICY_ADOPTED):
+        assert event["undo"].startswith("undone at")
+    agent.call(*shlex.split(undone["undo"])[1:])
+    assert said(agent) == after
+    agent.call("verify")
+    agent.call("rebuild", "--check")
+
+
+def test_every_type_that_changes_bullets_is_undone_by_a_command() -> None:
+    from reflector.events.registry import RARE_TYPES
+
+    # What was erased is erased for ever; evidence goes out of the count by `retract`, which is tried above.
+    assert set(RARE_TYPES) - {ev.EVENT_REDACTED, ev.REFLECTION_COMPLETED} <= set(MADE)
+
+
+def test_undo_without_a_name_goes_back_one_command_at_a_time(agent: Agent) -> None:
+    first = said(agent)
+    agent.call("remove", "pat-001", "pat-002")
+    second = said(agent)
+    agent.call("add", "oth", "Rest.")
+    undone = agent.call("undo")
+    assert said(agent) == second
+    assert "Undo: reflector undo " in undone.err
+    agent.call("undo")
+    assert said(agent) == first
+    assert "pat-099" in agent.call("undo", "pat-099", code=2).err
+
+
+def test_the_printed_command_is_for_the_same_playbook(agent: Agent) -> None:
+    done = agent.json("--user", "add", "pref", "Be brief.")
+    assert done["undo"].startswith("reflector --user undo ")
+    agent.call(*shlex.split(done["undo"])[1:])
+    assert agent.json("--user", "list") == []
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "wanted"),
+    [
+        (["revise", "pat-001", SECOND], 1, "pat-002 says exactly this already; nothing was changed"),
+        (["revise", "pat-01", "x"], 2, "Did you mean pat-001?"),
+        (["revise", "pat-001", "Use \u200bit."], 1, "the invisible character U+200B at 4, behind 'Use '"),
+        (["add", "pat", "Use \u202eit."], 1, "the character U+202E at 4"),
+        (["add", "pat", "Log in with ghp_" + "a1B2" * 9], 1, "looks like a secret"),
+        (["move", "pat-001", "pat"], 1, "is in PATTERNS & APPROACHES already"),
+        (["merge", "pat-001"], 2, "`reflector revise pat-001 TEXT` changes one"),
+        (["restore", "pat-001"], 1, "pat-001 is in the playbook"),
+        (["restore", "nowhere"], 2, "neither the name of a bullet, such as pat-003, nor a file"),
+        (["undo", "3..1"], 2, "not a row of positions"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_cannot_be_done_is_refused_with_the_way_out(
+    agent: Agent, command: list[str], code: int, wanted: str
+) -> None:
+    head = agent.call("head").out
+    assert wanted in agent.call(*command, code=code).err
+    assert agent.call("head").out == head
+
+
+def test_a_hidden_character_or_a_secret_in_playbook_json_is_named_and_the_file_waits(agent: Agent) -> None:
+    whole = agent.playbook.read_text()
+    for text, wanted in (("Test\u200b first.", "U+200B"), ("Use ghp_" + "a1B2" * 9, "looks like a secret")):
+        agent.playbook.write_text(whole.replace(FIRST, text))
+        head = agent.call("head").out
+        told = agent.call("drain")
+        assert wanted in told.err
+        assert "a1B2a1B2" not in told.err
+        assert (agent.call("head").out, text in agent.playbook.read_text()) == (head, True)
+    agent.playbook.write_text(whole.replace(FIRST, "Test first."))
+    agent.call("drain")
+    assert agent.json("show", "pat-001")["text"] == "Test first."
+
+
+def test_an_edit_is_the_state_that_the_person_wants(agent: Agent, tmp_path: Path) -> None:
+    edits(
+        agent,
+        tmp_path,
+        f"text = text.replace({FIRST!r}, 'Test first.').replace('## OTHERS', '## OTHERS\\nRest.')\n"
+        "line = next(line for line in text.splitlines() if line.startswith('[pat-002]'))\n"
+        "text = text.replace(line + '\\n', '')",
+    )
+    shown = agent.json("edit", "--dry-run")
+    done = agent.json("edit")
+    assert [one["change"]["kind"] for one in done["changes"]] == ["revise", "add", "remove"]
+    assert [one["after"] for one in shown["changes"]] == [one["after"] for one in done["changes"]]
+    texts = {bullet["name"]: bullet["text"] for bullet in agent.json("list")}
+    assert (texts["pat-001"], texts["oth-001"], "pat-002" in texts) == ("Test first.", "Rest.", False)
+    agent.call(*shlex.split(done["undo"])[1:])
+    assert {bullet["text"] for bullet in agent.json("list")} >= {FIRST, SECOND}
+    assert "Rest." not in {bullet["text"] for bullet in agent.json("list")}
+
+
+@pytest.mark.parametrize("script", ["", "text = ''", "text = '# nothing\\n\\n## OTHERS\\n'"])
+def test_a_text_that_says_nothing_changes_nothing(agent: Agent, tmp_path: Path, script: str) -> None:
+    edits(agent, tmp_path, script)
+    head = agent.call("head").out
+    assert "Nothing was changed" in agent.call("edit").err
+    assert agent.call("head").out == head
+    assert list((agent.state / "kept").glob("edit-*")) == []
+
+
+def test_a_slip_of_the_pen_keeps_the_text_and_one_goes_on_with_it(agent: Agent, tmp_path: Path) -> None:
+    edits(agent, tmp_path, f"text = text.replace({FIRST!r}, 'Test first.').replace('## OTHERS', '## OTHER')")
+    told = agent.call("edit", code=1).err
+    assert "'OTHER' is not a section" in told
+    command = told.partition("go on with `reflector ")[2].partition("`")[0]
+    edits(agent, tmp_path, "text = text.replace('## OTHER', '## OTHERS')")
+    agent.call(*shlex.split(command))
+    assert agent.json("show", "pat-001")["text"] == "Test first."
+
+
+def test_what_others_did_meanwhile_is_merged_and_a_clash_shows_both(agent: Agent, tmp_path: Path) -> None:
+    meanwhile = (
+        "def also(*words): subprocess.run([*COMMAND, *words], check=True, capture_output=True)\n".replace(
+            "COMMAND", repr(REFLECTOR)
+        )
+        + "also('revise', 'pat-001', 'Theirs.')\nalso('remove', 'mis-001')\nalso('add', 'ctx', 'The cart.')\n"
+    )
+    edits(agent, tmp_path, meanwhile + f"text = text.replace({FIRST!r}, 'Mine.').replace({SECOND!r}, 'Small.')")
+    told = agent.call("edit", code=1).err
+    assert "others changed pat-001 meanwhile; the text has both versions" in told
+    (kept,) = (agent.state / "kept").glob("edit-*")
+    text = kept.read_text()
+    assert (
+        f"#   {FIRST}\n# Others made of it:\n#   PATTERNS & APPROACHES\n#   Theirs.\n# You made of it:\n[pat-001] Mine."
+        in text
+    )
+    edits(agent, tmp_path, "text = text + '\\n'")
+    agent.call("edit", "--from", kept)
+    texts = {bullet["name"]: bullet["text"] for bullet in agent.json("list")}
+    assert (texts["pat-001"], texts["pat-002"], texts["ctx-001"]) == ("Mine.", "Small.", "The cart.")
+    assert "mis-001" not in texts
+
+
+def test_an_editor_on_a_terminal_comes_back_until_the_text_is_right(agent: Agent, tmp_path: Path) -> None:
+    edits(
+        agent,
+        tmp_path,
+        f"text = text.replace({FIRST!r}, 'Test first.').replace('## OTHERS', '## OTHER') if '## OTHERS' in text "
+        "else text.replace('## OTHER', '## OTHERS')",
+    )
+    shown = sent(agent, 80, [*REFLECTOR, "edit"], b"\n")
+    assert "'OTHER' is not a section" in shown
+    assert "Edit it again? [Y/n]" in shown
+    assert "+ [pat-001] helpful=" in shown
+    assert agent.json("show", "pat-001")["text"] == "Test first."
+
+
+def test_proposals_are_decided_together_and_in_an_editor(agent: Agent, tmp_path: Path) -> None:
+    with Ledger.open_file(agent.ledger) as ledger:
+        ids = [
+            propose(ledger, change, origin="agent", trust="agent", reason="seen", actor="agent").id
+            for change in (
+                *(Change("add", section="oth", text=f"Advice {n}.") for n in range(4)),
+                Change("remove", "pat-002"),
+                Change("merge", names=("pat-001", "mis-001"), section="pat", text="Both."),
+            )
+        ]
+    told = agent.call("proposals", "approve", ids[0], "zz", ids[1], code=1)
+    assert told.out == "[oth-001] helpful=0 harmful=0 :: Advice 0.\n[oth-002] helpful=0 harmful=0 :: Advice 1.\n"
+    assert "no proposal's id begins with 'zz'" in told.err
+    edits(
+        agent,
+        tmp_path,
+        f"for word, id in zip(['approve', 'r', 'approve', 'keep'], {[id[:8] for id in ids[2:]]!r}):\n"
+        "    text = text.replace('later ' + id, word + ' ' + id)\n"
+        "text = text.replace('Advice 2.', 'Better advice.').replace('Advice 3.', 'Advice 3. # it is wrong')",
+    )
+    agent.call("proposals", "--editor")
+    states = {one["id"]: (one["state"], one["why"], one["edited"]) for one in agent.json("proposals", "--all")}
+    assert [states[id] for id in ids[2:]] == [
+        ("approved", None, True),
+        ("rejected", "it is wrong", False),
+        ("approved", None, False),
+        ("kept", "rejected in review", False),
+    ]
+    texts = {bullet["name"]: bullet["text"] for bullet in agent.json("list")}
+    assert (texts["oth-003"], "pat-002" in texts) == ("Better advice.", False)
+
+
+def test_a_search_finds_removed_bullets_when_asked(agent: Agent) -> None:
+    agent.call("remove", "pat-001")
+    assert agent.json("search", "failing tests") == []
+    assert [one["name"] for one in agent.json("search", "failing tests", "--all")] == ["pat-001"]
