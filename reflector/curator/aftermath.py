@@ -25,10 +25,11 @@ from reflector.playbook.duplicates import alike
 ACTOR: Final = "follow-up"
 #: After so many sessions that were told it a change is measured, and not looked at again.
 ENOUGH: Final = 100
-#: Verdicts of sessions against a change, at least.
+#: Verdicts of sessions against a change, at least, and how many more than for it.
 _LEAST_HARMFUL: Final = 3
+_MORE: Final = 2
 #: How unlikely it must be that the share of helpful verdicts fell by chance.
-_CHANCE: Final = 0.02
+_CHANCE: Final = 0.01
 #: Applied changes that wait to be measured, the newest; and the last session that was told each bullet, by name.
 _MOST_LOOKED_AT: Final = 200
 _Told = Mapping[str, Mapping[str, int]]
@@ -132,7 +133,7 @@ def _measure(ledger: Ledger, told: _Told, approval: Event, change: Change, inver
 
 def _verdict(before: Figures | None, after: Figures) -> tuple[str, str]:
     if after.harmful >= _LEAST_HARMFUL:
-        if after.harmful > after.helpful:
+        if after.harmful >= after.helpful + _MORE:
             return "revert", f"it did harm: {after.words}"
         if before is not None:
             share = (before.helpful + 1) / (before.helpful + before.harmful + 2)

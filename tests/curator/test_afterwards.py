@@ -68,7 +68,7 @@ def test_advice_that_did_harm_gets_one_proposal_to_take_it_back(ledger: Ledger) 
 
 def test_a_merge_after_which_the_advice_does_more_harm_than_before_gets_one_too(ledger: Ledger) -> None:
     made(ledger, Change("merge", names=("pat-001", "pat-002"), section="pat", text="Test."))
-    for number, tag in enumerate(["helpful", "helpful", "harmful", "harmful", "harmful"]):
+    for number, tag in enumerate(["helpful", "helpful", "helpful", *["harmful"] * 4]):
         told(ledger, f"after-{number}", ["pat-003"], [("pat-003", tag)])
     look_again(ledger)
     (proposal,) = reverting(ledger)
