@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from reflector.hooks.install import EVENTS
 from tests.client.messages_api import MessagesApi
@@ -62,6 +62,7 @@ class Client(Watched):
     binary: Path
     agent: Agent
     api: MessagesApi
+    echoes: ClassVar[bool] = True
     flags: list[str] = field(default_factory=list)
     _starts: int = 0
 
@@ -80,10 +81,6 @@ class Client(Watched):
         }
         (self.config / ".claude.json").write_text(json.dumps(state))
         self.agent.environ["CLAUDE_CONFIG_DIR"] = str(self.config)
-
-    @property
-    def requests(self) -> MessagesApi:
-        return self.api
 
     @property
     def config(self) -> Path:

@@ -82,6 +82,7 @@ class Codex(Other):
     binary: Path
     agent: Agent
     api: ResponsesApi
+    echoes: ClassVar[bool] = True
     name: ClassVar[str] = "codex"
     recorded: ClassVar[str] = "codex"
     settings: ClassVar[str] = ".codex/hooks.json"
@@ -95,10 +96,6 @@ class Codex(Other):
             'env_key = "STANDIN_KEY"\nwire_api = "responses"\n'
             f'[projects."{self.agent.project}"]\ntrust_level = "trusted"\n'
         )
-
-    @property
-    def requests(self) -> ResponsesApi:
-        return self.api
 
     @property
     def config(self) -> Path:
@@ -134,6 +131,7 @@ class Gemini(Other):
     binary: Path
     agent: Agent
     api: GenerateApi
+    echoes: ClassVar[bool] = True
     name: ClassVar[str] = "gemini"
     recorded: ClassVar[str] = "gemini-cli"
     settings: ClassVar[str] = ".gemini/settings.json"
@@ -148,10 +146,6 @@ class Gemini(Other):
             "general": {"disableAutoUpdate": True, "disableUpdateNag": True},
         }
         self.install(settings)
-
-    @property
-    def requests(self) -> GenerateApi:
-        return self.api
 
     def prints(self, prompt: str, *flags: str) -> str:
         """Run `gemini -p` to its end; what it writes besides the answer."""
