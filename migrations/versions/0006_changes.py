@@ -16,9 +16,9 @@ _ONCE = "'evidence.retracted', 'event.redacted', 'change.approved', 'change.reje
 
 
 def upgrade() -> None:
-    op.execute("DROP INDEX event_target_once")
+    op.execute("DROP INDEX IF EXISTS event_target_once")
     op.execute(
         "CREATE UNIQUE INDEX event_target_once ON event (playbook_id, type, target_id)"
         f" WHERE type IN ({_ONCE})"
     )
-    op.execute("CREATE INDEX bullet_merged ON bullet (playbook_id, removed_into) WHERE status = 'merged'")
+    op.execute("CREATE INDEX IF NOT EXISTS bullet_merged ON bullet (playbook_id, removed_into) WHERE status = 'merged'")

@@ -83,6 +83,12 @@ def about(ledger: Ledger, row: BulletRow, upto: int | None = None) -> list[Event
     changes = [name for name in NAMING_TYPES if "name" in EVENT_TYPES[name].fields and name not in _FOUND_OTHERWISE]
     tags = (position for position, _ in ledger.tags_of(row.name))
     positions = {row.position, *(position for position in tags if upto is None or position <= upto)}
-    changed = ledger.events(types=changes, after=row.position, upto=upto)
-    positions.update(e.position for e in changed if e.data and e.data.get("name") == row.name)
+    names = {row.name}
+    for event in ledger.events(types=changes, after=row.position, upto=upto):
+        data = event.data or {}
+        if row.name in data.get("sources", ()):
+            names.add(data["name"])  # that the merge was undone is about its sources too
+            positions.add(event.position)
+        elif data.get("name") in (names if event.type == ev.BULLET_UNMERGED else {row.name}):
+            positions.add(event.position)
     return ledger.at(sorted(positions))

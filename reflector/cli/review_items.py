@@ -10,9 +10,10 @@ from rich.text import Text
 from reflector.cli.duplicates import alike_to
 from reflector.cli.output import safe, short_id, short_time
 from reflector.curation import proposals as of
-from reflector.curation.changes import preview
+from reflector.curation.changes import Step, preview
 from reflector.curation.proposals import Proposal
 from reflector.ledger.as_of import Past
+from reflector.playbook.names import SECTIONS
 from reflector.sessions.pipeline import Pipeline
 
 _WHO: Final = {"person": "a person", "agent": "the agent", "tool": "a tool"}
@@ -23,8 +24,7 @@ class Item:
     """A proposal that waits, and what a person looks at to decide on it."""
 
     proposal: Proposal
-    #: The bullets now (`-`) and as they would be (`+`), a line each.
-    lines: tuple[str, ...]
+    step: Step
     #: When each quote was said, as far as the ledger knows.
     said_at: tuple[str | None, ...]
     #: What other bullets already say of it, a line each.
@@ -45,7 +45,7 @@ def load(pipeline: Pipeline) -> tuple[list[Item], list[Proposal]]:
         (step,) = preview(rows, [one.change], first=pipeline.project.first_number, union=past.together)
         events = (ledger.event(quote.window) if quote.window else None for quote in one.evidence)
         said = tuple((event.occurred_at or event.recorded_at) if event else None for event in events)
-        items.append(Item(one, tuple(step.lines), said, tuple(alike_to(one.change, rows))))
+        items.append(Item(one, step, said, tuple(alike_to(one.change, rows))))
     return items, fallen
 
 
@@ -65,12 +65,14 @@ def details(item: Item) -> Text:
     )
     if one.reason:
         text.append(f"{safe(one.reason)}\n")
-    for sign, title, style in (("-", "Now", "red"), ("+", "Then", "green")):
+    before, after = item.step.before, item.step.after
+    moved = len({bullet.section for bullet in (*before, *after)}) > 1
+    for sign, title, bullets, style in (("-", "Now", before, "red"), ("+", "Then", after, "green")):
         text.append(f"\n{title}\n", style="bold")
-        lines = [line for line in item.lines if line.startswith(sign)]
-        for line in lines:
-            text.append(f"{safe(line)}\n", style=style)
-        if not lines:
+        for bullet in bullets:
+            where = f" ({SECTIONS[bullet.section]})" if moved else ""
+            text.append(f"{sign} {safe(bullet.line)}{where}\n", style=style)
+        if not bullets:
             text.append("  no bullet\n", style="dim")
     if item.alike:
         text.append("\nAlike\n", style="bold")

@@ -261,7 +261,7 @@ class Review(App[None]):
         item = self.chosen
         self.query_one("#detail", Static).update(details(item) if item else nothing(self._words))
         self.query_one("#evidence").scroll_home(animate=False)
-        kept = "  k keep both" if item and item.proposal.change.kind == "merge" else ""
+        kept = "  k keep" if item and item.proposal.change.kind == "merge" else ""
         marked = "  A/R marked" if self._marked else ""
         self.query_one("#keys", Static).update(
             f"a accept  e edit  r reject{kept}  l later  u undo{marked}  / find  ? keys  q quit"

@@ -17,7 +17,7 @@ from typing import Any, Final
 from reflector.events import event as ev
 from reflector.events.event import Appended, Event
 from reflector.events.fold import REDACTED
-from reflector.events.registry import EVENT_TYPES
+from reflector.events.registry import EVENT_TYPES, WORDING_TYPES
 from reflector.ledger.canonical import sealed
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.redaction import Takes, everything, kept_facts, texts_of
@@ -148,7 +148,7 @@ def brought_back(ledger: Ledger, upto: int, texts: Mapping[str, str]) -> set[str
     Nobody keeps that text: put in its place, it gives the hash of the event that it was erased from.
     """
     found: set[str] = set()
-    for event in ledger.events(types=[ev.PLAYBOOK_IMPORTED, ev.BULLET_ADDED, ev.BULLET_REVISED], upto=upto):
+    for event in ledger.events(types=WORDING_TYPES, upto=upto):
         items = (event.data or {}).get("bullets") if event.type == ev.PLAYBOOK_IMPORTED else [event.data or {}]
         erased = [item["name"] for item in items or () if item.get("text") == REDACTED and item["name"] in texts]
         if not erased:

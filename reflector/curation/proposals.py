@@ -19,6 +19,7 @@ from typing import Any, Final, Literal
 
 from reflector.curation.bullets import BulletRefused
 from reflector.curation.changes import Applied, apply, fault
+from reflector.curation.undoing import approved, undoing
 from reflector.events import event as ev
 from reflector.events.changes import MAX_QUOTE, MOST_QUOTES, TRUSTS
 from reflector.events.event import Event, NewEvent, identity
@@ -211,7 +212,7 @@ def reject(ledger: Ledger, proposal: Proposal, reason: str, *, keep: Sequence[st
 def reopen(ledger: Ledger, proposal: Proposal, *, actor: str = "human", first: int = 0) -> None:
     """Take back a decision of a person: what was applied is undone, and the same proposal waits again, as a new event.
 
-    The playbook's lock must be held. Raises BulletRefused where it cannot be undone any more, LedgerError.
+    The playbook's lock must be held. Raises BulletRefused where a later change is in the way, LedgerError.
     """
     event = ledger.event(proposal.id)
     if event is None or event.data is None or proposal.state == "waiting":
@@ -226,8 +227,11 @@ def reopen(ledger: Ledger, proposal: Proposal, *, actor: str = "human", first: i
     if approval is None:
         ledger.append([again])
         return
-    inverse = [Change.from_data(one) for one in (approval.data or {}).get("inverse", ())]
-    apply(ledger, inverse, actor=actor, first=first, target=approval.event_id, again=True, lead=lambda _: again)
+    found = undoing(ledger, approved(ledger, approval))
+    apply(
+        ledger, found.changes, actor=actor, first=first, target=found.targets, reason="undone", again=True,
+        lead=lambda _: again,
+    )  # fmt: skip
 
 
 def sweep(ledger: Ledger) -> list[Proposal]:

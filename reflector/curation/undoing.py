@@ -42,13 +42,21 @@ class Undoing:
 
 def undone(ledger: Ledger) -> dict[str, int]:
     """Return the position of the event that undid a change of a bullet or took evidence out of the count, by the id of
-    the change or the evidence."""
-    events = {event.event_id: event for event in ledger.events(types={*CHANGING, ev.EVIDENCE_RETRACTED})}
+    the change, of its approval, or of the evidence."""
+    events = {one.event_id: one for one in ledger.events(types={*CHANGING, ev.EVIDENCE_RETRACTED, ev.CHANGE_APPROVED})}
+    made: dict[str | None, list[str]] = {}
+    for event in events.values():
+        if event.type in CHANGING:
+            made.setdefault(event.target_id, []).append(event.event_id)
     found: dict[str, int] = {}
     for event in reversed(events.values()):
         undoes = event.target_id in events or event.type == ev.EVIDENCE_RETRACTED
         if event.target_id is not None and undoes and event.event_id not in found:
             found[event.target_id] = event.position
+    for event in events.values():
+        of = made.get(event.target_id, ())
+        if event.type == ev.CHANGE_APPROVED and of and all(id in found for id in of):
+            found.setdefault(event.event_id, found[of[-1]])
     return found
 
 
@@ -88,6 +96,8 @@ def approved(ledger: Ledger, approval: Event) -> list[Event]:
 def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
     """Return what undoes events that change bullets. Raises NothingToUndo, or BulletRefused where a later change is in
     the way."""
+    if not events:
+        raise NothingToUndo("nothing was changed, so nothing can be undone")
     first, last = events[0].position, events[-1].position
     before, after, now = Past(ledger, first - 1), Past(ledger, last), Past(ledger)
     ids = {event.event_id for event in events}

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from reflector.events import bullets, changes, ledger, lessons, sessions
 from reflector.events.effects import BringsBullets, ChangesBullet, Effect, MovesWindow, OpensWindow, UndoesMerge
+from reflector.events.event import BULLET_REVISED
 from reflector.events.kinds import EventType, Field
 from reflector.events.state import Data
 
@@ -27,8 +28,8 @@ ONCE_PER_TARGET: Final = _where(lambda one: one.target is not None and one.targe
 #: Types that may name bullets; of tags the table of tags knows.
 NAMING_TYPES: Final = _where(lambda one: one.holds_names)
 
-#: Types that bring bullets.
-BRINGING_TYPES: Final = _where(lambda one: isinstance(one.effect, BringsBullets))
+#: Types that say what a bullet's text is.
+WORDING_TYPES: Final = (*_where(lambda one: isinstance(one.effect, BringsBullets)), BULLET_REVISED)
 #: Types after which a playbook without counters may say something else.
 ADVICE: Final = frozenset(_where(lambda one: isinstance(one.effect, BringsBullets | ChangesBullet | UndoesMerge)))
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from reflector.events import event as ev
 from reflector.events.fold import REDACTED
-from reflector.events.registry import BRINGING_TYPES, names_in, new_bullets
+from reflector.events.registry import WORDING_TYPES, names_in, new_bullets
 from reflector.exchange.cloudevents import Header
 from reflector.exchange.transfer import Checked, Erased, Progress, checked
 from reflector.ledger.reader import Reader
@@ -22,8 +22,6 @@ from reflector.playbook.names import is_name, next_name
 from reflector.proof.merge_proof import MERGED, Clock, Moment, came_through, first_moment, records
 
 _PAGE = 1000
-#: Types that say what a bullet's text is.
-_SAYING = (*BRINGING_TYPES, ev.BULLET_REVISED)
 _NEVER: Moment = ("", "", 0)
 
 
@@ -101,7 +99,7 @@ class Survey:
 def bullets_of(ledger: Reader) -> Bullets:
     """Return the bullets of this ledger."""
     found = Bullets()
-    for event in ledger.events(types=_SAYING):
+    for event in ledger.events(types=WORDING_TYPES):
         found.take(event.type, event.event_id, event.data_hash, event.meta, event.data or {})
     return found
 
@@ -170,7 +168,7 @@ def _take(found: Survey, one: Checked, erased: Erased) -> None:
 def _say(found: Survey, one: Checked, facts: Mapping[str, Any]) -> None:
     stored = one.stored
     found.named |= {name for name in names_in(stored.type, facts) if is_name(name)}
-    if stored.type in _SAYING:
+    if stored.type in WORDING_TYPES:
         found.bullets.take(stored.type, stored.event_id, stored.data_hash, one.event.meta, facts)
 
 

@@ -258,9 +258,12 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     else:
         yield Check("clock", "ok", f"{now} UTC")
     # What the file says by itself has a row of its own.
-    if not any(_playbook(project)):
-        yield from (_refused(project, problem) for problem in untaken(ledger, project)[:5])
+    is_told = any(_playbook(project))
+    refused = [] if is_told else [_refused(project, problem) for problem in untaken(ledger, project)[:5]]
+    yield from refused
     yield from _windows(ledger, project)
+    if not is_told and not refused:
+        yield from _bullets(ledger, project)
 
 
 def _windows(ledger: Ledger, project: Project) -> Iterator[Check]:
@@ -279,8 +282,11 @@ def _windows(ledger: Ledger, project: Project) -> Iterator[Check]:
         )
     else:
         yield Check("reflections", "ok", f"{_counted(len(windows), 'session window')}, none open")
+
+
+def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
     bullets = ledger.bullets()
-    # `add` refuses these; a person's own edit and an imported file do not wait for an answer.
+    # `add` and edits refuse these; a file that is adopted or imported does not wait for an answer.
     secrets = [bullet.name for bullet in bullets if found(bullet.text)]
     if secrets:
         yield Check(
@@ -289,8 +295,6 @@ def _windows(ledger: Ledger, project: Project) -> Iterator[Check]:
             f"{_counted(len(secrets), 'bullet')} with what looks like a secret: {', '.join(secrets[:10])}",
             "take it out of playbook.json, erase it with `reflector redact`, and change the secret",
         )
-    elif any(_playbook(project)):
-        return  # what is wrong with the file says more than how many bullets the ledger has
     elif not bullets and not project.is_users:
         yield Check("playbook", "warning", "it is empty: nothing can be cited", 'reflector add pat "…"')
     else:

@@ -18,10 +18,10 @@ _BULLET = re.compile(r"\[([^\[\]\s]+)\](?:\s+(.*))?")
 _POSITION = re.compile(r"# As of position (\d+)\b", re.ASCII)
 _INDENT = "    "
 _HELP = """\
-# What this file says when you close it is what the playbook says. Each line is a
-# bullet: change its text, put it under another heading, or delete it. A new line
-# without a name is a new bullet. An indented line goes on with the one above.
-# Lines that begin with # are left out. Without any bullet nothing is changed.
+# What this text says when you close it is what the playbook says. A line is a
+# bullet: change its text, put it under another heading, or delete it. A line
+# without a name is a new bullet. An indented line belongs to the one above.
+# Lines that begin with # are left out. Without any bullet nothing changes.
 """
 
 

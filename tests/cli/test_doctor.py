@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.road.agent import Agent
+from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
 
 
@@ -64,12 +64,13 @@ def test_one_is_told_in_the_singular(tmp_path: Path) -> None:
 def test_a_bullet_that_a_person_wrote_a_secret_into_is_named_and_the_secret_is_not(agent: Agent) -> None:
     token = "ghp_" + "a1B2" * 9
     agent.write_playbook(
-        {"PROJECT CONTEXT": [{"name": "ctx-001", "text": f"Push with {token}.", "helpful": 0, "harmful": 0}]}
+        {**BULLETS, "PROJECT CONTEXT": [{"name": "ctx-001", "text": f"Push with {token}.", "helpful": 0, "harmful": 0}]}
     )
     agent.call("list")
     (check,) = found(agent, "playbook")
-    assert (check["state"], check["text"]) == ("warning", "1 bullet with what looks like a secret: ctx-001")
-    assert token not in agent.call("doctor").out
+    assert check["state"] == "error"
+    assert check["text"].startswith(f"{agent.playbook}, bullet ctx-001: the text holds what looks like a secret")
+    assert token not in agent.call("doctor", code=1).out
 
 
 def test_bullets_of_the_users_own_that_are_not_told_here_are_named(agent: Agent) -> None:

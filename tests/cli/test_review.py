@@ -84,11 +84,12 @@ def test_the_evidence_and_the_counters_before_and_after_stand_beside_a_proposal(
         assert "from rules, words of a tool" in detail
         assert "“No! Always run the linter before you commit, I said so yesterday.”" in detail
         assert "a person, session 5f2a91c0" in detail
+        assert "+ [pat-004] helpful=0 harmful=0 :: Run the linter before you commit." in detail
         await sitting.press("end")
         detail = sitting.text("#detail")
         assert "- [pat-001] helpful=7 harmful=1 :: Write the failing test first." in detail
         assert "+ [pat-004] helpful=9 harmful=1 :: Write the failing test first." in detail
-        assert "k keep both" in sitting.text("#keys")
+        assert "k keep" in sitting.text("#keys")
 
     sit(agent, play)
 

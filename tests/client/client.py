@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from reflector.hooks.install import EVENTS
 from tests.client.messages_api import MessagesApi
@@ -62,7 +62,6 @@ class Client(Watched):
     binary: Path
     agent: Agent
     api: MessagesApi
-    echoes: ClassVar[bool] = True
     flags: list[str] = field(default_factory=list)
     _starts: int = 0
 

@@ -82,7 +82,6 @@ class Codex(Other):
     binary: Path
     agent: Agent
     api: ResponsesApi
-    echoes: ClassVar[bool] = True
     name: ClassVar[str] = "codex"
     recorded: ClassVar[str] = "codex"
     settings: ClassVar[str] = ".codex/hooks.json"
@@ -131,7 +130,6 @@ class Gemini(Other):
     binary: Path
     agent: Agent
     api: GenerateApi
-    echoes: ClassVar[bool] = True
     name: ClassVar[str] = "gemini"
     recorded: ClassVar[str] = "gemini-cli"
     settings: ClassVar[str] = ".gemini/settings.json"
@@ -166,6 +164,7 @@ class Copilot(Other):
     api: MessagesApi
     name: ClassVar[str] = "copilot"
     recorded: ClassVar[str] = "copilot-cli"
+    teller: ClassVar[str] = "hook"
     settings: ClassVar[str] = ".copilot/settings.json"
     heard: ClassVar[tuple[str, ...]] = ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "SessionEnd")
 
@@ -191,6 +190,7 @@ class OpenCode(Other):
     api: MessagesApi
     name: ClassVar[str] = "opencode"
     recorded: ClassVar[str] = "opencode"
+    teller: ClassVar[str] = "hook"
 
     def __post_init__(self) -> None:
         self.install()
@@ -220,6 +220,7 @@ class Pi(Other):
     api: MessagesApi
     name: ClassVar[str] = "pi"
     recorded: ClassVar[str] = "pi"
+    teller: ClassVar[str] = "hook"
 
     def __post_init__(self) -> None:
         self.install()

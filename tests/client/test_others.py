@@ -161,7 +161,7 @@ def is_told_and_counts_once(other: Other, *resume: str) -> None:
         assert messages_api.told(body).count(ADVICE) == 1
     other.settle()
     assert other.cited() == [("SessionEnd", "pat-001")]
-    assert other.agent.counters()["pat-001"] == (1, 0)
+    other.agent.wait_until(lambda: other.agent.counters()["pat-001"] == (1, 0))
     other.prints(ON, *resume)
     other.settle()
     assert other.cited() == [("SessionEnd", "pat-001"), ("SessionEnd", "mis-001")]

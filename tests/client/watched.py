@@ -44,10 +44,10 @@ class Watched(ABC):
     agent: Agent
     #: The stand-in that it asks.
     api: Scripted
-    #: Whether its transcripts repeat what a hook printed.
-    echoes: ClassVar[bool] = False
     #: What its transcripts say again and again, as a part of how it writes them.
     repeats: ClassVar[frozenset[str]] = frozenset()
+    #: Who says what a session was told: its transcript, where that has an echo of it, else our hook.
+    teller: ClassVar[str] = "transcript"
 
     @property
     def root(self) -> Path:
@@ -109,10 +109,9 @@ class Watched(ABC):
         if transcripts := self.transcripts():
             self.agent.run("ingest", *transcripts)
         assert (self.cited(), self.agent.counters()) == before
-        if self.echoes:
-            tellings = self.agent.events("advice.told")
-            assert {one["data"]["digest"]: one["data"]["bullets"] for one in tellings} == self.told()
-            assert {one["data"]["source"] for one in tellings} <= {"transcript"}
+        tellings = self.agent.events("advice.told")
+        assert {one["data"]["digest"]: one["data"]["bullets"] for one in tellings} == self.told()
+        assert {one["data"]["source"] for one in tellings} <= {self.teller}
 
 
 def _strings(value: Any) -> Iterator[str]:

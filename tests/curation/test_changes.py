@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from reflector.curation.bullets import BulletRefused
 from reflector.curation.changes import apply, fault, preview
-from reflector.curation.undoing import last_change, undoing
+from reflector.curation.proposals import approve, find, propose, reopen
+from reflector.curation.undoing import last_change, undoing, undone
 from reflector.events import event as ev
 from reflector.events.fold import fold
 from reflector.ledger.as_of import Past
@@ -168,3 +169,15 @@ def test_a_text_that_was_erased_does_not_come_back(ledger: Ledger) -> None:
     with pytest.raises(BulletRefused, match="was erased"):
         undoing(ledger, ledger.at([made.position]))
     assert next(ledger.events(types=[ev.EVENT_REDACTED])).position == 3
+
+
+def test_a_decision_that_was_taken_back_is_undone_with_what_it_made(ledger: Ledger) -> None:
+    ledger.append([added("pat-001", "One.")])
+    change = Change("revise", "pat-001", text="Two.")
+    one = propose(ledger, change, origin="agent", trust="agent", reason="r", actor="agent")
+    approve(ledger, one)
+    approval, made = ledger.targeting(one.id)
+    assert last_change(ledger) == [made]
+    reopen(ledger, find(ledger, one.id))
+    assert {approval.event_id, made.event_id} <= set(undone(ledger))
+    assert [event.type for event in last_change(ledger)] == [ev.BULLET_ADDED]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from reflector.curation.erasure import brought_back
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.ledger.store import Ledger
@@ -159,6 +160,17 @@ def test_a_clone_that_gets_the_merge_by_git_and_then_the_ledger_counts_what_the_
     wanted = {"pat-001": ("merged", 2, 0), "pat-002": ("merged", 0, 0), "pat-003": ("live", 3, 0)}
     assert rows(first) == wanted
     assert rows(second) == wanted
+
+
+def test_the_erased_text_of_a_merged_bullet_is_known_again_by_its_hash(agent: Agent) -> None:
+    with Ledger.open_file(agent.ledger) as ledger:
+        (event,) = ledger.events(types=[ev.BULLET_MERGED])
+        assert event.data is not None
+        ledger.redact(event.event_id, reason="a secret", actor="human")
+        texts = {"pat-003": event.data["text"]}
+        assert brought_back(ledger, ledger.head().position, texts) == {"pat-003"}
+        assert brought_back(ledger, ledger.head().position, {"pat-003": "Another text."}) == set()
+    assert rows(agent)["pat-003"] == ("live", 2, 0)
 
 
 def test_a_bullet_that_was_removed_comes_back_under_its_name(agent: Agent) -> None:

@@ -343,3 +343,17 @@ def test_every_count_of_merged_bullets_is_explained(fresh: Fresh, seed: int, ste
         for kind in ("add", "add", "add", *steps):
             life.step(kind, chance)
         _explained(ledger, chance)
+
+
+def test_a_source_that_is_counted_anew_after_two_machines_met_changes_nothing_for_its_heir(fresh: Fresh) -> None:
+    with fresh() as first, fresh() as second, Ledger.open(first) as a, Ledger.open(second) as b:
+        a.append([added("pat-001", "One"), added("pat-002", "Two"), adopted("once_per_session")])
+        a.append([merged("pat-003", "pat-001", "pat-002")])
+        told(a, 1, ("pat-002", "helpful"), session="s1")
+        load(b, list(exported(a)))
+        told(a, 2, ("pat-001", "helpful"), session="s1")
+        b.append([changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=1, harmful=0)])
+        told(b, 3, ("pat-001", "helpful"), ("pat-002", "helpful"), session="s2")
+        meet_both(a, b)
+        for ledger in (a, b):
+            assert [counters(ledger, name)[0] for name in ("pat-001", "pat-002", "pat-003")] == [2, 2, 3]
