@@ -57,7 +57,7 @@ class _Section(click.ParamType[str]):
         if len(found) == 1:
             return found[0]
         known = ", ".join(f"{slug} ({title})" for slug, title in SECTIONS.items())
-        raise click.BadParameter(f"{value!r} is not a section; the sections are {known}", ctx, param)
+        raise click.BadParameter(f"{value!r} is not a section; the sections are {known}", ctx, param, "SECTION")
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return [CompletionItem(slug, help=SECTIONS[slug]) for slug in SECTIONS if slug.startswith(incomplete)]
