@@ -43,5 +43,8 @@ def print_retold(place: Place, moment: str | None, ranking: str, *, as_json: boo
     columns = ("position", "session", "told", "would be", "added", "dropped", "citations lost")
     if rows:
         table(columns, rows, numbers=columns[:1] + columns[2:-1])
+    if not found:
+        note("No text that a session was told is recorded yet.")
+        return
     texts = counted(len(found), "text")
     note(f"{len(rows)} of {texts} would differ; {lost} of {counted(cited, 'citation')} would have been lost.")

@@ -134,7 +134,7 @@ def propose(
             "trust": max((trust, *(one.by for one in evidence)), key=TRUSTS.index),
             "reason": quote(reason, _MAX_REASON),
             "evidence": [_quoted(one) for one in evidence[:MOST_QUOTES]],
-            "basis": {row.name: _digest(row.text) for row in rows if row.name in change.about},
+            "basis": [{"name": one.name, "digest": _digest(one.text)} for one in rows if one.name in change.about],
         },
         actor,
         target_id=target or lesson,
@@ -358,7 +358,7 @@ def _read(ledger: Ledger, event: Event, decided: Mapping[str | None, Event]) -> 
         ("person" if origin == "human" else "agent") if old else data["trust"],
         data["reason"],
         tuple(Quote(one["text"], one["by"], one.get("session"), one.get("window")) for one in data.get("evidence", ())),
-        data.get("basis"),
+        {one["name"]: one["digest"] for one in data.get("basis", ())},
         event.target_id,
     )
     decision = decided.get(event.event_id)

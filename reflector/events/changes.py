@@ -67,7 +67,7 @@ TYPES: Final = (
             "reason": f.needed(f.PROSE),
             "evidence": f.within(_QUOTE, several=True),
             # The texts that the change was made for, by digest: where one differs since, the proposal is stale.
-            "basis": f.OBJECT,
+            "basis": f.within({"name": f.needed(f.NAME), "digest": f.needed(f.TEXT)}, several=True),
         },
         effect=ChangesNothing("the events that its approval appends change the playbook"),
         summary=_change,

@@ -82,10 +82,6 @@ class Client(Watched):
         self.agent.environ["CLAUDE_CONFIG_DIR"] = str(self.config)
 
     @property
-    def requests(self) -> MessagesApi:
-        return self.api
-
-    @property
     def config(self) -> Path:
         return self.root / "config"
 

@@ -42,10 +42,6 @@ class Other(Watched):
     heard: ClassVar[tuple[str, ...]] = ()
     api: Scripted
 
-    @property
-    def requests(self) -> Scripted:
-        return self.api
-
     @abstractmethod
     def prints(self, prompt: str, *arguments: str) -> str:
         """Run the client on one prompt to its end; what it writes besides the answer."""

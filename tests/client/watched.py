@@ -42,12 +42,8 @@ class Watched(ABC):
     """What is asked of every client."""
 
     agent: Agent
-
-    @property
-    @abstractmethod
-    def requests(self) -> Scripted:
-        """The stand-in that it asks."""
-
+    #: The stand-in that it asks.
+    api: Scripted
     #: What its transcripts say again and again, as a part of how it writes them.
     repeats: ClassVar[frozenset[str]] = frozenset()
     #: Who says what a session was told: its transcript, where that has an echo of it, else our hook.
@@ -88,7 +84,7 @@ class Watched(ABC):
 
     def told(self) -> dict[str, list[str]]:
         """The bullets of each text that the model got in a request, by the text's digest."""
-        texts = {text for body in self.requests.asked for said in _strings(body) for text in _TEXT.findall(said)}
+        texts = {text for body in self.api.asked for said in _strings(body) for text in _TEXT.findall(said)}
         found = [telling for telling in map(telling_of, texts) if telling is not None]
         return {telling.digest: list(telling.bullets) for telling in found}
 
@@ -96,7 +92,7 @@ class Watched(ABC):
         """Take in what is pending, behind the drains that hooks started; a Stop may wait for its session's end."""
         left = ("waiting/", "failed/", "silent/")
         self.agent.wait_until(lambda: all(name.startswith(left) for name in self.agent.deliveries()))
-        self.agent.run("drain")
+        self.agent.run("drain", "--wait")
         assert not any(name.startswith("failed/") for name in self.agent.deliveries()), self.agent.deliveries()
 
     def check(self) -> None:

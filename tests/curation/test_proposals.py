@@ -187,7 +187,7 @@ def _data(text: str) -> dict[str, object]:
         "trust": "agent",
         "reason": "",
         "evidence": [],
-        "basis": {},
+        "basis": [],
     }
 
 

@@ -179,5 +179,5 @@ def test_a_proposal_can_be_rehearsed(agent: Agent) -> None:
     take(agent, Session("s-1").user(WISH).agent("Done."))
     (proposal,) = agent.json("proposals")
     shown = agent.call("rehearse", proposal["id"][:8]).out
-    assert "+ [pat-003] helpful=0 harmful=0 :: Always run the linter before you push." in shown
+    assert "[pat-003] helpful=0 harmful=0 :: Always run the linter before you push." in shown
     assert agent.json("rehearse", proposal["id"])["counters"] == {"pat-003": [None, [0, 0]]}

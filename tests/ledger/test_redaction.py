@@ -146,7 +146,9 @@ def _curated(heard: NewEvent) -> list[NewEvent]:
     """A merge, a proposal that was approved and measured, one that was rejected, and the wish behind them."""
     change = {"kind": "revise", "name": "pat-700", "text": "x"}
     quote = {"text": "z", "by": "person"}
+    basis = [{"name": "pat-700", "digest": "0"}]
     proposal = {"change": change, "origin": "human", "trust": "person", "reason": "y", "evidence": [quote]}
+    proposal["basis"] = basis
     one, other = (
         NewEvent(ev.CHANGE_PROPOSED, identity(ev.CHANGE_PROPOSED, number), proposal, "human") for number in (1, 2)
     )
