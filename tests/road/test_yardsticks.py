@@ -271,6 +271,7 @@ def work(agent: Agent, event: str, **fields: Any) -> int:
 def test_of_a_playbook_too_long_to_tell_the_best_is_told_and_how_much_was_left_out(agent: Agent, event: str) -> None:
     bullets = many(400)
     agent.write_playbook(bullets)
+    agent.environ["REFLECTOR_RANKING"] = "best"
     agent.call("drain")
     told = agent.hook(event, session_id="s-1")
     assert len(told.encode("utf-16-le")) // 2 < 9_500
