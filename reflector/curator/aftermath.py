@@ -11,15 +11,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from reflector.curation.bullets import BulletRefused
 from reflector.curation.proposals import Quote, propose
+from reflector.curation.undoing import approved, undoing
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.fields import MAX_INT
 from reflector.ledger.store import Ledger
-from reflector.playbook.change import Change
+from reflector.playbook.change import Change, Kind
 from reflector.playbook.duplicates import alike
 
 ACTOR: Final = "follow-up"
@@ -32,6 +34,15 @@ _MORE: Final = 2
 _CHANCE: Final = 0.01
 #: Applied changes that wait to be measured, the newest; and the last session that was told each bullet, by name.
 _MOST_LOOKED_AT: Final = 200
+#: Changes that are older are left.
+_AGE: Final = timedelta(days=180)
+#: What is looked at again: the kind of change by the type of its event.
+_KINDS: Final[dict[str, Kind]] = {
+    ev.BULLET_ADDED: "add",
+    ev.BULLET_REVISED: "revise",
+    ev.BULLET_MERGED: "merge",
+    ev.BULLET_REMOVED: "remove",
+}
 _Told = Mapping[str, Mapping[str, int]]
 
 
@@ -52,11 +63,13 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """An applied change and what came of it. `verdict` is kept, revert, or open while more has to be told."""
+    """An applied change and what came of it. `verdict` is kept, revert, or open while more has to be told.
 
-    approval: Event
+    applied  the event of its approval, or of the bullet where a person changed it by hand
+    """
+
+    applied: Event
     change: Change
-    inverse: Change
     before: Figures
     after: Figures
     verdict: str
@@ -78,57 +91,81 @@ def look_again(ledger: Ledger) -> int:
             "figures": {"before": _data(one.before), "after": _data(one.after)},
             "reason": one.why,
         }
-        event_id = identity(ev.CHANGE_MEASURED, one.approval.event_id)
-        ledger.append([NewEvent(ev.CHANGE_MEASURED, event_id, data, ACTOR, target_id=one.approval.event_id)])
+        event_id = identity(ev.CHANGE_MEASURED, one.applied.event_id)
+        ledger.append([NewEvent(ev.CHANGE_MEASURED, event_id, data, ACTOR, target_id=one.applied.event_id)])
         if one.verdict == "revert":
-            said = Quote(one.why, "agent", None, None)
             with suppress(BulletRefused):  # taken back or changed since
-                made = propose(
-                    ledger,
-                    one.inverse,
-                    origin="follow-up",
-                    trust="agent",
-                    reason=one.why,
-                    evidence=[said],
-                    actor=ACTOR,
-                    target=one.approval.event_id,
-                )
-                proposed += made.state == "waiting"
+                proposed += _propose(ledger, one)
     return proposed
 
 
+def _propose(ledger: Ledger, one: Measured) -> bool:
+    (inverse, *_) = undoing(ledger, approved(ledger, one.applied) or [one.applied]).changes
+    said = Quote(one.why, "agent")
+    made = propose(
+        ledger,
+        inverse,
+        origin="follow-up",
+        trust="agent",
+        reason=one.why,
+        evidence=[said],
+        actor=ACTOR,
+        target=one.applied.event_id,
+    )
+    return made.state == "waiting"
+
+
 def measured(ledger: Ledger) -> Iterator[Measured]:
-    """Yield the applied changes that are not measured yet, oldest first, with what came of them. Raises LedgerError."""
-    done = {event.target_id for event in ledger.events(types=[ev.CHANGE_MEASURED])}
-    approvals = [one for one in ledger.events(types=[ev.CHANGE_APPROVED]) if one.event_id not in done and one.data]
-    if not approvals:
+    """Yield the changes of the last months that are not measured yet, oldest first, with what came of them.
+
+    Raises LedgerError.
+    """
+    live = {row.name: row.status == "live" for row in ledger.rows()}
+    found = [
+        (event, change)
+        for event, change in _applied(ledger)
+        if live.get(change.name or "") != (change.kind == "remove")
+    ]
+    if not found:
         return
-    approvals = approvals[-_MOST_LOOKED_AT:]
-    told = _told_since(ledger, approvals[0].position)
-    live = {row.name for row in ledger.rows() if row.status == "live"}
-    for approval in approvals:
-        data: Mapping[str, Any] = approval.data or {}
-        change, (inverse, *_) = Change.from_data(data["change"]), map(Change.from_data, data["inverse"])
-        proposal = ledger.event(approval.target_id or "")
-        if proposal is not None and (proposal.data or {}).get("origin") == "follow-up":
+    found = found[-_MOST_LOOKED_AT:]
+    told = _told_since(ledger, found[0][0].position)
+    for event, change in found:
+        if change.kind != "remove":
+            yield _measure(ledger, told, event, change)
+        elif why := _missed(ledger, event, change.name or ""):
+            yield Measured(event, change, Figures(0, 0), Figures(0, 0, 0), "revert", why)
+
+
+def _applied(ledger: Ledger) -> Iterator[tuple[Event, Change]]:
+    """Yield the changes of texts that people approved, or made by hand, and that nobody measured."""
+    begin = (datetime.now(UTC) - _AGE).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    after = ledger.position_at(begin)
+    done = {event.target_id for event in ledger.events(types=[ev.CHANGE_MEASURED], after=after)}
+    reverts = {e.event_id for e in ledger.events(types=[ev.CHANGE_PROPOSED], after=after) if e.actor == ACTOR}
+    for event in ledger.events(types=[ev.CHANGE_APPROVED, *_KINDS], after=after):
+        data: Mapping[str, Any] = event.data or {}
+        if not data or event.event_id in done or event.target_id in reverts:
             continue  # what was taken back is not taken back again
-        if change.kind == "remove":
-            if why := _missed(ledger, approval, change.name or ""):
-                yield Measured(approval, change, inverse, Figures(0, 0), Figures(0, 0, 0), "revert", why)
-        elif change.name in live and change.kind in ("add", "revise", "merge"):
-            yield _measure(ledger, told, approval, change, inverse)
+        if event.type == ev.CHANGE_APPROVED:
+            change = Change.from_data(data["change"])
+            if change.kind in _KINDS.values():
+                yield event, change
+        elif event.target_id is None and event.actor == "human":
+            names = tuple(data.get("sources", ()))
+            yield event, Change(_KINDS[event.type], data["name"], names, data.get("section"), data.get("text"))
 
 
-def _measure(ledger: Ledger, told: _Told, approval: Event, change: Change, inverse: Change) -> Measured:
+def _measure(ledger: Ledger, told: _Told, applied: Event, change: Change) -> Measured:
     names = sorted({change.name or "", *change.names})
-    sessions = {session for name in names for session, at in told.get(name, {}).items() if at > approval.position}
-    before = _verdicts(ledger, names, 0, approval.position)
-    after = [(session, tag) for session, tag in _verdicts(ledger, names, approval.position) if session in sessions]
+    sessions = {session for name in names for session, at in told.get(name, {}).items() if at > applied.position}
+    before = _verdicts(ledger, names, 0, applied.position)
+    after = [(session, tag) for session, tag in _verdicts(ledger, names, applied.position) if session in sessions]
     figures = [[tag for _, tag in found] for found in (before, after)]
     then, now = (Figures(found.count(1), found.count(-1)) for found in figures)
     now = replace(now, told=len(sessions))
     verdict, why = _verdict(then if change.kind != "add" else None, now)
-    return Measured(approval, change, inverse, then, now, verdict, why)
+    return Measured(applied, change, then, now, verdict, why)
 
 
 def _verdict(before: Figures | None, after: Figures) -> tuple[str, str]:
@@ -166,12 +203,12 @@ def _verdicts(ledger: Ledger, names: Sequence[str], after: int, upto: int = MAX_
         return [(str(session), tag) for session, tag in sql.run(query, values, after, upto).fetchall()]
 
 
-def _missed(ledger: Ledger, approval: Event, name: str) -> str:
+def _missed(ledger: Ledger, applied: Event, name: str) -> str:
     """Why a removed bullet is missed: a person asks for what it said."""
     row = next((row for row in ledger.rows() if row.name == name and row.status == "removed"), None)
     if row is None:
         return ""
-    for wish in ledger.events(types=[ev.WISH_HEARD], after=approval.position):
+    for wish in ledger.events(types=[ev.WISH_HEARD], after=applied.position):
         if wish.data is not None and alike(wish.data["text"], row.bullet):
             return f"a person asks for it again: {wish.data['quote']}"
     return ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from reflector.config import Config
-from reflector.events.event import CHANGE_APPROVED
 from reflector.ledger.store import Ledger
 from reflector.reflection.runner import Runner
 
@@ -49,8 +48,6 @@ def look_again(ledger: Ledger) -> str:
 
     Raises LedgerError.
     """
-    if next(iter(ledger.events(types=[CHANGE_APPROVED])), None) is None:
-        return ""
     from reflector.curator.aftermath import look_again as run
 
     return _waiting(run(ledger))

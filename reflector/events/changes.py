@@ -123,7 +123,7 @@ TYPES: Final = (
         summary=_measurement,
         merge=Merge.FIRST,
         no_retraction="a measurement counts nothing",
-        target=Target("the approval", required=True, once=True),
+        target=Target("the approval, or the change by hand", required=True, once=True),
         checked=True,
     ),
     EventType(

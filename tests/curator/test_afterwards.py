@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from reflector.curation.changes import apply
 from reflector.curation.proposals import Proposal, approve, proposals, propose
 from reflector.curator.aftermath import ENOUGH, look_again
 from reflector.curator.rehearsal import rehearse
@@ -63,6 +64,18 @@ def test_advice_that_did_harm_gets_one_proposal_to_take_it_back(ledger: Ledger) 
     assert "0 helpful and 3 harmful in 3 sessions" in proposal.reason
     approve(ledger, proposal)
     assert next(row.status for row in ledger.rows() if row.name == "mis-001") == "removed"
+    assert look_again(ledger) == 0
+
+
+def test_what_a_person_changed_by_hand_is_looked_at_again_too(ledger: Ledger) -> None:
+    apply(ledger, [Change("revise", "pat-001", text="Skip the tests.")], actor="human")
+    for number in range(3):
+        told(ledger, f"after-{number}", ["pat-001"], [("pat-001", "harmful")])
+    look_again(ledger)
+    (proposal,) = reverting(ledger)
+    assert proposal.change == Change("revise", "pat-001", text="Run the tests first.")
+    approve(ledger, proposal)
+    told(ledger, "later", ["pat-001"], [("pat-001", "harmful")])
     assert look_again(ledger) == 0
 
 
