@@ -38,6 +38,7 @@ def live(agent: Agent) -> dict[str, str]:
     return {row["name"]: row["text"] for row in agent.json("list")}
 
 
+@pytest.mark.slow
 def test_fifty_proposals_are_decided_with_few_keys(agent: Agent) -> None:
     proposed(agent, *map(advice, range(20)))
     decided = 0
