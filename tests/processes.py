@@ -19,6 +19,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,9 @@ _FORKER = Path(__file__).with_name("forker.py")
 _EARLY = re.compile(r"LC_|LANG|PYTHON|TZ|LD_|MALLOC")
 
 
+_starting = threading.Lock()
+
+
 class _Server:
     """A process that forks others, which are children of this one."""
 
@@ -44,15 +48,18 @@ class _Server:
             # Of the environment each fork gets its own; the interpreter sees at its start what it sees in a test.
             self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env={"PATH": os.environ["PATH"]})
         self.works = _is_child(self._answer())
+        # Threads that ask at once would mix their requests.
+        self._one = threading.Lock()
 
     def fork(self, request: tuple[Any, ...], streams: list[int]) -> int:
         """Start a process; its id."""
         message = marshal.dumps(request)
         rights = array.array("i", streams)
         head = len(message).to_bytes(8, "big")
-        self.socket.sendmsg([head], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
-        self.socket.sendall(message)
-        pid = self._answer()
+        with self._one:
+            self.socket.sendmsg([head], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            self.socket.sendall(message)
+            pid = self._answer()
         assert pid > 0, "the server of tests/forker.py has ended"
         return pid
 
@@ -68,9 +75,14 @@ def _is_child(pid: int) -> bool:
         return False
 
 
-@cache
 def _server(prefix: tuple[str, ...]) -> _Server | None:
     """The server for a command line, started when first asked for; it ends when this process does."""
+    with _starting:
+        return _started(prefix)
+
+
+@cache
+def _started(prefix: tuple[str, ...]) -> _Server | None:
     server = _Server(list(prefix)) if sys.platform == "linux" else None
     return server if server is not None and server.works else None
 

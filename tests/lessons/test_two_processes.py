@@ -56,10 +56,10 @@ def test_counts_equal_the_oracle_however_often_the_processes_are_killed(ledger: 
     while left:
         for worker in left - running.keys():
             running[worker] = subprocess.Popen([sys.executable, "-c", _WORKER, url, str(worker)])
-        time.sleep(0.6 + chance.random())
+        time.sleep(0.4 + 0.6 * chance.random())
         for worker, process in list(running.items()):
             code = process.poll()
-            if code is None and killed < 8 and chance.random() < 0.7:
+            if code is None and killed < 8 and (not killed or chance.random() < 0.7):
                 process.kill()
                 process.wait()
                 killed += 1
