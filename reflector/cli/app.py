@@ -127,6 +127,12 @@ class Place:
             raise click.UsageError(f"the project {root} is not a folder; name one with --project")
         return Project.at(root, flags=flags)
 
+    def command(self, *words: str) -> str:
+        """Return a command as a person types it for the same playbook."""
+        where = ["--user"] if self.user else ["--project", str(self.root)] if self.root is not None else []
+        dataset = ["--dataset", self.dataset] if self.dataset is not None else []
+        return " ".join(["reflector", *where, *dataset, *words])
+
     @contextmanager
     def pipeline(self, project: Project | None = None) -> Iterator[Pipeline]:
         """The way into the project's ledger, its lock held; waits for a drain that is at work."""
@@ -152,6 +158,8 @@ class Place:
 
         project = self.project()
         if is_untouched(project):
+            if project.outer is not None:
+                note(f"There is no dataset {project.root.name!r} here yet; {_datasets(project.root.parent)}.")
             with Ledger.open("sqlite://") as nothing:
                 yield nothing
             return
@@ -162,6 +170,12 @@ class Place:
         finally:  # below the answer, where a long one leaves them in sight
             for text in notes:
                 note(f"reflector: {text}")
+
+
+def _datasets(folder: Path) -> str:
+    """Return the datasets that a project has, in words."""
+    names = sorted(one.name for one in folder.glob("*") if one.is_dir())
+    return f"the datasets are {', '.join(names)}" if names else "the project has none"
 
 
 def run(arguments: list[str] | None = None) -> int:

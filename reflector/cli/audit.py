@@ -49,6 +49,8 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     if row.status == "merged":
         into = row.removed_into
         click.echo(safe(f"It was {row.end}, for which its evidence counts too: reflector blame {into}"))
+    elif row.end:
+        click.echo(safe(f"It was {row.end}."))
     if steps:
         click.echo()
     several = any(step.name != name for step in steps)

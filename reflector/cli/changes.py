@@ -64,7 +64,7 @@ def carry_out(place: Place, find: Callable[[Ledger], Wanted], *, dry_run: bool, 
 
 def print_steps(place: Place, steps: Sequence[Step], made: Sequence[Applied], *, as_json: bool) -> None:
     """Print what changes did, or would do where none was made, and the command that undoes them."""
-    undo = command(place, "undo", _span([one.position for one in made])) if made else None
+    undo = place.command("undo", _span([one.position for one in made])) if made else None
     if as_json:
         places: list[dict[str, object]] = [{"position": one.position, "event_id": one.event_id} for one in made] or [
             _NOWHERE
@@ -84,13 +84,6 @@ def print_steps(place: Place, steps: Sequence[Step], made: Sequence[Applied], *,
 _NOWHERE: dict[str, object] = {"position": None, "event_id": None}
 
 
-def command(place: Place, *words: str) -> str:
-    """Return a command as a person types it for the same playbook."""
-    where = ["--user"] if place.user else ["--project", str(place.root)] if place.root is not None else []
-    dataset = ["--dataset", place.dataset] if place.dataset is not None else []
-    return " ".join(["reflector", *where, *dataset, *words])
-
-
 def _span(positions: Sequence[int]) -> str:
     first, last = min(positions), max(positions)
     return str(first) if first == last else f"{first}..{last}"
@@ -104,12 +97,12 @@ def _fields(bullet: Bullet) -> dict[str, Any]:
     return {"name": bullet.name, "section": SECTIONS[bullet.section], **fields(bullet, "text helpful harmful")}
 
 
-def _named(ledger: Ledger, *names: str) -> None:
-    """Raise a usage error, with a suggestion, for a name that no bullet ever had."""
+def _named(ledger: Ledger, *names: str, live: bool = True) -> None:
+    """Raise a usage error, with a suggestion, for a name that no bullet ever had; `live` suggests a live bullet."""
     from reflector.cli.playbook import find_bullet
 
     for name in names:
-        find_bullet(ledger, name)
+        find_bullet(ledger, name, live=live)
 
 
 @click.command()
@@ -222,7 +215,7 @@ def restore_bullet(place: Place, name: str, *, dry_run: bool, as_json: bool) -> 
     """Bring a removed bullet back, with its counts."""
 
     def find(ledger: Ledger) -> Wanted:
-        _named(ledger, name)
+        _named(ledger, name, live=False)
         return Wanted([Change("restore", name)])
 
     carry_out(place, find, dry_run=dry_run, as_json=as_json)
@@ -267,7 +260,7 @@ def _events(ledger: Ledger, what: str) -> list[Event] | Event:
 
     what = what.strip().strip("[]")
     if is_name(what):
-        _named(ledger, what)
+        _named(ledger, what, live=False)
         return last_change(ledger, what)
     first, dots, last = what.partition("..")
     if dots:
@@ -308,7 +301,7 @@ def _take_back(place: Place, event: Event, why: str | None, *, as_json: bool) ->
             positions = [one.position for one in take(ledger, [event], reason)]
         changed = moved(before, ledger.rows())
         pipeline.write()
-    undone = command(place, "undo", _span(positions)) if positions else None
+    undone = place.command("undo", _span(positions)) if positions else None
     _print_moved(changed, positions, undone, as_json=as_json)
 
 

@@ -17,7 +17,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.arguments import SECTION
-from reflector.cli.changes import command, dry_run_option, print_steps
+from reflector.cli.changes import dry_run_option, print_steps
 from reflector.cli.output import json_option, note, print_json
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def edit(place: Place, section: str | None, source: Path | None, dry_run: bool, 
     with place.reading() as ledger:
         text = source.read_text("utf-8") if source is not None else opened(ledger, section)
     file = private_folder(place.project().make_state_dir() / "kept") / f"edit-{os.getpid()}.md"
-    again = command(place, "edit", *([section] if section else []), "--from", str(file))
+    again = place.command("edit", *([section] if section else []), "--from", str(file))
 
     def take(written: str) -> tuple[list[Step], list[Applied]]:
         return _carry_out(place, written, section, dry_run=dry_run)
@@ -104,11 +104,14 @@ def edit_until(
 
 def _edited(file: Path) -> str:
     """Return what a person made of a file in their editor. Raises ClickException where the editor fails."""
+    editor = _editor()
     try:
-        click.edit(filename=str(file), editor=_editor())
+        click.edit(filename=str(file), editor=editor)
     except click.ClickException as error:
+        is_missing = isinstance(error.__cause__, OSError)
+        what = f"the editor {editor} cannot be started; set EDITOR or VISUAL, such as EDITOR=nano"
         raise click.ClickException(
-            f"{error.format_message()}; nothing was changed. The text is kept in {file}"
+            f"{what if is_missing else error.format_message()}; nothing was changed. The text is kept in {file}"
         ) from error
     return file.read_text("utf-8")
 

@@ -33,7 +33,10 @@ def mirror(place: Place, files: tuple[str, ...], remove: bool, as_json: bool) ->
         with place.pipeline() as pipeline:
             for name in files:
                 if not remove:
+                    how = "holds the playbook now" if (project.root / name).exists() else "was created"
                     add_mirror(pipeline.ledger, project, name)
+                    stop = place.command("mirror", "--remove", name)
+                    note(f"{name} {how} and is kept in step with the playbook. To stop: {stop}")
                 elif not remove_mirror(project, name):
                     note(f"{name} does not hold the playbook.")
     if "CLAUDE.md" in files and not remove:

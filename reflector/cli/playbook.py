@@ -112,7 +112,8 @@ def list_(
     elif moment is not None:
         note("The playbook was empty then.")
     else:
-        note("The playbook is empty. Add advice with: reflector add pat 'Run the tests before you commit'")
+        example = place.command("add", "pat", "'Run the tests before you commit'")
+        note(f"The playbook is empty. Add advice with: {example}")
 
 
 def _is_stale(used: Use | None, days: int | None) -> bool:
@@ -189,8 +190,9 @@ def show(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     note(f"Why the counts are what they are: reflector blame {row.name}")
 
 
-def find_bullet(ledger: Ledger, name: str, past: Past | None = None) -> BulletRow:
-    """Return the bullet of a name, now or then, or a usage error that suggests the nearest one."""
+def find_bullet(ledger: Ledger, name: str, past: Past | None = None, *, live: bool = False) -> BulletRow:
+    """Return the bullet of a name, now or then, or a usage error that suggests the nearest one; with `live` a live one
+    where there is any."""
     row = (past or ledger).row(name)
     if row is not None:
         return row
@@ -198,9 +200,11 @@ def find_bullet(ledger: Ledger, name: str, past: Past | None = None) -> BulletRo
         raise click.UsageError(f"{name} was not there yet at position {past.position}. See 'reflector show {name}'.")
     from difflib import get_close_matches
 
-    names = [row.name for row in ledger.rows()]
-    same = [known for known in names if _bare(known) == _bare(name)]
-    near = same or get_close_matches(name.lower(), names, n=1)
+    rows = ledger.rows()
+    near: list[str] = []
+    for names in ([row.name for row in rows if row.status == "live"] if live else [], [row.name for row in rows]):
+        near = near or [known for known in names if _bare(known) == _bare(name)]
+        near = near or get_close_matches(name.lower(), names, n=1)
     hint = f" Did you mean {near[0]}?" if near else " See 'reflector list --all'."
     raise click.UsageError(f"no bullet is or was called {safe(name)!r} in this ledger.{hint}")
 

@@ -30,7 +30,11 @@ def promote(place: Place, name: str, keep: bool) -> None:
     # The project's lock first and then the user's, as everywhere.
     with place.pipeline(project) as pipeline, place.pipeline(Project.of_user()) as users:
         name, is_new = run(
-            find_bullet(pipeline.ledger, name), pipeline.ledger, users.ledger, home=str(project.root), keep=keep
+            find_bullet(pipeline.ledger, name, live=True),
+            pipeline.ledger,
+            users.ledger,
+            home=str(project.root),
+            keep=keep,
         )
         users.write()
         pipeline.write()

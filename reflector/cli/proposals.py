@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.changes import command
 from reflector.cli.output import json_option, note, print_json, safe, short_id, short_time, table
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ def proposals(ctx: click.Context, everything: bool, editor: bool, as_json: bool)
         return
     from reflector.cli.duplicates import alike_to
     from reflector.curation.proposals import proposals as of
+    from reflector.curation.undoing import undone
 
     place: Place = ctx.obj
     if editor:
@@ -38,19 +38,30 @@ def proposals(ctx: click.Context, everything: bool, editor: bool, as_json: bool)
         return
     with place.reading() as ledger:
         found, rows_now = of(ledger, waiting=not everything), ledger.rows()
+        gone = undone(ledger) if everything else {}
     if as_json:
-        print_json([as_object(one) for one in found])
+        print_json([{**as_object(one), "undone_at": gone.get(one.approval or "")} for one in found])
         return
     rows = [
-        (short_id(p.id), short_time(p.proposed_at), p.name or p.state, p.origin, f"{p.change.line} ({p.reason})")
+        (
+            short_id(p.id),
+            short_time(p.proposed_at),
+            "undone" if p.approval in gone else p.state,
+            *((p.name or "",) if everything else ()),
+            p.origin,
+            f"{p.change.line} ({p.reason})",
+        )
         for p in found
     ]
     empty = "Nothing was proposed." if everything else "No proposal waits."
-    table(("id", "proposed", "state", "origin", "change"), rows, extra=("proposed",), whole=True, empty=empty)
-    for one in found:
-        if one.state == "waiting":
-            for line in alike_to(one.change, rows_now):
-                note(f"{short_id(one.id)}: {line}")
+    columns = ("id", "proposed", "state", *(("bullet",) if everything else ()), "origin", "change")
+    table(columns, rows, extra=("proposed",), whole=True, empty=empty)
+    waiting = [one for one in found if one.state == "waiting"]
+    for one in waiting:
+        for line in alike_to(one.change, rows_now):
+            note(f"{short_id(one.id)}: {line}")
+    if waiting:
+        note(f"Decide: {place.command('review')}, or {place.command('proposals', 'approve', 'ID')}")
 
 
 def _edit(place: Place) -> None:
@@ -94,7 +105,7 @@ def approve(place: Place, ids: tuple[str, ...], text: str | None) -> None:
 
 @proposals.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@click.option("--why", required=True, help="The reason; the agent gets it when it proposes the same again.")
+@click.option("--why", default="no reason given", help="The reason; the agent gets it when it proposes the same again.")
 @click.option("--keep", is_flag=True, help="Of merges: keep the bullets apart, and never propose it again.")
 @click.pass_obj
 def reject(place: Place, ids: tuple[str, ...], why: str, keep: bool) -> None:
@@ -132,7 +143,7 @@ def _decide(place: Place, decisions: Sequence[Decision]) -> None:
                 continue
             for line in lines[0].lines if lines else ():
                 click.echo(safe(line))
-            note(f"Undo: {command(place, 'undo', str(applied.position))}")
+            note(f"Undo: {place.command('undo', str(applied.position))}")
         pipeline.write()
     if refused:
         raise click.ClickException("\n".join(refused))

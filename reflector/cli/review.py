@@ -23,6 +23,13 @@ def review(place: Place) -> None:
             "review needs a terminal; use `reflector proposals --editor`, or `reflector proposals --json` with "
             "`reflector proposals approve ID` and `reflector proposals reject ID --why REASON`"
         )
+    from reflector.curation.proposals import proposals
+
+    with place.reading() as ledger:
+        is_empty = not proposals(ledger)
+    if is_empty:
+        note("No proposal waits.")
+        return
     try:
         from reflector.cli.review_items import load
         from reflector.cli.review_screen import Review
@@ -31,14 +38,16 @@ def review(place: Place) -> None:
             raise
         from reflector.resources import install_command
 
-        raise click.ClickException(f"review needs the package textual; run: {install_command('review')}") from error
+        raise click.ClickException(
+            f"review needs the package textual; run: {install_command('review')}\n"
+            "`reflector proposals --editor` decides without it."
+        ) from error
     with place.pipeline() as pipeline:
         items, fallen = load(pipeline)
         pipeline.write()
     for one in fallen:
         note(f"Fell away: {one.change.line}. {one.why}")
     if not items:
-        note("No proposal waits.")
         return
     screen = Review(place, items)
     screen.run()

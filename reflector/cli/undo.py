@@ -227,7 +227,7 @@ def assert_(place: Place, name: str, counters: str) -> None:
     if not slash or not all(part.isascii() and part.isdecimal() and len(part) < 16 for part in (helpful, harmful)):
         raise click.UsageError(f"{safe(counters)!r} is not HELPFUL/HARMFUL, such as 7/2")
     with place.pipeline() as pipeline:
-        find_bullet(pipeline.ledger, name)
+        find_bullet(pipeline.ledger, name, live=True)
         appended = pipeline.ledger.assert_counters(name, int(helpful), int(harmful), actor="human")
         pipeline.write()
     click.echo(f"{name} at {int(helpful)}/{int(harmful)}, pinned at position {appended.position}")

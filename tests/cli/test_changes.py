@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections import Counter
 from pathlib import Path
@@ -317,3 +318,47 @@ def test_a_search_finds_removed_bullets_when_asked(agent: Agent) -> None:
     agent.call("remove", "pat-001")
     assert agent.json("search", "failing tests") == []
     assert [one["name"] for one in agent.json("search", "failing tests", "--all")] == ["pat-001"]
+
+
+def test_an_editor_that_is_not_there_is_named_with_the_way_to_name_another(agent: Agent) -> None:
+    agent.environ["EDITOR"] = "no-such-editor"
+    told = agent.call("edit", code=1).err
+    assert "the editor no-such-editor cannot be started; set EDITOR or VISUAL" in told
+    assert "Errno" not in told
+
+
+def test_a_live_bullet_is_suggested_first_where_a_live_one_is_needed(agent: Agent) -> None:
+    agent.call("add", "pat", "Read the log.")
+    agent.call("remove", "pat-003")
+    assert "Did you mean pat-003?" in agent.call("show", "pat-3", code=2).err
+    assert "Did you mean pat-00" in agent.call("remove", "pat-3", code=2).err
+    assert "pat-003" not in agent.call("remove", "pat-3", code=2).err
+    assert "Did you mean pat-003?" in agent.call("restore", "pat-3", code=2).err
+
+
+def test_blame_says_what_became_of_a_bullet(agent: Agent) -> None:
+    agent.call("merge", "pat-001", "pat-002")
+    agent.call("undo")
+    assert "It was removed (" in agent.call("blame", "pat-003").out
+
+
+def test_proposals_say_what_became_of_them_and_how_to_decide(agent: Agent) -> None:
+    with Ledger.open_file(agent.ledger) as ledger:
+        ids = [
+            propose(
+                ledger, Change("add", section="oth", text=f"Advice {n}."), origin="agent", trust="agent", reason="seen",
+                actor="agent",
+            ).id
+            for n in range(3)
+        ]  # fmt: skip
+    assert "Decide: reflector review, or reflector proposals approve ID" in agent.call("proposals").err
+    agent.call("proposals", "approve", ids[0], ids[1])
+    agent.call("undo", "oth-001")
+    agent.call("proposals", "reject", ids[2])
+    ran = agent.call("proposals", "--all")
+    states = [re.split("  +", line)[2:4] for line in ran.out.splitlines()]
+    assert states == [["state", "bullet"], ["undone", "oth-001"], ["approved", "oth-002"], ["rejected", "agent"]]
+    assert "Decide" not in ran.err
+    undone, approved, rejected = agent.json("proposals", "--all")
+    assert (undone["undone_at"] is None, approved["undone_at"], rejected["why"]) == (False, None, "no reason given")
+    assert "was approved already" in agent.call("proposals", "reject", ids[1], code=1).err

@@ -9,8 +9,10 @@ import re
 import select
 import struct
 import subprocess
+import sys
 import termios
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -230,6 +232,17 @@ def test_without_a_terminal_the_other_commands_are_named(agent: Agent) -> None:
     assert "reflector proposals --json" in told
 
 
+def test_without_its_screen_the_review_names_the_editor_and_asks_for_nothing_where_nothing_waits(agent: Agent) -> None:
+    hidden = "import sys; sys.modules['textual'] = None; from reflector.cli.app import run; sys.exit(run(['review']))"
+    with Terminal(agent, 80, 24, [sys.executable, "-I", "-c", hidden]) as terminal:
+        terminal.wait("No proposal waits.")
+        assert terminal.process.wait(60) == 0
+    proposed(agent, *CHANGES)
+    with Terminal(agent, 80, 24, [sys.executable, "-I", "-c", hidden]) as terminal:
+        terminal.wait("`reflector proposals --editor` decides without it.")
+        assert terminal.process.wait(60) == 1
+
+
 def test_one_review_in_a_real_terminal(agent: Agent) -> None:
     proposed(agent, *CHANGES)
     with Terminal(agent, 80, 24) as terminal:
@@ -248,12 +261,12 @@ def test_one_review_in_a_real_terminal(agent: Agent) -> None:
 class Terminal:
     """`reflector review` in a terminal of this size."""
 
-    def __init__(self, agent: Agent, width: int, height: int) -> None:
+    def __init__(self, agent: Agent, width: int, height: int, command: Sequence[str] = (*REFLECTOR, "review")) -> None:
         self._main, side = pty.openpty()
         fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
         env = agent.env(TERM="xterm-256color", COLORTERM="")
         self.process = subprocess.Popen(
-            [*REFLECTOR, "review"],
+            command,
             stdin=side,
             stdout=side,
             stderr=side,

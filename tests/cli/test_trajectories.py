@@ -219,3 +219,9 @@ def test_commands_about_transcripts_leave_trajectories_alone(agent: Agent) -> No
     (failure,) = agent.json("--dataset", "sums", "failures")
     assert failure["command"] == f"reflector --dataset sums reflect {failure['session_id']}"
     assert "completed" in agent.call("--dataset", "sums", "reflect", failure["session_id"]).out
+
+
+def test_an_unknown_dataset_is_named_with_those_that_there_are(agent: Agent) -> None:
+    told = agent.call("--dataset", "nope", "list").err
+    assert "There is no dataset 'nope' here yet; the datasets are sums." in told
+    assert "Add advice with: reflector --dataset nope add pat" in told

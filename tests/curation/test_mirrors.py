@@ -141,3 +141,10 @@ def test_markdown_is_imported_once_and_shown_first(agent: Agent) -> None:
     assert ran.out == "1 bullet imported\n"
     assert "left out: paragraphs (line 4)" in ran.err
     assert "nothing new" in agent.call("import", rules).out
+
+
+def test_who_mirrors_into_a_file_is_told_what_happens_from_now_on_and_how_to_stop_it(agent: Agent) -> None:
+    told = agent.call("mirror", "AGENTS.md", "GEMINI.md").err
+    assert "AGENTS.md holds the playbook now and is kept in step with the playbook" in told
+    assert "GEMINI.md was created and is kept in step with the playbook" in told
+    assert "To stop: reflector mirror --remove GEMINI.md" in told
