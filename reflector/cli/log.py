@@ -13,7 +13,6 @@ from reflector.cli import moments
 from reflector.cli.app import Place
 from reflector.cli.arguments import BULLET, EVENT_TYPE, SESSION
 from reflector.cli.audit import session_named
-from reflector.cli.changes import command
 from reflector.cli.output import json_option, note, print_json, print_json_lines, safe, short_id, short_time, table
 
 if TYPE_CHECKING:
@@ -27,8 +26,9 @@ _PAUSE = 0.5
 
 @click.command()
 @click.option(
-    "-n", "--last", type=click.IntRange(min=1), default=50, show_default=True, help="How many events, newest last."
-)
+    "-n", "--last", "--limit", "last", type=click.IntRange(min=1), default=50, show_default=True,
+    help="How many events, newest last.",
+)  # fmt: skip
 @click.option("--all", "everything", is_flag=True, help="All events, not only the newest.")
 @click.option(
     "--type", "types", multiple=True, type=EVENT_TYPE, metavar="TYPE", help="Only events of this type; repeatable."
@@ -104,7 +104,7 @@ def log(
             _follow(ledger, chosen, events, head, as_json=as_json)
             return
         gone = undone(ledger) if undo else {}
-    undoing = {e.event_id: undo_of(e, gone, command(place, "undo")) for e in events} if undo else {}
+    undoing = {e.event_id: undo_of(e, gone, place.command("undo")) for e in events} if undo else {}
     if as_json:
         print_json([{**event_json(e), **({"undo": undoing[e.event_id]} if undo else {})} for e in events])
         return

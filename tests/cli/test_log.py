@@ -40,3 +40,8 @@ def test_there_must_be_something_to_follow(tmp_path: Path) -> None:
     project.mkdir()
     home.mkdir()
     assert "no ledger to follow" in Agent(project, home).call("--project", project, "log", "--follow", code=2).err
+
+
+def test_the_number_of_events_is_a_limit_too(agent: Agent) -> None:
+    agent.call("add", "pat", "Read the log.")
+    assert len(agent.json("log", "--limit", "1")) == 1
