@@ -22,7 +22,6 @@ from reflector.events.event import Event, NewEvent, identity
 from reflector.events.fields import MAX_INT
 from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change, Kind
-from reflector.playbook.duplicates import alike
 
 ACTOR: Final = "follow-up"
 #: After so many sessions that were told it a change is measured, and not looked at again.
@@ -41,7 +40,6 @@ _KINDS: Final[dict[str, Kind]] = {
     ev.BULLET_ADDED: "add",
     ev.BULLET_REVISED: "revise",
     ev.BULLET_MERGED: "merge",
-    ev.BULLET_REMOVED: "remove",
 }
 _Told = Mapping[str, Mapping[str, int]]
 
@@ -120,21 +118,14 @@ def measured(ledger: Ledger) -> Iterator[Measured]:
 
     Raises LedgerError.
     """
-    live = {row.name: row.status == "live" for row in ledger.rows()}
-    found = [
-        (event, change)
-        for event, change in _applied(ledger)
-        if live.get(change.name or "") != (change.kind == "remove")
-    ]
+    live = {row.name for row in ledger.rows() if row.status == "live"}
+    found = [(event, change) for event, change in _applied(ledger) if change.name in live]
     if not found:
         return
     found = found[-_MOST_LOOKED_AT:]
     told = _told_since(ledger, found[0][0].position)
     for event, change in found:
-        if change.kind != "remove":
-            yield _measure(ledger, told, event, change)
-        elif why := _missed(ledger, event, change.name or ""):
-            yield Measured(event, change, Figures(0, 0), Figures(0, 0, 0), "revert", why)
+        yield _measure(ledger, told, event, change)
 
 
 def _applied(ledger: Ledger) -> Iterator[tuple[Event, Change]]:
@@ -201,17 +192,6 @@ def _verdicts(ledger: Ledger, names: Sequence[str], after: int, upto: int = MAX_
             " AND tag IN (1, -1) AND position > ? AND position <= ?"
         )
         return [(str(session), tag) for session, tag in sql.run(query, values, after, upto).fetchall()]
-
-
-def _missed(ledger: Ledger, applied: Event, name: str) -> str:
-    """Why a removed bullet is missed: a person asks for what it said."""
-    row = next((row for row in ledger.rows() if row.name == name and row.status == "removed"), None)
-    if row is None:
-        return ""
-    for wish in ledger.events(types=[ev.WISH_HEARD], after=applied.position):
-        if wish.data is not None and alike(wish.data["text"], row.bullet):
-            return f"a person asks for it again: {wish.data['quote']}"
-    return ""
 
 
 def _data(figures: Figures) -> dict[str, int]:

@@ -1,7 +1,8 @@
 """Wishes of people, recorded when their session is taken in, and the proposals that follow from them.
 
 Invariant: a wish is known by the record that holds it, so a window that is read again, a fork or a second machine adds
-nothing. What stands for later sessions is proposed at once; a correction when another session said the same.
+nothing. What stands for later sessions is proposed at once; a correction when another session said the same. What a
+removed bullet says is proposed as its return.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 
-from reflector.curation.proposals import ProposalRefused, Quote, propose
+from reflector.curation.bullets import BulletRefused
+from reflector.curation.promotion import PROMOTED
+from reflector.curation.proposals import Quote, propose
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.errors import Conflict
@@ -59,18 +62,20 @@ def _record(ledger: Ledger, event: NewEvent) -> bool:
 
 
 def _propose(ledger: Ledger, event: NewEvent) -> bool:
-    data = event.data
-    live = [row.bullet for row in ledger.rows() if row.status == "live"]
-    if any(alike(data["text"], bullet) for bullet in live):
+    data, rows = event.data, ledger.rows()
+    if any(row.status == "live" and alike(data["text"], row.bullet) for row in rows):
         return False
     before = [] if data["kind"] == "standing" else _said_before(ledger, event)
     if data["kind"] == "correction" and not before:
         return False
     reason = "a person asked for it" if not before else "people said the same in two sessions"
+    change = Change("add", section=data["section"], text=data["text"])
+    gone = [row for row in rows if row.status == "removed" and row.reason != PROMOTED]
+    if again := next((row for row in gone if alike(data["text"], row.bullet)), None):
+        change, reason = Change("restore", again.name), f"{reason} again; it was removed ({again.reason})"
     said: list[Event | NewEvent] = [*before, event]
     evidence = [_quote(one) for one in said]
-    with suppress(ProposalRefused):  # removed before, or rejected twice
-        change = Change("add", section=data["section"], text=data["text"])
+    with suppress(BulletRefused):  # rejected twice, or merged into a bullet that says more
         made = propose(ledger, change, origin="rules", trust="person", reason=reason, evidence=evidence, actor=ACTOR)
         return made.state == "waiting"
     return False

@@ -108,17 +108,6 @@ def test_a_change_that_did_no_harm_is_measured_and_left(ledger: Ledger) -> None:
     assert reverting(ledger) == []
 
 
-def test_a_removed_bullet_that_a_person_asks_for_again_may_come_back(ledger: Ledger) -> None:
-    proposal = made(ledger, Change("remove", "pat-002"))
-    said = {"kind": "standing", "form": "always", "section": "pat"}
-    text = "Always run the tests before a commit"
-    wish = {**said, "text": text, "quote": text}
-    ledger.append([NewEvent(ev.WISH_HEARD, identity(ev.WISH_HEARD, 1), wish, "rules", target_id=proposal.id)])
-    look_again(ledger)
-    (back,) = reverting(ledger)
-    assert back.change == Change("restore", "pat-002")
-
-
 def test_a_rehearsal_says_who_would_be_told_what_and_which_counts_would_move(ledger: Ledger) -> None:
     before = ledger.head()
     found = rehearse(ledger, Change("merge", names=("pat-001", "pat-002"), section="pat", text="Test first."))

@@ -66,6 +66,18 @@ def test_a_rejected_wish_is_not_proposed_again(agent: Agent) -> None:
     assert waiting(agent) == []
 
 
+def test_a_removed_bullet_that_a_person_asks_for_again_is_proposed_to_come_back(agent: Agent) -> None:
+    take(agent, Session("s-1").user(WISH).agent("Done."))
+    (proposal,) = agent.json("proposals")
+    agent.call("proposals", "approve", proposal["id"])
+    agent.call("undo")
+    take(agent, Session("s-2").user(WISH).agent("Done."))
+    (proposal,) = agent.json("proposals")
+    assert (proposal["change"]["kind"], proposal["change"]["name"]) == ("restore", "pat-003")
+    agent.call("proposals", "approve", proposal["id"])
+    assert agent.counters()["pat-003"] == (0, 0)
+
+
 def test_an_erased_wish_is_gone(agent: Agent) -> None:
     take(agent, Session("s-1").user(WISH).agent("Done."))
     (heard,) = agent.events("wish.heard")
