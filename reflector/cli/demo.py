@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def _show(project: Path) -> None:
     (project / ".claude").mkdir(parents=True)
     shutil.copy(_DATA / "playbook.json", project / ".claude" / "playbook.json")
     _say("A project has a playbook. This is what the agent reads when a session starts:")
-    click.echo(_hook(project, "SessionStart", {"source": "startup"}, None).strip())
+    click.echo(_wrapped(_hook(project, "SessionStart", {"source": "startup"}, None).strip()))
     _say(
         "It works, and cites what it used: [pat-001], [pat-002], [pref-001]. Three sessions end, one of them compacted "
         "first and reported twice. Each hook saves one small file and exits:"
@@ -98,8 +98,19 @@ def _show(project: Path) -> None:
 
 def _say(text: str) -> None:
     click.echo()
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-    click.secho(click.wrap_text(text, width) if width else text, bold=True)
+    click.secho(_wrapped(text), bold=True)
+
+
+def _wrapped(text: str) -> str:
+    """Return a text whose paragraphs fill the terminal's width; a heading or a key point begins a line."""
+    if not sys.stdout.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    lines: list[str] = []
+    for line in text.splitlines():
+        goes_on = lines and lines[-1] and lines[-1][0] not in "#[" and line and line[0] not in "#["
+        lines[-1:] = [f"{lines[-1]} {line}"] if goes_on else [*lines[-1:], line]
+    return "\n".join(click.wrap_text(line, width, subsequent_indent="  " * line.startswith("[")) for line in lines)
 
 
 def _run(project: Path, why: str, *arguments: str) -> None:
@@ -107,7 +118,8 @@ def _run(project: Path, why: str, *arguments: str) -> None:
 
     _say(why)
     click.secho(f"$ reflector {' '.join(arguments)}", fg="magenta")
-    code = run(["--project", str(project), *arguments])
+    with chdir(project):  # what it says of other commands is as short as for a person
+        code = run([*arguments])
     if code:
         raise click.exceptions.Exit(code)
 
