@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -101,6 +101,16 @@ class Place:
         self.root = root
         self.user = user
         self.dataset = dataset
+        self._told: set[str] = set()
+
+    def _tell(self, notes: Iterable[str]) -> None:
+        """Print notes, each once however often the command asks for the playbook."""
+        from reflector.cli.output import note
+
+        for text in notes:
+            if text not in self._told:
+                self._told.add(text)
+                note(f"reflector: {text}")
 
     def project(self, **flags: Any) -> Project:
         """Return the project, with a command's flags over its settings, or its dataset's playbook.
@@ -136,14 +146,12 @@ class Place:
     @contextmanager
     def pipeline(self, project: Project | None = None) -> Iterator[Pipeline]:
         """The way into the project's ledger, its lock held; waits for a drain that is at work."""
-        from reflector.cli.output import note
         from reflector.sessions.pipeline import open_pipeline
 
         with open_pipeline(project or self.project()) as pipeline:
             assert pipeline is not None  # it waited
             yield pipeline
-        for text in pipeline.notes:
-            note(f"reflector: {text}")
+        self._tell(pipeline.notes)
 
     @contextmanager
     def reading(self) -> Iterator[Ledger]:
@@ -168,8 +176,7 @@ class Place:
             with project.open_ledger() as ledger:
                 yield ledger
         finally:  # below the answer, where a long one leaves them in sight
-            for text in notes:
-                note(f"reflector: {text}")
+            self._tell(notes)
 
 
 def _datasets(folder: Path) -> str:

@@ -62,7 +62,10 @@ def _mend(checks: list[Check]) -> None:
         else:
             note(f"{check.name}: {check.fix.told}")
     if not done:
-        note("nothing that --fix can mend")
+        by_hand = next(
+            (check for check in checks if check.state == "error" and "reflector rebuild" in check.mend), None
+        )
+        note(f"nothing that --fix can mend{f'; {by_hand.name}: {by_hand.mend}' if by_hand else ''}")
 
 
 def _fields(check: Check) -> dict[str, Any]:

@@ -192,6 +192,15 @@ def test_where_all_is_well_there_is_nothing_to_fix(agent: Agent) -> None:
     assert {path: path.read_bytes() for path in agent.project.rglob("*") if path.is_file()} == before
 
 
+def test_a_broken_playbook_is_named_with_the_command_that_mends_it_and_is_said_once(agent: Agent) -> None:
+    agent.call("add", "pat", "Read the error first")
+    agent.playbook.write_text("{,")
+    said = agent.call("doctor", "--fix", code=1).err
+    assert said.startswith("nothing that --fix can mend; playbook: ")
+    assert "`reflector rebuild`" in said
+    assert agent.call("undo", "--dry-run").err.count("is not JSON") == 1
+
+
 def test_fix_takes_our_files_from_others_and_follows_no_link(agent: Agent, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_text("a person's")
