@@ -29,6 +29,8 @@ INJECTION_FORM = b"reflector-injection/3"
 TOLD, MAX_TOLD = "told.txt", 1 << 17
 #: In the state folder: what the last session brought, in words, and its id in a second line.
 LAST_SESSION = "last-session.txt"
+#: In the state folder: how many proposals wait, in words; no file where none does.
+WAITING = "waiting.txt"
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
 

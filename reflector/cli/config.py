@@ -98,6 +98,7 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
     _write(place, path, document, private=key == "api_key")
     root = _root(place)
     config = load_config(root)
+    _print_in_force(config, root, key)
     if config.layer(key) not in ("user" if for_all else "project", "default"):
         note(f"{key} is set in {path}, but {_origin(config, root, key)} wins")
 
@@ -113,6 +114,19 @@ def unset(place: Place, key: str, for_all: bool) -> None:
         raise click.ClickException(f"{path} does not set {key}")
     del document[key]
     _write(place, path, document)
+    if key in SETTINGS:
+        root = _root(place)
+        _print_in_force(load_config(root), root, key)
+
+
+def _print_in_force(config: Config, root: Path, key: str) -> None:
+    """Print the value that counts now, and how the backend gets what it lacks."""
+    from reflector.reflection.backends import described
+
+    click.echo(f"{key} = {_words(_shown(config, key))}")
+    text, mend = described(config, root)
+    if mend and key in ("backend", "model", "base_url", "api_key", "fixtures"):
+        note(f"{text}; {mend}")
 
 
 def _root(place: Place) -> Path:
@@ -141,11 +155,17 @@ def _document(place: Place, for_all: bool) -> tuple[Path, TOMLDocument]:
 
 
 def _write(place: Place, path: Path, document: TOMLDocument, *, private: bool = False) -> None:
-    """Replace a file of settings if the program understands the new one. Raises ConfigError."""
+    """Replace a file of settings if the program understands the new one; remove one that is left empty.
+
+    Raises ConfigError.
+    """
     from reflector.files import replace_file
 
     text = document.as_string()
     load_config(_root(place), instead={path: text})
+    if not text.strip() and path.is_file() and not path.is_symlink():
+        path.unlink()
+        return
     # People keep their own settings behind a link, among their dotfiles; a project's settings are never behind one.
     replace_file(path if path.parent.name == ".claude" else path.resolve(), text.encode(), 0o600 if private else None)
 

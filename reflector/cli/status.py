@@ -29,7 +29,7 @@ def status(place: Place, as_json: bool) -> None:
     if as_json:
         print_json(facts)
     else:
-        _print(facts)
+        _print(place, facts)
     spool, windows = facts["spool"], facts["windows"]
     if spool["failed"] or spool["broken"] or windows.get("failed") or windows.get("given_up") or facts["problems"]:
         raise click.exceptions.Exit(1)
@@ -38,20 +38,24 @@ def status(place: Place, as_json: bool) -> None:
 def _facts(project: Project) -> dict[str, Any]:
     from reflector.cli.again import month_of
     from reflector.ledger.errors import LedgerError
+    from reflector.reflection.backends import described
     from reflector.sessions import spool
     from reflector.sessions.pauses import MOST_ATTEMPTS
     from reflector.sessions.user_playbook import told_beside
 
     counts = spool.counts(project.spool_dir)
     beside = told_beside(project)
+    backend, mend = described(project.config, project.root)
     facts: dict[str, Any] = {
         "project": str(project.root),
         "backend": project.config.backend,
+        "backend_lacks": f"{backend}; {mend}" if mend else None,
         "ledger": None,
         "bullets": 0,
         "user": {"bullets": beside.bullets, "hidden": list(beside.hidden)} if beside else None,
         "problems": _problems(project),
         "windows": {},
+        "proposals": 0,
         "spool": {
             **fields(counts, "pending waiting silent"),
             "failed": [
@@ -124,6 +128,7 @@ def _elsewhere() -> int:
 def _ledger_facts(project: Project) -> dict[str, Any]:
     from reflector.cli.again import failures_of, month_of
     from reflector.curation.playbook_file import untaken
+    from reflector.curation.proposals import proposals
     from reflector.reflection.budgets import waiting_for_budget
 
     with project.open_ledger() as ledger:
@@ -148,6 +153,7 @@ def _ledger_facts(project: Project) -> dict[str, Any]:
             },
             "bullets": len(ledger.bullets()),
             "windows": dict(Counter(window.state for window in windows)),
+            "proposals": len(proposals(ledger)),
             "month": month_of(ledger, project),
             "waiting_for_budget": len(waiting_for_budget(ledger)) if skipped else 0,
             "failures": failures,
@@ -155,11 +161,11 @@ def _ledger_facts(project: Project) -> dict[str, Any]:
         }
 
 
-def _print(facts: dict[str, Any]) -> None:
+def _print(place: Place, facts: dict[str, Any]) -> None:
     from reflector.cli.again import month_words
 
     ledger, spool = facts["ledger"], facts["spool"]
-    lines = [("project", facts["project"]), ("backend", facts["backend"])]
+    lines = [("project", facts["project"]), ("backend", facts["backend_lacks"] or facts["backend"])]
     if ledger is None and not facts["problems"]:
         lines.append(("ledger", "none yet; `reflector add` begins it, or a session that has a playbook"))
     elif ledger is not None:
@@ -170,6 +176,8 @@ def _print(facts: dict[str, Any]) -> None:
         lines.append(("windows", windows or "none"))
         if facts["waiting_for_budget"]:
             lines.append(("", f"{facts['waiting_for_budget']} of the skipped wait for a budget: reflector drain"))
+    if waiting := facts["proposals"]:
+        lines.append(("waiting", f"{counted(waiting, 'proposal')}: {place.command('review')}"))
     if facts["month"] is None or facts["month"]["tokens"] or facts["waiting_for_budget"]:
         lines.append(("tokens", month_words(facts["month"])))
     if user := facts["user"]:

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from reflector import locate
-from reflector.config import BACKENDS, Config
+from reflector.config import BACKENDS
 from reflector.curation.file_writing import kept_of_others, read
 from reflector.curation.playbook_file import untaken
 from reflector.curation.sharing import is_shared, version_in_git
@@ -36,6 +36,7 @@ from reflector.mistakes import Finding
 from reflector.playbook.document import load
 from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
+from reflector.reflection.backends import described
 from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, find_template
 from reflector.resources import resource_dir
 from reflector.sessions import locks, spool
@@ -59,7 +60,7 @@ def examine(project: Project, environ: Mapping[str, str] | None = None) -> Itera
         lambda: _beside(project),
         lambda: _spool(project),
         lambda: checks_of_hooks(project, environ),
-        lambda: _backend(project.config, environ),
+        lambda: _backend(project, environ),
         lambda: _prompts(project),
     )
     for part in parts:
@@ -352,20 +353,9 @@ def _drain(project: Project) -> None:
     drain(project)
 
 
-def _backend(config: Config, environ: Mapping[str, str]) -> Iterator[Check]:
-    if config.backend == "anthropic":
-        from reflector.reflection.backends.anthropic.settings import model_settings
-
-        settings = model_settings(config, environ)
-        where = settings.base_url or "Anthropic's API"
-        if settings.key is None:
-            yield Check("backend", "error", f"anthropic, {settings.model}: no API key", "export ANTHROPIC_API_KEY=…")
-        else:
-            yield Check("backend", "ok", f"anthropic, {settings.model} at {where}, with a key")
-    elif config.backend == "fixtures" and not Path(config.fixtures).expanduser().is_file():
-        yield Check("backend", "error", f"fixtures: {config.fixtures or 'no file'} is not there", "set `fixtures`")
-    else:
-        yield Check("backend", "ok", config.backend)
+def _backend(project: Project, environ: Mapping[str, str]) -> Iterator[Check]:
+    text, mend = described(project.config, project.root, environ)
+    yield Check("backend", "error" if mend else "ok", text, mend)
 
 
 def _prompts(project: Project) -> Iterator[Check]:

@@ -42,6 +42,7 @@ from reflector.handover import (
     MAX_TOLD,
     STOPS,
     TOLD,
+    WAITING,
     Broken,
     complain,
     decode,
@@ -213,12 +214,15 @@ def start_form(project: str, payload: dict[str, object], line: bytes, as_json: b
     if environment("GEMINI_SESSION_ID") or environment("COPILOT_PROJECT_DIR"):
         return context_form(as_json)  # Gemini CLI takes plain text for a note to its user
     # Claude Code alone sets this, for its own starts alone. At a compaction the person is in the middle of a session.
-    if not line or not environment("CLAUDE_ENV_FILE") or payload.get("source") == "compact":
+    if not environment("CLAUDE_ENV_FILE") or payload.get("source") == "compact":
         return text
     said = setting("start_message", project + "/.claude/reflector.toml", user_config())
     if str(said).lower() in ("false", "0"):
         return text
-    told = b'{"systemMessage":' + quoted(line_of(keeper_of(project), line)).encode()
+    keeper = keeper_of(project)
+    if not (shown := line_of(keeper, line) if keeper else ""):
+        return text
+    told = b'{"systemMessage":' + quoted(shown).encode()
     return told + (_START + as_json[len(SUBAGENT) :] if as_json else b"}")
 
 
@@ -230,16 +234,26 @@ def context_form(as_json: bytes) -> bytes:
 
 
 def line_of(project: str, playbook: bytes) -> str:
-    """Return a person's line: about the playbook, and what the last session brought if it is processed already."""
+    """Return a person's line: about the playbook, what the last session brought if it is processed already, and how
+    many proposals wait; without a playbook the latter alone."""
     state = state_folder(project)
-    last = b"still being processed"
-    if not has_delivery(state + "/spool"):
-        try:
-            last = read_file(f"{state}/{LAST_SESSION}", _MOST_SAID).partition(b"\n")[0]
-        except (OSError, ValueError):
-            last = b""
-    line = (playbook + b" \xc2\xb7 last session: " + last if last else playbook).decode("utf-8", "replace")
+    parts = [playbook] if playbook else []
+    if playbook and (
+        last := b"still being processed" if has_delivery(state + "/spool") else _left(state, LAST_SESSION)
+    ):
+        parts.append(b"last session: " + last)
+    if waiting := _left(state, WAITING):
+        parts.append(waiting)
+    line = b" \xc2\xb7 ".join(parts).decode("utf-8", "replace")
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
+
+
+def _left(state: str, name: str) -> bytes:
+    """Return the first line of what the drain or a command left to be said, b"" for nothing."""
+    try:
+        return read_file(f"{state}/{name}", _MOST_SAID).partition(b"\n")[0]
+    except (OSError, ValueError):
+        return b""
 
 
 def has_delivery(folder: str) -> bool:

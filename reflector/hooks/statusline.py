@@ -1,26 +1,42 @@
 """The status line: one line for the agent's screen, from what the drain left ready.
 
-Invariant: it reads two small files and a folder, opens no ledger, and never fails: where there is nothing to say it
+Invariant: it reads a few small files and a folder, opens no ledger, and never fails: where there is nothing to say it
 prints nothing. It imports what the hook imports, for the agent runs it after every turn.
 """
 
 import sys
 
 from reflector.folders import read_all, read_file, state_folder, write_all
-from reflector.handover import INJECTION_FORM, MAX_PAYLOAD
+from reflector.handover import INJECTION_FORM, MAX_PAYLOAD, injection_stamp
 from reflector.hooks import fast
 from reflector.hooks.fast import MAX_INJECTION, keeper_of, physical, user_home
 from reflector.locate import environment, find_project, user_config, worktree_notes
 
 
 def line_of(project: str) -> str:
-    """Return the line of a project, "" for one without a playbook."""
+    """Return the line of a project, "" where there is nothing to say."""
     try:
         kept = read_file(state_folder(project) + "/injection.txt", MAX_INJECTION)
     except (OSError, ValueError):
-        return ""
-    line = kept.split(b"\n", 2)[1] if kept.startswith(INJECTION_FORM + b" ") else b""
-    return fast.line_of(project, line) if line else ""
+        kept = b""
+    stamp, _, rest = kept.partition(b"\n")
+    line = rest.partition(b"\n")[0] if stamp.startswith(INJECTION_FORM + b" ") else b""
+    return fast.line_of(project, _unread(project, stamp) or line)
+
+
+def _unread(project: str, stamp: bytes) -> bytes:
+    """Return what is said of a playbook.json that changed since the text was rendered and is not JSON, else b""."""
+    import json
+
+    try:
+        if injection_stamp(project) != stamp:
+            json.loads(read_file(project + "/.claude/playbook.json", MAX_PAYLOAD))
+    except OSError:
+        pass
+    except (ValueError, RecursionError) as error:
+        at = f": line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        return f"playbook: .claude/playbook.json cannot be read{at}; see `reflector doctor`".encode()
+    return b""
 
 
 def _project() -> str:

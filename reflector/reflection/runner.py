@@ -47,6 +47,7 @@ class Reflected:
 
     stage  where it failed
     again  whether a failed one is tried again by itself
+    undecided  the cited bullets that count and got no helpful or harmful verdict
     """
 
     window_id: str
@@ -55,6 +56,7 @@ class Reflected:
     session_id: str | None = None
     stage: str = ""
     again: bool = False
+    undecided: tuple[str, ...] = ()
 
 
 class Runner:
@@ -257,7 +259,10 @@ class Runner:
             for e in events[1:]
             if e.data["disposition"] == "counted" or e.data["name"] in was
         ]
-        return self.completed(window, ", ".join(told))
+        decided = {e.data["name"] for e in events[1:] if e.data["tag"] != "neutral"}
+        cited = (recorded.data or {}).get("cited", ())
+        undecided = tuple(name for name in cited if name in counting and name not in decided)
+        return replace(self.completed(window, ", ".join(told)), undecided=undecided)
 
     def completed(self, window: WindowRow, told: str) -> Reflected:
         """Return how a window ended whose reflection was appended."""

@@ -1,4 +1,4 @@
-"""What the last session brought, in words: a person reads it when the next one starts.
+"""What the last session brought and what waits for a person, in words: they read it when the next session starts.
 
 Invariant: the words are of one session, be it recorded in one window or in many. Leaving them fails no drain.
 """
@@ -11,12 +11,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from reflector import folders
-from reflector.handover import LAST_SESSION
+from reflector.handover import LAST_SESSION, WAITING
 from reflector.reflection.gate import CITES_NOTHING
 from reflector.reflection.runner import Reflected
 from reflector.text.secrets import clean
 
 _MOST_SAID = 100
+#: So many undecided bullets are counted, fewer are named.
+_MANY = 3
 _VERDICT = re.compile(r"(\S+) (?:helpful|harmful|neutral)\b.*")
 #: What is said where no verdict counts, what says most first.
 _ELSE = {
@@ -47,8 +49,30 @@ def leave(project: Path, reflected: Sequence[Reflected]) -> None:
     parts = ", ".join([before, *judged]).split(", ")
     verdicts = {found[1]: found[0] for part in parts if (found := _VERDICT.match(part))}
     said = clean(", ".join(verdicts.values()), _MOST_SAID) or _ELSE[last.outcome]
+    cited = list(dict.fromkeys(name for one in named if one.session_id == session for name in one.undecided))
+    if said == _ELSE["completed"] and cited:
+        what = " and ".join(cited) if len(cited) < _MANY else f"{len(cited)} key points"
+        said = f"{what} cited, undecided: reflector judge"
     if said == _ELSE["skipped"]:
         said = "nothing cited" if last.detail == CITES_NOTHING else said + clean(last.detail, _MOST_SAID)
     with suppress(OSError):
         content = f"{said}\n{session}\n".encode("utf-8", "replace")
         folders.write_durably(folders.open_state(str(project)), content, LAST_SESSION)
+
+
+def leave_waiting(project: Path, count: int, *, is_users: bool) -> None:
+    """Leave how many proposals wait for a person; nothing where none does."""
+    state = folders.state_folder(str(project))
+    said = f"{count} proposal{' waits' if count == 1 else 's wait'}: reflector {'--user ' if is_users else ''}review\n"
+    with suppress(OSError, ValueError):
+        if not count:
+            Path(state, WAITING).unlink(missing_ok=True)
+        elif not _says(state, said.encode()):
+            folders.write_durably(folders.open_state(str(project)), said.encode(), WAITING)
+
+
+def _says(state: str, said: bytes) -> bool:
+    try:
+        return folders.read_file(f"{state}/{WAITING}", 1000) == said
+    except FileNotFoundError:
+        return False

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from reflector.curation.file_writing import of_another
 from reflector.curation.mirrors import take_mirrored, write_mirrored
 from reflector.curation.playbook_file import known, sync
-from reflector.curation.proposals import sweep
+from reflector.curation.proposals import proposals, sweep
 from reflector.curator import wanted
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.lessons.book import lesson_book
@@ -160,6 +160,7 @@ def open_pipeline(project: Project, *, wait: bool = True, write: bool = True) ->
             # First of all, so that what a person wrote into playbook.json is known when it is cited.
             pipeline.write(file=write)
             yield pipeline
+            last_session.leave_waiting(project.root, len(proposals(ledger)), is_users=project.is_users)
 
 
 def _users_beside(project: Project) -> AbstractContextManager[Users | None]:

@@ -86,3 +86,25 @@ def test_a_key_that_is_no_setting_gets_the_nearest_one_or_the_way_to_the_list(ag
     told = agent.call("config", "set", "zzz", "1", code=2).err
     assert "'zzz' is not a setting; `reflector config` lists the settings" in told
     assert "config set [OPTIONS] KEY VALUE..." in told
+
+
+def test_a_change_says_what_is_in_force_and_what_the_backend_lacks(agent: Agent) -> None:
+    set_ = agent.call("config", "set", "--global", "backend", "anthropic")
+    assert set_.out == "backend = anthropic\n"
+    assert set_.err.endswith(": no API key; export ANTHROPIC_API_KEY=…\n")
+    assert "no API key; export ANTHROPIC_API_KEY=…" in agent.call("status").out
+    assert agent.json("status")["backend_lacks"].endswith("no API key; export ANTHROPIC_API_KEY=…")
+    agent.environ["ANTHROPIC_API_KEY"] = "k"
+    assert agent.call("config", "set", "--global", "backend", "anthropic").err == ""
+    assert agent.json("status")["backend_lacks"] is None
+    unset = agent.call("config", "unset", "--global", "backend")
+    assert (unset.out, unset.err) == ("backend = rules\n", "")
+
+
+def test_a_file_that_is_left_empty_is_removed_and_one_with_a_comment_is_not(agent: Agent) -> None:
+    agent.call("config", "set", "idle_minutes", "7")
+    agent.call("config", "unset", "idle_minutes")
+    assert not own(agent).exists()
+    own(agent).write_text("# ours\nidle_minutes = 7\n")
+    agent.call("config", "unset", "idle_minutes")
+    assert own(agent).read_text() == "# ours\n"

@@ -12,7 +12,7 @@ from reflector.cli.app import run
 from reflector.reflection.gate import CITES_NOTHING
 from reflector.reflection.runner import Reflected
 from reflector.sessions.injection import LIMIT
-from reflector.sessions.last_session import leave
+from reflector.sessions.last_session import leave, leave_waiting
 from tests.hooks.conftest import Project, event
 from tests.hooks.test_starts import characters
 from tests.road.agent import Agent
@@ -74,6 +74,69 @@ def test_the_line_says_what_the_last_session_brought_and_that_one_is_still_proce
 def test_a_session_that_only_stopped_is_not_said_to_be_processed(agent: Agent) -> None:
     ends(agent, Session("s-1").cites("pat-001"), "Stop")
     assert start(agent)["systemMessage"] == "playbook: 3 key points"
+
+
+@pytest.fixture
+def proposal(agent: Agent) -> str:
+    """The id of a proposal that waits: two bullets say the same."""
+    same = [{"name": f"pat-00{n}", "text": "Write the test first", "helpful": 0, "harmful": 0} for n in (1, 2)]
+    agent.write_playbook({"PATTERNS & APPROACHES": same})
+    agent.call("duplicates", "--propose")
+    (waiting,) = agent.json("proposals")
+    return str(waiting["id"])
+
+
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_a_proposal_that_waits_is_said_until_it_is_decided(agent: Agent, proposal: str, decision: str) -> None:
+    line = start(agent)["systemMessage"]
+    assert line == "playbook: 2 key points · 1 proposal waits: reflector review"
+    assert "proposal" not in agent.hook("SessionStart")
+    assert agent.json("status")["proposals"] == 1
+    assert "waiting   1 proposal: reflector review" in agent.call("status").out
+    agent.call("proposals", decision, proposal, *(["--why", "no"] if decision == "reject" else []))
+    assert "waits" not in start(agent)["systemMessage"]
+    assert agent.json("status")["proposals"] == 0
+    assert "\nwaiting " not in agent.call("status").out
+
+
+@pytest.mark.usefixtures("proposal")
+def test_a_proposal_is_said_beside_what_the_last_session_brought(agent: Agent) -> None:
+    ends(agent, Session("s-1").cites("pat-001"))
+    agent.call("drain")
+    said = "last session: pat-001 helpful · 1 proposal waits: reflector review"
+    assert start(agent)["systemMessage"] == f"playbook: 2 key points · {said}"
+
+
+@pytest.mark.usefixtures("proposal")
+def test_without_anything_to_cite_a_proposal_is_said_alone(agent: Agent) -> None:
+    agent.playbook.write_text('{"sections": {}}')
+    assert start(agent)["systemMessage"] == "1 proposal waits: reflector review"
+
+
+def test_the_users_own_proposals_name_the_users_playbook(tmp_path: Path) -> None:
+    leave_waiting(tmp_path, 2, is_users=True)
+    leave_waiting(tmp_path, 2, is_users=True)
+    left = tmp_path / ".claude/reflector/waiting.txt"
+    assert left.read_text() == "2 proposals wait: reflector --user review\n"
+    leave_waiting(tmp_path, 0, is_users=True)
+    leave_waiting(tmp_path, 0, is_users=True)
+    assert not left.exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("pat-001",), "pat-001 cited, undecided: reflector judge"),
+        (("pat-001", "mis-001"), "pat-001 and mis-001 cited, undecided: reflector judge"),
+        (("pat-001", "mis-001", "oth-001"), "3 key points cited, undecided: reflector judge"),
+    ],
+)
+def test_what_was_cited_and_not_decided_is_named(tmp_path: Path, names: tuple[str, ...], said: str) -> None:
+    leave(tmp_path, [Reflected("w", "completed", "", "s-1", undecided=names)])
+    left = tmp_path / ".claude/reflector/last-session.txt"
+    assert left.read_text().splitlines()[0] == said
+    leave(tmp_path, [Reflected("v", "completed", "pat-001 helpful", "s-1")])
+    assert left.read_text().splitlines()[0] == "pat-001 helpful"
 
 
 def test_a_compaction_interrupts_nobody(agent: Agent) -> None:

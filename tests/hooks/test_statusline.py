@@ -48,14 +48,23 @@ def test_key_points_that_do_not_fit_are_counted_and_said_not_to_be_shown(agent: 
     assert line(agent) == f"playbook: 30 key points, {shown} shown\n"
 
 
-def test_a_session_that_decides_nothing_says_so(agent: Agent, tmp_path: Path) -> None:
+def test_a_citation_that_nothing_decided_is_named_with_its_command(agent: Agent, tmp_path: Path) -> None:
     agent.hook(
         "SessionEnd",
         session_id="s-1",
         transcript_path=str(Session("s-1").cites("pat-001", None).write(tmp_path / "1.jsonl")),
     )
     agent.call("drain")
-    assert line(agent).endswith("last session: nothing decided\n")
+    assert line(agent).endswith("last session: pat-001 cited, undecided: reflector judge\n")
+
+
+def test_a_playbook_that_was_broken_since_is_said_before_any_other_command_ran(agent: Agent) -> None:
+    agent.call("list")
+    whole = agent.playbook.read_text()
+    agent.playbook.write_text(whole.replace('"pat-001",', '"pat-001"'))
+    assert line(agent) == "playbook: .claude/playbook.json cannot be read: line 8, column 9; see `reflector doctor`\n"
+    agent.playbook.write_text(whole)
+    assert line(agent) == "playbook: 3 key points\n"
 
 
 @pytest.mark.parametrize("key", ["workspace", "cwd"])

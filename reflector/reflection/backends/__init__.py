@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from reflector.config import BACKENDS, Config, ConfigError
@@ -35,3 +36,19 @@ def backend_of(config: Config, project: Path | None = None, *, template: Path | 
 
         return AnthropicBackend(model_settings(config), project, template, config.request_tokens)
     raise ConfigError(f"{config.backend!r} is not a backend; the backends are {', '.join(BACKENDS)}")
+
+
+def described(config: Config, project: Path, environ: Mapping[str, str] | None = None) -> tuple[str, str]:
+    """Return the backend in force in words, and how it gets what it lacks; "" where it lacks nothing."""
+    if config.backend == "anthropic":
+        from reflector.reflection.backends.anthropic.settings import model_settings
+
+        settings = model_settings(config, environ)
+        if settings.key is None:
+            return f"anthropic, {settings.model}: no API key", "export ANTHROPIC_API_KEY=…"
+        where = settings.base_url or "Anthropic's API"
+        return f"anthropic, {settings.model} at {where}, with a key", ""
+    fixtures = project / os.path.expanduser(config.fixtures.strip())  # noqa: PTH111 - Path raises where there is no home
+    if config.backend == "fixtures" and not fixtures.is_file():
+        return f"fixtures: {config.fixtures or 'no file'} is not there", "set `fixtures`"
+    return config.backend, ""
