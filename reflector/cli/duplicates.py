@@ -26,8 +26,10 @@ def duplicates(place: Place, propose: bool, as_json: bool) -> None:
     """List pairs of bullets that may say the same or contradict each other.
 
     A pair has the same words, apart from words that carry no advice, a few synonyms and the order of a list. Texts that
-    differ in a number, a name, a path, a command or a negation are never a pair, nor are bullets of two sections or
-    those that you decided to keep apart. Nothing is merged before you accept it in 'reflector review'.
+    differ in a number, a name, a path, a command or a negation are never a pair, nor are bullets that you decided to
+    keep apart. Bullets of two sections are a pair only where case, punctuation or markup alone differ; they are shown
+    with the move after which they can be merged, and not proposed. Nothing is merged before you accept it in
+    'reflector review'.
     """
     from reflector.curation.proposals import kept_pairs
     from reflector.playbook.duplicates import duplicates as find
@@ -36,18 +38,20 @@ def duplicates(place: Place, propose: bool, as_json: bool) -> None:
         found = find(ledger.bullets(), kept_pairs(ledger))
     proposed = _propose(place, found) if propose else {}
     if as_json:
-        print_json([_document(pair, proposed.get(pair.names)) for pair in found])
+        print_json([_document(place, pair, proposed.get(pair.names)) for pair in found])
         return
     for pair in found:
         click.secho(f"{pair.kind}: {safe(pair.why)}", bold=True)
         click.echo(safe(f"  {pair.first.line}\n  {pair.second.line}"))
+        if move := _move(place, pair):
+            click.echo(f"  to merge them, first: {move}")
         if pair.names in proposed:
             click.echo(f"  proposal {short_id(proposed[pair.names])}")
     if not found:
         note("No two bullets say the same.")
     elif proposed:
         note(f"{counted(len(proposed), 'merge')} waiting. Decide: reflector review")
-    elif not propose and any(pair.kind != "contradiction" for pair in found):
+    elif not propose and any(pair.is_mergeable for pair in found):
         note("Propose to merge them: reflector duplicates --propose")
 
 
@@ -91,7 +95,7 @@ def _propose(place: Place, found: list[Pair]) -> dict[frozenset[str], str]:
     with place.pipeline() as pipeline:
         room = of.MOST_WAITING - len(of.proposals(pipeline.ledger))
         for pair in found:
-            if pair.kind == "contradiction" or pair.names & taken or len(waiting) >= room:
+            if not pair.is_mergeable or pair.names & taken or len(waiting) >= room:
                 continue
             names = (pair.first.name, pair.second.name)
             change = Change("merge", names=names, section=pair.first.section, text=pair.text)
@@ -107,7 +111,12 @@ def _propose(place: Place, found: list[Pair]) -> dict[frozenset[str], str]:
     return waiting
 
 
-def _document(pair: Pair, proposal: str | None) -> dict[str, Any]:
+def _move(place: Place, pair: Pair) -> str | None:
+    """Return the command after which a pair of two sections can be merged."""
+    return place.command("move", pair.second.name, pair.first.section) if pair.is_across else None
+
+
+def _document(place: Place, pair: Pair, proposal: str | None) -> dict[str, Any]:
     return {
         "kind": pair.kind,
         "why": pair.why,
@@ -115,6 +124,7 @@ def _document(pair: Pair, proposal: str | None) -> dict[str, Any]:
             {"name": one.name, "section": SECTIONS[one.section], **fields(one, "text helpful harmful")}
             for one in (pair.first, pair.second)
         ],
-        "text": None if pair.kind == "contradiction" else pair.text,
+        "text": pair.text if pair.is_mergeable else None,
         "proposal": proposal,
+        "move": _move(place, pair),
     }

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from reflector.exchange.merge import Merged
     from reflector.exchange.transfer import Progress
 
+#: So many entries that the playbook has already are named one by one.
+_MOST_KNOWN = 12
+
 
 @click.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -41,7 +44,8 @@ def import_(
 
     FILE is a playbook.json in any of its forms, a playbook of another system, or Markdown: CLAUDE.md, AGENTS.md, rules
     of an editor, a memory file. Its counters become the baseline. In Markdown each item of a list is a bullet, in the
-    section that its heading means; what is left out is listed. A file with invalid entries is refused as a whole, each
+    section that its heading means; what is left out is listed, and so is each
+    entry that a bullet of any section says already. A file with invalid entries is refused as a whole, each
     entry is named, and the file is left alone. Safe to repeat.
 
     With --preserve, an empty ledger becomes the one that `reflector export --format ndjson` wrote. Every line is
@@ -67,7 +71,7 @@ def import_(
 
 
 def _adopt(place: Place, file: Path, *, dry_run: bool, quiet: bool) -> dict[str, Any]:
-    from reflector.curation.adoption import PlaybookRefused, import_bullets, new_bullets
+    from reflector.curation.adoption import PlaybookRefused, import_bullets, new_bullets, without_known
     from reflector.files import read_bounded
     from reflector.playbook.document import MAX_BYTES
     from reflector.playbook.markdown import load_any
@@ -77,19 +81,26 @@ def _adopt(place: Place, file: Path, *, dry_run: bool, quiet: bool) -> dict[str,
         loaded = load_any(raw, [row.name for row in pipeline.ledger.rows()], pipeline.project.first_number)
         if loaded.problems:
             raise PlaybookRefused(file, loaded.problems)
-        new = new_bullets(pipeline.ledger, loaded, file)
+        loaded, known = without_known(pipeline.ledger, loaded)
+        new, undo = new_bullets(pipeline.ledger, loaded, file), None
         if new and not dry_run:
             import_bullets(pipeline.ledger, pipeline.project, loaded, raw, file)
+            undo = place.command("undo", str(pipeline.ledger.head().position))
             pipeline.write()
-    for text in loaded.notes:
+    for text in (*loaded.notes, *known[:_MOST_KNOWN]):
         note(text)
+    if len(known) > _MOST_KNOWN:
+        note(f"… and {len(known) - _MOST_KNOWN:,} more that bullets say already; --json lists them")
     count = len(new)
     if not quiet:
         for bullet in new if dry_run else ():
             click.echo(safe(bullet.line))
         done = "would be imported" if dry_run else "imported"
         click.echo(f"{counted(count, 'bullet')} {done}" if count else "nothing new in this file")
-    return {"bullets": count, "notes": loaded.notes, "dry_run": dry_run, "lines": [one.line for one in new]}
+        if undo is not None:
+            note(f"Undo: {undo}")
+    lines = [one.line for one in new]
+    return {"bullets": count, "notes": [*loaded.notes, *known], "dry_run": dry_run, "lines": lines, "undo": undo}
 
 
 def _preserve(place: Place, file: Path, *, quiet: bool) -> dict[str, Any]:

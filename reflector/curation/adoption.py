@@ -6,6 +6,7 @@ Invariant: a file is adopted whole or refused with each entry that keeps it out,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from reflector.curation.bullets import is_taken
@@ -14,7 +15,7 @@ from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.mistakes import Finding
-from reflector.playbook.admissible import hidden_fault
+from reflector.playbook.admissible import hidden_fault, same_words
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded
 from reflector.playbook.reading import CORRECT, REBUILD
@@ -78,6 +79,17 @@ def new_bullets(ledger: Ledger, loaded: Loaded, path: Path) -> list[Bullet]:
         for b in loaded.bullets
         if b.name not in rows and not (b.name in loaded.named_here and (b.section, b.text) in said)
     ]
+
+
+def without_known(ledger: Ledger, loaded: Loaded) -> tuple[Loaded, list[str]]:
+    """Return a file without the new bullets whose text a live one has, in any section, and a line for each of them."""
+    rows = ledger.rows()
+    known = {row.name for row in rows}
+    saying = {same_words(row.text): row.name for row in reversed(rows) if row.status == "live"}
+    says = {b.name: saying.get(same_words(b.text)) for b in loaded.bullets if b.name not in known}
+    kept = tuple(b for b in loaded.bullets if says.get(b.name) is None)
+    lines = [f"{loaded.places[name]}: {other} says this already" for name, other in says.items() if other is not None]
+    return replace(loaded, bullets=kept), lines
 
 
 def unfit(bullets: Iterable[Bullet], fault: Callable[[str], str | None]) -> tuple[Finding, ...]:

@@ -21,8 +21,8 @@ Playbooks of other systems that keep their advice by its id under `bullets` or `
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from reflector.mistakes import Finding
@@ -49,6 +49,7 @@ class Loaded:
     notes         what was understood but changes when the file is written again
     named_here    names that the file does not hold: `load` gave them to entries without one
     uncounted     names of bullets for which the file holds no counter: it says nothing about their counts
+    places        where in the file each bullet stands, by its name: "line 7"
     """
 
     format: Format
@@ -58,6 +59,7 @@ class Loaded:
     notes: tuple[str, ...] = ()
     named_here: frozenset[str] = frozenset()
     uncounted: frozenset[str] = frozenset()
+    places: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 def dump(bullets: Iterable[Bullet], last_updated: str | None) -> bytes:
@@ -160,6 +162,7 @@ def finished(reading: Reading, shape: Format, updated: str | None = None) -> Loa
         tuple(reading.notes),
         frozenset(reading.named_here),
         frozenset(reading.uncounted),
+        reading.places,
     )
 
 

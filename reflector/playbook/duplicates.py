@@ -3,8 +3,8 @@
 Invariant: a pair is a duplicate only where both texts have the same words in the same order, apart from words that
 carry no advice of their own, a few synonyms and the order of a list; a long text may have a word more. A word in the
 place of another one is never overlooked: no threshold of a similarity separates restatements from one template with
-other content. Numbers, names, paths, commands and negations have to be equal, and the section too. Pairs are never
-joined to groups, and nothing here merges.
+other content. Numbers, names, paths, commands and negations have to be equal. So has the section, unless the texts
+differ in their writing only. Pairs are never joined to groups, and nothing here merges.
 """
 
 from __future__ import annotations
@@ -113,6 +113,16 @@ class Pair:
     why: str
 
     @property
+    def is_across(self) -> bool:
+        """Whether the two are in different sections, so that no merge is proposed."""
+        return self.first.section != self.second.section
+
+    @property
+    def is_mergeable(self) -> bool:
+        """Whether a merge of the two can be proposed."""
+        return self.kind != "contradiction" and not self.is_across
+
+    @property
     def names(self) -> frozenset[str]:
         return frozenset((self.first.name, self.second.name))
 
@@ -177,18 +187,19 @@ def _meetings(bullets: list[Bullet], reads: list[_Read]) -> Iterator[tuple[int, 
     for number, read in enumerate(reads):
         rarest = min(set(read.affirmed or read.written), key=lambda word: (len(holding[word]), word), default=None)
         for other in holding[rarest] if rarest is not None else ():
-            if other != number and bullets[other].section == bullets[number].section:
+            is_near = bullets[other].section == bullets[number].section or reads[other].written == read.written
+            if other != number and is_near:
                 seen.add((min(number, other), max(number, other)))
     yield from sorted(seen)
 
 
 def _pair(a: Bullet, read_a: _Read, b: Bullet, read_b: _Read) -> Pair | None:
-    if a.section != b.section:
-        return None
     kind, why = _same(a.text, read_a, b.text, read_b)
+    if a.section != b.section:
+        kind, why = kind if kind in ("exact", "normalised") else None, f"{why}; their sections differ"
     if kind is None:
         return None
-    if _verdict(a) * _verdict(b) < 0:
+    if a.section == b.section and _verdict(a) * _verdict(b) < 0:
         kind, why = "contradiction", f"{why}; one helped and the other did harm"
     first, second = sorted((a, b), key=best_first)
     return Pair(first, second, kind, why)
@@ -199,7 +210,7 @@ def _verdict(bullet: Bullet) -> int:
 
 
 def _same(text_a: str, a: _Read, text_b: str, b: _Read) -> tuple[Kind | None, str]:
-    """How two texts of one section say the same, and why; None where they do not."""
+    """How two texts say the same, and why; None where they do not."""
     if text_a == text_b:
         return "exact", "the same text"
     if any(a.names[name].isdisjoint(b.names[name]) for name in a.names.keys() & b.names.keys()):

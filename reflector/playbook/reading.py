@@ -88,6 +88,7 @@ class Reading:
     entries: list[_Entry] = field(default_factory=list)
     named_here: set[str] = field(default_factory=set)
     uncounted: set[str] = field(default_factory=set)
+    places: dict[str, str] = field(default_factory=dict)
     unnamed_are_kpt: bool = False
 
     def problem(self, where: str, what: str, value: str, way_out: str) -> None:
@@ -296,5 +297,6 @@ class Reading:
                 continue
             if entry.counters is None:
                 self.uncounted.add(name)
+            self.places[name] = entry.where
             found.append(Bullet(name, entry.slug, entry.text, *(entry.counters or (0, 0))))
         return found

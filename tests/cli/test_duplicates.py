@@ -105,3 +105,25 @@ def test_a_merge_would_count_a_session_that_tagged_both_once(agent: Agent) -> No
         counters = Past(ledger).counters(["pat-001", "pat-003"])
         assert (counters["pat-001"][0], counters["pat-003"][0]) == (8, 3)
         assert Past(ledger).together(["pat-001", "pat-003"]) == (7 + 2 + 1, 1)
+
+
+def test_the_same_text_in_two_sections_is_shown_with_the_move_and_never_proposed(agent: Agent) -> None:
+    told = agent.call("add", "mis", "**Keep functions small!**").err
+    assert "pat-002 may say the same (only case, punctuation or markup differ; their sections differ)" in told
+    agent.call("add", "ctx", "You must always keep the functions small.")
+    (pair,) = (one for one in agent.json("duplicates", "--propose") if one["move"])
+    assert [one["name"] for one in pair["bullets"]] == ["mis-002", "pat-002"]
+    assert (pair["kind"], pair["text"], pair["proposal"]) == ("normalised", None, None)
+    assert pair["move"] == "reflector move pat-002 mis"
+    assert "  to merge them, first: reflector move pat-002 mis" in agent.call("duplicates").out
+    assert len(agent.json("proposals")) == 1
+    agent.call("move", "mis-002", "pat")
+    assert [one["move"] for one in agent.json("duplicates")] == [None, None]
+
+
+def test_bullets_of_two_sections_alone_are_no_reason_to_propose_a_merge(tmp_path: Path) -> None:
+    twice = {"PATTERNS & APPROACHES": [{"text": "Read the log."}], "PROJECT CONTEXT": [{"text": "Read the log."}]}
+    agent = Agent.in_folder(tmp_path, twice)
+    ran = agent.call("duplicates")
+    assert ran.out.startswith("exact: the same text; their sections differ\n")
+    assert ran.err == ""

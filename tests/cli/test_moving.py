@@ -188,3 +188,37 @@ def test_another_systems_playbook_is_imported_with_its_texts_or_refused_with_fit
         ran = agent.call("import", skillbook, code=1)
         assert "rebuild" not in ran.err
     assert agent.call("verify").out == ""
+
+
+def test_what_a_bullet_of_any_section_says_already_is_left_out_of_an_import_and_named(
+    agent: Agent, tmp_path: Path
+) -> None:
+    rules = tmp_path / "rules.md"
+    rules.write_text("# Style\n\n- Use tabs always.\n- keep functions **small**\n- Keep Functions small\n")
+    dry = agent.call("import", rules, "--dry-run")
+    assert "line 5: pat-002 says this already" in dry.err
+    assert "Undo" not in dry.err
+    assert "Keep Functions" not in dry.out
+    found = agent.json("import", rules)
+    assert (found["bullets"], found["undo"]) == (2, "reflector undo 2")
+    assert "line 5: pat-002 says this already" in found["notes"]
+    again = agent.call("import", rules)
+    assert (again.out, "Undo" in again.err) == ("nothing new in this file\n", False)
+    agent.call("undo", "2")
+    assert "Undo: reflector undo" in agent.call("import", rules).err
+    assert agent.call("verify").out == ""
+
+
+def test_of_many_entries_that_are_there_already_a_few_are_named(agent: Agent, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.md"
+    rules.write_text("".join(f"- Ask person {n} about it.\n" for n in range(20)))
+    agent.call("import", rules)
+    again = agent.call("import", rules)
+    assert "… and 8 more that bullets say already" in again.err
+    assert len(agent.json("import", rules)["notes"]) == 20
+
+
+def test_a_playbook_of_the_project_is_adopted_as_it_is_with_the_same_text_twice(tmp_path: Path) -> None:
+    twice = {"PATTERNS & APPROACHES": [{"text": "Read the log."}], "PROJECT CONTEXT": [{"text": "Read the log."}]}
+    agent = Agent.in_folder(tmp_path, twice)
+    assert len(agent.json("list")) == 2

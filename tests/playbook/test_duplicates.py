@@ -63,9 +63,11 @@ def test_the_text_of_a_merge_is_that_of_the_better_bullet_or_of_the_one_that_say
     assert duplicates([worse, better])[0].text == better.text
 
 
-def test_other_sections_are_never_compared() -> None:
+def test_bullets_of_two_sections_are_a_pair_only_where_their_writing_alone_differs() -> None:
     assert pair("Write the failing test first.", "Write the failing test first.") == "exact"
-    assert pair("Write the failing test first.", "Write the failing test first.", section="mis") == ""
+    assert pair("Write the failing test first.", "Write the failing test first.", section="mis") == "exact"
+    assert pair("Write the failing test first.", "**Write the failing test first!**", section="mis") == "normalised"
+    assert pair("Write the failing test first.", "Write failing tests first.", section="mis") == ""
 
 
 def test_opposite_verdicts_are_a_contradiction() -> None:
