@@ -50,7 +50,7 @@ def duplicates(place: Place, propose: bool, as_json: bool) -> None:
     if not found:
         note("No two bullets say the same.")
     elif proposed:
-        note(f"{counted(len(proposed), 'merge')} waiting. Decide: reflector review")
+        note(f"{counted(len(proposed), 'merge')} waiting. Decide: reflector proposals")
     elif not propose and any(pair.is_mergeable for pair in found):
         note("Propose to merge them: reflector duplicates --propose")
 

@@ -61,7 +61,7 @@ def proposals(ctx: click.Context, everything: bool, editor: bool, as_json: bool)
         for line in alike_to(one.change, rows_now):
             note(f"{short_id(one.id)}: {line}")
     if waiting:
-        note(f"Decide: {place.command('review')}, or {place.command('proposals', 'approve', 'ID')}")
+        note(f"Decide: {place.command('proposals', 'approve', 'ID')} or reject, or {place.command('review')}")
 
 
 def _edit(place: Place) -> None:

@@ -67,7 +67,7 @@ def _tell(found: Sequence[Due], done: Sequence[str], how: str) -> None:
         note(f"Removed {counted(len(found), 'bullet')}. Bring one back with: reflector restore {found[0].cited.name}")
     else:
         waiting, left = sum(state == "waiting" for state in done), len(found) - len(done)
-        note(f"{counted(waiting, 'removal')} proposed. Decide with: reflector review")
+        note(f"{counted(waiting, 'removal')} proposed. Decide: reflector proposals")
         if decided := len(done) - waiting:
             note(f"Decided on before, and not proposed again: {decided}.")
         if left:

@@ -40,7 +40,7 @@ def review(place: Place) -> None:
 
         raise click.ClickException(
             f"review needs the package textual; run: {install_command('review')}\n"
-            "`reflector proposals --editor` decides without it."
+            "`reflector proposals approve ID` decides without it."
         ) from error
     with place.pipeline() as pipeline:
         items, fallen = load(pipeline)

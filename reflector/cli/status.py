@@ -177,7 +177,7 @@ def _print(place: Place, facts: dict[str, Any]) -> None:
         if facts["waiting_for_budget"]:
             lines.append(("", f"{facts['waiting_for_budget']} of the skipped wait for a budget: reflector drain"))
     if waiting := facts["proposals"]:
-        lines.append(("waiting", f"{counted(waiting, 'proposal')}: {place.command('review')}"))
+        lines.append(("waiting", f"{counted(waiting, 'proposal')}: {place.command('proposals')}"))
     if facts["month"] is None or facts["month"]["tokens"] or facts["waiting_for_budget"]:
         lines.append(("tokens", month_words(facts["month"])))
     if user := facts["user"]:

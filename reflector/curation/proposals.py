@@ -323,7 +323,8 @@ def _staleness(rows: Sequence[BulletRow], proposal: Proposal) -> str | None:
 
 def _check_waits(proposal: Proposal) -> None:
     if proposal.state == "approved":
-        raise ProposalRefused(f"proposal {proposal.id[:8]} was approved already, as {proposal.name}")
+        said = f"proposal {proposal.id[:8]} was approved already, as {proposal.name}"
+        raise ProposalRefused(f"{said}; if it was undone, `reflector undo` with the undoing's position brings it back")
     if proposal.state != "waiting":
         how = {"stale": "fell away", "expired": "expired"}.get(proposal.state, "was rejected already")
         raise ProposalRefused(f"proposal {proposal.id[:8]} {how}: {proposal.why}")

@@ -54,4 +54,4 @@ def look_again(ledger: Ledger) -> str:
 
 
 def _waiting(count: int) -> str:
-    return f"{count} proposal{'s wait' if count > 1 else ' waits'} for you: `reflector review`" if count else ""
+    return f"{count} proposal{'s wait' if count > 1 else ' waits'} for you: `reflector proposals`" if count else ""

@@ -12,6 +12,7 @@ import errno
 import logging
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -98,6 +99,19 @@ def _sqlite(url: sa.URL) -> sa.Engine:
     return engine
 
 
+def _write_ahead(cursor: Any) -> str:
+    """Change to write-ahead logging and return the journal mode. SQLite does not wait for others that just do the same,
+    so this does. Raises the driver's OperationalError."""
+    until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            return str(cursor.execute("PRAGMA journal_mode=WAL").fetchone()[0])
+        except sqlite_module().OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() >= until:
+                raise
+            time.sleep(0.01)
+
+
 def _prepare(connection: Any, where: str) -> None:
     # The driver must not begin transactions by itself: BEGIN IMMEDIATE is ours.
     connection.isolation_level = None
@@ -110,7 +124,7 @@ def _prepare(connection: Any, where: str) -> None:
         if not names:  # the change of mode needs no journal beside a file that holds nothing
             with suppress(sqlite_module().OperationalError):  # another process is just changing it
                 cursor.execute("PRAGMA journal_mode=MEMORY")
-        mode = cursor.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+        mode = _write_ahead(cursor)
         if str(mode).lower() not in {"wal", "memory"}:
             raise LedgerUnavailable(
                 f"the ledger {where} cannot use write-ahead logging (journal mode {mode}); "

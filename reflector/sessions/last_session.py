@@ -63,7 +63,9 @@ def leave(project: Path, reflected: Sequence[Reflected]) -> None:
 def leave_waiting(project: Path, count: int, *, is_users: bool) -> None:
     """Leave how many proposals wait for a person; nothing where none does."""
     state = folders.state_folder(str(project))
-    said = f"{count} proposal{' waits' if count == 1 else 's wait'}: reflector {'--user ' if is_users else ''}review\n"
+    said = (
+        f"{count} proposal{' waits' if count == 1 else 's wait'}: reflector {'--user ' if is_users else ''}proposals\n"
+    )
     with suppress(OSError, ValueError):
         if not count:
             Path(state, WAITING).unlink(missing_ok=True)

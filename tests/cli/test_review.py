@@ -239,7 +239,7 @@ def test_without_its_screen_the_review_names_the_editor_and_asks_for_nothing_whe
         assert terminal.process.wait(60) == 0
     proposed(agent, *CHANGES)
     with Terminal(agent, 80, 24, [sys.executable, "-I", "-c", hidden]) as terminal:
-        terminal.wait("`reflector proposals --editor` decides without it.")
+        terminal.wait("`reflector proposals approve ID` decides without it.")
         assert terminal.process.wait(60) == 1
 
 

@@ -89,10 +89,10 @@ def proposal(agent: Agent) -> str:
 @pytest.mark.parametrize("decision", ["approve", "reject"])
 def test_a_proposal_that_waits_is_said_until_it_is_decided(agent: Agent, proposal: str, decision: str) -> None:
     line = start(agent)["systemMessage"]
-    assert line == "playbook: 2 key points · 1 proposal waits: reflector review"
+    assert line == "playbook: 2 key points · 1 proposal waits: reflector proposals"
     assert "proposal" not in agent.hook("SessionStart")
     assert agent.json("status")["proposals"] == 1
-    assert "waiting   1 proposal: reflector review" in agent.call("status").out
+    assert "waiting   1 proposal: reflector proposals" in agent.call("status").out
     agent.call("proposals", decision, proposal, *(["--why", "no"] if decision == "reject" else []))
     assert "waits" not in start(agent)["systemMessage"]
     assert agent.json("status")["proposals"] == 0
@@ -103,21 +103,21 @@ def test_a_proposal_that_waits_is_said_until_it_is_decided(agent: Agent, proposa
 def test_a_proposal_is_said_beside_what_the_last_session_brought(agent: Agent) -> None:
     ends(agent, Session("s-1").cites("pat-001"))
     agent.call("drain")
-    said = "last session: pat-001 helpful · 1 proposal waits: reflector review"
+    said = "last session: pat-001 helpful · 1 proposal waits: reflector proposals"
     assert start(agent)["systemMessage"] == f"playbook: 2 key points · {said}"
 
 
 @pytest.mark.usefixtures("proposal")
 def test_without_anything_to_cite_a_proposal_is_said_alone(agent: Agent) -> None:
     agent.playbook.write_text('{"sections": {}}')
-    assert start(agent)["systemMessage"] == "1 proposal waits: reflector review"
+    assert start(agent)["systemMessage"] == "1 proposal waits: reflector proposals"
 
 
 def test_the_users_own_proposals_name_the_users_playbook(tmp_path: Path) -> None:
     leave_waiting(tmp_path, 2, is_users=True)
     leave_waiting(tmp_path, 2, is_users=True)
     left = tmp_path / ".claude/reflector/waiting.txt"
-    assert left.read_text() == "2 proposals wait: reflector --user review\n"
+    assert left.read_text() == "2 proposals wait: reflector --user proposals\n"
     leave_waiting(tmp_path, 0, is_users=True)
     leave_waiting(tmp_path, 0, is_users=True)
     assert not left.exists()
