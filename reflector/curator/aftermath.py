@@ -89,11 +89,12 @@ def look_again(ledger: Ledger) -> int:
             "figures": {"before": _data(one.before), "after": _data(one.after)},
             "reason": one.why,
         }
-        event_id = identity(ev.CHANGE_MEASURED, one.applied.event_id)
-        ledger.append([NewEvent(ev.CHANGE_MEASURED, event_id, data, ACTOR, target_id=one.applied.event_id)])
+        # Proposed first: a process that is killed in between proposes the same again.
         if one.verdict == "revert":
             with suppress(BulletRefused):  # taken back or changed since
                 proposed += _propose(ledger, one)
+        event_id = identity(ev.CHANGE_MEASURED, one.applied.event_id)
+        ledger.append([NewEvent(ev.CHANGE_MEASURED, event_id, data, ACTOR, target_id=one.applied.event_id)])
     return proposed
 
 
