@@ -81,6 +81,8 @@ def ask(ledger: Ledger, runner: Runner) -> Curated:
             answer = backend.complete(prompt)
         except (BackendError, TemplateError) as error:
             stage = getattr(error, "stage", "template")
+            if stage == "budget":  # it waits for the next month, and none of its attempts is used up
+                return Curated(answered, str(error))
             ledger.append([_failure(ledger, completed, runner.backend.name, stage, str(error))])
             return Curated(answered, f"{stage}: {error}")
         finally:
