@@ -9,7 +9,7 @@ PLAIN  := $(VENV)/.plain
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow mutations test-claude test-clients lint types docs bench wheel-check clean
+.PHONY: help demo test test-slow test-scale mutations test-claude test-clients lint types docs bench wheel-check clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -30,10 +30,13 @@ demo: $(PLAIN)   ## an end-to-end run on bundled sessions; nothing to configure
 	@$(BIN)/reflector demo
 
 test: $(STAMP)   ## the fast suite: everything on SQLite, and PostgreSQL where its SQL differs
-	$(BIN)/python -m pytest -n 2 -m "not slow and not client"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not client and not scale"
 
 test-slow: $(STAMP) ## the fault campaigns, all of PostgreSQL, every generated test with all of its examples
-	REFLECTOR_TEST_THOROUGH=1 $(BIN)/python -m pytest -n 2 -m "(slow or hypothesis) and not client"
+	REFLECTOR_TEST_THOROUGH=1 $(BIN)/python -m pytest -n 2 -m "(slow or hypothesis) and not client and not scale"
+
+test-scale: $(STAMP) ## servers as teams run them: poolers, roles, failover, shards; needs Debian's packages
+	$(BIN)/python -m pytest -n 0 -m scale --timeout 1200
 
 mutations: $(STAMP) ## small defects, one at a time, which the fast suite has to notice
 	$(BIN)/python -m tests.mutations
