@@ -13,13 +13,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, Event
+from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_MOVED, Event
 from reflector.events.fields import MAX_INT
 from reflector.events.fold import reads
 from reflector.ledger import tables
 from reflector.ledger.counters import TABLES, Counters
 from reflector.ledger.engines import shown
-from reflector.ledger.errors import translated
+from reflector.ledger.errors import LedgerMoved, translated
 from reflector.ledger.redaction import what_is_left
 from reflector.ledger.rows import (
     PROJECTED,
@@ -61,6 +61,18 @@ class Reader:
         with self._reading() as connection:
             row = connection.execute(sa.select(table).where(table.c.id == self.playbook_id)).one()
         return Head(row.name, row.origin, row.position, row.chain, row.recorded_at)
+
+    def seal(self) -> Event | None:
+        """Return the `ledger.moved` that ends the history; None where the history goes on here."""
+        last = "position = (SELECT playbook.position FROM playbook WHERE playbook.id = playbook_id) AND type = ?"
+        with self._reading() as connection:
+            found = self._read(connection, last, LEDGER_MOVED)
+        return found[0] if found else None
+
+    def moved(self) -> LedgerMoved | None:
+        """Return the error that says where the playbook went; None where it is here."""
+        seal = self.seal()
+        return None if seal is None else LedgerMoved(shown(self.engine.url), self.name, str((seal.data or {})["to"]))
 
     def events(
         self,

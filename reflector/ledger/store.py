@@ -25,6 +25,7 @@ from reflector.ledger.counters import TABLES, Counters
 from reflector.ledger.engines import open_engine, shown, sqlite_url, sweep, write_transaction
 from reflector.ledger.errors import (
     Conflict,
+    LedgerMoved,
     LedgerTooNew,
     LedgerUnavailable,
     NameTaken,
@@ -122,7 +123,7 @@ class Ledger(Reader):
 
         An id the ledger has with the same data is answered with its first position and added once only.
         Raises Conflict for an id with other data, NameTaken for a new bullet with an old name, AlreadyRetracted,
-        NoSuchTarget, NotCanonical or a LedgerError.
+        NoSuchTarget, NotCanonical, LedgerMoved or a LedgerError.
         """
         prepared = [prepare(event) for event in events]
         ids = [event.event_id for event in events]
@@ -244,8 +245,11 @@ class Ledger(Reader):
 
     @contextmanager
     def _writing(self, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
-        with translated(shown(self.engine.url)), self._writer.transaction(event_ids) as writing:
-            yield writing
+        try:
+            with translated(shown(self.engine.url)), self._writer.transaction(event_ids) as writing:
+                yield writing
+        except LedgerMoved as moved:
+            raise self.moved() or moved from moved
 
 
 def _claim(engine: sa.Engine) -> None:
