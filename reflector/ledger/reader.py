@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
-from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, Event
+from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_MOVED, Event
 from reflector.events.fields import MAX_INT
 from reflector.events.fold import reads
 from reflector.ledger.counters import TABLES, Counters
 from reflector.ledger.engines import Engine
-from reflector.ledger.errors import translated
+from reflector.ledger.errors import LedgerMoved, translated
 from reflector.ledger.redaction import what_is_left
 from reflector.ledger.rows import (
     OPEN_WINDOW,
@@ -59,6 +59,18 @@ class Reader:
         """Return the playbook's head."""
         with self._reading() as sql:
             return Head(*sql.run(_HEAD).fetchone())
+
+    def seal(self) -> Event | None:
+        """Return the `ledger.moved` that ends the history; None where the history goes on here."""
+        last = "position = (SELECT playbook.position FROM playbook WHERE playbook.id = playbook_id) AND type = ?"
+        with self._reading() as sql:
+            found = events_where(sql, last, LEDGER_MOVED)
+        return found[0] if found else None
+
+    def moved(self) -> LedgerMoved | None:
+        """Return the error that says where the playbook went; None where it is here."""
+        seal = self.seal()
+        return None if seal is None else LedgerMoved(self.engine.url.shown, self.name, str((seal.data or {})["to"]))
 
     def events(
         self,

@@ -22,6 +22,7 @@ from reflector.ledger.counters import TABLES, Counters
 from reflector.ledger.engines import Engine, open_engine, sweep, write_transaction
 from reflector.ledger.errors import (
     Conflict,
+    LedgerMoved,
     LedgerTooNew,
     LedgerUnavailable,
     NameTaken,
@@ -124,7 +125,7 @@ class Ledger(Reader):
 
         An id the ledger has with the same data is answered with its first position and added once only.
         Raises Conflict for an id with other data, NameTaken for a new bullet with an old name, AlreadyRetracted,
-        NoSuchTarget, NotCanonical or a LedgerError.
+        NoSuchTarget, NotCanonical, LedgerMoved or a LedgerError.
         """
         prepared = [prepare(event) for event in events]
         ids = [event.event_id for event in events]
@@ -246,8 +247,11 @@ class Ledger(Reader):
 
     @contextmanager
     def _writing(self, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
-        with translated(self.engine.url.shown), self._writer.transaction(event_ids) as writing:
-            yield writing
+        try:
+            with translated(self.engine.url.shown), self._writer.transaction(event_ids) as writing:
+                yield writing
+        except LedgerMoved as moved:
+            raise self.moved() or moved from moved
 
 
 def _claim(engine: Engine) -> None:

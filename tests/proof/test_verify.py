@@ -428,7 +428,8 @@ def test_history_uses_every_type_of_event_that_ledgers_hold() -> None:
     ]
     used = {event.type for event in [*history(), *more, *learned()]}
     decided = {name for name in EVENT_TYPES if name.startswith(("change.", "wish."))}
-    assert EVENT_TYPES.keys() - used - decided == {ev.REFLECTION_SKIPPED, ev.EVENT_REDACTED, ev.LEDGER_MERGED}
+    ledgers = {ev.LEDGER_MERGED, ev.LEDGER_MOVED, ev.LEDGER_ARRIVED}
+    assert EVENT_TYPES.keys() - used - decided == {ev.REFLECTION_SKIPPED, ev.EVENT_REDACTED, *ledgers}
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
