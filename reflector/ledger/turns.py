@@ -15,8 +15,8 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final
 
@@ -43,13 +43,13 @@ class Turns:
         if self._handle is None:
             self._handle = self._opened()
         place = self._draw(self._handle)
-        if place is not None and not self._reaches(place, until):
+        if place is not None and not self._reaches(self._handle, place, until):
             return False
         if _has_lock(self._handle):
             return True
-        call = _Call(self._handle, _wait_for_lock)
-        if self._ends(call, until - time.monotonic()):
-            return True
+        with self._calling(self._handle, _wait_for_lock) as call:
+            if call.ends(until - time.monotonic()):
+                return True
         self._give_up(call)
         return False
 
@@ -78,21 +78,23 @@ class Turns:
                     return place
         return None
 
-    def _reaches(self, place: int, until: float) -> bool:
+    def _reaches(self, handle: int, place: int, until: float) -> bool:
         """Wait until nobody is before a place, or whoever is does not take the lock; return False when time is up."""
-        assert self._handle is not None
-        call = _Call(self._handle, partial(_wait_for_bytes, first=self._front, last=place))
-        pause, free = _LOOK_AFTER, 0
-        while not self._ends(call, min(pause, until - time.monotonic())):
-            pause, free = _LOOK_AGAIN, free + 1 if self._is_free() else 0
-            if free == _LOOKS:
-                self._give_up(call)
-                self._handle = self._opened()
-                self._front = time.monotonic_ns()
+        pause, free, passing = _LOOK_AFTER, 0, None
+        with self._calling(handle, partial(_wait_for_bytes, first=self._front, last=place)) as call:
+            while not call.ends(min(pause, until - time.monotonic())):
+                if time.monotonic() >= until:
+                    break
+                pause, free = _LOOK_AGAIN, free + 1 if self._is_free() else 0
+                if free == _LOOKS:
+                    passing = self._opened()
+                    break
+            else:
                 return True
-            if time.monotonic() >= until:
-                self._give_up(call)
-                return False
+        self._give_up(call)
+        if passing is None:
+            return False
+        self._handle, self._front = passing, time.monotonic_ns()
         return True
 
     def _is_free(self) -> bool:
@@ -102,9 +104,11 @@ class Turns:
         finally:
             os.close(handle)
 
-    def _ends(self, call: _Call, seconds: float) -> bool:
+    @contextmanager
+    def _calling(self, handle: int, wait: Callable[[int], None]) -> Iterator[_Call]:
+        call = _Call(handle, wait)
         try:
-            return call.ends(seconds)
+            yield call
         except BaseException:
             self._give_up(call)
             raise
