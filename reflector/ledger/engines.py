@@ -75,6 +75,14 @@ def shown(url: sa.URL) -> str:
     return url.difference_update_query(["password", "sslpassword"]).render_as_string(hide_password=True)
 
 
+def place_of(url: sa.URL) -> str:
+    """Return where a ledger is, as everybody who uses it can name it: without users, passwords and how to connect."""
+    if url.get_backend_name() == "sqlite":
+        return sqlite_url(Path(str(url.database)).absolute()) if is_file(url) else str(url)
+    of_place = {key: value for key, value in sorted(url.query.items()) if key in {"host", "port", "dbname", "options"}}
+    return str(url.set(drivername="postgresql", username=None, password=None, query=of_place))
+
+
 def _sqlite(url: sa.URL) -> sa.Engine:
     engine = sa.create_engine(
         url, module=sqlite_module(), connect_args={"timeout": BUSY_TIMEOUT_MS / 1000, "check_same_thread": False}
