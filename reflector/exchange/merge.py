@@ -149,7 +149,7 @@ def merge(
 def _merged(
     ledger: Ledger, lines: Lines, found: Survey, before: Head, given: Mapping[str, str], *, ours: bool
 ) -> Merged:
-    with locked(ledger) as (_, sql, head):
+    with locked(ledger) as (sql, head):
         if head != before:
             raise _Again
         rest = dropwhile(lambda one: one.stored.position <= found.common, checked(lines())[1])

@@ -16,7 +16,6 @@ from reflector.exchange.cloudevents import Header
 from reflector.exchange.transfer import MOVE, Progress, become, checked, exported, grow, locked, stored_of
 from reflector.ledger.admission import prepare
 from reflector.ledger.canonical import genesis, next_chain
-from reflector.ledger.engines import place_of
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.reader import events_where
 from reflector.ledger.rebuilding import project_from, rebuild
@@ -40,13 +39,13 @@ def relocate(source: Ledger, url: str, *, actor: str, progress: Progress | None 
     Raises LedgerMoved for a playbook that went to another place, Parted, LedgerError.
     """
     with Ledger.open(url, source.name) as target:
-        here, there = place_of(source.engine.url), place_of(target.engine.url)
+        here, there = source.engine.url.place, target.engine.url.place
         if here == there:
             raise LedgerError(f"the playbook {source.name!r} is in {there} already; nothing was changed")
         moved = source.moved()
         if moved is not None and moved.to != there:
             raise moved
-        with locked(target) as (connection, sql, head):
+        with locked(target) as (sql, head):
             begun = _begin(source, sql, head, there)
             if begun is None:
                 return head
@@ -61,7 +60,7 @@ def relocate(source: Ledger, url: str, *, actor: str, progress: Progress | None 
             if head.position:
                 sql.execute(MOVE, end.position, end.chain, end.recorded_at, sql.id)
             else:
-                become(connection, sql, Header(end.playbook, end.origin, end.position, end.chain), taking.last)
+                become(sql, Header(end.playbook, end.origin, end.position, end.chain), taking.last)
         return end
 
 

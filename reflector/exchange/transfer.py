@@ -12,14 +12,12 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, BinaryIO, Final, NamedTuple
 
-import sqlalchemy as sa
-
 from reflector.events.event import EVENT_REDACTED, NewEvent
 from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
 from reflector.exchange.cloudevents import Header, Line, NotALine, event_line, header_line, header_of, line_of
 from reflector.ledger.admission import check_facts, check_fields, prepare
 from reflector.ledger.canonical import NotCanonical, genesis, next_chain, plain, sealed
-from reflector.ledger.engines import shown, write_transaction
+from reflector.ledger.engines import write_transaction
 from reflector.ledger.errors import LedgerError, translated
 from reflector.ledger.migration import triggers
 from reflector.ledger.reader import Reader
@@ -71,7 +69,7 @@ def exported(ledger: Reader, upto: int | None = None, *, after: int = 0) -> Iter
 
     With `after`, the events up to that position are left out, and only `checked` from there reads the rest.
     """
-    with translated(shown(ledger.engine.url)), ledger.asking() as sql:
+    with translated(ledger.engine.url.shown), ledger.asking() as sql:
         name, origin, head = sql.run("SELECT name, origin, position FROM playbook WHERE id = ?").fetchone()
         end = head if upto is None else min(upto, head)
         found = sql.run("SELECT chain FROM event WHERE playbook_id = ? AND position = ?", end).fetchone()
@@ -179,14 +177,14 @@ def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None
             f"the file is of the playbook {header.playbook!r} and this one is {ledger.name!r}, which its chain begins "
             f"with; set `playbook` to {header.playbook!r} (REFLECTOR_PLAYBOOK does it for once)"
         )
-    with locked(ledger) as (connection, sql, head):
+    with locked(ledger) as (sql, head):
         if head.position:
             raise NotEmpty(
-                f"{shown(ledger.engine.url)} has {head.position:,} events of the playbook {ledger.name!r} and was left "
+                f"{ledger.engine.url.shown} has {head.position:,} events of the playbook {ledger.name!r} and was left "
                 "unchanged; name an empty ledger, or add the file's events to these: `reflector import FILE --merge`"
             )
         last = write(sql, events, progress)
-        become(connection, sql, header, last)
+        become(sql, header, last)
         rebuild(sql)
     return ledger.head()
 
@@ -201,12 +199,12 @@ def copy(source: Reader, url: str, progress: Progress | None = None) -> Head:
 
 
 @contextmanager
-def locked(ledger: Reader) -> Iterator[tuple[sa.Connection, Statements, Head]]:
-    """A write transaction with the playbook's head locked: its connection, statements on it, and the head."""
-    with translated(shown(ledger.engine.url)), write_transaction(ledger.engine) as connection:
-        sql = Statements(connection.connection.cursor(), connection.dialect.name, ledger.playbook_id)
+def locked(ledger: Reader) -> Iterator[tuple[Statements, Head]]:
+    """A write transaction with the playbook's head locked: statements on it, and the head."""
+    with translated(ledger.engine.url.shown), write_transaction(ledger.engine) as connection:
+        sql = Statements(connection.cursor(), ledger.engine.dialect, ledger.playbook_id)
         row = sql.run(_HEAD + (" FOR UPDATE" if sql.postgres else "")).fetchone()
-        yield connection, sql, Head(*row)
+        yield sql, Head(*row)
 
 
 def write(sql: Statements, events: Iterator[Checked], progress: Progress | None = None) -> Stored | None:
@@ -305,7 +303,7 @@ def _check_what_is_left(one: Checked, gone: Checked) -> None:
         raise WrongLine(one.number, str(error)) from error
 
 
-def become(connection: sa.Connection, sql: Statements, header: Header, last: Stored | None) -> None:
+def become(sql: Statements, header: Header, last: Stored | None) -> None:
     """Give the empty playbook the origin of the one that was loaded, and its head.
 
     An empty one was given an origin when it was first opened, and its trigger keeps that forever. So the
@@ -315,9 +313,9 @@ def become(connection: sa.Connection, sql: Statements, header: Header, last: Sto
     down, up = f"DROP TRIGGER {name}", triggers("sqlite")[name]
     if sql.postgres:
         down, up = (f"ALTER TABLE playbook {what} TRIGGER {name}" for what in ("DISABLE", "ENABLE"))
-    connection.exec_driver_sql(down)
+    sql.execute(down)
     recorded_at = "" if last is None else ", recorded_at = ?"
     values = () if last is None else (last.recorded_at,)
     update = f"UPDATE playbook SET origin = ?, position = ?, chain = ?{recorded_at} WHERE id = ?"  # noqa: S608
     sql.execute(update, header.origin, header.position, header.chain, *values, sql.id)
-    connection.exec_driver_sql(up)
+    sql.execute(up)

@@ -16,9 +16,9 @@ from reflector.events import event as ev
 from reflector.exchange import relocation
 from reflector.exchange.relocation import Parted, relocate
 from reflector.exchange.transfer import copy, exported
-from reflector.ledger.engines import sqlite_url
 from reflector.ledger.errors import LedgerError, LedgerMoved
 from reflector.ledger.store import Ledger
+from reflector.ledger.url import sqlite_url
 from reflector.proof.verify import verify
 from tests.ledger.events import added, changed, history
 
