@@ -14,7 +14,7 @@ from os import PathLike, fspath
 
 from reflector.transcripts.claude_code import FORMAT as CLAUDE_CODE
 from reflector.transcripts.message import Message, Tally
-from reflector.transcripts.reading import RecordReader, Scan
+from reflector.transcripts.reading import Also, RecordReader, Scan
 from reflector.transcripts.records import LINE_LIMIT, parse_line, read_lines
 from reflector.transcripts.source import UnknownTranscript, open_file
 
@@ -34,13 +34,14 @@ _WRAPPED = (
 )
 
 
-def scan(path: str | PathLike[str], limit: int | None = None) -> Scan:
+def scan(path: str | PathLike[str], limit: int | None = None, also: Also | None = None) -> Scan:
     """Scan the first `limit` bytes of a transcript (None: all of it), in flat memory.
 
+    `also` is given every message of it with the names that it cites.
     Raises OSError (missing file, folder, no permission) and `UnknownTranscript`; never for what a line contains.
     """
     with _opened(path) as (reader, file):
-        return reader.scan(file, limit)
+        return reader.scan(file, limit, also)
 
 
 def read_messages(

@@ -37,6 +37,9 @@ DOCUMENT_LIMIT = 128 * 1024 * 1024
 
 _BUFFER = 1024 * 1024
 
+#: Is given the messages that a scan reads, each with the names that it cites.
+Also = Callable[[Message, list[str]], object]
+
 
 @dataclass(frozen=True, slots=True)
 class Scan:
@@ -120,8 +123,8 @@ class RecordReader:
         self._converse = format.converse
         self._is_document = is_document
 
-    def scan(self, file: FileIO, limit: int | None) -> Scan:
-        """Return what one pass over the file finds."""
+    def scan(self, file: FileIO, limit: int | None, also: Also | None = None) -> Scan:
+        """Return what one pass over the file finds; `also` is given every message with the names that it cites."""
         tally = Tally()
         conversation = self._converse()
         keys = array("q")
@@ -138,6 +141,8 @@ class RecordReader:
                 conversation.heard.clear()
             if names := citations_of(message):
                 cited.append((message.key, tuple(names)))
+            if also is not None:
+                also(message, names)
             first_uuid = first_uuid or message.uuid
             last_uuid = message.uuid
             if stamp := message.timestamp:
