@@ -20,6 +20,8 @@ _FILE: Final = "sqlite:///"
 _SEVERAL: Final = re.compile(
     r"(postgresql(?:\+psycopg)?://(?:[^@/?#]*@)?)([^@/?#,]*(?:,[^@/?#,]*)+)(/[^?#]*)?(?:\?(.*))?"
 )
+#: Parameters of a URL that say which server, database or schema it is.
+_OF_PLACE: Final = frozenset({"host", "port", "dbname", "options", "service"})
 _DRIVERS: Final[dict[str, Dialect]] = {
     "sqlite": "sqlite",
     "postgresql": "postgresql",
@@ -62,6 +64,15 @@ class Url:
     def public(self) -> str:
         """The URL without its passwords."""
         return sqlite_url(Path(self.database)) if self.is_file else self.shown
+
+    @property
+    def place(self) -> str:
+        """Where the ledger is, as everybody who uses it can name it: without users, passwords and how to connect."""
+        if self.dialect == "sqlite":
+            return sqlite_url(Path(self.database).absolute()) if self.is_file else self.text
+        url = self.alchemy()
+        query = {key: value for key, value in sorted(url.query.items()) if key in _OF_PLACE}
+        return str(url.set(drivername="postgresql", username=None, password=None, query=query))
 
     def alchemy(self) -> Any:
         """Return SQLAlchemy's URL."""
