@@ -79,7 +79,7 @@ class LedgerUnavailable(LedgerError):
 
 
 class LedgerAway(LedgerUnavailable):
-    """The server of a ledger cannot be reached or takes no writes: in a failover, it is back by itself after a while."""
+    """The server of a ledger cannot be reached or takes no writes: after a failover it is back by itself."""
 
 
 class LedgerCorrupt(LedgerError):

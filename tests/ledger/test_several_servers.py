@@ -1,4 +1,4 @@
-"""A ledger whose URL names several servers: whichever takes writes is used, and none of them stops a program for long."""
+"""A ledger whose URL names several servers: the one that takes writes is used, and none stops a program for long."""
 
 from __future__ import annotations
 
@@ -89,9 +89,13 @@ def test_among_servers_that_may_only_be_read_there_is_none_to_use(postgres: Post
 def test_a_server_that_does_not_answer_keeps_nobody_for_long(
     postgres: Postgres, more: str, wanted: dict[str, str]
 ) -> None:
-    with postgres.database() as url, at_a_port(url) as port:
-        with Ledger.open(spelled(url, "libpq", port, nobody()) + more) as ledger, ledger.engine.connection() as driver:
-            told = driver.info.get_parameters()
+    with (
+        postgres.database() as url,
+        at_a_port(url) as port,
+        Ledger.open(spelled(url, "libpq", port, nobody()) + more) as ledger,
+        ledger.engine.connection() as driver,
+    ):
+        told = driver.info.get_parameters()
     assert {name: told.get(name, "any") for name in wanted} == wanted  # a default of libpq is not told
     # A machine that is gone says nothing: without these the system waits for two hours.
     assert int(told["keepalives_idle"]) + int(told["keepalives_interval"]) * int(told["keepalives_count"]) <= 60
