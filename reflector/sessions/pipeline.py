@@ -29,7 +29,7 @@ from reflector.reflection.backends import backend_of
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import OUTAGES
 from reflector.reflection.runner import Reflected, Retry, Runner
-from reflector.sessions import last_session, locks, spool
+from reflector.sessions import last_session, locks, seen_head, spool
 from reflector.sessions.crediting import record_test_outcomes
 from reflector.sessions.fallback import stand_ins
 from reflector.sessions.injection import keep_lessons, told_by_hook, write_injection
@@ -159,7 +159,12 @@ def open_pipeline(project: Project, *, wait: bool = True, write: bool = True) ->
             pipeline = Pipeline(project, ledger, users)
             # First of all, so that what a person wrote into playbook.json is known when it is cited.
             pipeline.write(file=write)
+            lost = seen_head.missed(project, ledger)
+            if lost is not None:
+                pipeline.notes.append(f"{lost}; {lost.remedy}")
             yield pipeline
+            if lost is None:
+                seen_head.keep(project, ledger)
             last_session.leave_waiting(project.root, len(proposals(ledger)), is_users=project.is_users)
 
 
