@@ -5,11 +5,9 @@ The tests make a judge remember few results before a citation, so that short ses
 
 from __future__ import annotations
 
-import lzma
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -21,14 +19,13 @@ from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 from reflector.reflection.rules import reading
 from reflector.sessions import readings
-from reflector.sessions.intake import Source, take_in
 from reflector.sessions.readings import Readings
 from reflector.transcripts import checkpoint
 from tests.conftest import examples
-from tests.road.cuts import Cut, Yard, at_random, ends, judge, take
-from tests.road.sessions import Session, as_bytes
-from tests.road.test_cuts import BULLETS, RUNS, STEPS, Step, planted
-from tests.road.test_real_transcripts import FILES, SHARED
+from tests.road.cuts import Cut, Yard, ends, take
+from tests.road.sessions import Session
+from tests.road.test_cuts import BULLETS, RUNS, STEPS, Step
+from tests.road.test_real_transcripts import SHARED
 from tests.transcripts.records import queue
 
 JUDGED = SHARED.parent / "judged"
