@@ -28,7 +28,7 @@ from .wishes import Wish, wishes
 ACTOR = "rules"
 
 
-def hear(ledger: Ledger, window_ids: Iterable[str], known: Mapping[str, Sequence[Wish]]) -> int:
+def hear(ledger: Ledger, window_ids: Iterable[str], known: Mapping[str, Sequence[Wish]] | None = None) -> int:
     """Record what people ask for in recorded windows, and propose it; return how many proposals wait because of it.
 
     The playbook's lock must be held. `known` are the wishes of windows that were read before; of the others, a
@@ -40,7 +40,8 @@ def hear(ledger: Ledger, window_ids: Iterable[str], known: Mapping[str, Sequence
         if window is None or window.type != ev.SESSION_RECORDED or window.data is None or window.data.get("agent_id"):
             continue
         try:
-            heard = known[window_id] if window_id in known else list(wishes(own_messages(window)))
+            heard = (known or {}).get(window_id)
+            heard = list(wishes(own_messages(window))) if heard is None else heard
         except (OSError, UnknownTranscript):
             continue
         for wish in heard:

@@ -25,7 +25,7 @@ def hear(
         return ""
     from reflector.curator.listening import hear as run
 
-    return _waiting(run(ledger, window_ids, known or {}))
+    return _waiting(run(ledger, window_ids, known))
 
 
 def ask(ledger: Ledger, runner: Runner) -> str:

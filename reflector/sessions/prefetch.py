@@ -49,7 +49,7 @@ def prefetch(
         if message.role == "user":
             wished.extend(wishes([message]))
 
-    found = scan(path, limit, also)
+    found = scan(path, limit, once=also)
     cited = dict.fromkeys(name for _, names in found.cited for name in names if name in bullets)
     answer = judging.answer(cited) if judging is not None and cited else None
     return Prefetched(found, answer, {name: bullets[name].text for name in cited}, wished)
