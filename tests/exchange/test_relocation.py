@@ -139,7 +139,7 @@ def test_a_playbook_is_not_moved_to_where_it_is(told: Ledger, ledger_url: str) -
 #: What the move calls, in the order of their first calls, and how often before it is killed: 0 kills before the call.
 _STEPS = [
     *(("locked", 0), ("checked", 0), ("grow", 0), ("project_from", 0), ("_seal", 0)),
-    *(("checked", 1), ("grow", 1), ("project_from", 1), ("_arrival_of", 0), ("project_from", 2), ("become", 0)),
+    *(("checked", 1), ("grow", 1), ("project_from", 1), ("identity", 1), ("project_from", 2), ("become", 0)),
 ]
 
 
