@@ -169,12 +169,14 @@ class Project:
         return ""
 
 
-def followed(ledger: Ledger) -> Ledger:
+def followed(ledger: Ledger, *, until: str = "") -> Ledger:
     """Return the ledger that a playbook went to, if `ledgers.toml` names it; the ledger itself if nothing moved.
+
+    A move to the place `until` is not followed.
 
     Raises LedgerMoved for a place that is not in the file, or has not taken the playbook yet.
     """
-    while moved := ledger.moved():
+    while (moved := ledger.moved()) and moved.to != until:
         where, playbook = ledger.engine.url.shown, ledger.name
         ledger.close()
         url = next((url for url in directory().values() if url_of(url).place == moved.to), None)

@@ -34,17 +34,18 @@ class Parted(LedgerError):
 
 def relocate(source: Ledger, url: str, *, actor: str, progress: Progress | None = None) -> Head:
     """Move a playbook to the ledger at a URL, which has none of this name or an earlier state of it; return its head
-    there. `progress` is called with the number of events that are through, page by page.
+    there. A playbook that is there already stays as it is. `progress` is called with the number of events that are
+    through, page by page.
 
     Raises LedgerMoved for a playbook that went to another place, Parted, LedgerError.
     """
     with Ledger.open(url, source.name) as target:
         here, there = source.engine.url.place, target.engine.url.place
-        if here == there:
-            raise LedgerError(f"the playbook {source.name!r} is in {there} already; nothing was changed")
         moved = source.moved()
         if moved is not None and moved.to != there:
             raise moved
+        if here == there:
+            return source.head()
         with locked(target) as (sql, head):
             begun = _begin(source, sql, head, there)
             if begun is None:
