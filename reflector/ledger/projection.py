@@ -28,13 +28,12 @@ from reflector.events.effects import (
 from reflector.events.record_keys import unpack_keys
 from reflector.events.registry import WINDOW_TYPES, effect_of, names_in
 from reflector.events.state import MAX_TAGS, Entry, Playbook, verdict
-from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, TABLES, Counters
+from reflector.ledger.checkpoints import TABLES
+from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, Counters
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
 from reflector.playbook.counting import is_counting
 
-#: Raised when `project` writes other rows for the same events; a ledger with an older one is rebuilt.
-CODE_VERSION = 1
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
 _TAG_COLUMNS = ("position", "name", "tag", "active", "session_id", "reflection_id")
 

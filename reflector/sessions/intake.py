@@ -24,7 +24,8 @@ from reflector.ledger.store import BulletRow, Ledger
 from reflector.lessons.recording import lessons_beginning, told_at_start
 from reflector.reflection.window import keys_of, windows_within
 from reflector.sessions.spool import Delivery
-from reflector.text.secrets import clean, quote
+from reflector.text.secrets import quote
+from reflector.text.visible import clean
 from reflector.transcripts.formats import scan
 from reflector.transcripts.homes import transcript_of
 from reflector.transcripts.message import Tally
