@@ -7,7 +7,7 @@ from typing import Final
 from reflector.ledger.statements import Statements
 
 #: Raised when the projector writes other rows for the same events; a ledger with an older one is rebuilt.
-CODE_VERSION: Final = 1
+CODE_VERSION: Final = 2
 #: The name of the tables' row.
 TABLES: Final = "tables"
 

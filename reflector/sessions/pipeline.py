@@ -21,7 +21,7 @@ from reflector.curation.playbook_file import known, sync
 from reflector.curation.proposals import proposals, sweep
 from reflector.events.event import LESSON_RECORDED
 from reflector.locate import user_folder
-from reflector.sessions import last_session, locks, spool
+from reflector.sessions import last_session, locks, seen_head, spool
 from reflector.sessions.injection import keep_lessons, lessons_to_tell, told_by_hook, write_injection
 from reflector.sessions.ranks import keep_ranks
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from reflector.reflection.runner import Reflected, Retry, Runner
     from reflector.sessions.deliveries import Drained
     from reflector.sessions.intake import Source, Taken, WindowMode
+    from reflector.sessions.readings import Readings
     from reflector.sessions.spool import Delivery
     from reflector.sessions.user_playbook import Users
     from reflector.transcripts.reading import Scan
@@ -56,6 +57,13 @@ class Pipeline:
         self.reflected: list[Reflected] = []
 
     @cached_property
+    def readings(self) -> Readings:
+        """Where the reading of each transcript can go on."""
+        from reflector.sessions.readings import Readings
+
+        return Readings(self.project.state_dir)
+
+    @cached_property
     def runner(self) -> Runner:
         """What judges, by the project's settings. Raises ConfigError."""
         return runner_of(self.project, self.ledger)
@@ -65,15 +73,15 @@ class Pipeline:
 
         Raises UsersPlaybookError, a ValueError, when it is recorded here and not in the user's ledger.
         """
-        from reflector.sessions.intake import take_in
-        from reflector.transcripts.formats import scan
+        from reflector.sessions.intake import read, take_in
 
-        found = found or scan(source.path, source.limit)
+        readings = self.readings
+        found = found or read(self.ledger, source, window, readings)
         if not found.told and (session_id := source.session_id or found.session_id):
             source = replace(source, told=told_by_hook(self.project.root, session_id))
         if self.users is None:
-            return take_in(self.ledger, source, window=window, found=found)
-        taken = take_in(self.ledger, source, window=window, found=found)
+            return take_in(self.ledger, source, window=window, found=found, readings=readings)
+        taken = take_in(self.ledger, source, window=window, found=found, readings=readings)
         self.users.take(source, found, window=window, beside={row.name for row in self.ledger.rows()})
         return taken
 
@@ -158,7 +166,12 @@ def open_pipeline(project: Project, *, wait: bool = True, write: bool = True) ->
             pipeline = Pipeline(project, ledger, users)
             # First of all, so that what a person wrote into playbook.json is known when it is cited.
             pipeline.write(file=write)
+            lost = seen_head.missed(project, ledger)
+            if lost is not None:
+                pipeline.notes.append(f"{lost}; {lost.remedy}")
             yield pipeline
+            if lost is None:
+                seen_head.keep(project, ledger)
             last_session.leave_waiting(project.root, len(proposals(ledger)), is_users=project.is_users)
 
 
