@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def run(project: str) -> int | None:
     """Drain a project, unless another drain is about to. Returns the exit code, None after an error to report."""
-    if not load_in_turn(project, lambda: import_module("reflector.sessions.pipeline")):
+    if not load_in_turn(project, lambda: import_module("reflector.sessions.deliveries")):
         return 0
     from reflector.project import Project
 
