@@ -7,6 +7,7 @@ code is refused untouched, and after every migration all triggers and views exis
 from __future__ import annotations
 
 import re
+import threading
 from typing import TYPE_CHECKING, Any
 
 from reflector.ledger.engines import Engine, migration_transaction
@@ -24,6 +25,10 @@ _TABLES = {
     "postgresql": "SELECT relname::text FROM pg_class WHERE relkind IN ('r', 'p', 'f')"
     " AND relnamespace = to_regnamespace(quote_ident(current_schema()))",
 }
+
+
+#: Alembic keeps the migration that runs in variables of the process.
+_ALEMBIC = threading.Lock()
 
 
 def ensure_current(engine: Engine) -> None:
@@ -95,7 +100,8 @@ def upgrade(connection: sa.Connection, to: str = "head", *, where: str = "the le
     config.set_main_option("script_location", str(resource_dir("migrations")).replace("%", "%%"))
     config.attributes["connection"] = connection
     try:
-        command.upgrade(config, to)
+        with _ALEMBIC:
+            command.upgrade(config, to)
     except CommandError as error:
         raise LedgerCorrupt(
             f"{where} says that it is at a revision that reflector never had ({error}); "

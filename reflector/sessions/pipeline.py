@@ -8,7 +8,7 @@ after it let go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -27,6 +27,7 @@ from reflector.sessions.ranks import keep_ranks
 
 # Taking sessions in and judging them is imported where it is done: who adds advice or asks for it needs none of that.
 if TYPE_CHECKING:
+    from reflector.curator.wishes import Wish
     from reflector.ledger.store import Ledger, WindowRow
     from reflector.project import Project
     from reflector.reflection.runner import Reflected, Retry, Runner
@@ -55,6 +56,8 @@ class Pipeline:
         self._rendered: str | None = _NEVER
         self.notes: list[str] = []
         self.reflected: list[Reflected] = []
+        #: By window, what people ask for in it, where that is known before its turn.
+        self.wished: dict[str, Sequence[Wish]] = {}
 
     @cached_property
     def readings(self) -> Readings:
@@ -96,7 +99,7 @@ class Pipeline:
 
         fresh = [one.event_id for one in self.ledger.open_windows() if not one.attempts]
         record_test_outcomes(self.ledger, fresh)
-        self._note(wanted.hear(self.project.config, self.ledger, fresh))
+        self._note(wanted.hear(self.project.config, self.ledger, fresh, self.wished))
         if not self.runner.backend.is_model:
             self.reflected += self.runner.finish_pending(retry=retry)
             self._note(wanted.ask(self.ledger, self.runner))
