@@ -48,11 +48,17 @@ def append(writing: Writing, prepared: Iterable[Prepared]) -> list[Appended]:
         rows.append(stored)
         known[event.event_id] = (position, item.data_hash)
         answers.append(Appended(event.event_id, position, added=True))
-        projected.append(stored.projected(item.facts))
+        projected.append(
+            Projected(
+                *(position, event.event_id, event.type, recorded_at),
+                *(event.session_id, event.reflection_id, event.target_id, item.facts),
+            )
+        )
     if rows:
         _refuse_taken_names(sql, projected)
         sql.insert("event", Stored._fields, rows)
-        Projector(sql).project(projected)
+        Projector(sql, writing.in_force).project(projected)
+        writing.in_force = None
         update = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
         sql.execute(update, position, chain, recorded_at, sql.id)
         writing.position, writing.chain, writing.recorded_at = position, chain, recorded_at

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
-
 
 def utc_now() -> str:
     """Now, as the ledger writes time: ISO 8601 in UTC with microseconds, of fixed width."""
-    return datetime.now(UTC).strftime(_TIME)
+    return _written(datetime.now(UTC))
 
 
 def later_than(recorded_at: str) -> str:
@@ -23,4 +21,8 @@ def later_than(recorded_at: str) -> str:
 
 def just_after(time: str) -> str:
     """Return a microsecond later."""
-    return (datetime.fromisoformat(time) + timedelta(microseconds=1)).strftime(_TIME)
+    return _written(datetime.fromisoformat(time) + timedelta(microseconds=1))
+
+
+def _written(moment: datetime) -> str:
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
