@@ -21,7 +21,6 @@ from reflector.ledger.admission import check_facts, check_fields, prepare
 from reflector.ledger.canonical import NotCanonical, genesis, next_chain, plain, sealed
 from reflector.ledger.engines import shown, write_transaction
 from reflector.ledger.errors import LedgerError, translated
-from reflector.ledger.migration import triggers
 from reflector.ledger.reader import Reader
 from reflector.ledger.rebuilding import rebuild
 from reflector.ledger.rows import Head, Stored
@@ -170,14 +169,14 @@ def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None
             f"the file is of the playbook {header.playbook!r} and this one is {ledger.name!r}, which its chain begins "
             f"with; set `playbook` to {header.playbook!r} (REFLECTOR_PLAYBOOK does it for once)"
         )
-    with locked(ledger) as (connection, sql, head):
+    with locked(ledger) as (_, sql, head):
         if head.position:
             raise NotEmpty(
                 f"{shown(ledger.engine.url)} has {head.position:,} events of the playbook {ledger.name!r} and was left "
                 "unchanged; name an empty ledger, or add the file's events to these: `reflector import FILE --merge`"
             )
         last = write(sql, events, progress)
-        _become(connection, sql, header, last)
+        _become(sql, header, last)
         rebuild(sql)
     return ledger.head()
 
@@ -279,19 +278,9 @@ def _check_what_is_left(one: Checked, gone: Checked) -> None:
         raise WrongLine(one.number, str(error)) from error
 
 
-def _become(connection: sa.Connection, sql: Statements, header: Header, last: Stored | None) -> None:
-    """Give the empty playbook the origin of the one that was loaded, and its head.
-
-    An empty one was given an origin when it was first opened, and its trigger keeps that forever. So the
-    trigger is down for this one statement, which only a playbook without events ever sees.
-    """
-    name = "playbook_head_moves_on"
-    down, up = f"DROP TRIGGER {name}", triggers("sqlite")[name]
-    if sql.postgres:
-        down, up = (f"ALTER TABLE playbook {what} TRIGGER {name}" for what in ("DISABLE", "ENABLE"))
-    connection.exec_driver_sql(down)
+def _become(sql: Statements, header: Header, last: Stored | None) -> None:
+    """Give the empty playbook the origin of the one that was loaded, and its head."""
     recorded_at = "" if last is None else ", recorded_at = ?"
     values = () if last is None else (last.recorded_at,)
     update = f"UPDATE playbook SET origin = ?, position = ?, chain = ?{recorded_at} WHERE id = ?"  # noqa: S608
     sql.execute(update, header.origin, header.position, header.chain, *values, sql.id)
-    connection.exec_driver_sql(up)
