@@ -30,9 +30,10 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, settings
 
 from reflector.ledger import store
-from reflector.ledger.engines import open_engine, sqlite_url
+from reflector.ledger.engines import Engine, open_engine
 from reflector.ledger.migration import ensure_current
 from reflector.ledger.store import Ledger
+from reflector.ledger.url import Url, sqlite_url
 from tests.servers import pgbouncer, postgres_server
 
 #: Read here: `isolated` takes these variables away before a fixture of the session is made.
@@ -105,10 +106,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     path = tmp_path_factory.mktemp("template") / "ledger.db"
     engine = open_engine(sqlite_url(path))
     ensure_current(engine)
-    connection = engine.raw_connection()
-    yield connection.driver_connection
-    connection.close()
-    engine.dispose()
+    with engine.connection() as connection:
+        yield connection
+    engine.close()
 
 
 @pytest.fixture(autouse=True)
@@ -117,21 +117,20 @@ def migrated(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, te
     if request.node.get_closest_marker("migrates"):
         return
 
-    def copied(engine: sa.Engine) -> None:
-        if engine.dialect.name == "sqlite" and _is_new(engine.url.database):
-            connection = engine.raw_connection()
-            template.backup(connection.driver_connection)
-            connection.close()
+    def copied(engine: Engine) -> None:
+        if engine.dialect == "sqlite" and _is_new(engine.url):
+            with engine.connection() as connection:
+                template.backup(connection)
         ensure_current(engine)
 
     monkeypatch.setattr(store, "ensure_current", copied)
 
 
-def _is_new(database: str | None) -> bool:
+def _is_new(url: Url) -> bool:
     """Whether a SQLite ledger is in memory, or in a file that was claimed and holds nothing yet."""
-    if database in (None, ":memory:"):
+    if url.in_memory:
         return True
-    path = Path(str(database))
+    path = Path(url.database)
     return path.is_file() and path.stat().st_size == 0
 
 
@@ -158,7 +157,7 @@ class Postgres:
         self._run(f"CREATE DATABASE {self.template}")
         engine = open_engine(self._url(self.template))
         ensure_current(engine)
-        engine.dispose()
+        engine.close()
 
     def close(self) -> None:
         self._run(f"DROP DATABASE {self.template} WITH (FORCE)")

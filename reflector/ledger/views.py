@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
-
-from reflector.ledger.engines import shown
 from reflector.ledger.errors import LedgerCorrupt
 from reflector.resources import resource_dir
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 #: In order of creation: the later ones read `repeated`, which is not documented for queries.
 VIEWS = ("repeated", "bullets", "tags", "reflections", "sessions", "doubles")
@@ -78,9 +79,11 @@ def create_views(connection: sa.Connection) -> None:
     cursor.close()
 
 
-def refuse_taken_names(connection: sa.Connection) -> None:
+def refuse_taken_names(connection: sa.Connection, where: str) -> None:
     """Raise LedgerCorrupt where another program has a table or a view under a view's name: on PostgreSQL it may live
-    beside the ledger."""
+    beside the ledger. `where` names the database."""
+    import sqlalchemy as sa
+
     inspector = sa.inspect(connection)
     tables = set(inspector.get_table_names())
     taken = tables & set(VIEWS)
@@ -88,7 +91,7 @@ def refuse_taken_names(connection: sa.Connection) -> None:
         taken |= set(inspector.get_view_names()) & set(VIEWS)
     if taken:
         raise LedgerCorrupt(
-            f"{shown(connection.engine.url)} holds {', '.join(sorted(taken))}, and the ledger needs that name "
+            f"{where} holds {', '.join(sorted(taken))}, and the ledger needs that name "
             "for a view; nothing was changed. Rename it, or name another database with REFLECTOR_LEDGER_URL"
         )
 
@@ -116,6 +119,8 @@ def _changed_in_file(connection: sa.Connection, name: str) -> str | None:
 
 
 def _changed_on_server(connection: sa.Connection, name: str) -> str | None:
+    from sqlalchemy import exc
+
     standing = _described(connection, "current_schema()", name)
     if standing is None:
         return "is missing"
@@ -125,7 +130,7 @@ def _changed_on_server(connection: sa.Connection, name: str) -> str | None:
         wanted = view_sql("postgresql", name).replace(f"CREATE VIEW {name}", f"CREATE TEMPORARY VIEW {copy}", 1)
         connection.exec_driver_sql(wanted.replace("%", "%%"))
         made = connection.exec_driver_sql(f"SELECT pg_get_viewdef('pg_temp.{copy}'::regclass)").scalar()
-    except sa.exc.DBAPIError:
+    except exc.DBAPIError:
         return None
     finally:
         savepoint.rollback()

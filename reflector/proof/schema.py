@@ -111,10 +111,10 @@ def _made(revision: str) -> dict[str, tuple[str, str, str]]:
     """Return (type, table, statement) of every table and index of a new SQLite ledger at a revision, by name."""
     # The real migrations, for a later one may create a table again, in other words.
     engine = open_engine("sqlite://")
-    with engine.begin() as connection:
+    with engine.alchemy().begin() as connection:
         migration.upgrade(connection, revision)
         rows = connection.exec_driver_sql(_OBJECTS).fetchall()
-    engine.dispose()
+    engine.close()
     return {name: (type_, table, sql) for type_, name, table, sql in rows}
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from reflector.ledger.engines import shown
+from reflector.ledger.engines import Engine
 from reflector.ledger.errors import LedgerCorrupt, LedgerGone, translated
 from reflector.ledger.rows import Anchor, Head
 from reflector.ledger.statements import Statements
@@ -41,9 +41,9 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
     A ledger that cannot be read is a finding; a LedgerError is raised for one that cannot be reached.
     """
     with (
-        translated(shown(ledger.engine.url)),
+        translated(ledger.engine.url.shown),
         ThreadPoolExecutor(1) as beside,
-        ledger.engine.connect() as connection,
+        ledger.engine.alchemy().connect() as connection,
     ):
         if connection.dialect.name == "postgresql":
             connection = connection.execution_options(isolation_level="REPEATABLE READ")
@@ -121,12 +121,12 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
-def _damage(engine: sa.Engine) -> list[Finding]:
+def _damage(engine: Engine) -> list[Finding]:
     """Return what SQLite finds in its own file; a database in memory is this process's own."""
-    if engine.dialect.name != "sqlite" or engine.url.database in {None, "", ":memory:"}:
+    if engine.dialect != "sqlite" or engine.url.in_memory:
         return []
     found = []
-    with engine.connect() as connection:
+    with engine.alchemy().connect() as connection:
         try:
             for (line,) in connection.exec_driver_sql("PRAGMA integrity_check(20)").fetchall():
                 if line != "ok":
@@ -144,7 +144,7 @@ def _damage(engine: sa.Engine) -> list[Finding]:
 
 def wrong_triggers(ledger: Ledger) -> list[str]:
     """Return the names of triggers that are missing, disabled or changed: a look at the schema, no event is read."""
-    with translated(shown(ledger.engine.url)), ledger.engine.connect() as connection:
+    with translated(ledger.engine.url.shown), ledger.engine.alchemy().connect() as connection:
         return [name for name, _ in _wrong_triggers(connection)]
 
 

@@ -209,5 +209,5 @@ def _time(stamp: str) -> str | None:
 
 def _is_expected(said: str) -> bool:
     """Return whether the agent says that a failure was expected or has another cause."""
-    rows = (row for row in wordings("agent") if row.says == "expected")
+    rows = [row for row in wordings("agent") if row.says == "expected"]
     return bool(said) and first(rows, " ".join(said[:600].split())) is not None

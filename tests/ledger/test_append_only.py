@@ -135,7 +135,7 @@ def test_copy_cannot_bring_events_in_beside_the_order(told: Ledger, change: str)
 
     before = sql.content(told)
     position = 1000 if change == "gap" else 2
-    with told.engine.connect() as connection:
+    with told.engine.alchemy().connect() as connection:
         cursor = connection.connection.cursor()
         row = (1, position, "new", "bullet.added", 1, "t", "t", "me", None, None, None, "{}", "h", "{}", "c")
         with (
@@ -350,7 +350,7 @@ def test_an_announcement_in_another_playbook_opens_nothing(ledger: Ledger) -> No
     first = window()
     events = [imported(("pat-001", 0, 0)), first, *reflected("r1", first), retracted(first)]
     ledger.append(events)
-    with Ledger.open(ledger.engine.url.render_as_string(hide_password=False), "other") as other:
+    with Ledger.open(ledger.engine.url.text, "other") as other:
         other.append([*events, redacted(events[2].event_id)])
     assert _accepted(ledger, ["UPDATE event SET data = NULL WHERE playbook_id = 1 AND position = 3"]) == []
 
