@@ -71,13 +71,18 @@ class Verified:
     head: Head | None
 
 
-def verify_opening(open_ledger: Callable[[], Ledger], *anchors: Anchor) -> Verified:
-    """Open a ledger that may be too damaged for it, and verify it. Raises a LedgerError for one out of reach."""
+def verify_opening(
+    open_ledger: Callable[[], Ledger], *anchors: Anchor, seen: Callable[[Ledger], Anchor | None] = lambda _: None
+) -> Verified:
+    """Open a ledger that may be too damaged for it, and verify it. Raises a LedgerError for one out of reach.
+
+    `seen` finds one more anchor, which only an open ledger tells.
+    """
     findings: list[Finding] = []
     head = None
     try:
         with open_ledger() as ledger:
-            findings += verify(ledger, *anchors)
+            findings += verify(ledger, *anchors, *filter(None, [seen(ledger)]))
             with suppress(LedgerCorrupt):  # a finding says the same
                 head = ledger.head()
     except LedgerCorrupt as error:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -170,7 +170,8 @@ def record_test_outcomes(ledger: Ledger, windows: Iterable[str]) -> None:
             continue
         found: list[tuple[str, Run]] = []
         with suppress(OSError, UnknownTranscript):
-            found += tested_lessons(reading(ledger, recorded, "rules").messages(()))
+            # What a test said before bears on a lesson that is cited much later.
+            found += tested_lessons(replace(reading(ledger, recorded, "rules"), start=0).messages(()))
         for name, run in found:
             ids = lessons.get(name, ())
             if len(ids) == 1:
