@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from reflector.ledger.engines import Engine, Taken
+from reflector.ledger.engines import Engine, Taken, patience
 from reflector.ledger.lock import Lock
 from reflector.ledger.statements import Statements
 
@@ -83,7 +83,7 @@ class Writer:
                 found = sql.run(_KNOWN + among, ids).fetchall()
         else:
             # Both are sent at once. The first may wait; what the second sees was committed before it ran.
-            locked = sql.run(f"{_HEAD} FOR UPDATE")
+            locked = sql.run(f"{_HEAD} AND {patience()} <> '' FOR UPDATE")
             if event_ids:
                 found = sql.run(_KNOWN + among, ids).fetchall()
             (head,) = locked.fetchall()
