@@ -1,4 +1,4 @@
-"""The tables that answer quickly: bullets, tags, windows, retractions and seen records, kept from events.
+"""The tables that answer quickly: bullets, tags, windows, retractions, seen records and tallies, kept from events.
 
 Invariant: `project` is called with every event once, in order, inside the transaction that appended it, and a
 rebuild calls the same function over all events. So the tables equal the pure fold of
@@ -11,9 +11,9 @@ is counted again. Nothing is ever subtracted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events.effects import (
@@ -28,14 +28,20 @@ from reflector.events.effects import (
 from reflector.events.record_keys import unpack_keys
 from reflector.events.registry import WINDOW_TYPES, effect_of, names_in
 from reflector.events.state import MAX_TAGS, Entry, Playbook, verdict
-from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, TABLES, Counters
+from reflector.ledger.answer_tally import AnswerTally
+from reflector.ledger.bullet_tally import BulletTally
+from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, TABLES, Counters, InForce
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
+from reflector.ledger.tallies import Tally, keep
 from reflector.playbook.counting import is_counting
 
 #: Raised when `project` writes other rows for the same events; a ledger with an older one is rebuilt.
-CODE_VERSION = 1
+CODE_VERSION = 2
+#: The tallies that are kept.
+KEPT: Final[tuple[type[Tally], ...]] = (BulletTally, AnswerTally)
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
+_STATUS_COLUMNS = ("name", "position", "status")
 _TAG_COLUMNS = ("position", "name", "tag", "active", "session_id", "reflection_id")
 
 
@@ -53,14 +59,13 @@ class _Waiting:
 class Projector:
     """Writes the tables of one playbook on an open write transaction."""
 
-    def __init__(self, statements: Statements) -> None:
+    def __init__(self, statements: Statements, in_force: InForce = None) -> None:
         self.sql = statements
-        self.counters = Counters(statements)
-        self._retracts: bool | None = None
+        self.counters = Counters(statements, in_force)
         self._covers: dict[str | None, int | None] = {}
         self._waiting = _Waiting()
 
-    def project(self, events: Iterable[Projected]) -> None:
+    def project(self, events: Sequence[Projected]) -> None:
         """Fold events into the tables, in order."""
         updated_at = None
         for event in events:
@@ -91,12 +96,8 @@ class Projector:
         if updated_at is not None:
             sql = "UPDATE projection SET updated_at = ? WHERE playbook_id = ? AND name = ?"
             self.sql.execute(sql, updated_at, self.sql.id, TABLES)
-
-    def _has_retractions(self) -> bool:
-        if self._retracts is None:
-            query = "SELECT 1 FROM retraction WHERE playbook_id = ? AND active = 1 LIMIT 1"
-            self._retracts = self.sql.run(query).fetchone() is not None
-        return self._retracts
+        if events:
+            keep(self.sql, KEPT, events[0].position - 1, events[-1].position)
 
     def _tagged(self, event: Projected, data: Mapping[str, Any]) -> bool:
         """Add a tag; return whether it counts."""
@@ -106,7 +107,7 @@ class Projector:
             row = (event.position, storable(data.get("name")), 0, 0, event.session_id, event.reflection_id)
             waiting.tags.append(row)
             return False
-        active = 0 if self._has_retractions() and self._is_covered(event) else 1
+        active = 0 if self.counters.has_retractions() and self._is_covered(event) else 1
         waiting.tags.append((event.position, *judged, active, event.session_id, event.reflection_id))
         if active:
             waiting.counted[judged] = waiting.counted.get(judged, 0) + 1
@@ -174,6 +175,9 @@ class Projector:
         self._uncount([entry.name for entry in new])
         rows = [(*astuple(entry), *entry.baseline) for entry in new]
         self.sql.insert("bullet", (*ENTRY_COLUMNS, "helpful", "harmful"), rows)
+        were = {name: one.status for name, one in before.items()}
+        since = [one for name, one in book.entries.items() if one.status != were.get(name)]
+        self.sql.insert("bullet_status", _STATUS_COLUMNS, [(one.name, event.position, one.status) for one in since])
         again: list[str] = []
         for name, old in before.items():
             entry = book.entries[name]
@@ -222,7 +226,7 @@ class Projector:
         target = event.target_id
         if target is None:
             return
-        self._retracts = None
+        self.counters.forget()
         self._covers.clear()
         self.sql.run(
             "INSERT INTO retraction (playbook_id, event_id, target_id, active) VALUES (?, ?, ?, 1)",

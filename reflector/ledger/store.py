@@ -36,7 +36,7 @@ from reflector.ledger.reader import Reader, line_of
 from reflector.ledger.rebuilding import Progress, rebuild, set_checkpoint
 from reflector.ledger.redaction import Takes, everything, redaction_of
 from reflector.ledger.rows import BulletRow, Head, Projected, Stored, WindowRow
-from reflector.ledger.sqlite_file import claim_file
+from reflector.ledger.sqlite_file import claim_file, had_ledger
 from reflector.ledger.statements import Statements
 from reflector.ledger.url import sqlite_url
 from reflector.ledger.writer import Writer, Writing
@@ -48,12 +48,11 @@ _FIND = (
     "SELECT playbook.id, projection.code_version FROM playbook LEFT JOIN projection"
     " ON projection.playbook_id = playbook.id AND projection.name = ? WHERE playbook.name = ?"
 )
-_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 def utc_now() -> str:
     """Now, as the ledger writes time: ISO 8601 in UTC with microseconds, of fixed width."""
-    return datetime.now(UTC).strftime(_TIME)
+    return _written(datetime.now(UTC))
 
 
 def later_than(recorded_at: str) -> str:
@@ -67,7 +66,11 @@ def later_than(recorded_at: str) -> str:
 
 def just_after(time: str) -> str:
     """Return a microsecond later."""
-    return (datetime.fromisoformat(time) + timedelta(microseconds=1)).strftime(_TIME)
+    return _written(datetime.fromisoformat(time) + timedelta(microseconds=1))
+
+
+def _written(moment: datetime) -> str:
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 class Ledger(Reader):
@@ -157,11 +160,17 @@ class Ledger(Reader):
             rows.append(stored)
             known[event.event_id] = (position, item.data_hash)
             answers.append(Appended(event.event_id, position, added=True))
-            projected.append(stored.projected(item.facts))
+            projected.append(
+                Projected(
+                    *(position, event.event_id, event.type, recorded_at),
+                    *(event.session_id, event.reflection_id, event.target_id, item.facts),
+                )
+            )
         if rows:
             _refuse_taken_names(sql, projected)
             sql.insert("event", Stored._fields, rows)
-            Projector(sql).project(projected)
+            Projector(sql, writing.in_force).project(projected)
+            writing.in_force = None
             update = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
             sql.execute(update, position, chain, recorded_at, self.playbook_id)
             writing.position, writing.chain, writing.recorded_at = position, chain, recorded_at
@@ -252,6 +261,23 @@ class Ledger(Reader):
                 yield writing
         except LedgerMoved as moved:
             raise self.moved() or moved from moved
+
+
+def playbooks_in(url: str) -> list[str]:
+    """Return the names of the playbooks in a database, those without events left out. Raises as `Ledger.open`."""
+    engine = open_engine(url)
+    path = Path(engine.url.database)
+    if engine.url.is_file and not path.exists() and not had_ledger(path):
+        return []
+    try:
+        with translated(engine.url.shown):
+            ensure_current(engine)
+            with engine.connection() as connection:
+                sql = Statements(connection.cursor(), engine.dialect, 0)
+                rows = sql.execute("SELECT name FROM playbook WHERE position > 0 ORDER BY name").fetchall()
+    finally:
+        engine.close()
+    return [row[0] for row in rows]
 
 
 def _claim(engine: Engine) -> None:

@@ -9,7 +9,7 @@ after it let go.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -40,6 +40,7 @@ from reflector.sessions.readings import Readings
 from reflector.sessions.spool import Delivery
 
 if TYPE_CHECKING:
+    from reflector.curator.wishes import Wish
     from reflector.sessions.user_playbook import Users
     from reflector.transcripts.reading import Scan
 
@@ -72,6 +73,8 @@ class Pipeline:
         self._rendered: str | None = _NEVER
         self.notes: list[str] = []
         self.reflected: list[Reflected] = []
+        #: By window, what people ask for in it, where that is known before its turn.
+        self.wished: dict[str, Sequence[Wish]] = {}
         self.readings = Readings(project.state_dir)
         self.runner = runner_of(project, ledger)
 
@@ -97,7 +100,7 @@ class Pipeline:
         """
         fresh = [one.event_id for one in self.ledger.open_windows() if not one.attempts]
         record_test_outcomes(self.ledger, fresh)
-        self._note(wanted.hear(self.project.config, self.ledger, fresh))
+        self._note(wanted.hear(self.project.config, self.ledger, fresh, self.wished))
         if not self.runner.backend.is_model:
             self.reflected += self.runner.finish_pending(retry=retry)
             self._note(wanted.ask(self.ledger, self.runner))

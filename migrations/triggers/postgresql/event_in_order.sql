@@ -1,10 +1,13 @@
--- Positions are 1, 2, 3… without gaps; COPY fires row triggers too. Times grow with positions, so one from a clock that
--- is far ahead would stop every later append: only an event right behind one that has such a time may have it too.
--- Who wrote the row is the server's word, whatever the client says.
+-- Positions are 1, 2, 3… without gaps; COPY fires row triggers too. The last one is asked for by its order: a session
+-- keeps the plan that it made on an empty table, and for max() that reads another index whole, at every event.
+-- Times grow with positions, so one from a clock that is far ahead would stop every later append: only an event right
+-- behind one that has such a time may have it too. Who wrote the row is the server's word, whatever the client says.
 CREATE OR REPLACE FUNCTION reflector_event_in_order() RETURNS trigger LANGUAGE plpgsql
 SET search_path = {schema}, pg_temp AS $$
 BEGIN
-    IF NEW.position <> 1 + coalesce((SELECT max(position) FROM event WHERE playbook_id = NEW.playbook_id), 0) THEN
+    IF NEW.position <> 1 + coalesce(
+        (SELECT position FROM event WHERE playbook_id = NEW.playbook_id ORDER BY position DESC LIMIT 1), 0
+    ) THEN
         RAISE EXCEPTION 'append-only: the next position is one above the last (position: %)', NEW.position;
     END IF;
     IF NEW.recorded_at COLLATE "C" > to_char(

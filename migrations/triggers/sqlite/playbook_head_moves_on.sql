@@ -1,6 +1,6 @@
 -- The head moves forward only, and only to an event that is there. An empty playbook may become another one, whose
--- history is loaded into it. Where the playbook moved to another ledger, the head
--- stays until the playbook has moved back.
+-- history is loaded into it. Where the playbook moved to another ledger, the head stays until the playbook has moved
+-- back.
 CREATE TRIGGER playbook_head_moves_on BEFORE UPDATE ON playbook
 BEGIN
     SELECT RAISE(ABORT, 'append-only: a playbook''s head only moves forward')
