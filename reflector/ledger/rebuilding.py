@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from reflector.events.fields import MAX_INT
+from reflector.events.event import MAX_INT
 from reflector.events.fold import projects
-from reflector.ledger.counters import TABLES
-from reflector.ledger.projection import CODE_VERSION, Projector
+from reflector.ledger.checkpoints import TABLES, set_checkpoint
+from reflector.ledger.projection import Projector
 from reflector.ledger.reader import history_page
 from reflector.ledger.statements import Statements
 from reflector.playbook.counting import DEFAULT
@@ -39,14 +39,3 @@ def project_from(sql: Statements, position: int, progress: Progress | None = Non
         position = page[-1].position
         if progress is not None:
             progress(position)
-
-
-def set_checkpoint(sql: Statements, name: str, policy: str, position: int, state_hash: str) -> None:
-    """Record that a named projection is at a position, with this hash."""
-    columns = ("code_version", "policy_id", "position", "state_hash", "updated_at")
-    values = ", ".join(f"{column} = excluded.{column}" for column in columns)
-    sql.run(
-        f"INSERT INTO projection (playbook_id, name, {', '.join(columns)}) VALUES (?, ?, ?, ?, ?, ?, NULL)"  # noqa: S608
-        f" ON CONFLICT (playbook_id, name) DO UPDATE SET {values}",
-        *(name, CODE_VERSION, policy, position, state_hash),
-    )
