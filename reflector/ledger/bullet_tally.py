@@ -243,9 +243,7 @@ def _take(session: _Session, position: int, bullets: Iterable[str], is_text: boo
 def _earlier(sql: Statements, sessions: Collection[str], alone: Collection[str], upto: int) -> dict[str, _Session]:
     """Return what the events of these sessions say up to a position; `alone` are windows without a session."""
     found: dict[str, _Session] = defaultdict(_Session)
-    among, values = sql.among("session_id", sessions)
-    query = f"SELECT DISTINCT session_id FROM event WHERE playbook_id = ? AND {among} AND position <= ?"  # noqa: S608
-    sessions = [row[0] for row in sql.run(query, values, upto).fetchall()]
+    sessions = going_on(sql, sessions, upto)
     for ids, of, own, target in (
         (sessions, "", "session_id", "session_id"),
         (alone, "session_id IS NULL AND ", "event_id", "target_id"),
@@ -262,16 +260,29 @@ def _earlier(sql: Statements, sessions: Collection[str], alone: Collection[str],
         for one in told_where(sql, where, values, upto):
             if one.session is not None:
                 _take(found[one.session], one.position, one.bullets, one.is_text)
-    if not sessions:
-        return found
+    for session, judged in judged_before(sql, sessions, upto).items():
+        found[session].judged = judged
+    return found
+
+
+def going_on(sql: Statements, sessions: Collection[str], upto: int) -> list[str]:
+    """Return those of these sessions that have events up to a position."""
+    among, values = sql.among("session_id", sessions)
+    query = f"SELECT DISTINCT session_id FROM event WHERE playbook_id = ? AND {among} AND position <= ?"  # noqa: S608
+    return [row[0] for row in sql.run(query, values, upto).fetchall()]
+
+
+def judged_before(sql: Statements, sessions: Collection[str], upto: int) -> dict[str, set[str]]:
+    """Return the names that the tags of these sessions have up to a position."""
     among, values = sql.among("event.session_id", sessions)
     query = (
         "SELECT DISTINCT event.session_id, tag.name FROM event"  # noqa: S608
         " JOIN tag ON tag.playbook_id = event.playbook_id AND tag.position = event.position"
         f" WHERE event.playbook_id = ? AND {among} AND event.position <= ? AND (event.type || '') = '{BULLET_TAGGED}'"
     )
-    for session, name in sql.run(query, values, upto).fetchall():
-        found[session].judged.add(name)
+    found: dict[str, set[str]] = defaultdict(set)
+    for session, name in sql.run(query, values, upto).fetchall() if sessions else ():
+        found[session].add(name)
     return found
 
 

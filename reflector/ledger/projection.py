@@ -31,6 +31,7 @@ from reflector.events.state import MAX_TAGS, Entry, Playbook, verdict
 from reflector.ledger.answer_tally import AnswerTally
 from reflector.ledger.bullet_tally import BulletTally
 from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, TABLES, Counters
+from reflector.ledger.double_tally import DoubleTally
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
 from reflector.ledger.tallies import Tally, keep
@@ -39,7 +40,7 @@ from reflector.playbook.counting import is_counting
 #: Raised when `project` writes other rows for the same events; a ledger with an older one is rebuilt.
 CODE_VERSION = 2
 #: The tallies that are kept.
-KEPT: Final[tuple[type[Tally], ...]] = (BulletTally, AnswerTally)
+KEPT: Final[tuple[type[Tally], ...]] = (BulletTally, AnswerTally, DoubleTally)
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
 _STATUS_COLUMNS = ("name", "position", "status")
 _TAG_COLUMNS = ("position", "name", "tag", "active", "session_id", "reflection_id")
