@@ -35,6 +35,8 @@ Kind = Literal[
 
 #: Kinds whose success is proof of something.
 CHECKS: frozenset[str] = frozenset({"test", "types", "lint", "build", "ci"})
+#: Kinds whose files are what the step is about.
+_WITH_FILES = frozenset({"change", "review", "test"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Step:
     kind     what it does
     family   what a later call must share to be the same attempt: `test`, `run:python manage.py`, `Edit:a.py`
     command  the shell command or the target, one line, at most 160 characters
-    files    base names of the files it names or changes
+    files    base names of the files that it changes or checks
     task     id of the background task it asks about, "" otherwise
     verifies the call says that it is there to verify something
     """
@@ -195,7 +197,7 @@ def read_call(call: ToolCall) -> Step:
         ),
         described,
     )
-    files = files_in(target) if kind in ("change", "look") else ()
+    files = files_in(target) if kind in _WITH_FILES else ()
     if kind == "poll":
         task = str(given.get("task_id") or given.get("bash_id") or given.get("agentId") or "")
         return Step("poll", f"poll:{task}", call.name, task=task)
@@ -226,7 +228,7 @@ def _read_command(command: str, described: str) -> Step:
         if polled:
             return Step("poll", f"poll:{polled.group(1)}", one_line[:160], task=polled.group(1))
     verifies = _VERIFY.search(described) is not None
-    return Step(kind, family, one_line[:160], files_in(command), task, verifies)
+    return Step(kind, family, one_line[:160], files_in(command) if kind in _WITH_FILES else (), task, verifies)
 
 
 def _kind_of(command: str) -> tuple[Kind, str]:
