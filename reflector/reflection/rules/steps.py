@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
+from reflector.reflection.rules.needles import absent
 from reflector.transcripts.message import ToolCall
 
 Kind = Literal[
@@ -126,7 +128,12 @@ COMMANDS: tuple[tuple[Kind, str], ...] = (
         r"|(?:docker|podman) (?:ps|logs|images|inspect|compose (?:ps|logs|config))|kubectl (?:get|describe|logs|top)|systemctl (?:status|list|cat|show|is-)|journalctl|(?:npm|pnpm|yarn|pip3?|cargo|go|gem|brew|uv) (?:ls|list|view|info|show|why|tree|outdated|search|env|version|config|help)\b|\S+ (?:--version|-v|-V|--help|-h|help|version)$|(?:crontab -l|launchctl list)",
     ),
 )
-_COMPILED = tuple((kind, re.compile(_FIRST + rf"(?:{pattern})", re.IGNORECASE)) for kind, pattern in COMMANDS)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(_FIRST + rf"(?:{pattern})", re.IGNORECASE)
+
 
 _RANK: dict[str, int] = {
     kind: rank
@@ -243,7 +250,9 @@ def _kind_of(command: str) -> tuple[Kind, str]:
         stripped = _unwrapped(segment)
         if not stripped:
             continue
-        kind: Kind = next((kind for kind, expression in _COMPILED if expression.match(stripped)), "run")
+        passed = absent(stripped, "commands")
+        found = (kind for kind, pattern in COMMANDS if kind not in passed and _compiled(pattern).match(stripped))
+        kind: Kind = next(found, "run")
         pushes = kind == "ship" and " push" in stripped
         if best is None or _RANK[kind] < best[0] or (pushes and _RANK[kind] == best[0]):
             best = (_RANK[kind], kind, stripped)

@@ -15,6 +15,7 @@ from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
 import reflector.reflection.rules
+from reflector.reflection.rules.steps import COMMANDS
 from reflector.reflection.rules.wordings import all_wordings
 
 FILE = Path(reflector.reflection.rules.__file__).with_name("needles.json")
@@ -30,10 +31,13 @@ _NOTHING: Strings = frozenset({""})
 
 def written() -> str:
     """Return the file as it should be."""
-    found: dict[str, dict[str, list[str]]] = {"folded": {}, "printed": {}}
+    found: dict[str, dict[str, list[str]]] = {"folded": {}, "printed": {}, "commands": {}}
     for row in all_wordings():
         if strings := needles(row.pattern, fold=row.folds):
             found["folded" if row.folds else "printed"][row.id] = strings
+    for kind, pattern in COMMANDS:
+        if strings := needles(pattern, fold=True):
+            found["commands"][kind] = strings
     return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
 
 
