@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from reflector.ledger import migration
 from reflector.ledger.engines import open_engine
-from reflector.ledger.migration import triggers
+from reflector.ledger.migration import triggers_of
 from reflector.ledger.tables import metadata
 from reflector.ledger.views import wrong_views
 from reflector.mistakes import Finding
@@ -53,8 +53,7 @@ def wrong_triggers(connection: sa.Connection) -> Iterator[tuple[str, str]]:
     """Yield (name, what is wrong) of each trigger that is missing, disabled, changed, or not the ledger's."""
     dialect = connection.dialect.name
     standing = _standing_triggers(connection)
-    schema = migration.schema_of(connection) if dialect == "postgresql" else ""
-    ours = triggers(dialect, schema)
+    ours, schema = triggers_of(connection)
     for name, text in ours.items():
         wanted = _wanted(text, dialect)
         if name not in standing:

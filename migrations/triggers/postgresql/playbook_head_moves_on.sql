@@ -10,15 +10,15 @@ BEGIN
         )
         OR NEW.position > 0 AND NOT coalesce((
             -- By its order, as in event_in_order.
-            SELECT position = NEW.position AND chain = NEW.chain AND recorded_at = NEW.recorded_at FROM event
+            SELECT position = NEW.position AND chain = NEW.chain AND recorded_at = NEW.recorded_at FROM {event}
             WHERE playbook_id = NEW.id AND position <= NEW.position ORDER BY position DESC LIMIT 1
         ), false)
     THEN
         RAISE EXCEPTION 'append-only: a playbook''s head only moves forward (playbook: %)', OLD.name;
     END IF;
-    IF EXISTS (SELECT 1 FROM event WHERE playbook_id = OLD.id AND position = OLD.position AND type = 'ledger.moved')
+    IF EXISTS (SELECT 1 FROM {event} WHERE playbook_id = OLD.id AND position = OLD.position AND type = 'ledger.moved')
         AND NOT EXISTS (
-            SELECT 1 FROM event
+            SELECT 1 FROM {event}
             WHERE playbook_id = OLD.id AND position = OLD.position + 1 AND type = 'ledger.arrived'
         )
     THEN
