@@ -79,8 +79,4 @@ def waiting_for_budget(ledger: Ledger) -> list[WindowRow]:
         last = dict(sql.run(query).fetchall())
     if not any(_WORD in (reason or "") for reason in last.values()):
         return []
-    return [
-        window
-        for window in ledger.windows()
-        if window.state == "skipped" and _WORD in (last.get(window.event_id) or "")
-    ]
+    return [window for window in ledger.windows_in("skipped") if _WORD in (last.get(window.event_id) or "")]
