@@ -18,6 +18,8 @@ import sqlalchemy as sa
 from reflector.ledger import migration
 from reflector.ledger.engines import open_engine
 from reflector.ledger.migration import triggers
+from reflector.ledger.reader import Reader
+from reflector.ledger.statements import Statements
 from reflector.ledger.tables import metadata
 from reflector.ledger.views import wrong_views
 from reflector.mistakes import Finding
@@ -27,8 +29,13 @@ _STRANGE = "is not the ledger's"
 _MEND = "find out who changed it, then run `reflector verify --mend-triggers`"
 
 
-def schema_findings(connection: sa.Connection) -> Iterator[Finding]:
+def schema_findings(ledger: Reader, _: Statements) -> Iterator[Finding]:
     """Yield everything in the schema and in its version that is not as it was made."""
+    with ledger.engine.connect() as connection:
+        yield from _findings(connection)
+
+
+def _findings(connection: sa.Connection) -> Iterator[Finding]:
     for name, what in wrong_triggers(connection):
         if what == _STRANGE:
             remedy = f"find out who made it, then drop it: DROP TRIGGER {name}"

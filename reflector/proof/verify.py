@@ -26,11 +26,13 @@ from reflector.proof.drift import drift
 from reflector.proof.event_check import Walk
 from reflector.proof.merge_proof import faults
 from reflector.proof.other_playbooks import other_playbooks
-from reflector.proof.remedies import REBUILD, RESTORE
+from reflector.proof.reading import savepoint, unreadable
+from reflector.proof.remedies import RESTORE
 from reflector.proof.schema import schema_findings
 from reflector.proof.schema import wrong_triggers as _wrong_triggers
+from reflector.proof.scratch import Scratch
 
-__all__ = ["Anchor", "Finding", "Verified", "verify", "verify_opening", "wrong_triggers"]
+__all__ = ["Anchor", "Finding", "Verified", "verify", "verify_opening", "verify_since", "wrong_triggers"]
 
 
 def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
@@ -40,27 +42,32 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
     SQLite checks its own file on a second connection meanwhile: that is a third of the work and needs no Python.
     A ledger that cannot be read is a finding; a LedgerError is raised for one that cannot be reached.
     """
-    with (
-        translated(shown(ledger.engine.url)),
-        ThreadPoolExecutor(1) as beside,
-        ledger.engine.connect() as connection,
-    ):
-        if connection.dialect.name == "postgresql":
-            connection = connection.execution_options(isolation_level="REPEATABLE READ")
+    with ThreadPoolExecutor(1) as beside, Scratch() as scratch, ledger.asking() as sql:
         damage = beside.submit(_damage, ledger.engine)
-        with connection.begin():
-            yield from _readable(connection, schema_findings(connection), "the schema")
-            walk = Walk(connection, ledger.playbook_id, anchors)
-            yield from _readable(connection, walk.findings(), "the history", walk)
-            sql = Statements(connection.connection.cursor(), connection.dialect.name, ledger.playbook_id)
-            merges = (Finding("merge", position, what, RESTORE) for position, what in faults(sql))
-            yield from _readable(connection, merges, "a merge")
-            if walk.foldable:
-                differences = drift(connection, walk.id, walk.folded)
-                drifts = (Finding("projection", None, what, REBUILD) for what in differences)
-                yield from _readable(connection, drifts, "a table")
-            yield from _readable(connection, other_playbooks(connection, ledger.playbook_id), "another playbook")
+        yield from _readable(sql, schema_findings(ledger, sql), "the schema")
+        walk = Walk(sql, anchors, scratch)
+        yield from _readable(sql, walk.findings(), "the history", walk)
+        merges = (Finding("merge", position, what, RESTORE) for position, what in faults(sql))
+        yield from _readable(sql, merges, "a merge")
+        if walk.folding is not None:
+            yield from _readable(sql, drift(sql, walk.folding), "a table")
+        yield from _readable(sql, other_playbooks(sql, ledger.playbook_id), "another playbook")
         yield from damage.result()
+
+
+def verify_since(ledger: Ledger, since: Anchor, *anchors: Anchor) -> Iterator[Finding]:
+    """Every finding of the events behind a head that is known to be good: their chain, order, data and redactions, the
+    head they lead to, the schema, and each of the anchors that is not among them.
+
+    Costs what is new. Events up to that head, the tables that are made of events, merges, and the pages of SQLite's
+    file are not looked at. Raises as `verify` does.
+    """
+    with Scratch() as scratch, ledger.asking() as sql:
+        yield from _readable(sql, schema_findings(ledger, sql), "the schema")
+        walk = Walk(sql, anchors, scratch, since)
+        yield from _readable(sql, walk.findings(), "the history", walk)
+        # This one as well: its name and origin are those of the first event, which is not read otherwise.
+        yield from _readable(sql, other_playbooks(sql), "a playbook")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +78,14 @@ class Verified:
     head: Head | None
 
 
-def verify_opening(open_ledger: Callable[[], Ledger], *anchors: Anchor) -> Verified:
-    """Open a ledger that may be too damaged for it, and verify it. Raises a LedgerError for one out of reach."""
+def verify_opening(open_ledger: Callable[[], Ledger], *anchors: Anchor, since: Anchor | None = None) -> Verified:
+    """Open a ledger that may be too damaged for it, and verify it, or what came after a head. Raises a LedgerError for
+    one out of reach."""
     findings: list[Finding] = []
     head = None
     try:
         with open_ledger() as ledger:
-            findings += verify(ledger, *anchors)
+            findings += verify(ledger, *anchors) if since is None else verify_since(ledger, since, *anchors)
             with suppress(LedgerCorrupt):  # a finding says the same
                 head = ledger.head()
     except LedgerCorrupt as error:
@@ -87,34 +95,18 @@ def verify_opening(open_ledger: Callable[[], Ledger], *anchors: Anchor) -> Verif
 
 
 def _readable(
-    connection: sa.Connection, findings: Iterator[Finding], what: str, walk: Walk | None = None
+    sql: Statements, findings: Iterator[Finding], what: str, walk: Walk | None = None
 ) -> Iterator[Finding]:
     """Yield the findings, and one more where what they are looked for in cannot be read to its end."""
-    # A statement that fails ends PostgreSQL's transaction, but not what was before a savepoint.
-    savepoint = connection.begin_nested() if connection.dialect.name == "postgresql" else None
-    try:
-        yield from findings
-    except Exception as error:
-        if not unreadable(error):
-            raise
-        position = None
-        if walk is not None:
-            walk.foldable = False
-            position = walk.unreadable_from()
+    with savepoint(sql):
+        try:
+            yield from findings
+        except Exception as error:
+            if not unreadable(error):
+                raise
+            position = walk.unreadable_from() if walk is not None else None
             what = f"{what} from position {position} on" if position is not None else what
-        yield Finding("data", position, f"{what} cannot be read ({_first_line(error)})", RESTORE)
-    finally:
-        if savepoint is not None:
-            savepoint.rollback()
-
-
-def unreadable(error: Exception) -> bool:
-    """Return whether an error says that a database holds what no ledger does, and not that it cannot be reached."""
-    if isinstance(error, TypeError | ValueError | LookupError | AttributeError | RecursionError | OverflowError):
-        return True
-    # The drivers' errors have no class in common, and "no such column" of a changed table is an error of the statement.
-    words = str(error).lower()
-    return any(word in words for word in _UNREADABLE)
+            yield Finding("data", position, f"{what} cannot be read ({_first_line(error)})", RESTORE)
 
 
 def _first_line(error: Exception) -> str:
@@ -149,4 +141,3 @@ def wrong_triggers(ledger: Ledger) -> list[str]:
 
 
 _RESTORE_FILE = "restore a backup of the ledger"
-_UNREADABLE = ("malformed", "not a database", "corrupt", "could not decode", "no such", "does not exist", "unsupported")
