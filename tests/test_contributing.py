@@ -45,7 +45,7 @@ _PINNED = """
             bullet = {{"name": "ctx-009", "section": "ctx", "text": "Stay."}}
             ledger.append([NewEvent("bullet.added", "a", bullet, "human")])
             ledger.append([NewEvent("bullet.pinned", "p", {{"name": "ctx-009"}}, "human")])
-            with ledger.engine.connect() as connection:
+            with ledger.engine.alchemy().connect() as connection:
                 rows = connection.exec_driver_sql("SELECT name FROM bullet WHERE pinned = 1").fetchall()
             assert [row[0] for row in rows] == ["ctx-009"]
             assert fold(ledger.events()).entries["ctx-009"].pinned == 1
@@ -53,7 +53,7 @@ _PINNED = """
             assert list(verify(ledger)) == []
             ledger.rebuild()
             assert list(verify(ledger)) == []
-            with ledger.engine.begin() as connection:
+            with ledger.engine.alchemy().begin() as connection:
                 connection.exec_driver_sql("UPDATE bullet SET pinned = 0")
             assert "pinned" in str(list(verify(ledger)))
 """

@@ -70,18 +70,16 @@ def restore(place: Place, what: str, force: bool, dry_run: bool, as_json: bool) 
 
 
 def _restore_ledger(place: Place, file: Path, force: bool, *, as_json: bool) -> None:
-    import sqlalchemy as sa
-
     from reflector.curation.playbook_file import checkpoint_of, set_aside
     from reflector.curation.sharing import is_shared
     from reflector.exchange.backup import ledger_file
     from reflector.exchange.backup import restore as put
-    from reflector.ledger.engines import sqlite_url
+    from reflector.ledger.url import sqlite_url, url_of
     from reflector.proof.anchors import head_line
     from reflector.sessions import locks
 
     project = place.project()
-    present = ledger_file(sa.make_url(project.config.ledger_url or sqlite_url(project.ledger_file)))
+    present = ledger_file(url_of(project.config.ledger_url or sqlite_url(project.ledger_file)))
     state = project.make_state_dir()
     if present.exists() and present.stat().st_size:
         _take_in(place, project)

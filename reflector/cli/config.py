@@ -188,11 +188,9 @@ def _shown(config: Config, key: str) -> Any:
     if key == "api_key":
         return "(set)" if value else ""
     if key == "ledger_url" and "@" in value:
-        import sqlalchemy as sa
+        from reflector.ledger.url import url_of
 
-        from reflector.ledger.engines import shown
-
-        return shown(sa.make_url(value))
+        return url_of(value).shown
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -145,7 +145,7 @@ def verify(
     events say. Exits 1 with one line per finding.
     """
     from reflector.cli.keys import published_in
-    from reflector.ledger.engines import write_transaction
+    from reflector.ledger.engines import schema_transaction
     from reflector.ledger.migration import create_triggers
     from reflector.ledger.views import create_views
     from reflector.proof.anchors import head_line
@@ -160,7 +160,7 @@ def verify(
     def opened() -> Ledger:
         ledger = project.open_ledger()
         if mend_triggers:
-            with write_transaction(ledger.engine) as connection:
+            with schema_transaction(ledger.engine) as connection:
                 create_triggers(connection)
                 create_views(connection)
         return ledger

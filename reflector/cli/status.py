@@ -145,7 +145,7 @@ def _ledger_facts(project: Project) -> dict[str, Any]:
         ]
         return {
             "ledger": {
-                "url": ledger.engine.url.render_as_string(hide_password=True),
+                "url": ledger.engine.url.public,
                 "events": head.position,
                 "head": head.chain,
                 "last_event": head.recorded_at if head.position else None,

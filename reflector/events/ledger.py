@@ -1,4 +1,4 @@
-"""Events about the ledger itself: its counting policy, its redactions and its merges."""
+"""Events about the ledger itself: its counting policy, its redactions, its merges and its moves."""
 
 from __future__ import annotations
 
@@ -53,5 +53,26 @@ TYPES: Final = (
         ),
         merge=Merge.FIRST,
         no_retraction="name a session, a reflection, a tag or a retraction",
+    ),
+    EventType(
+        name=ev.LEDGER_MOVED,
+        meaning="The playbook went to another ledger: here its history ends, and there `ledger.arrived` follows.",
+        since=7,
+        fields={"to": f.needed(f.TEXT)},
+        effect=ChangesNothing("the database refuses every event behind it but `ledger.arrived`"),
+        summary=lambda data: f"to {data.get('to')}",
+        merge=Merge.LOCAL,
+        no_retraction="move the playbook back with `reflector move PLAYBOOK --to URL`",
+    ),
+    EventType(
+        name=ev.LEDGER_ARRIVED,
+        meaning="The history goes on in the ledger that the target names.",
+        since=7,
+        fields={"at": f.needed(f.TEXT)},
+        effect=ChangesNothing("it opens the history behind its target"),
+        summary=lambda data: f"at {data.get('at')}",
+        merge=Merge.LOCAL,
+        no_retraction="move the playbook on with `reflector move PLAYBOOK --to URL`",
+        target=Target("the `ledger.moved` before it", required=True),
     ),
 )

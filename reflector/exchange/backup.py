@@ -20,13 +20,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import sqlalchemy as sa
-
 from reflector.files import sync_folder
-from reflector.ledger.engines import file_lock, shown, sqlite_url
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable, translated
+from reflector.ledger.lock import file_lock
 from reflector.ledger.sqlite_file import claim_file, sqlite_module
 from reflector.ledger.store import Ledger
+from reflector.ledger.url import Url, sqlite_url, url_of
 from reflector.proof.verify import Anchor, Finding, verify
 
 #: How the name of a copy ends that is not finished, and the age at which it belongs to a process that was killed.
@@ -64,11 +63,11 @@ class Restored:
     kept: Path | None
 
 
-def ledger_file(url: sa.URL) -> Path:
+def ledger_file(url: Url) -> Path:
     """Return the file of a SQLite ledger. Raises LedgerUnavailable for any other ledger."""
-    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
+    if url.dialect != "sqlite" or url.in_memory:
         raise LedgerUnavailable(
-            f"the ledger {shown(url)} is not a SQLite file; back a server's ledger up with its own tools (pg_dump), "
+            f"the ledger {url.shown} is not a SQLite file; back a server's ledger up with its own tools (pg_dump), "
             "and prove the copy with `reflector verify --anchor`"
         )
     return Path(url.database)
@@ -115,7 +114,7 @@ def restore(
             with Ledger.open_file(staged, playbook) as ledger:
                 ledger.set_checkpoint(written[0], 0, written[1])
         _settle(staged)
-        with file_lock(sa.make_url(sqlite_url(present))):
+        with file_lock(url_of(sqlite_url(present))):
             readable = _is_ledger(present)
             if not force:
                 _refuse_loss(present, staged, backup_file, readable=readable)

@@ -25,7 +25,7 @@ from reflector.events.renames import renamed_ids
 from reflector.exchange.incoming import Item, beside_id, brings_back, came_as, incoming, meta_here
 from reflector.exchange.reconcile import ACTOR, agreed, judged_twice, restated_bullets, restated_counters
 from reflector.exchange.survey import Collision, Survey, bullets_of, free_names, match, survey
-from reflector.exchange.transfer import Checked, Progress, WrongLine, checked, locked, stored_of, write
+from reflector.exchange.transfer import ERASE, MOVE, Checked, Progress, WrongLine, checked, grow, locked, stored_of
 from reflector.ledger.admission import prepare
 from reflector.ledger.canonical import genesis, leaf, next_chain, sealed
 from reflector.ledger.errors import LedgerError
@@ -41,8 +41,6 @@ Lines = Callable[[], Iterable[str | bytes]]
 #: Lines after which a `ledger.merged` is appended; it holds a leaf of each that was not appended.
 _PAGE: Final = 1000
 _SHOWN: Final = 20
-_MOVE: Final = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
-_ERASE: Final = "UPDATE event SET data = NULL WHERE playbook_id = ? AND event_id = ? AND data IS NOT NULL"
 
 
 class NamesCollide(LedgerError):
@@ -151,7 +149,7 @@ def merge(
 def _merged(
     ledger: Ledger, lines: Lines, found: Survey, before: Head, given: Mapping[str, str], *, ours: bool
 ) -> Merged:
-    with locked(ledger) as (_, sql, head):
+    with locked(ledger) as (sql, head):
         if head != before:
             raise _Again
         rest = dropwhile(lambda one: one.stored.position <= found.common, checked(lines())[1])
@@ -170,22 +168,12 @@ def _merged(
 
 
 def _grown(sql: Statements, rest: Iterator[Checked]) -> Stored:
-    """Append the rest of the same history unchanged, and erase what it erased here; the last event."""
-    erased: list[str] = []
-    last = write(sql, _noting(rest, erased))
+    """Append the rest of the same history unchanged; the last event."""
+    last, _ = grow(sql, rest)
     assert last is not None  # the file is longer
-    for target in erased:
-        sql.run(_ERASE, target)
-    sql.execute(_MOVE, last.position, last.chain, last.recorded_at, sql.id)
+    sql.execute(MOVE, last.position, last.chain, last.recorded_at, sql.id)
     rebuild(sql)
     return last
-
-
-def _noting(events: Iterator[Checked], erased: list[str]) -> Iterator[Checked]:
-    for one in events:
-        if one.stored.type == ev.EVENT_REDACTED and one.stored.target_id is not None:
-            erased.append(one.stored.target_id)
-        yield one
 
 
 class _Merging:
@@ -257,7 +245,7 @@ class _Merging:
                 self._own(event)
             self._write()
         end = self.end()
-        self.sql.execute(_MOVE, end.position, end.chain, end.recorded_at, self.sql.id)
+        self.sql.execute(MOVE, end.position, end.chain, end.recorded_at, self.sql.id)
         return tuple(names)
 
     def end(self) -> Head:
@@ -359,7 +347,7 @@ class _Merging:
         self.sql.insert("event", Stored._fields, rows)
         for row in rows:
             if row.type == ev.EVENT_REDACTED:
-                self.sql.run(_ERASE, row.target_id)
+                self.sql.run(ERASE, row.target_id)
                 self.erases = True
         self.projector.project(projected)
 

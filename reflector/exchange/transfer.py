@@ -12,14 +12,12 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, BinaryIO, Final, NamedTuple
 
-import sqlalchemy as sa
-
 from reflector.events.event import EVENT_REDACTED, NewEvent
 from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
 from reflector.exchange.cloudevents import Header, Line, NotALine, event_line, header_line, header_of, line_of
 from reflector.ledger.admission import check_facts, check_fields, prepare
 from reflector.ledger.canonical import NotCanonical, genesis, next_chain, plain, sealed
-from reflector.ledger.engines import shown, write_transaction
+from reflector.ledger.engines import write_transaction
 from reflector.ledger.errors import LedgerError, translated
 from reflector.ledger.migration import triggers
 from reflector.ledger.reader import Reader
@@ -34,6 +32,9 @@ Progress = Callable[[int], None]
 _PAGE: Final = 1000
 #: More than an event with the longest answer that is kept, each character of it escaped.
 _LONGEST: Final = 64 * 2**20
+#: Of an event's text, by its id; of the head, to (position, chain, time).
+ERASE: Final = "UPDATE event SET data = NULL WHERE playbook_id = ? AND event_id = ? AND data IS NOT NULL"
+MOVE: Final = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
 _HEAD = "SELECT name, origin, position, chain, recorded_at FROM playbook WHERE id = ?"
 _ROWS = (
     f"SELECT {', '.join(Stored._fields)} FROM event WHERE playbook_id = ? AND position > ? AND position <= ?"  # noqa: S608
@@ -63,14 +64,17 @@ class Checked(NamedTuple):
     meta_hash: str
 
 
-def exported(ledger: Reader, upto: int | None = None) -> Iterator[str]:
-    """Yield the lines of a ledger, up to a position or its head: one state of it, also while others append."""
-    with translated(shown(ledger.engine.url)), ledger.asking() as sql:
+def exported(ledger: Reader, upto: int | None = None, *, after: int = 0) -> Iterator[str]:
+    """Yield the lines of a ledger, up to a position or its head: one state of it, also while others append.
+
+    With `after`, the events up to that position are left out, and only `checked` from there reads the rest.
+    """
+    with translated(ledger.engine.url.shown), ledger.asking() as sql:
         name, origin, head = sql.run("SELECT name, origin, position FROM playbook WHERE id = ?").fetchone()
         end = head if upto is None else min(upto, head)
         found = sql.run("SELECT chain FROM event WHERE playbook_id = ? AND position = ?", end).fetchone()
         yield header_line(Header(name, origin, end, found[0] if found else genesis(name, origin)))
-        position = 0
+        position = after
         while rows := sql.run(_ROWS, position, end).fetchall():
             for row in rows:
                 yield event_line(Stored(*row), origin)
@@ -87,10 +91,11 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
         number += 1
 
 
-def checked(lines: Iterable[str | bytes]) -> tuple[Header, Iterator[Checked]]:
+def checked(lines: Iterable[str | bytes], begun: Head | None = None) -> tuple[Header, Iterator[Checked]]:
     """What a file's lines say, proved while they are read: every hash of every line, and the header's at the end.
 
-    Raises WrongLine for the first line that is wrong.
+    `begun` is the head behind which the lines continue, where they are not the whole history. Raises WrongLine for the
+    first line that is wrong.
     """
     numbered = enumerate(lines, start=1)
     _, first = next(numbered, (1, ""))
@@ -98,13 +103,15 @@ def checked(lines: Iterable[str | bytes]) -> tuple[Header, Iterator[Checked]]:
         header = header_of(first)
     except NotALine as error:
         raise WrongLine(1, str(error)) from error
-    return header, _proved(header, numbered)
+    begun = begun or Head(header.playbook, header.origin, 0, genesis(header.playbook, header.origin), "")
+    return header, _proved(header, numbered, begun)
 
 
-def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]]) -> Iterator[Checked]:
-    number, position, recorded_at = 1, 0, ""
-    erased: set[str | None] = set()
-    chain = genesis(header.playbook, header.origin)
+def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]], begun: Head) -> Iterator[Checked]:
+    number, position, chain, recorded_at = 1, begun.position, begun.chain, begun.recorded_at
+    is_rest = begun.position > 0
+    #: Of a whole history, the events whose text is erased; of the rest of one, those whose text is there.
+    known: set[str | None] = set()
     for number, text in lines:
         if position == header.position:
             raise WrongLine(number, f"the header says that the history ends at position {position}, in front of it")
@@ -121,9 +128,9 @@ def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]]) -> Iterato
             raise WrongLine(number, f"{what}, the line has {stored.chain}")
         if stored.recorded_at < recorded_at:
             raise WrongLine(number, f"it was recorded at {stored.recorded_at}, before the line above ({recorded_at})")
-        if one.facts is None:
-            erased.add(stored.event_id)
-        if stored.type == EVENT_REDACTED and stored.target_id not in erased:
+        if (one.facts is None) is not is_rest:
+            known.add(stored.event_id)
+        if stored.type == EVENT_REDACTED and (stored.target_id in known) is is_rest:
             raise WrongLine(number, f"it says that the text of {stored.target_id} was erased, and the text is there")
         position, recorded_at = stored.position, stored.recorded_at
         yield one
@@ -170,14 +177,14 @@ def load(ledger: Ledger, lines: Iterable[str | bytes], progress: Progress | None
             f"the file is of the playbook {header.playbook!r} and this one is {ledger.name!r}, which its chain begins "
             f"with; set `playbook` to {header.playbook!r} (REFLECTOR_PLAYBOOK does it for once)"
         )
-    with locked(ledger) as (connection, sql, head):
+    with locked(ledger) as (sql, head):
         if head.position:
             raise NotEmpty(
-                f"{shown(ledger.engine.url)} has {head.position:,} events of the playbook {ledger.name!r} and was left "
+                f"{ledger.engine.url.shown} has {head.position:,} events of the playbook {ledger.name!r} and was left "
                 "unchanged; name an empty ledger, or add the file's events to these: `reflector import FILE --merge`"
             )
         last = write(sql, events, progress)
-        _become(connection, sql, header, last)
+        become(sql, header, last)
         rebuild(sql)
     return ledger.head()
 
@@ -192,12 +199,12 @@ def copy(source: Reader, url: str, progress: Progress | None = None) -> Head:
 
 
 @contextmanager
-def locked(ledger: Reader) -> Iterator[tuple[sa.Connection, Statements, Head]]:
-    """A write transaction with the playbook's head locked: its connection, statements on it, and the head."""
-    with translated(shown(ledger.engine.url)), write_transaction(ledger.engine) as connection:
-        sql = Statements(connection.connection.cursor(), connection.dialect.name, ledger.playbook_id)
+def locked(ledger: Reader) -> Iterator[tuple[Statements, Head]]:
+    """A write transaction with the playbook's head locked: statements on it, and the head."""
+    with translated(ledger.engine.url.shown), write_transaction(ledger.engine) as connection:
+        sql = Statements(connection.cursor(), ledger.engine.dialect, ledger.playbook_id)
         row = sql.run(_HEAD + (" FOR UPDATE" if sql.postgres else "")).fetchone()
-        yield connection, sql, Head(*row)
+        yield sql, Head(*row)
 
 
 def write(sql: Statements, events: Iterator[Checked], progress: Progress | None = None) -> Stored | None:
@@ -217,6 +224,23 @@ def write(sql: Statements, events: Iterator[Checked], progress: Progress | None 
             progress(len(page))
     erased.refuse_rest()
     return last
+
+
+def grow(sql: Statements, rest: Iterator[Checked], progress: Progress | None = None) -> tuple[Stored | None, bool]:
+    """Append the rest of the same history unchanged, and erase what it erased before; the last event, and whether
+    anything was erased. The caller moves the head and brings the tables up to it. Raises as `write`."""
+    redacted: list[str] = []
+
+    def noted() -> Iterator[Checked]:
+        for one in rest:
+            if one.stored.type == EVENT_REDACTED and one.stored.target_id is not None:
+                redacted.append(one.stored.target_id)
+            yield one
+
+    last = write(sql, noted(), progress)
+    for target in redacted:
+        sql.run(ERASE, target)
+    return last, bool(redacted)
 
 
 def _refuse_strays(sql: Statements, page: list[Checked]) -> None:
@@ -279,7 +303,7 @@ def _check_what_is_left(one: Checked, gone: Checked) -> None:
         raise WrongLine(one.number, str(error)) from error
 
 
-def _become(connection: sa.Connection, sql: Statements, header: Header, last: Stored | None) -> None:
+def become(sql: Statements, header: Header, last: Stored | None) -> None:
     """Give the empty playbook the origin of the one that was loaded, and its head.
 
     An empty one was given an origin when it was first opened, and its trigger keeps that forever. So the
@@ -289,9 +313,9 @@ def _become(connection: sa.Connection, sql: Statements, header: Header, last: St
     down, up = f"DROP TRIGGER {name}", triggers("sqlite")[name]
     if sql.postgres:
         down, up = (f"ALTER TABLE playbook {what} TRIGGER {name}" for what in ("DISABLE", "ENABLE"))
-    connection.exec_driver_sql(down)
+    sql.execute(down)
     recorded_at = "" if last is None else ", recorded_at = ?"
     values = () if last is None else (last.recorded_at,)
     update = f"UPDATE playbook SET origin = ?, position = ?, chain = ?{recorded_at} WHERE id = ?"  # noqa: S608
     sql.execute(update, header.origin, header.position, header.chain, *values, sql.id)
-    connection.exec_driver_sql(up)
+    sql.execute(up)

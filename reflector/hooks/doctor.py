@@ -243,9 +243,9 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
         yield Check("triggers", "error", f"missing or changed: {names}", "reflector verify --mend-triggers")
     else:
         yield Check("triggers", "ok", "changes of history are refused by the database")
-    if ledger.engine.dialect.name == "sqlite":
-        with ledger.engine.connect() as connection:
-            mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
+    if ledger.engine.dialect == "sqlite":
+        with ledger.engine.connection() as connection:
+            (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
         state: State = "ok" if mode == "wal" else "error"
         yield Check("journal", state, f"mode {mode}", "" if state == "ok" else "put the ledger on a local disk")
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -8,33 +8,23 @@ waited up to 2 s, with the file lock under 0.1 s; a plain BEGIN failed four time
 
 from __future__ import annotations
 
-import errno
-import logging
-import os
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import sqlalchemy as sa
-from sqlalchemy import event as sa_event
-
-from reflector.files import folder_of
+from reflector.ledger import lock
 from reflector.ledger.errors import LedgerCorrupt, LedgerLocked, LedgerUnavailable
-from reflector.ledger.sqlite_file import is_file, open_file, sqlite_module
+from reflector.ledger.lock import file_lock
+from reflector.ledger.sqlite_file import open_file, sqlite_module
+from reflector.ledger.url import Url, url_of
 from reflector.resources import install_command
 
-# The drivers also log the errors that they raise; a person sees the error itself.
-for _name in ("psycopg", "sqlalchemy.pool"):
-    logging.getLogger(_name).addHandler(logging.NullHandler())
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
-BUSY_TIMEOUT_MS = 30_000
 _CONNECT_TIMEOUT_S = 10
-#: What the system says of a file system on which no file can be locked.
-NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 #: An event with its analysis fits into a page of this size; in SQLite's own 4 KiB most of them spill into a page
 #: of their own, which makes the file a third larger.
 _PAGE_SIZE = 8192
@@ -42,67 +32,153 @@ _PAGE_SIZE = 8192
 _CHECKPOINT_PAGES = 2000
 
 
-def sqlite_url(path: Path) -> str:
-    """Return the URL of a SQLite ledger in a file."""
-    return sa.URL.create("sqlite", database=str(path)).render_as_string(hide_password=False)
+class Taken:
+    """A driver's connection in use; `give_back` or `discard` it."""
+
+    def __init__(self, driver: Any, idle: list[Any] | None) -> None:
+        self.driver = driver
+        self._idle = idle
+
+    def give_back(self) -> None:
+        """Keep the connection for the next question, without what was begun on it and not committed."""
+        try:
+            if self.driver.in_transaction:
+                self.driver.rollback()
+        except Exception:  # noqa: BLE001  it is lost; the error before says why
+            self.discard()
+            return
+        if self._idle is not None:
+            self._idle.append(self.driver)
+
+    def discard(self) -> None:
+        """Close a connection that cannot be used again."""
+        with suppress(Exception):
+            self.driver.close()
 
 
-def open_engine(url: str) -> sa.Engine:
-    """Return an engine for a ledger's URL. Raises LedgerUnavailable for an URL that no installed driver takes."""
-    try:
-        parsed = sa.make_url(url)
-        if parsed.drivername == "sqlite":
-            return _sqlite(parsed)
-        if parsed.drivername in {"postgresql", "postgresql+psycopg"}:
-            return _postgresql(parsed)
-    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ValueError):
-        # Neither the URL nor the parser's message is shown: what cannot be parsed may be a password.
-        raise LedgerUnavailable(
-            f"the ledger URL, which begins with {url.split(':')[0][:20]!r}, is not usable; "
-            "write sqlite:////path/to/ledger.db or postgresql://user@host/name, and percent-encode a password"
-        ) from None
-    except ImportError as error:
-        raise LedgerUnavailable(
-            f"no driver for {shown(parsed)!r} ({error}); install it with: {install_command('postgres')}"
-        ) from error
-    raise LedgerUnavailable(f"{parsed.drivername!r} is not a ledger's engine; use a sqlite:// or postgresql:// URL")
+class _Pooled(Taken):
+    """A connection of SQLAlchemy's pool."""
+
+    def __init__(self, pooled: sa.PoolProxiedConnection) -> None:
+        super().__init__(pooled.driver_connection, None)
+        self._pooled = pooled
+
+    def give_back(self) -> None:
+        self._pooled.close()
+
+    def discard(self) -> None:
+        with suppress(Exception):
+            self._pooled.invalidate()
 
 
-def shown(url: sa.URL) -> str:
-    """Return a database as messages name it: a SQLite file by its path, any other URL without its passwords."""
-    if url.get_backend_name() == "sqlite":
-        return url.database or ":memory:"
-    return url.difference_update_query(["password", "sslpassword"]).render_as_string(hide_password=True)
+class Engine:
+    """A ledger's database: gives out the driver's connections, and SQLAlchemy's where the schema is the subject.
 
+    Questions and appends run on the driver through `Statements`. Loading SQLAlchemy takes several times as long as an
+    everyday command, so only making, migrating and comparing a schema load it, and PostgreSQL, whose pool it is.
+    """
 
-def _sqlite(url: sa.URL) -> sa.Engine:
-    engine = sa.create_engine(
-        url, module=sqlite_module(), connect_args={"timeout": BUSY_TIMEOUT_MS / 1000, "check_same_thread": False}
-    )
+    def __init__(self, url: Url) -> None:
+        self.url = url
+        #: Called with each new connection to a SQLite ledger.
+        self.on_connect: list[Callable[[Any], None]] = []
+        self._idle: list[Any] = []
+        self._memory: Any = None
+        self._alchemy: sa.Engine | None = None
 
-    @sa_event.listens_for(engine, "do_connect")
-    def _connect(_: Any, __: Any, arguments: list[Any], options: dict[str, Any]) -> Any:
-        def prepare(connection: Any) -> None:
-            _prepare(connection, shown(url))
+    @property
+    def dialect(self) -> str:
+        """The engine's name: "sqlite" or "postgresql"."""
+        return self.url.dialect
 
-        if is_file(url):
-            return open_file(Path(str(url.database)), prepare, **options)
-        connection = sqlite_module().connect(*arguments, **options)
-        prepare(connection)
+    @contextmanager
+    def connection(self) -> Iterator[Any]:
+        """A connection of the driver, outside a transaction; what is begun and not committed is rolled back at the end.
+
+        Raises the driver's errors, LedgerUnavailable.
+        """
+        taken = self.take()
+        try:
+            yield taken.driver
+        finally:
+            taken.give_back()
+
+    def take(self) -> Taken:
+        """Take a connection for longer than a block. Raises as `connection` does."""
+        if self.dialect == "postgresql":
+            return _Pooled(self.alchemy().raw_connection())
+        if self.url.in_memory:  # the ledger is its one connection
+            return Taken(self._in_memory(), None)
+        try:
+            return Taken(self._idle.pop(), self._idle)
+        except IndexError:
+            return Taken(self._opened(), self._idle)
+
+    def alchemy(self) -> sa.Engine:
+        """Return SQLAlchemy's engine for the same database. Raises LedgerUnavailable."""
+        if self._alchemy is None:
+            self._alchemy = _postgresql(self.url) if self.dialect == "postgresql" else self._of_sqlite()
+        return self._alchemy
+
+    def close(self) -> None:
+        """Close every connection that is not in use."""
+        if self._alchemy is not None:
+            self._alchemy.dispose()
+        while self._idle:
+            self._idle.pop().close()
+        if self._memory is not None:
+            self._memory.close()
+            self._memory = None
+
+    def _in_memory(self) -> Any:
+        if self._memory is None:
+            self._memory = self._opened()
+        return self._memory
+
+    def _opened(self) -> Any:
+        """Return a new connection to a SQLite ledger."""
+        options: dict[str, Any] = {"timeout": lock.BUSY_TIMEOUT_MS / 1000, "check_same_thread": False}
+        name = self.url.database or ":memory:"
+        if "?" in self.url.text:
+            url = self.url.alchemy()
+            (name,), asked = url.get_dialect()().create_connect_args(url)
+            options = {**asked, **options}
+        if self.url.is_file:
+            return open_file(Path(self.url.database), self._prepared, **options)
+        connection = sqlite_module().connect(name, **options)
+        self._prepared(connection)
         return connection
 
-    @sa_event.listens_for(engine, "begin")
-    def _begin(connection: sa.Connection) -> None:
-        immediate = connection.get_execution_options().get("reflector_write", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+    def _prepared(self, connection: Any) -> None:
+        _prepare(connection, self.url.shown)
+        for prepare in self.on_connect:
+            prepare(connection)
 
-    return engine
+    def _of_sqlite(self) -> sa.Engine:
+        import sqlalchemy as sa
+
+        options: dict[str, Any] = {"creator": self._opened, "poolclass": sa.QueuePool}
+        if self.url.in_memory:
+            options = {"creator": self._in_memory, "poolclass": sa.StaticPool}
+        engine = sa.create_engine("sqlite://", module=sqlite_module(), **options)
+
+        @sa.event.listens_for(engine, "begin")
+        def _begin(connection: sa.Connection) -> None:
+            immediate = connection.get_execution_options().get("reflector_write", False)
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+        return engine
+
+
+def open_engine(url: str) -> Engine:
+    """Return an engine for a ledger's URL. Raises LedgerUnavailable for a URL that no installed driver takes."""
+    return Engine(url_of(url))
 
 
 def _write_ahead(cursor: Any) -> str:
     """Change to write-ahead logging and return the journal mode. SQLite does not wait for others that just do the same,
     so this does. Raises the driver's OperationalError."""
-    until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    until = time.monotonic() + lock.BUSY_TIMEOUT_MS / 1000
     while True:
         try:
             return str(cursor.execute("PRAGMA journal_mode=WAL").fetchone()[0])
@@ -116,7 +192,7 @@ def _prepare(connection: Any, where: str) -> None:
     # The driver must not begin transactions by itself: BEGIN IMMEDIATE is ours.
     connection.isolation_level = None
     cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+    cursor.execute(f"PRAGMA busy_timeout={lock.BUSY_TIMEOUT_MS}")
     names = {row[0] for row in cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()}
     # A ledger or an empty database. Another program's is refused later, with its journal mode as it was.
     if not names or {"playbook", "event"} <= names:
@@ -137,50 +213,71 @@ def _prepare(connection: Any, where: str) -> None:
     cursor.close()
 
 
-def _postgresql(url: sa.URL) -> sa.Engine:
-    if url.drivername == "postgresql":
-        url = url.set(drivername="postgresql+psycopg")
+def _postgresql(of: Url) -> sa.Engine:
+    import logging
+
+    import sqlalchemy as sa
+
+    # The drivers also log the errors that they raise; a person sees the error itself.
+    for name in ("psycopg", "sqlalchemy.pool"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
+    url = of.alchemy().set(drivername="postgresql+psycopg")
     wait = {} if "connect_timeout" in url.query else {"connect_timeout": _CONNECT_TIMEOUT_S}
-    engine = sa.create_engine(
-        url, paramstyle="format", isolation_level="READ COMMITTED", pool_pre_ping=True, connect_args=wait
-    )
+    try:
+        engine = sa.create_engine(
+            url, paramstyle="format", isolation_level="READ COMMITTED", pool_pre_ping=True, connect_args=wait
+        )
+    except ImportError as error:
+        raise LedgerUnavailable(
+            f"no driver for {of.shown!r} ({error}); install it with: {install_command('postgres')}"
+        ) from error
 
     # Before SQLAlchemy's own first look at the server, which cannot read what a database without an encoding answers.
-    @sa_event.listens_for(engine, "connect", insert=True)
+    @sa.event.listens_for(engine, "connect", insert=True)
     def _connect(connection: Any, _: Any) -> None:
         encoding = connection.info.parameter_status("server_encoding")
         if encoding not in {"UTF8", None}:  # None: a pooler that does not pass it on
             raise LedgerUnavailable(
-                f"the database {shown(url)} stores its text in {encoding}, and a ledger needs UTF8; create another "
+                f"the database {of.shown} stores its text in {encoding}, and a ledger needs UTF8; create another "
                 "with `createdb --encoding=UTF8 --template=template0 NAME` and name it in the URL"
             )
         # Without it a writer that was stopped while it held the playbook's row would stop every other one.
-        connection.execute(f"SET lock_timeout = {BUSY_TIMEOUT_MS}")
+        connection.execute(f"SET lock_timeout = {lock.BUSY_TIMEOUT_MS}")
         connection.commit()
 
     return engine
 
 
 @contextmanager
-def write_transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """A connection inside a write transaction, the ledger's one lock held; commits when the body ends well."""
-    with file_lock(engine.url), engine.connect() as connection:
+def write_transaction(engine: Engine) -> Iterator[Any]:
+    """A driver's connection inside a write transaction, the ledger's one lock held; commits when the body ends well."""
+    with file_lock(engine.url), engine.connection() as connection:
+        if engine.dialect == "sqlite":
+            connection.execute("BEGIN IMMEDIATE")
+        yield connection
+        connection.commit()
+
+
+@contextmanager
+def schema_transaction(engine: Engine) -> Iterator[sa.Connection]:
+    """A write transaction on SQLAlchemy's connection, for a change of the schema."""
+    with file_lock(engine.url), engine.alchemy().connect() as connection:
         writing = connection.execution_options(reflector_write=True)
         with writing.begin():
             yield writing
 
 
 @contextmanager
-def migration_transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
+def migration_transaction(engine: Engine) -> Iterator[sa.Connection]:
     """A write transaction in which a migration may put a copy in the place of a SQLite table.
 
     Foreign keys are off inside, for the table that goes is pointed at; they are checked before the commit.
     """
-    if engine.dialect.name != "sqlite":
-        with write_transaction(engine) as connection:
+    if engine.dialect != "sqlite":
+        with schema_transaction(engine) as connection:
             yield connection
         return
-    with file_lock(engine.url), engine.connect() as connection:
+    with file_lock(engine.url), engine.alchemy().connect() as connection:
         pragma = connection.connection.cursor()
         pragma.execute("PRAGMA foreign_keys=OFF")  # does nothing once a transaction has begun
         try:
@@ -197,112 +294,18 @@ def migration_transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
             pragma.execute("PRAGMA foreign_keys=ON")
 
 
-def sweep(engine: sa.Engine) -> None:
+def sweep(engine: Engine) -> None:
     """Rewrite a SQLite ledger's file, so that what was erased is in no free page and in no write-ahead log.
 
     Raises LedgerLocked if another process still reads an older state, which SQLite keeps for it.
     """
-    if engine.dialect.name != "sqlite":
+    if engine.dialect != "sqlite":
         return
-    with file_lock(engine.url):
-        connection = engine.raw_connection()
-        try:
-            cursor = connection.cursor()
-            cursor.execute("VACUUM")
-            busy = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-        finally:
-            connection.close()
+    with file_lock(engine.url), engine.connection() as connection:
+        connection.execute("VACUUM")
+        busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     if busy:
         raise LedgerLocked(
             f"another process reads {engine.url.database} and keeps its old content there: what was erased is out of "
             "the ledger, but not yet out of its file. End that process, then run the same command again"
         )
-
-
-@contextmanager
-def file_lock(url: sa.URL) -> Iterator[None]:
-    """Hold the lock that every writer of a SQLite ledger queues for; nothing for other ledgers. Raises LedgerLocked."""
-    handle = open_lock(url)
-    if handle is None:
-        yield
-        return
-    try:
-        queue_for(handle, url)
-        yield
-    finally:
-        os.close(handle)
-
-
-def open_lock(url: sa.URL) -> int | None:
-    """Return the file whose lock is the queue in front of BEGIN IMMEDIATE: the kernel wakes waiters in turn, SQLite's
-    busy handler polls. None where there is no such file or no such lock."""
-    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
-        return None
-    if find_spec("fcntl") is None:  # Windows: BEGIN IMMEDIATE and its busy timeout serialise, only less fairly
-        return None
-    try:
-        lock = Path(f"{url.database}.lock")
-        with folder_of(lock) as folder:
-            return folder.open(lock.name, os.O_RDWR | os.O_CREAT)
-    except OSError as error:
-        raise LedgerUnavailable(
-            f"the ledger's lock {url.database}.lock cannot be opened ({error.strerror}); {_way_out(error)}"
-        ) from error
-
-
-def release(handle: int) -> None:
-    """Let the next writer in; the file stays open."""
-    import fcntl
-
-    fcntl.flock(handle, fcntl.LOCK_UN)
-
-
-def queue_for(handle: int, url: sa.URL) -> None:
-    """Wait for the lock in the kernel's queue, but not forever: its holder may be stopped.
-
-    Raises LedgerLocked, after which the handle has to be closed, and LedgerUnavailable.
-    """
-    import fcntl
-
-    database = url.database
-    failures: list[OSError] = []
-
-    def wait() -> None:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        except OSError as error:
-            failures.append(error)
-
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return
-    except BlockingIOError:
-        # flock has no timeout, so a thread waits; when it comes too late, the closed handle lets go at once.
-        waiter = threading.Thread(target=wait, daemon=True)
-        waiter.start()
-        waiter.join(BUSY_TIMEOUT_MS / 1000)
-    except OSError as error:
-        failures.append(error)
-    if failures:
-        raise LedgerUnavailable(
-            f"the ledger's lock {database}.lock cannot be taken ({failures[0].strerror}); {_way_out(failures[0])}"
-        ) from failures[0]
-    if waiter.is_alive():
-        raise LedgerLocked(
-            f"the ledger {database} is locked by another process for {BUSY_TIMEOUT_MS // 1000} s; "
-            "see which one hangs, and try again"
-        )
-
-
-def _way_out(error: OSError) -> str:
-    """Return what a person can do where a lock's file cannot be opened or locked."""
-    if error.errno in NO_LOCKS:
-        return (
-            "no file can be locked on that file system: name a ledger on a local disk "
-            "(sqlite:////path/to/ledger.db) or a PostgreSQL server with `ledger_url`"
-        )
-    if error.errno in {errno.EMFILE, errno.ENFILE}:
-        return "close programs or raise the limit (`ulimit -n`), then run the same command again"
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return "free some space, then run the same command again"
-    return "check that its folder exists and that you may write there"

@@ -54,6 +54,18 @@ class NotSo(LedgerError):
     """Counters were asserted that the ledger does not have; its text gives those that it has."""
 
 
+class LedgerMoved(LedgerError):
+    """The playbook went to another ledger, and this one takes no event of it; `to` is the place where it is."""
+
+    def __init__(self, where: str, playbook: str = "", to: str = "") -> None:
+        named = f"the playbook {playbook!r} moved from {where} to {to}" if to else f"this playbook moved from {where}"
+        super().__init__(
+            f"{named}, and nothing was appended here; name that ledger in ledgers.toml or with `ledger_url`, "
+            "then run the same command again"
+        )
+        self.to = to
+
+
 class LedgerLocked(LedgerError):
     """Another process held the ledger longer than the busy timeout."""
 
@@ -81,14 +93,8 @@ class LedgerTooNew(LedgerError):
 @contextmanager
 def translated(where: str) -> Iterator[None]:
     """Map a driver's or SQLAlchemy's exception to the ledger's own; `where` names the database."""
-    from sqlalchemy import exc
-
     try:
         yield
-    except exc.DBAPIError as error:
-        raise _translate(error.orig or error, where) from error
-    except exc.SQLAlchemyError as error:
-        raise LedgerUnavailable(f"the ledger {where} could not be used: {error}") from error
     except LedgerError:
         raise
     except UnicodeDecodeError as error:
@@ -97,24 +103,27 @@ def translated(where: str) -> Iterator[None]:
             f"{where} is not a sound ledger ({error}); nothing was changed. Restore a backup or move the file away"
         ) from error
     except Exception as error:
-        if not _is_driver_error(error):
-            raise
-        raise _translate(error, where) from error
+        met = getattr(error, "orig", None) or error  # SQLAlchemy wraps what it met
+        package = _package(met)
+        if package in _DRIVERS:
+            raise _translate(met, where) from error
+        if package == "sqlalchemy":
+            raise LedgerUnavailable(f"the ledger {where} could not be used: {error}") from error
+        raise
 
 
-def _is_driver_error(error: BaseException) -> bool:
-    return _driver(error) in {"sqlite3", "pysqlite3", "psycopg"}
+_DRIVERS = frozenset({"sqlite3", "pysqlite3", "psycopg"})
 
 
-def _driver(error: BaseException) -> str:
-    """Return the package that an error's class comes from."""
+def _package(error: BaseException) -> str:
+    """Return the package that an error's class comes from: a driver before any other."""
     packages = [cls.__module__.split(".")[0] for cls in type(error).__mro__]
-    return next((name for name in packages if name in {"sqlite3", "pysqlite3", "psycopg"}), packages[0])
+    return next((name for name in packages if name in _DRIVERS), packages[0])
 
 
 def _translate(error: BaseException, where: str) -> LedgerError:
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return (_of_server if _driver(error) == "psycopg" else _of_file)(error, text, where)
+    return (_of_server if _package(error) == "psycopg" else _of_file)(error, text, where)
 
 
 def _retracted() -> LedgerError:
@@ -131,6 +140,8 @@ def _no_target(where: str) -> LedgerError:
 
 
 def _refused(text: str, where: str) -> LedgerError:
+    if "moved to another ledger" in text:
+        return LedgerMoved(where)
     return LedgerCorrupt(f"the ledger {where} refused a change: {text}")
 
 

@@ -7,54 +7,71 @@ code is refused untouched, and after every migration all triggers and views exis
 from __future__ import annotations
 
 import re
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any
 
 from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
-from reflector.ledger.engines import migration_transaction, shown
+from reflector.ledger.engines import Engine, migration_transaction
 from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew
-from reflector.ledger.tables import metadata
-from reflector.ledger.views import refuse_taken_names
 from reflector.resources import resource_dir
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 #: The newest revision under migrations/versions; a test holds the two equal.
 HEAD_REVISION = max(path.name[:4] for path in (resource_dir("migrations") / "versions").glob("[0-9]*.py"))
 _SQL = "SELECT version_num FROM alembic_version"
+_TABLES = {
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'table'",
+    "postgresql": "SELECT relname::text FROM pg_class WHERE relkind IN ('r', 'p', 'f')"
+    " AND relnamespace = to_regnamespace(quote_ident(current_schema()))",
+}
 
 
-def ensure_current(engine: sa.Engine) -> None:
+def ensure_current(engine: Engine) -> None:
     """Create or upgrade the schema if it is not at `HEAD_REVISION`.
 
     Raises LedgerTooNew for a newer revision, LedgerCorrupt for a database that holds something else; either is
     left untouched.
     """
-    with engine.connect() as connection:
-        if _is_current(connection):
+    with engine.connection() as driver:
+        if _is_current(engine, driver):
             return
+    from reflector.ledger.views import refuse_taken_names
+
     with migration_transaction(engine) as connection:
-        if engine.dialect.name == "postgresql":
+        if engine.dialect == "postgresql":
             # Two first uses at once would both create the tables; appends never take this lock.
             connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtext('reflector.migration'))")
-        if not _is_current(connection):
-            refuse_taken_names(connection)
-            upgrade(connection)
+        if not _is_current(engine, connection.connection.driver_connection):
+            refuse_taken_names(connection, engine.url.shown)
+            upgrade(connection, where=engine.url.shown)
 
 
-def _is_current(connection: sa.Connection) -> bool:
+def _is_current(engine: Engine, driver: Any) -> bool:
     """False for an empty database or an older ledger; raises for what must be left alone."""
-    where = shown(connection.engine.url)
-    names = set(sa.inspect(connection).get_table_names())
+    where = engine.url.shown
+    names = {row[0] for row in driver.execute(_TABLES[engine.dialect]).fetchall()}
+    if engine.dialect == "sqlite":  # its own tables, of statistics and such
+        names = {name for name in names if not name.startswith("sqlite_")}
     is_ledger = {"playbook", "event", "alembic_version"} <= names
-    # A PostgreSQL schema may be shared, as long as no name is taken; a SQLite file is a ledger or it is not.
-    taken = names if connection.dialect.name == "sqlite" else names & {*metadata.tables, "alembic_version"}
-    if taken and not is_ledger:
+    if names and not is_ledger:
+        taken = names
+        if engine.dialect == "postgresql":
+            # A schema may be shared, as long as no name is taken; a SQLite file is a ledger or it is not.
+            from reflector.ledger.tables import metadata
+
+            taken = names & {*metadata.tables, "alembic_version"}
+    else:
+        taken = set()
+    if taken:
         raise LedgerCorrupt(
             f"{where} holds tables that are not a ledger's ({', '.join(sorted(taken)[:3])}); nothing was changed. "
             "Name another database with REFLECTOR_LEDGER_URL"
         )
     if not is_ledger:
         return False
-    revision = str(connection.exec_driver_sql(_SQL).scalar())
+    row = driver.execute(_SQL).fetchone()
+    revision = str(row[0] if row else None)
     if re.fullmatch(r"\d{4}", revision) is None:
         raise LedgerCorrupt(
             f"{where} is at revision {revision}, which is not reflector's; nothing was changed. "
@@ -68,8 +85,9 @@ def _is_current(connection: sa.Connection) -> bool:
     return revision == HEAD_REVISION
 
 
-def upgrade(connection: sa.Connection, to: str = "head") -> None:
-    """Run the migrations up to a revision on an open write transaction. Raises LedgerCorrupt for an unknown one."""
+def upgrade(connection: sa.Connection, to: str = "head", *, where: str = "the ledger") -> None:
+    """Run the migrations up to a revision on an open write transaction. Raises LedgerCorrupt for an unknown one, and
+    says where it is."""
     from alembic import command
     from alembic.config import Config
     from alembic.util import CommandError
@@ -81,7 +99,7 @@ def upgrade(connection: sa.Connection, to: str = "head") -> None:
         command.upgrade(config, to)
     except CommandError as error:
         raise LedgerCorrupt(
-            f"{shown(connection.engine.url)} says that it is at a revision that reflector never had ({error}); "
+            f"{where} says that it is at a revision that reflector never had ({error}); "
             "nothing was changed. Restore a backup"
         ) from error
 

@@ -11,17 +11,15 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
-import sqlalchemy as sa
-
-from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, Event
+from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_MOVED, Event
 from reflector.events.fields import MAX_INT
 from reflector.events.fold import reads
-from reflector.ledger import tables
 from reflector.ledger.counters import TABLES, Counters
-from reflector.ledger.engines import shown
-from reflector.ledger.errors import translated
+from reflector.ledger.engines import Engine
+from reflector.ledger.errors import LedgerMoved, translated
 from reflector.ledger.redaction import what_is_left
 from reflector.ledger.rows import (
+    OPEN_WINDOW,
     PROJECTED,
     BulletRow,
     Head,
@@ -38,9 +36,11 @@ from reflector.playbook.counting import Counting
 _PAGE = 2000
 #: Literal conditions: the planners take a partial index only where they read its own condition.
 _NOT_A_TAG = f"type <> '{BULLET_TAGGED}'"
-_IS_OPEN = sa.text(tables.OPEN_WINDOW)
 _EVENTS = ", ".join(field.name for field in fields(Event))
 _BULLETS = f"SELECT {', '.join(field.name for field in fields(BulletRow))} FROM bullet WHERE playbook_id = ?"  # noqa: S608
+_WINDOWS = f"SELECT {', '.join(field.name for field in fields(WindowRow))} FROM session_window WHERE playbook_id = ?"  # noqa: S608
+_HEAD = "SELECT name, origin, position, chain, recorded_at FROM playbook WHERE id = ?"
+_RECORDED_AT = "SELECT recorded_at FROM event WHERE playbook_id = ? AND position = ?"
 _TAGS = "SELECT position, active FROM tag WHERE playbook_id = ? AND name = ? ORDER BY position"
 _HISTORY = f"SELECT {PROJECTED} FROM event WHERE playbook_id = ? AND position > ? AND position <= ? ORDER BY position"  # noqa: S608
 _HISTORY += f" LIMIT {_PAGE}"
@@ -50,17 +50,27 @@ _REDACTIONS = f"SELECT target_id, event_id, data FROM event WHERE playbook_id = 
 class Reader:
     """The questions that a playbook's ledger answers."""
 
-    def __init__(self, engine: sa.Engine, playbook_id: int, name: str) -> None:
+    def __init__(self, engine: Engine, playbook_id: int, name: str) -> None:
         self.engine = engine
         self.playbook_id = playbook_id
         self.name = name
 
     def head(self) -> Head:
         """Return the playbook's head."""
-        table = tables.playbook
-        with self._reading() as connection:
-            row = connection.execute(sa.select(table).where(table.c.id == self.playbook_id)).one()
-        return Head(row.name, row.origin, row.position, row.chain, row.recorded_at)
+        with self._reading() as sql:
+            return Head(*sql.run(_HEAD).fetchone())
+
+    def seal(self) -> Event | None:
+        """Return the `ledger.moved` that ends the history; None where the history goes on here."""
+        last = "position = (SELECT playbook.position FROM playbook WHERE playbook.id = playbook_id) AND type = ?"
+        with self._reading() as sql:
+            found = events_where(sql, last, LEDGER_MOVED)
+        return found[0] if found else None
+
+    def moved(self) -> LedgerMoved | None:
+        """Return the error that says where the playbook went; None where it is here."""
+        seal = self.seal()
+        return None if seal is None else LedgerMoved(self.engine.url.shown, self.name, str((seal.data or {})["to"]))
 
     def events(
         self,
@@ -73,8 +83,8 @@ class Reader:
         """Events in order, from position `after` + 1 to `upto`, read page by page: memory stays flat."""
         chosen = None if types is None else sorted(types)
         while True:
-            with self._reading() as connection:
-                page = self._page(connection, after, upto, chosen, session_id)
+            with self._reading() as sql:
+                page = self._page(sql, after, upto, chosen, session_id)
             yield from page
             if len(page) < _PAGE:
                 return
@@ -87,54 +97,50 @@ class Reader:
         """
         after: int | None = 0
         while after is not None:
-            with self._reading() as connection:
-                page = history_page(self._statements(connection), after, upto, reads)
+            with self._reading() as sql:
+                page = history_page(sql, after, upto, reads)
             yield from page
             after = page[-1].position if page else None
 
     def event(self, event_id: str) -> Event | None:
         """One event by its id."""
-        with self._reading() as connection:
-            found = self._read(connection, "event_id = ?", event_id)
+        with self._reading() as sql:
+            found = events_where(sql, "event_id = ?", event_id)
         return found[0] if found else None
 
     def having(self, event_ids: Collection[str]) -> list[Event]:
         """Those of these events that the ledger has, in order."""
-        with self._reading() as connection:
-            among, values = self._statements(connection).among("event_id", event_ids)
-            return self._read(connection, f"{among} ORDER BY position", values)
+        with self._reading() as sql:
+            among, values = sql.among("event_id", event_ids)
+            return events_where(sql, f"{among} ORDER BY position", values)
 
     def targeting(self, event_id: str) -> list[Event]:
         """Return the events whose target is this one, in order."""
-        with self._reading() as connection:
-            return self._read(connection, "target_id = ? ORDER BY position", event_id)
+        with self._reading() as sql:
+            return events_where(sql, "target_id = ? ORDER BY position", event_id)
 
     def tags_of(self, name: str) -> list[tuple[int, bool]]:
         """Return (position, whether it counts now) of every tag a bullet was given, in order."""
-        with self._reading() as connection:
-            rows = self._statements(connection).run(_TAGS, name).fetchall()
+        with self._reading() as sql:
+            rows = sql.run(_TAGS, name).fetchall()
         return [(position, bool(active)) for position, active in rows]
 
     def at(self, positions: Collection[int]) -> list[Event]:
         """Return the events at these positions, in order."""
-        with self._reading() as connection:
-            among, values = self._statements(connection).among("position", positions)
-            return self._read(connection, f"{among} ORDER BY position", values)
+        with self._reading() as sql:
+            among, values = sql.among("position", positions)
+            return events_where(sql, f"{among} ORDER BY position", values)
 
     def position_at(self, time: str) -> int:
         """Return the last position recorded at or before a time (ISO 8601 in UTC, as the ledger writes it); 0 for none.
 
         Times grow with positions, so this halves its way there: about 20 look-ups by key in a million events.
         """
-        table = tables.event
         low, high = 0, self.head().position
-        with self._reading() as connection:
+        with self._reading() as sql:
             while low < high:
                 middle = (low + high + 1) // 2
-                query = sa.select(table.c.recorded_at).where(
-                    table.c.playbook_id == self.playbook_id, table.c.position == middle
-                )
-                if connection.execute(query).scalar_one() <= time:
+                if sql.run(_RECORDED_AT, middle).fetchone()[0] <= time:
                     low = middle
                 else:
                     high = middle - 1
@@ -142,14 +148,14 @@ class Reader:
 
     def rows(self) -> list[BulletRow]:
         """Return every bullet in order of creation, tombstones included."""
-        with self._reading() as connection:
-            rows = self._statements(connection).run(f"{_BULLETS} ORDER BY ordinal").fetchall()
+        with self._reading() as sql:
+            rows = sql.run(f"{_BULLETS} ORDER BY ordinal").fetchall()
         return [BulletRow(*row) for row in rows]
 
     def row(self, name: str) -> BulletRow | None:
         """One bullet, a tombstone too; None for a name that was never given."""
-        with self._reading() as connection:
-            found = self._statements(connection).run(f"{_BULLETS} AND name = ?", name).fetchone()
+        with self._reading() as sql:
+            found = sql.run(f"{_BULLETS} AND name = ?", name).fetchone()
         return BulletRow(*found) if found else None
 
     def bullets(self) -> tuple[Bullet, ...]:
@@ -158,26 +164,21 @@ class Reader:
 
     def open_windows(self) -> list[WindowRow]:
         """Windows whose reflection is not finished, oldest first."""
-        return self._windows(_IS_OPEN)
+        return self._windows(OPEN_WINDOW)
 
     def windows(self, session_id: str | None = None) -> list[WindowRow]:
         """Return every window, or those of one session, oldest first."""
-        column = tables.session_window.c.session_id
-        return self._windows(sa.true() if session_id is None else column == session_id)
+        return self._windows("1 = 1") if session_id is None else self._windows("session_id = ?", session_id)
 
-    def _windows(self, condition: sa.ColumnElement[bool] | sa.TextClause) -> list[WindowRow]:
-        table = tables.session_window
-        query = sa.select(table).where(table.c.playbook_id == self.playbook_id, condition).order_by(table.c.position)
-        with self._reading() as connection:
-            return [
-                WindowRow(row.position, row.event_id, row.session_id, row.state, row.attempts, row.changed_at)
-                for row in connection.execute(query)
-            ]
+    def _windows(self, condition: str, *values: object) -> list[WindowRow]:
+        with self._reading() as sql:
+            rows = sql.run(f"{_WINDOWS} AND {condition} ORDER BY position", *values).fetchall()
+        return [WindowRow(*row) for row in rows]
 
     def seen(self, keys: Sequence[int]) -> set[int]:
         """Return those of the record keys that a window already holds."""
-        with self._reading() as connection:
-            sql = self._statements(connection)
+        with self._reading() as sql:
+            sql = sql
             if not sql.run("SELECT 1 FROM record WHERE playbook_id = ? LIMIT 1").fetchone():
                 return set()
             among, values = sql.among('"key"', keys)
@@ -185,48 +186,38 @@ class Reader:
 
     def updated_at(self) -> str | None:
         """Return when a bullet or a count last changed: `recorded_at` of that event; None for an empty playbook."""
-        table = tables.projection
-        query = sa.select(table.c.updated_at).where(table.c.playbook_id == self.playbook_id, table.c.name == TABLES)
-        with self._reading() as connection:
-            value: str | None = connection.execute(query).scalar_one_or_none()
-        return value
+        with self._reading() as sql:
+            row = sql.run("SELECT updated_at FROM projection WHERE playbook_id = ? AND name = ?", TABLES).fetchone()
+        return row[0] if row else None
 
     def counting(self) -> Counting:
         """Return the counting policy in force."""
-        with self._reading() as connection:
-            return Counters(self._statements(connection)).counting()
+        with self._reading() as sql:
+            return Counters(sql).counting()
 
     def checkpoint(self, name: str) -> tuple[int, str] | None:
         """Return (position, state hash) of a named projection, such as `playbook.json`; None before the first."""
-        table = tables.projection
-        query = sa.select(table.c.position, table.c.state_hash).where(
-            table.c.playbook_id == self.playbook_id, table.c.name == name
-        )
-        with self._reading() as connection:
-            row = connection.execute(query).one_or_none()
-        return (row.position, row.state_hash) if row else None
+        query = "SELECT position, state_hash FROM projection WHERE playbook_id = ? AND name = ?"
+        with self._reading() as sql:
+            row = sql.run(query, name).fetchone()
+        return tuple(row) if row else None
 
     @contextmanager
     def asking(self) -> Iterator[Statements]:
         """Statements that all see one state of the ledger; they are for reading only."""
-        # By default, PostgreSQL gives each statement its own state; a transaction of SQLite has one.
-        level = {"isolation_level": "REPEATABLE READ"} if self.engine.dialect.name == "postgresql" else {}
-        with self._reading() as connection:
-            asked = connection.execution_options(**level) if level else connection
-            with asked.begin():
-                yield self._statements(asked)
+        with self._reading() as sql:
+            # By default, PostgreSQL gives each statement its own state; a transaction of SQLite has one.
+            sql.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ" if sql.postgres else "BEGIN")
+            yield sql
 
     @contextmanager
-    def _reading(self) -> Iterator[sa.Connection]:
-        with translated(shown(self.engine.url)), self.engine.connect() as connection:
-            yield connection
-
-    def _statements(self, connection: sa.Connection) -> Statements:
-        return Statements(connection.connection.cursor(), connection.dialect.name, self.playbook_id)
+    def _reading(self) -> Iterator[Statements]:
+        with translated(self.engine.url.shown), self.engine.connection() as connection:
+            yield Statements(connection.cursor(), self.engine.dialect, self.playbook_id)
 
     def _page(
         self,
-        connection: sa.Connection,
+        sql: Statements,
         after: int,
         upto: int | None,
         types: list[str] | None,
@@ -249,12 +240,8 @@ class Reader:
         if types is not None and BULLET_TAGGED not in types and session_id is None:
             # Rare types: the plus keeps the planner from walking through all events because they are in order.
             inner = f"SELECT position FROM event WHERE playbook_id = ? AND {where} ORDER BY +position LIMIT {_PAGE}"  # noqa: S608
-            return self._read(connection, f"position IN ({inner}) ORDER BY position", self.playbook_id, *values)
-        return self._read(connection, f"{where} ORDER BY position LIMIT {_PAGE}", *values)
-
-    def _read(self, connection: sa.Connection, where: str, *values: object) -> list[Event]:
-        # As text on the driver's cursor: building and reading the same by SQLAlchemy takes twice as long.
-        return events_where(self._statements(connection), where, *values)
+            return events_where(sql, f"position IN ({inner}) ORDER BY position", self.playbook_id, *values)
+        return events_where(sql, f"{where} ORDER BY position LIMIT {_PAGE}", *values)
 
 
 def events_where(sql: Statements, where: str, *values: object) -> list[Event]:

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from reflector.ledger.engines import shown
 from reflector.ledger.errors import LedgerError, translated
 from reflector.ledger.reader import Reader
 from reflector.ledger.sqlite_file import sqlite_module
@@ -59,20 +58,19 @@ class Asker(Protocol):
 @contextmanager
 def asking(ledger: Reader, seconds: float | None = None) -> Iterator[Asker]:
     """A connection that sees one state of the ledger; `seconds` is the longest that a query may take."""
-    where = shown(ledger.engine.url)
-    with translated(where):
-        if ledger.engine.dialect.name == "postgresql":
-            options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-            with ledger.engine.connect().execution_options(**options) as connection:
-                yield _PostgreSQL(connection.connection.driver_connection, seconds)
+    with translated(ledger.engine.url.shown):
+        if ledger.engine.dialect == "postgresql":
+            with ledger.engine.connection() as connection:
+                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                yield _PostgreSQL(connection, seconds)
             return
         with _reading(ledger) as driver:
             yield _SQLite(driver, seconds)
 
 
 def _reading(ledger: Reader) -> AbstractContextManager[Any]:
-    file = ledger.engine.url.database
-    return _in_memory(ledger) if file in {None, "", ":memory:"} else _in_file(Path(str(file)))
+    url = ledger.engine.url
+    return _in_memory(ledger) if url.in_memory else _in_file(Path(url.database))
 
 
 @contextmanager
@@ -91,15 +89,13 @@ def _in_file(path: Path) -> Iterator[Any]:
 @contextmanager
 def _in_memory(ledger: Reader) -> Iterator[Any]:
     """A ledger in memory has one connection, which is written with again later."""
-    pooled = ledger.engine.raw_connection()
-    driver: Any = pooled.driver_connection
-    try:
-        driver.set_authorizer(_allows)
-        yield driver
-    finally:
-        driver.set_progress_handler(None, 0)
-        driver.set_authorizer(lambda *_: sqlite3.SQLITE_OK)
-        pooled.close()
+    with ledger.engine.connection() as driver:
+        try:
+            driver.set_authorizer(_allows)
+            yield driver
+        finally:
+            driver.set_progress_handler(None, 0)
+            driver.set_authorizer(lambda *_: sqlite3.SQLITE_OK)
 
 
 def _allows(action: int, name: str | None, *_: str | None) -> int:

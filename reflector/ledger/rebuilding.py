@@ -7,27 +7,33 @@ in place. The same projector fills the tables after an append and in a rebuild.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from reflector.events.fields import MAX_INT
 from reflector.events.fold import projects
-from reflector.ledger import tables
 from reflector.ledger.counters import TABLES
 from reflector.ledger.projection import CODE_VERSION, Projector
 from reflector.ledger.reader import history_page
 from reflector.ledger.statements import Statements
 from reflector.playbook.counting import DEFAULT
 
+#: The tables that a rebuild empties and fills again.
+REBUILDABLE: Final = ("bullet", "tag", "session_window", "retraction", "record")
 #: Called with the position reached, page by page.
 Progress = Callable[[int], None]
 
 
 def rebuild(sql: Statements, progress: Progress | None = None) -> None:
     """Empty the tables and fill them again from all events, within the caller's write transaction."""
-    for table in tables.REBUILDABLE:
-        sql.run(f"DELETE FROM {table.name} WHERE playbook_id = ?")  # noqa: S608
+    for table in REBUILDABLE:
+        sql.run(f"DELETE FROM {table} WHERE playbook_id = ?")  # noqa: S608
     set_checkpoint(sql, TABLES, DEFAULT, 0, "")
+    project_from(sql, 0, progress)
+
+
+def project_from(sql: Statements, position: int, progress: Progress | None = None) -> None:
+    """Bring the tables from a position to the last event, within the caller's write transaction."""
     projector = Projector(sql)
-    position = 0
     while page := history_page(sql, position, MAX_INT, projects):
         projector.project(page)
         position = page[-1].position

@@ -69,6 +69,10 @@ class BulletRow:
         return f"removed ({self.reason}{into})" if self.status == "removed" else ""
 
 
+#: The condition that a window is open, as the partial index on them has it.
+OPEN_WINDOW = "state IN ('pending', 'answered', 'failed')"
+
+
 @dataclass(frozen=True, slots=True)
 class WindowRow:
     """A session window and how far its reflection came."""

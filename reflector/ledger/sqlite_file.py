@@ -18,8 +18,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import sqlalchemy as sa
-
 from reflector.files import Folder, folder_of
 from reflector.ledger.errors import LedgerGone, LedgerUnavailable
 
@@ -43,12 +41,6 @@ def sqlite_module() -> ModuleType:
         return sqlite3
     newer: ModuleType = dbapi2
     return newer if newer.sqlite_version_info > sqlite3.sqlite_version_info else sqlite3
-
-
-def is_file(url: sa.URL) -> bool:
-    """True for a SQLite ledger in a file that is named by its plain path."""
-    database = url.database or ":memory:"
-    return url.get_backend_name() == "sqlite" and database != ":memory:" and not database.startswith("file:")
 
 
 def had_ledger(path: Path) -> bool:

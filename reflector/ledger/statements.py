@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
-import sqlalchemy as sa
 
-from reflector.ledger import tables
+@lru_cache(maxsize=1)
+def _numbers() -> frozenset[str]:
+    """Return the columns that are numbers; every other one is text."""
+    import sqlalchemy as sa
 
-#: Columns that are numbers; every other one is text.
-_NUMBERS = frozenset(
-    column.name
-    for table in tables.metadata.tables.values()
-    for column in table.columns
-    if isinstance(column.type, sa.Integer)
-)
+    from reflector.ledger import tables
+
+    every = (column for table in tables.metadata.tables.values() for column in table.columns)
+    return frozenset(column.name for column in every if isinstance(column.type, sa.Integer))
 
 
 class Statements:
@@ -95,7 +95,7 @@ class Statements:
     def _insert_text(self, table: str, columns: tuple[str, ...]) -> str:
         names = ", ".join(f'"{column}"' for column in columns)
         if self.postgres:
-            arrays = ", ".join("%b::bigint[]" if column in _NUMBERS else "%b::text[]" for column in columns)
+            arrays = ", ".join("%b::bigint[]" if column in _numbers() else "%b::text[]" for column in columns)
             values = f"SELECT {self.id:d}, * FROM unnest({arrays})"  # noqa: S608  names are the code's own
         else:
             values = f"VALUES ({self.id:d}{', ?' * len(columns)})"

@@ -14,17 +14,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Self
 
-import sqlalchemy as sa
-
 from reflector.events.event import BULLET_ASSERTED, EVENT_REDACTED, Appended, NewEvent, identity
 from reflector.events.registry import new_bullets
-from reflector.ledger import tables
 from reflector.ledger.admission import Prepared, prepare
 from reflector.ledger.canonical import genesis, next_chain
 from reflector.ledger.counters import TABLES, Counters
-from reflector.ledger.engines import open_engine, shown, sqlite_url, sweep, write_transaction
+from reflector.ledger.engines import Engine, open_engine, sweep, write_transaction
 from reflector.ledger.errors import (
     Conflict,
+    LedgerMoved,
     LedgerTooNew,
     LedgerUnavailable,
     NameTaken,
@@ -38,13 +36,18 @@ from reflector.ledger.reader import Reader, line_of
 from reflector.ledger.rebuilding import Progress, rebuild, set_checkpoint
 from reflector.ledger.redaction import Takes, everything, redaction_of
 from reflector.ledger.rows import BulletRow, Head, Projected, Stored, WindowRow
-from reflector.ledger.sqlite_file import claim_file, is_file
+from reflector.ledger.sqlite_file import claim_file
 from reflector.ledger.statements import Statements
+from reflector.ledger.url import sqlite_url
 from reflector.ledger.writer import Writer, Writing
 from reflector.playbook.counting import DEFAULT
 
 __all__ = ["BulletRow", "Head", "Ledger", "WindowRow", "utc_now"]
 
+_FIND = (
+    "SELECT playbook.id, projection.code_version FROM playbook LEFT JOIN projection"
+    " ON projection.playbook_id = playbook.id AND projection.name = ? WHERE playbook.name = ?"
+)
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
@@ -70,7 +73,7 @@ def just_after(time: str) -> str:
 class Ledger(Reader):
     """One playbook's ledger in a database. Use `Ledger.open`, or as a context manager to close it."""
 
-    def __init__(self, engine: sa.Engine, playbook_id: int, name: str) -> None:
+    def __init__(self, engine: Engine, playbook_id: int, name: str) -> None:
         super().__init__(engine, playbook_id, name)
         self._writer = Writer(engine, playbook_id)
 
@@ -83,12 +86,12 @@ class Ledger(Reader):
         """
         engine = open_engine(url)
         try:
-            with translated(shown(engine.url)):
+            with translated(engine.url.shown):
                 _claim(engine)
                 ensure_current(engine)
                 playbook_id, code_version = _playbook(engine, playbook)
         except BaseException:
-            engine.dispose()
+            engine.close()
             raise
         ledger = cls(engine, playbook_id, playbook)
         if code_version is None or code_version < CODE_VERSION:
@@ -109,7 +112,7 @@ class Ledger(Reader):
     def close(self) -> None:
         """Release the database's connections."""
         self._writer.close()
-        self.engine.dispose()
+        self.engine.close()
 
     def __enter__(self) -> Self:
         return self
@@ -122,7 +125,7 @@ class Ledger(Reader):
 
         An id the ledger has with the same data is answered with its first position and added once only.
         Raises Conflict for an id with other data, NameTaken for a new bullet with an old name, AlreadyRetracted,
-        NoSuchTarget, NotCanonical or a LedgerError.
+        NoSuchTarget, NotCanonical, LedgerMoved or a LedgerError.
         """
         prepared = [prepare(event) for event in events]
         ids = [event.event_id for event in events]
@@ -185,7 +188,7 @@ class Ledger(Reader):
                 answers.append(self._redact(writing, event_id, reason, actor, takes))
             if any(answer.added for answer in answers):
                 rebuild(writing.sql)
-        with translated(shown(self.engine.url)):
+        with translated(self.engine.url.shown):
             sweep(self.engine)
         return answers
 
@@ -244,61 +247,58 @@ class Ledger(Reader):
 
     @contextmanager
     def _writing(self, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
-        with translated(shown(self.engine.url)), self._writer.transaction(event_ids) as writing:
-            yield writing
-
-
-def _claim(engine: sa.Engine) -> None:
-    path = engine.url.database
-    if is_file(engine.url):
         try:
-            claim_file(Path(str(path)))
+            with translated(self.engine.url.shown), self._writer.transaction(event_ids) as writing:
+                yield writing
+        except LedgerMoved as moved:
+            raise self.moved() or moved from moved
+
+
+def _claim(engine: Engine) -> None:
+    if engine.url.is_file:
+        path = engine.url.database
+        try:
+            claim_file(Path(path))
         except OSError as error:
             raise LedgerUnavailable(
                 f"the ledger {path} cannot be made ({error.strerror}); check that its folder exists and is yours"
             ) from error
 
 
-def _playbook(engine: sa.Engine, name: str) -> tuple[int, int | None]:
+def _playbook(engine: Engine, name: str) -> tuple[int, int | None]:
     """Return (id, code version of its tables) of a playbook, which is created where it is missing."""
-    with engine.connect() as connection:
-        found = _find_playbook(connection, name)
+    with engine.connection() as connection:
+        found = _find_playbook(Statements(connection.cursor(), engine.dialect, 0), name)
     if found is not None:
         return found
     with write_transaction(engine) as connection:
-        if connection.dialect.name == "postgresql":
-            connection.exec_driver_sql("LOCK TABLE playbook IN SHARE ROW EXCLUSIVE MODE")
-        found = _find_playbook(connection, name)
+        sql = Statements(connection.cursor(), engine.dialect, 0)
+        if sql.postgres:
+            sql.execute("LOCK TABLE playbook IN SHARE ROW EXCLUSIVE MODE")
+        found = _find_playbook(sql, name)
         if found is not None:
             return found
-        table = tables.playbook
-        new_id = int(connection.execute(sa.select(sa.func.coalesce(sa.func.max(table.c.id), 0) + 1)).scalar_one())
+        (sql.id,) = sql.execute("SELECT coalesce(max(id), 0) + 1 FROM playbook").fetchone()
         origin = secrets.token_hex(16)
-        connection.execute(
-            table.insert().values(
-                id=new_id, name=name, origin=origin, position=0, chain=genesis(name, origin), recorded_at=utc_now()
-            )
+        sql.run(
+            "INSERT INTO playbook (id, name, origin, position, chain, recorded_at) VALUES (?, ?, ?, ?, ?, ?)",
+            *(name, origin, 0, genesis(name, origin), utc_now()),
         )
-        sql = Statements(connection.connection.cursor(), connection.dialect.name, new_id)
         set_checkpoint(sql, TABLES, DEFAULT, 0, "")
-        return new_id, CODE_VERSION
+        return sql.id, CODE_VERSION
 
 
-def _find_playbook(connection: sa.Connection, name: str) -> tuple[int, int | None] | None:
-    of = tables.playbook.outerjoin(
-        tables.projection,
-        sa.and_(tables.projection.c.playbook_id == tables.playbook.c.id, tables.projection.c.name == TABLES),
-    )
-    query = sa.select(tables.playbook.c.id, tables.projection.c.code_version).select_from(of)
-    row = connection.execute(query.where(tables.playbook.c.name == name)).one_or_none()
+def _find_playbook(sql: Statements, name: str) -> tuple[int, int | None] | None:
+    row = sql.execute(_FIND, TABLES, name).fetchone()
     if row is None:
         return None
-    if row.code_version is not None and row.code_version > CODE_VERSION:
+    playbook_id, code_version = row
+    if code_version is not None and code_version > CODE_VERSION:
         raise LedgerTooNew(
-            f"the tables of playbook {name!r} were written by a newer reflector (version {row.code_version}, this one "
+            f"the tables of playbook {name!r} were written by a newer reflector (version {code_version}, this one "
             f"knows {CODE_VERSION}); upgrade reflector (the ledger was left as it is)"
         )
-    return row.id, row.code_version
+    return playbook_id, code_version
 
 
 def _refuse_taken_names(sql: Statements, events: list[Projected]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from reflector.events.registry import ONCE_PER_TARGET
+from reflector.ledger.rows import OPEN_WINDOW
 
 metadata = sa.MetaData()
 
@@ -136,8 +137,6 @@ tag = sa.Table(
     **_SQLITE,
 )
 
-OPEN_WINDOW = "state IN ('pending', 'answered', 'failed')"
-
 #: One row a session window; `state` is pending, answered, failed (all open), completed, skipped or given_up.
 session_window = sa.Table(
     "session_window",
@@ -192,6 +191,3 @@ projection = sa.Table(
     sa.Column("updated_at", sa.Text),
     **_SQLITE,
 )
-
-#: The tables that a rebuild empties and fills again.
-REBUILDABLE = (bullet, tag, session_window, retraction, record)

@@ -7,13 +7,13 @@ tables and events say at that moment. Making them reads no event, however many t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
-
-from reflector.ledger.engines import shown
 from reflector.ledger.errors import LedgerCorrupt
 from reflector.resources import resource_dir
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 #: In order of creation: the later ones read `repeated`, which is not documented for queries.
 VIEWS = ("repeated", "bullets", "tags", "reflections", "sessions", "doubles")
@@ -78,9 +78,11 @@ def create_views(connection: sa.Connection) -> None:
     cursor.close()
 
 
-def refuse_taken_names(connection: sa.Connection) -> None:
+def refuse_taken_names(connection: sa.Connection, where: str) -> None:
     """Raise LedgerCorrupt where another program has a table or a view under a view's name: on PostgreSQL it may live
-    beside the ledger."""
+    beside the ledger. `where` names the database."""
+    import sqlalchemy as sa
+
     inspector = sa.inspect(connection)
     tables = set(inspector.get_table_names())
     taken = tables & set(VIEWS)
@@ -88,54 +90,6 @@ def refuse_taken_names(connection: sa.Connection) -> None:
         taken |= set(inspector.get_view_names()) & set(VIEWS)
     if taken:
         raise LedgerCorrupt(
-            f"{shown(connection.engine.url)} holds {', '.join(sorted(taken))}, and the ledger needs that name "
+            f"{where} holds {', '.join(sorted(taken))}, and the ledger needs that name "
             "for a view; nothing was changed. Rename it, or name another database with REFLECTOR_LEDGER_URL"
         )
-
-
-def wrong_views(connection: sa.Connection) -> Iterator[tuple[str, str]]:
-    """Yield (name, what is wrong with it) of each view that is missing or another than this code's.
-
-    PostgreSQL keeps no text of a view: this code's is made as a temporary one, in a savepoint that is rolled back, and
-    the server's own description of the two is compared. Where it refuses that (a standby, a role that may only read),
-    a view that is there passes.
-    """
-    compare = _changed_on_server if connection.dialect.name == "postgresql" else _changed_in_file
-    for name in VIEWS:
-        what = compare(connection, name)
-        if what is not None:
-            yield name, what
-
-
-def _changed_in_file(connection: sa.Connection, name: str) -> str | None:
-    query = "SELECT sql FROM sqlite_master WHERE type = 'view' AND name = ?"
-    row = connection.exec_driver_sql(query, (name,)).first()
-    if row is None:
-        return "is missing"
-    return None if str(row[0]).split() == view_sql("sqlite", name).split() else "was changed"
-
-
-def _changed_on_server(connection: sa.Connection, name: str) -> str | None:
-    standing = _described(connection, "current_schema()", name)
-    if standing is None:
-        return "is missing"
-    copy = f"reflector_{name}"
-    savepoint = connection.begin_nested()
-    try:
-        wanted = view_sql("postgresql", name).replace(f"CREATE VIEW {name}", f"CREATE TEMPORARY VIEW {copy}", 1)
-        connection.exec_driver_sql(wanted.replace("%", "%%"))
-        made = connection.exec_driver_sql(f"SELECT pg_get_viewdef('pg_temp.{copy}'::regclass)").scalar()
-    except sa.exc.DBAPIError:
-        return None
-    finally:
-        savepoint.rollback()
-    return None if standing == made else "was changed"
-
-
-def _described(connection: sa.Connection, schema: str, name: str) -> str | None:
-    query = (
-        "SELECT pg_get_viewdef(oid) FROM pg_class"  # noqa: S608  names are the code's own
-        f" WHERE relkind = 'v' AND relname = '{name}' AND relnamespace = {schema}::regnamespace"
-    )
-    found: str | None = connection.exec_driver_sql(query).scalar()
-    return found

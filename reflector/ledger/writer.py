@@ -1,8 +1,8 @@
 """The connection that a ledger appends on, kept from one append to the next.
 
 Invariant: inside `transaction` the playbook's one lock is held, and an error inside leaves neither an open transaction
-nor the lock behind. Taking a connection from the pool, opening the lock's file
-and going through SQLAlchemy's transaction would cost as much as the append itself.
+nor the lock behind. Taking a connection from a pool and opening the lock's file for each append would cost as much
+as the append itself.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ import os
 import select
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-import sqlalchemy as sa
-
-from reflector.ledger.engines import open_lock, queue_for, release
+from reflector.ledger.engines import Engine, Taken
+from reflector.ledger.lock import open_lock, queue_for, release
 from reflector.ledger.statements import Statements
 
 _HEAD = "SELECT position, chain, recorded_at FROM playbook WHERE id = ?"
@@ -38,13 +37,13 @@ class Writing:
 class Writer:
     """One playbook's way to write, used by one thread at a time; `close` it when the ledger is closed."""
 
-    def __init__(self, engine: sa.Engine, playbook_id: int) -> None:
+    def __init__(self, engine: Engine, playbook_id: int) -> None:
         self._engine = engine
         self._playbook_id = playbook_id
-        self._postgres = engine.dialect.name == "postgresql"
+        self._postgres = engine.dialect == "postgresql"
         self._turn = threading.Lock()
         self._lock: int | None = None
-        self._pooled: sa.PoolProxiedConnection | None = None
+        self._taken: Taken | None = None
         self._sql: Statements | None = None
 
     @contextmanager
@@ -69,9 +68,9 @@ class Writer:
     def close(self) -> None:
         """Give the connection back and let go of the lock's file."""
         with self._turn:
-            if self._pooled is not None:
-                self._pooled.close()
-            self._pooled = self._sql = None
+            if self._taken is not None:
+                self._taken.give_back()
+            self._taken = self._sql = None
             self._forget_lock()
 
     def _begun(self, sql: Statements, event_ids: Sequence[str]) -> Writing:
@@ -96,21 +95,20 @@ class Writer:
         return connection.pipeline() if self._postgres else nullcontext()
 
     def _kept(self) -> tuple[Any, Statements]:
-        connection: Any = self._pooled.driver_connection if self._pooled is not None else None
+        connection: Any = self._taken.driver if self._taken is not None else None
         if connection is not None and self._postgres and select.select([connection.fileno()], [], [], 0)[0]:
             # Nothing was asked of an idle connection: where there is something to read, the server closed it.
             self._drop()
-        if self._pooled is None or self._sql is None:
-            self._pooled = self._engine.raw_connection()
-            connection = self._pooled.driver_connection
-            self._sql = Statements(connection.cursor(), self._engine.dialect.name, self._playbook_id)
+        if self._taken is None or self._sql is None:
+            self._taken = self._engine.take()
+            connection = self._taken.driver
+            self._sql = Statements(connection.cursor(), self._engine.dialect, self._playbook_id)
         return connection, self._sql
 
     def _drop(self) -> None:
-        dropped, self._pooled, self._sql = self._pooled, None, None
+        dropped, self._taken, self._sql = self._taken, None, None
         if dropped is not None:
-            with suppress(Exception):
-                dropped.invalidate()
+            dropped.discard()
 
     @contextmanager
     def _queued(self) -> Iterator[None]:

@@ -111,7 +111,9 @@ class Evidence:
         """Return (helpful, harmful) of each bullet that the standing has, with its baseline."""
         if self._members is not None:
             found = Counter((number, verdict) for number, verdict, _ in self._members)
-            self._counts = {n: [number, found[number, 1], found[number, -1]] for n, (number, _, _) in self._counts.items()}
+            self._counts = {
+                n: [number, found[number, 1], found[number, -1]] for n, (number, _, _) in self._counts.items()
+            }
         totals = {}
         for name, (_, helpful, harmful) in self._counts.items():
             up, down = book.baseline(book.family(name))

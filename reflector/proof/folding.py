@@ -1,6 +1,6 @@
 """What the events say, folded as a walk passes, and the rows that stand beside them compared on the way.
 
-Invariant: in the end `playbook` is the pure fold of all events but for their tags, which `Evidence` counts, and each row
+Invariant: in the end `playbook` is the pure fold of all events but tags, which `Evidence` counts, and each row
 of the tables of tags and windows was compared with its event. Memory grows with bullets, retractions and redactions.
 """
 
@@ -41,7 +41,13 @@ class Folding:
         self.keys = SortedSet(scratch, key="INTEGER")
 
     def take_tag(
-        self, position: int, event_id: str, recorded_at: str, session_id: str | None, reflection_id: str | None, text: str
+        self,
+        position: int,
+        event_id: str,
+        recorded_at: str,
+        session_id: str | None,
+        reflection_id: str | None,
+        text: str,
     ) -> None:
         """Take a tag, whose data is a text. Raises for data that no tag has."""
         name, value = judged(text)

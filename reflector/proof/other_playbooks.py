@@ -34,7 +34,8 @@ _OWNERS: Final = (
 
 
 def other_playbooks(sql: Statements, but: int | None = None) -> Iterator[Finding]:
-    """Playbooks (`but`: but this one) whose name, origin and head are not those of their first and last event, and rows of none."""
+    """Playbooks whose name, origin and head are not those of their first and last event, and rows of none. `but` is
+    left out."""
     for row in sql.execute(_ENDS, -1 if but is None else but).fetchall():
         (name, origin, *head), last, first = row[:5], tuple(row[5:8]), Stored(*row[8:])
         begins = chain = genesis(name, origin)

@@ -8,7 +8,7 @@ the bullet is named as well.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from reflector.mistakes import Finding
 from reflector.proof.few import Few

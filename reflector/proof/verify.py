@@ -14,10 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
-import sqlalchemy as sa
-
-from reflector.ledger.engines import shown
-from reflector.ledger.errors import LedgerCorrupt, LedgerGone, translated
+from reflector.ledger.engines import Engine
+from reflector.ledger.errors import LedgerCorrupt, LedgerGone
 from reflector.ledger.rows import Anchor, Head
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
@@ -44,7 +42,7 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
     """
     with ThreadPoolExecutor(1) as beside, Scratch() as scratch, ledger.asking() as sql:
         damage = beside.submit(_damage, ledger.engine)
-        yield from _readable(sql, schema_findings(ledger, sql), "the schema")
+        yield from _readable(sql, schema_findings(ledger.engine, sql), "the schema")
         walk = Walk(sql, anchors, scratch)
         yield from _readable(sql, walk.findings(), "the history", walk)
         merges = (Finding("merge", position, what, RESTORE) for position, what in faults(sql))
@@ -63,7 +61,7 @@ def verify_since(ledger: Ledger, since: Anchor, *anchors: Anchor) -> Iterator[Fi
     file are not looked at. Raises as `verify` does.
     """
     with Scratch() as scratch, ledger.asking() as sql:
-        yield from _readable(sql, schema_findings(ledger, sql), "the schema")
+        yield from _readable(sql, schema_findings(ledger.engine, sql), "the schema")
         walk = Walk(sql, anchors, scratch, since)
         yield from _readable(sql, walk.findings(), "the history", walk)
         # This one as well: its name and origin are those of the first event, which is not read otherwise.
@@ -94,9 +92,7 @@ def verify_opening(open_ledger: Callable[[], Ledger], *anchors: Anchor, since: A
     return Verified(tuple(findings), head)
 
 
-def _readable(
-    sql: Statements, findings: Iterator[Finding], what: str, walk: Walk | None = None
-) -> Iterator[Finding]:
+def _readable(sql: Statements, findings: Iterator[Finding], what: str, walk: Walk | None = None) -> Iterator[Finding]:
     """Yield the findings, and one more where what they are looked for in cannot be read to its end."""
     with savepoint(sql):
         try:
@@ -113,17 +109,17 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
-def _damage(engine: sa.Engine) -> list[Finding]:
+def _damage(engine: Engine) -> list[Finding]:
     """Return what SQLite finds in its own file; a database in memory is this process's own."""
-    if engine.dialect.name != "sqlite" or engine.url.database in {None, "", ":memory:"}:
+    if engine.dialect != "sqlite" or engine.url.in_memory:
         return []
     found = []
-    with engine.connect() as connection:
+    with engine.connection() as connection:
         try:
-            for (line,) in connection.exec_driver_sql("PRAGMA integrity_check(20)").fetchall():
+            for (line,) in connection.execute("PRAGMA integrity_check(20)").fetchall():
                 if line != "ok":
                     found.append(Finding("database", None, f"SQLite finds damage: {line}", _RESTORE_FILE))
-            for row in connection.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(20):
+            for row in connection.execute("PRAGMA foreign_key_check").fetchmany(20):
                 what = f"a row of {row[0]} points to a {row[2]} that is gone"
                 found.append(Finding("reference", None, what, _RESTORE_FILE))
         except Exception as error:
@@ -136,8 +132,8 @@ def _damage(engine: sa.Engine) -> list[Finding]:
 
 def wrong_triggers(ledger: Ledger) -> list[str]:
     """Return the names of triggers that are missing, disabled or changed: a look at the schema, no event is read."""
-    with translated(shown(ledger.engine.url)), ledger.engine.connect() as connection:
-        return [name for name, _ in _wrong_triggers(connection)]
+    with ledger.asking() as sql:
+        return [name for name, _ in _wrong_triggers(sql)]
 
 
 _RESTORE_FILE = "restore a backup of the ledger"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from reflector import folders
 from reflector.files import lock, unlock
-from reflector.ledger.engines import NO_LOCKS
+from reflector.ledger.lock import NO_LOCKS
 from reflector.sessions.fallback import open_temporary
 
 

@@ -7,7 +7,6 @@ secret is halved: megabytes that are thrown away are not redacted, and no rule r
 
 from __future__ import annotations
 
-import math
 import re
 from string import ascii_letters, digits
 from typing import Any
@@ -31,6 +30,7 @@ _REST_OF_RUN = re.compile(r"[A-Za-z0-9+/=_.~%-]{0,8192}+")
 
 _ITEMS = 32
 _DEPTH = 4
+_LARGE = 1 << 63
 
 #: Parts of words, as `str.find` wants them. Few, because each is one pass over a tool's answer.
 _ERROR_WORDS = ("rror", "ERR", "FAIL", "ailed", "xception")
@@ -167,7 +167,8 @@ def _error_lines(text: str, first: int, last: int) -> list[tuple[int, int]]:
 def arguments(given: dict[Any, Any]) -> dict[str, Any]:
     """Return a tool call's arguments: strings, lists, nesting and the sum of all text bounded.
 
-    Numbers that are not finite become None; nothing that is left needs more than JSON to write.
+    Numbers of 64 bits and more become None: not every parser of JSON reads them as the same number. Nothing that is
+    left needs more than JSON to write.
     """
     return _Arguments().mapping(given, 0)
 
@@ -190,8 +191,8 @@ class _Arguments:
         if isinstance(value, str):
             return self._text(value, ARGUMENT_TEXT)
         if isinstance(value, float):
-            return value if math.isfinite(value) else None
-        if isinstance(value, int) and value.bit_length() > 64:
+            return value if abs(value) < _LARGE else None  # not for one that is not a number, either
+        if isinstance(value, int) and abs(value) >= _LARGE:
             return None
         if depth < _DEPTH and isinstance(value, dict):
             return self.mapping(value, depth)

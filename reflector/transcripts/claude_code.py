@@ -55,7 +55,7 @@ class _Session(Conversation):
         self._queue: deque[tuple[int, Message | None]] = deque(maxlen=256)
         self._removed: deque[int] = deque(maxlen=32)
 
-    def messages(self, record: dict[str, Any], text: str, offset: int, tally: Tally) -> list[Message]:
+    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> list[Message]:
         """Return no message, the record's own, or that of a queued prompt which this record says was taken."""
         kind = record.get("type")
         if kind in ("assistant", "user"):
@@ -84,7 +84,7 @@ class _Session(Conversation):
         """Prompts that were still queued at the end: typed, and never seen by the model."""
         return [message for _, message in self._queue if message is not None]
 
-    def _envelope(self, record: dict[str, Any], text: str, offset: int) -> _Envelope:
+    def _envelope(self, record: dict[str, Any], text: bytes, offset: int) -> _Envelope:
         uuid = record_uuid(record, text)
         return _Envelope(record, uuid, Place(self._chain(record, uuid), short(record.get("timestamp")), offset))
 
@@ -100,7 +100,7 @@ class _Session(Conversation):
         self._roots[uuid] = root
         return root
 
-    def _attachment(self, record: dict[str, Any], text: str, offset: int) -> list[Message]:
+    def _attachment(self, record: dict[str, Any], text: bytes, offset: int) -> list[Message]:
         """Return the prompt that a person typed while the model worked; only an attachment records it.
 
         Others repeat what a hook printed.
@@ -122,7 +122,7 @@ class _Session(Conversation):
         typed = kind == "human" or (not kind and attachment.get("commandMode", "prompt") == "prompt")
         return [_spoken(self._envelope(record, text, offset), texts, typed=typed)]
 
-    def _queue_operation(self, record: dict[str, Any], text: str, offset: int) -> list[Message]:
+    def _queue_operation(self, record: dict[str, Any], text: bytes, offset: int) -> list[Message]:
         """Return the queued prompt that the model saw at once, if this record says so.
 
         `dequeue` (a user record follows), `remove` or `popAll` closes every `enqueue`. `popAll` hands the prompts

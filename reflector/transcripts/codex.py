@@ -69,13 +69,13 @@ class _Rollout(Conversation):
         self._before = ""
         self._said: dict[str, int] = {}
 
-    def messages(self, record: dict[str, Any], text: str, offset: int, tally: Tally) -> Iterable[Message]:
+    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterable[Message]:
         kind, payload = _unpacked(record)
         if kind == "session_meta":
             self._describe(payload)
             return ()
         ordinal = record.get("ordinal")
-        if isinstance(ordinal, int) and ordinal < self._inherited:
+        if isinstance(ordinal, int) and ordinal.bit_length() < 64 and ordinal < self._inherited:
             return ()
         place = Place(self.agent_id, short(record.get("timestamp")), offset)
         if kind == "response_item":
@@ -109,7 +109,7 @@ class _Rollout(Conversation):
             self.session_id = short(meta.get("session_id") or meta.get("parent_thread_id") or parent) or own
             self.agent_id = own
             start = meta.get("subagent_history_start_ordinal")
-            self._inherited = start if isinstance(start, int) else -1
+            self._inherited = start if isinstance(start, int) and start.bit_length() < 64 else -1
         self.cwd = building.path(meta.get("cwd"))
         self.version = short(meta.get("cli_version"))
 

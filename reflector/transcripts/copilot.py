@@ -40,7 +40,7 @@ class _Events(Conversation):
         self._permissions: dict[str, str] = {}
         self._denied: dict[str, str] = {}
 
-    def messages(self, record: dict[str, Any], text: str, offset: int, tally: Tally) -> Iterable[Message]:
+    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterable[Message]:
         kind, data = record.get("type"), record.get("data")
         if not isinstance(kind, str) or not isinstance(data, dict):
             count_type(tally, kind)

@@ -44,7 +44,7 @@ class _Chat(Conversation):
         super().__init__()
         self._asked: set[str] = set()
 
-    def messages(self, record: dict[str, Any], text: str, offset: int, tally: Tally) -> Iterable[Message]:
+    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterable[Message]:
         change = record.get("$set")
         if isinstance(change, dict):
             return self._all(change.get("messages"), offset, tally)

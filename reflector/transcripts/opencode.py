@@ -24,7 +24,7 @@ _FEEDBACK = re.compile(r"feedback: ?")
 
 
 class _Export(Conversation):
-    def messages(self, record: dict[str, Any], text: str, offset: int, tally: Tally) -> Iterable[Message]:
+    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterable[Message]:
         info = record.get("info")
         if isinstance(info, dict):
             self.session_id = short(info.get("id"))

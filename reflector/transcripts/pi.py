@@ -25,7 +25,7 @@ _SPAN = re.compile(r"<(skill)\b[^>]{0,400}>")
 
 
 class _Session(Conversation):
-    def messages(self, record: dict[str, Any], text: str, offset: int, tally: Tally) -> Iterable[Message]:
+    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterable[Message]:
         kind = building.kind(record)
         place = Place("", short(record.get("timestamp")), offset)
         if kind == "session":

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reflector.transcripts.building import unique
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.message import Message, Tally
-from reflector.transcripts.records import parse_line, read_lines
+from reflector.transcripts.records import expect, parse_line, read_lines
 from reflector.transcripts.source import UnknownTranscript
 from reflector.transcripts.telling import Telling, telling_of
 
@@ -89,7 +89,7 @@ class Conversation(ABC):
         self.heard += filter(None, map(telling_of, texts))
 
     @abstractmethod
-    def messages(self, record: dict[str, Any], text: str, offset: int, tally: Tally) -> Iterable[Message]:
+    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterable[Message]:
         """Return the messages of one record, its JSON text being `text`; types without meaning here go to `tally`."""
 
     def leftover(self) -> Iterable[Message]:
@@ -179,15 +179,17 @@ class RecordReader:
         return unique(every(), tally)
 
 
-def _lines(file: FileIO | _Input, limit: int | None, tally: Tally) -> Iterator[tuple[dict[str, Any], str, int]]:
+def _lines(file: FileIO | _Input, limit: int | None, tally: Tally) -> Iterator[tuple[dict[str, Any], bytes, int]]:
+    size = os.fstat(file.fileno()).st_size
+    expect(size if limit is None else min(size, limit))
     for offset, line in read_lines(BufferedReader(file, _BUFFER), limit, tally):
         for record, text in parse_line(line, tally):
             yield record, text, offset
 
 
-def _whole(file: FileIO | _Input, tally: Tally) -> Iterator[tuple[dict[str, Any], str, int]]:
+def _whole(file: FileIO | _Input, tally: Tally) -> Iterator[tuple[dict[str, Any], bytes, int]]:
     for record in read_document(file, str(file.name), tally):
-        yield record, "", 0
+        yield record, b"", 0
 
 
 def read_document(file: io.RawIOBase, name: str, tally: Tally) -> list[dict[str, Any]]:
@@ -202,6 +204,7 @@ def read_document(file: io.RawIOBase, name: str, tally: Tally) -> list[dict[str,
             f"at most {DOCUMENT_LIMIT // 1024 // 1024} MB are read, because a document has to be in memory whole"
         )
     tally.lines += 1
+    expect(len(data))
     records = [record for record, _ in parse_line(data.strip(), tally)]
     if not records:
         raise UnknownTranscript(

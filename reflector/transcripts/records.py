@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from hashlib import sha256
 from struct import Struct
 from typing import Any, BinaryIO
@@ -38,6 +39,22 @@ _PATIENT_DECODER = json.JSONDecoder(
     parse_int=lambda digits: int(digits) if len(digits) < 4000 else None,
 )
 
+#: In the time that it takes to load orjson, the standard library parses so many bytes.
+_MUCH = 4 * 1024 * 1024
+_expected = 0
+_loads: Callable[[bytes], Any] | None = None
+
+
+def expect(size: int) -> None:
+    """Load orjson, where it is installed, once this process is about to have parsed so many bytes that it pays."""
+    global _expected, _loads
+    before, _expected = _expected, _expected + size
+    if before < _MUCH <= _expected:
+        with suppress(ImportError):
+            from orjson import loads
+
+            _loads = loads
+
 
 def record_key(uuid: str) -> int:
     """Return the 64-bit identity of a record: the first 8 bytes of SHA-256(uuid), signed, big-endian."""
@@ -45,12 +62,12 @@ def record_key(uuid: str) -> int:
     return key
 
 
-def record_uuid(record: dict[str, Any], text: str) -> str:
+def record_uuid(record: dict[str, Any], text: bytes) -> str:
     """Return the record's own `uuid`, or `sha256:<hex>` of its JSON text where it has none."""
     uuid = record.get("uuid")
     if isinstance(uuid, str) and uuid:
         return uuid
-    return "sha256:" + sha256(text.encode()).hexdigest()
+    return "sha256:" + sha256(text).hexdigest()
 
 
 def read_lines(file: BinaryIO, limit: int | None, tally: Tally) -> Iterator[tuple[int, bytes]]:
@@ -105,12 +122,27 @@ def is_complete(line: bytes) -> bool:
     return bool(parse_line(line, probe)) and probe.malformed == 0
 
 
-def parse_line(line: bytes, tally: Tally) -> list[tuple[dict[str, Any], str]]:
-    """Return every JSON object on one line, with its own text; usually one, two where records were glued.
+def parse_line(line: bytes, tally: Tally) -> list[tuple[dict[str, Any], bytes]]:
+    """Return every JSON object on one line, with its own text in UTF-8; usually one, two where records were glued.
 
     What is not a JSON object counts as malformed, once per line at most for each stretch.
     """
-    text = line.decode("utf-8", "replace")
+    if _loads is not None:
+        # What it refuses (half a surrogate pair, a control character, NaN) is read below. An integer beyond 64 bits
+        # becomes a float, and nothing that reads a record takes either.
+        try:
+            value = _loads(line)
+        except ValueError:
+            pass
+        else:
+            if isinstance(value, dict):
+                tally.records += 1
+                return [(value, line)]
+    try:
+        text = line.decode()
+    except UnicodeDecodeError:
+        text = line.decode("utf-8", "replace")
+        line = text.encode()
     try:
         value, end = _DECODER.raw_decode(text)
     except (ValueError, RecursionError):
@@ -118,13 +150,13 @@ def parse_line(line: bytes, tally: Tally) -> list[tuple[dict[str, Any], str]]:
     if end != len(text) or not isinstance(value, dict):
         return _parse_stretches(text, tally)
     tally.records += 1
-    return [(value, text)]
+    return [(value, line)]
 
 
-def _parse_stretches(text: str, tally: Tally) -> list[tuple[dict[str, Any], str]]:
+def _parse_stretches(text: str, tally: Tally) -> list[tuple[dict[str, Any], bytes]]:
     """Return the long way, for what is not exactly one object."""
     text = text.removeprefix("\ufeff")
-    found: list[tuple[dict[str, Any], str]] = []
+    found: list[tuple[dict[str, Any], bytes]] = []
     position = _skip(text, 0)
     while position < len(text):
         try:
@@ -136,7 +168,7 @@ def _parse_stretches(text: str, tally: Tally) -> list[tuple[dict[str, Any], str]
                 break
             continue
         if isinstance(value, dict):
-            found.append((value, text[position:end]))
+            found.append((value, text[position:end].encode()))
         else:
             tally.malformed += 1
         position = _skip(text, end)

@@ -132,7 +132,7 @@ def _judged(reflection: str, target: NewEvent, tags: list[Any]) -> list[NewEvent
 
 def view(ledger: Ledger, name: str, order: str = "position") -> list[dict[str, Any]]:
     """The rows of a view that are of the ledger's playbook."""
-    with ledger.engine.connect() as connection:
+    with ledger.engine.alchemy().connect() as connection:
         query = f"SELECT * FROM {name} WHERE playbook = '{ledger.name}' ORDER BY {order}"
         return [dict(row._mapping) for row in connection.exec_driver_sql(query)]
 
@@ -248,7 +248,7 @@ def test_a_view_that_was_changed_or_dropped_is_found_and_made_again(ledger: Ledg
     other = "SELECT name AS playbook, 7 AS helpful FROM playbook"
     sql.run(ledger, "DROP VIEW tags", "DROP VIEW bullets", f"CREATE VIEW bullets AS {other}")
     assert told() == ["the view bullets was changed", "the view tags is missing"]
-    with ledger.engine.begin() as connection:
+    with ledger.engine.alchemy().begin() as connection:
         create_views(connection)
     assert told() == []
     agree(ledger)

@@ -13,7 +13,7 @@ import pytest
 
 from reflector.curation.erasure import echoes, erase, planned
 from reflector.curation.proposals import propose
-from reflector.ledger import engines
+from reflector.ledger import engines, lock
 from reflector.ledger.errors import LedgerLocked
 from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change
@@ -124,7 +124,7 @@ def test_on_a_terminal_it_asks_first(told: Agent, answer: str, erased: bool) -> 
 def test_a_reader_that_keeps_the_old_content_in_the_file_is_told_of_and_a_second_call_sweeps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines, "BUSY_TIMEOUT_MS", 100)
+    monkeypatch.setattr(lock, "BUSY_TIMEOUT_MS", 100)
     path = tmp_path / "ledger.db"
     with Ledger.open_file(path) as ledger, closing(_reader(path)) as reader:
         ledger.append([added("pat-001", SECRET)])

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import pytest
 
-from reflector.ledger import engines
+from reflector.ledger import lock
 from reflector.ledger.store import Ledger
 from reflector.sessions import background, fallback
 from reflector.sessions.pauses import MOST_ATTEMPTS
@@ -109,9 +109,9 @@ def test_a_new_project_in_a_read_only_folder_is_told(tmp_path: Path) -> None:
 
 def test_a_locked_database_is_told(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     agent.call("drain")
-    monkeypatch.setattr(engines, "BUSY_TIMEOUT_MS", 200)
-    (lock,) = agent.state.glob("ledger.db*.lock")
-    with lock.open("rb") as held:
+    monkeypatch.setattr(lock, "BUSY_TIMEOUT_MS", 200)
+    (file,) = agent.state.glob("ledger.db*.lock")
+    with file.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         assert "locked" in assert_told(agent, "add", "pat", "More.", about=agent.ledger)
     agent.call("add", "pat", "More.")

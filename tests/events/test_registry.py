@@ -95,5 +95,6 @@ def test_a_bullet_given_to_the_users_playbook_keeps_the_name_that_it_has_there()
     assert renamed("bullet.removed", merged, {"pat-001": "pat-002"})["into"] == "pat-002"
 
 
-def test_only_an_assertion_stays_in_its_ledger() -> None:
-    assert [name for name, one in EVENT_TYPES.items() if one.merge is Merge.LOCAL] == ["bullet.asserted"]
+def test_only_an_assertion_and_a_move_stay_in_their_ledger() -> None:
+    local = [name for name, one in EVENT_TYPES.items() if one.merge is Merge.LOCAL]
+    assert local == ["bullet.asserted", "ledger.moved", "ledger.arrived"]

@@ -44,6 +44,17 @@ def changed(type_: str, name: str, *key: str | int, **data: Any) -> NewEvent:
     return NewEvent(type_, identity(type_, name, *key), {"name": name, **data}, "human")
 
 
+def moved(to: str = "postgresql://other/ledger") -> NewEvent:
+    """The playbook went to another ledger."""
+    return NewEvent(ev.LEDGER_MOVED, identity(ev.LEDGER_MOVED, to), {"to": to}, "human")
+
+
+def arrived(seal: NewEvent) -> NewEvent:
+    """The playbook is where its last event says that it went."""
+    event_id = identity(ev.LEDGER_ARRIVED, seal.event_id)
+    return NewEvent(ev.LEDGER_ARRIVED, event_id, {"at": seal.data["to"]}, "human", target_id=seal.event_id)
+
+
 def merged(name: str, *sources: str, text: str = "") -> NewEvent:
     """Bullets merged into a new one."""
     data = {"name": name, "section": name.partition("-")[0], "text": text or f"{sources} as one", "sources": [*sources]}

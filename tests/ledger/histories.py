@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
-from reflector.ledger.engines import sqlite_url
 from reflector.ledger.store import Ledger
+from reflector.ledger.url import sqlite_url
 from reflector.playbook.admissible import text_fault
 
 from .events import about, added, adopted, changed, imported, reflected, retracted, window

@@ -73,7 +73,7 @@ _MEMBER = {
 
 def counters(ledger: Ledger, counting: str) -> dict[str, tuple[int, int]]:
     """(helpful, harmful) of every bullet, removed ones too, under a policy."""
-    words = _POSTGRESQL if ledger.engine.dialect.name == "postgresql" else _SQLITE
+    words = _POSTGRESQL if ledger.engine.dialect == "postgresql" else _SQLITE
     fields = {key: words["field"].format(row="event", key=key) for key in ("name", "helpful", "harmful")}
     items = {f"item_{key}": words["item"].format(key=key) for key in ("name", "helpful", "harmful")}
     query = _QUERY.format(
@@ -86,10 +86,10 @@ def counters(ledger: Ledger, counting: str) -> dict[str, tuple[int, int]]:
         member=_MEMBER[counting],
         playbook=ledger.playbook_id,
     )
-    with ledger.engine.connect() as connection:
+    with ledger.engine.alchemy().connect() as connection:
         return {
             row[0]: (row[1], row[2])
             for row in connection.exec_driver_sql(
-                query.replace("%", "%%") if "psycopg" in ledger.engine.driver else query
+                query.replace("%", "%%") if ledger.engine.dialect == "postgresql" else query
             )
         }

@@ -13,13 +13,13 @@ from reflector.ledger.store import Ledger
 
 def run(ledger: Ledger, *statements: str) -> None:
     """Each statement, in one committed transaction. A `%` is doubled for PostgreSQL's driver."""
-    with ledger.engine.begin() as connection:
+    with ledger.engine.alchemy().begin() as connection:
         for statement in statements:
             connection.exec_driver_sql(statement)
 
 
 def rows(ledger: Ledger, query: str) -> list[tuple[object, ...]]:
-    with ledger.engine.connect() as connection:
+    with ledger.engine.alchemy().connect() as connection:
         return [tuple(row) for row in connection.exec_driver_sql(query)]
 
 
@@ -32,13 +32,13 @@ def content(ledger: Ledger) -> list[tuple[object, ...]]:
 
 
 def is_postgres(ledger: Ledger) -> bool:
-    return ledger.engine.dialect.name == "postgresql"
+    return ledger.engine.dialect == "postgresql"
 
 
 @contextmanager
 def triggers_off(ledger: Ledger) -> Iterator[sa.Connection]:
     """A committed transaction in which the triggers are down and after which they stand: a clever forger's."""
-    with ledger.engine.begin() as connection:
+    with ledger.engine.alchemy().begin() as connection:
         for name, table in _standing(connection):
             if connection.dialect.name == "sqlite":
                 connection.exec_driver_sql(f"DROP TRIGGER {name}")
@@ -50,7 +50,7 @@ def triggers_off(ledger: Ledger) -> Iterator[sa.Connection]:
 
 def standing_triggers(ledger: Ledger) -> list[tuple[str, str]]:
     """(trigger, its table), as the catalogue has them."""
-    with ledger.engine.connect() as connection:
+    with ledger.engine.alchemy().connect() as connection:
         return _standing(connection)
 
 

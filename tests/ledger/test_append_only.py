@@ -7,12 +7,12 @@ from sqlalchemy.exc import DBAPIError
 
 from reflector.events import event as ev
 from reflector.events.event import Appended
-from reflector.ledger.errors import LedgerCorrupt
+from reflector.ledger.errors import LedgerCorrupt, LedgerMoved
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 
 from . import sql
-from .events import added, history, imported, redacted, reflected, retracted, window
+from .events import added, arrived, history, imported, moved, redacted, reflected, retracted, window
 
 _COLUMNS = (
     "playbook_id, position, event_id, type, schema_version, occurred_at, recorded_at, actor, session_id,"
@@ -134,7 +134,7 @@ def test_copy_cannot_bring_events_in_beside_the_order(told: Ledger, change: str)
 
     before = sql.content(told)
     position = 1000 if change == "gap" else 2
-    with told.engine.connect() as connection:
+    with told.engine.alchemy().connect() as connection:
         cursor = connection.connection.cursor()
         row = (1, position, "new", "bullet.added", 1, "t", "t", "me", None, None, None, "{}", "h", "{}", "c")
         with (
@@ -253,6 +253,31 @@ def test_an_announcement_in_another_playbook_opens_nothing(ledger: Ledger) -> No
     first = window()
     events = [imported(("pat-001", 0, 0)), first, *reflected("r1", first), retracted(first)]
     ledger.append(events)
-    with Ledger.open(ledger.engine.url.render_as_string(hide_password=False), "other") as other:
+    with Ledger.open(ledger.engine.url.text, "other") as other:
         other.append([*events, redacted(events[2].event_id)])
     assert _accepted(ledger, ["UPDATE event SET data = NULL WHERE playbook_id = 1 AND position = 3"]) == []
+
+
+def test_a_playbook_that_moved_takes_nothing_and_says_where_it_went(told: Ledger) -> None:
+    seal = moved("postgresql://other/ledger")
+    told.append([seal])
+    sealed = sql.content(told)
+    for refused in ([added("oth-001")], [added("oth-001"), arrived(seal)], [moved("postgresql://third/ledger")]):
+        with pytest.raises(LedgerMoved, match=r"moved from .* to postgresql://other/ledger, and nothing was appended"):
+            told.append(refused)
+    with pytest.raises(LedgerMoved):
+        told.redact(told.at([2])[0].event_id, reason="a secret", actor="human")
+    told.rebuild()
+    assert sql.content(told) == sealed
+    assert [one.added for one in told.append([seal])] == [False]
+    assert list(verify(told)) == []
+
+
+def test_a_playbook_that_arrived_takes_events_again(told: Ledger) -> None:
+    seal = moved()
+    told.append([seal])
+    assert told.seal() is not None
+    told.append([arrived(seal), added("oth-001")])
+    assert told.seal() is None
+    told.append([added("oth-002")])
+    assert list(verify(told)) == []

@@ -18,10 +18,11 @@ from alembic.script import ScriptDirectory
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.ledger import migration, tables
-from reflector.ledger.engines import open_engine, sqlite_url, write_transaction
+from reflector.ledger.engines import open_engine, schema_transaction
 from reflector.ledger.errors import LedgerCorrupt
 from reflector.ledger.migration import HEAD_REVISION, ensure_current, triggers, upgrade
 from reflector.ledger.store import Ledger
+from reflector.ledger.url import sqlite_url
 from reflector.ledger.views import VIEWS, view_sql
 from reflector.proof.verify import verify
 from reflector.resources import resource_dir
@@ -33,7 +34,7 @@ from .events import added, changed, history
 pytestmark = pytest.mark.migrates
 
 #: The newest revision, and digests of the views and the triggers that it makes.
-_MADE_BY_REVISION = ("0006", "429e83162c0dd151", "10413e37bf418102")
+_MADE_BY_REVISION = ("0007", "429e83162c0dd151", "7f5d675c5c319945")
 
 
 def _revisions() -> list[str]:
@@ -62,7 +63,7 @@ def test_the_code_knows_the_newest_revision_and_revisions_sort_as_they_follow() 
 
 
 def test_the_migrations_make_the_tables_that_the_code_declares(ledger: Ledger) -> None:
-    with ledger.engine.connect() as connection:
+    with ledger.engine.alchemy().connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
         assert [
             difference
@@ -93,9 +94,9 @@ def test_keys_constraints_and_partial_indexes_are_the_declared_ones_too(ledger: 
             for name in tables.metadata.tables
         }
 
-    migrated = described(sa.inspect(ledger.engine))
+    migrated = described(sa.inspect(ledger.engine.alchemy()))
     if sql.is_postgres(ledger):
-        with ledger.engine.connect() as connection:
+        with ledger.engine.alchemy().connect() as connection:
             connection.exec_driver_sql("CREATE SCHEMA declared")
             connection.exec_driver_sql("SET search_path = declared")
             tables.metadata.create_all(connection)
@@ -112,13 +113,13 @@ def test_keys_constraints_and_partial_indexes_are_the_declared_ones_too(ledger: 
             assert indexes[0] == indexes[1]
     else:
         engine = open_engine(sqlite_url(tmp_path / "declared.db"))
-        tables.metadata.create_all(engine)
-        declared = described(sa.inspect(engine))
+        tables.metadata.create_all(engine.alchemy())
+        declared = described(sa.inspect(engine.alchemy()))
         query = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND type IN ('table', 'index')"
         query += " AND name NOT LIKE {}"
-        with engine.connect() as connection:
+        with engine.alchemy().connect() as connection:
             made = {name: _words(text) for name, text in connection.exec_driver_sql(query.format("'sqlite_%'"))}
-        engine.dispose()
+        engine.close()
         standing = {str(name): _words(str(text)) for name, text in sql.rows(ledger, query.format("'sqlite_%'"))}
         standing.pop("alembic_version")
         differ = ", ".join(name for name in made if made[name] != standing.get(name))
@@ -135,19 +136,19 @@ def _words(statement: str) -> list[str]:
 
 def test_every_trigger_has_a_file_on_each_engine_and_stands_in_a_new_ledger(ledger: Ledger) -> None:
     names = {name for name, _ in sql.standing_triggers(ledger)}
-    assert names == set(triggers(ledger.engine.dialect.name))
+    assert names == set(triggers(ledger.engine.dialect))
     assert len(names) >= 6
 
 
 @pytest.mark.parametrize("start", _revisions())
 def test_a_ledger_of_any_revision_is_upgraded_with_its_data_and_its_triggers(empty_url: str, start: str) -> None:
     engine = open_engine(empty_url)
-    with write_transaction(engine) as connection:
+    with schema_transaction(engine) as connection:
         upgrade(connection, start)
         _insert_history(connection)
-    with engine.connect() as connection:
+    with engine.alchemy().connect() as connection:
         before = [tuple(row) for row in connection.exec_driver_sql("SELECT event_id, data, chain FROM event")]
-    engine.dispose()
+    engine.close()
     with Ledger.open(empty_url) as ledger:
         assert sql.rows(ledger, "SELECT version_num FROM alembic_version") == [(HEAD_REVISION,)]
         assert sql.rows(ledger, "SELECT event_id, data, chain FROM event") == before
@@ -180,10 +181,10 @@ def _digest(texts: Iterable[str]) -> str:
 @pytest.mark.parametrize("start", _revisions())
 def test_a_proposal_in_a_ledger_of_any_revision_can_be_erased_after_the_upgrade(empty_url: str, start: str) -> None:
     engine = open_engine(empty_url)
-    with write_transaction(engine) as connection:
+    with schema_transaction(engine) as connection:
         upgrade(connection, start)
         _insert_history(connection, _PROPOSAL)
-    engine.dispose()
+    engine.close()
     with Ledger.open(empty_url) as ledger:
         ledger.redact(_PROPOSAL.event_id, reason="a secret", actor="human")
         assert not [row for row in sql.content(ledger) if "hunter2" in str(row)]
@@ -196,16 +197,16 @@ def test_a_proposal_in_a_ledger_of_any_revision_can_be_erased_after_the_upgrade(
 def test_a_ledger_of_before_the_views_is_refused_untouched_where_a_name_is_taken(postgres: Postgres, kind: str) -> None:
     with postgres.database(empty=True) as url:
         engine = open_engine(url)
-        with write_transaction(engine) as connection:
+        with schema_transaction(engine) as connection:
             if kind == "TABLE":
                 upgrade(connection, "0001")
                 _insert_history(connection)
             connection.exec_driver_sql(f"CREATE {kind} tags {'(id INTEGER)' if kind == 'TABLE' else 'AS SELECT 1'}")
         with pytest.raises(LedgerCorrupt, match=r"holds tags, and the ledger needs that name for a view; nothing"):
             Ledger.open(url)
-        tables = sa.inspect(engine).get_table_names()
+        tables = sa.inspect(engine.alchemy()).get_table_names()
         assert ("event" in tables) == (kind == "TABLE")
-        engine.dispose()
+        engine.close()
 
 
 _PROPOSAL = changed(ev.BULLET_PROPOSED, "pat-001", section="pat", text="Use hunter2", reason="seen")
@@ -240,8 +241,8 @@ def test_an_interrupted_migration_leaves_the_database_as_it_was(
         patched.setattr(migration, "create_triggers", fail)
         with pytest.raises(RuntimeError, match="in the middle"):
             ensure_current(engine)
-    assert sa.inspect(engine).get_table_names() == []
-    engine.dispose()
+    assert sa.inspect(engine.alchemy()).get_table_names() == []
+    engine.close()
     with Ledger.open(empty_url) as ledger:
         assert list(verify(ledger)) == []
 
@@ -251,7 +252,7 @@ def test_a_current_ledger_is_opened_without_alembic(ledger: Ledger, monkeypatch:
         raise AssertionError("migrations ran on a current ledger")
 
     monkeypatch.setattr(migration, "upgrade", fail)
-    with Ledger.open(ledger.engine.url.render_as_string(hide_password=False)) as again:
+    with Ledger.open(ledger.engine.url.text) as again:
         assert again.head() == ledger.head()
 
 
@@ -281,7 +282,7 @@ def test_a_migration_that_makes_the_event_table_anew_keeps_its_rows_and_its_trig
     with monkeypatch.context() as patched:
         patched.setattr(migration, "resource_dir", lambda _: folder)
         patched.setattr(migration, "HEAD_REVISION", "9998")
-        with Ledger.open(ledger.engine.url.render_as_string(hide_password=False)) as upgraded:
+        with Ledger.open(ledger.engine.url.text) as upgraded:
             # PostgreSQL's schema is compared with the code's own tables, which the dropped index is one of.
             assert [finding for finding in verify(upgraded) if finding.code != "schema"] == []
             assert sql.content(upgraded) == before

@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 
 from reflector.events import event as ev
-from reflector.ledger import engines
-from reflector.ledger.engines import sqlite_url
+from reflector.ledger import lock
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerLocked, LedgerTooNew, LedgerUnavailable
 from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.projection import CODE_VERSION
 from reflector.ledger.sqlite_file import SOUND_SQLITE, open_file, sqlite_module
 from reflector.ledger.store import Ledger
+from reflector.ledger.url import sqlite_url
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger, Postgres
 
@@ -249,7 +249,7 @@ def test_tables_of_a_newer_projection_are_refused_and_of_an_older_one_rebuilt(
 
 
 def _patience(monkeypatch: pytest.MonkeyPatch, milliseconds: int = 150) -> None:
-    monkeypatch.setattr(engines, "BUSY_TIMEOUT_MS", milliseconds)
+    monkeypatch.setattr(lock, "BUSY_TIMEOUT_MS", milliseconds)
 
 
 def test_a_writer_that_hangs_in_front_of_the_database_is_not_waited_for_for_ever(
@@ -286,7 +286,7 @@ def test_a_locked_playbook_on_a_server_is_an_error_that_says_so(
 ) -> None:
     _patience(monkeypatch)
     ledger = open_ledger()
-    with ledger.engine.connect() as holder:
+    with ledger.engine.alchemy().connect() as holder:
         holder.exec_driver_sql("SELECT 1 FROM playbook FOR UPDATE")
         with pytest.raises(LedgerLocked, match="is locked by another process"):
             ledger.append([added()])
@@ -296,12 +296,12 @@ def test_a_locked_playbook_on_a_server_is_an_error_that_says_so(
 def test_a_disk_that_is_full_loses_nothing_and_can_go_on_later(path: Path) -> None:
     with Ledger.open_file(path) as ledger:
         # A pool of one connection: the limit is that of the connection.
-        with ledger.engine.connect() as connection:
-            pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-            connection.exec_driver_sql(f"PRAGMA max_page_count={pages + 8}")
+        with ledger.engine.connection() as connection:
+            (pages,) = connection.execute("PRAGMA page_count").fetchone()
+            connection.execute(f"PRAGMA max_page_count={pages + 8}")
         _fill(ledger)
-        with ledger.engine.connect() as connection:
-            connection.exec_driver_sql("PRAGMA max_page_count=1000000")
+        with ledger.engine.connection() as connection:
+            connection.execute("PRAGMA max_page_count=1000000")
         ledger.append([added("oth-001")])
         assert list(verify(ledger)) == []
 
@@ -397,7 +397,7 @@ def test_a_read_only_ledger_is_an_error_that_says_so(path: Path, read_only: Call
 
 
 def test_sqlite_runs_with_write_ahead_log_full_sync_and_foreign_keys(path: Path) -> None:
-    with Ledger.open_file(path) as ledger, ledger.engine.connect() as connection:
+    with Ledger.open_file(path) as ledger, ledger.engine.alchemy().connect() as connection:
         values = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
             for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")

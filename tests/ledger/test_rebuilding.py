@@ -12,9 +12,9 @@ import sqlalchemy as sa
 
 from reflector.events.event import NewEvent
 from reflector.ledger import tables
-from reflector.ledger.engines import sqlite_url
-from reflector.ledger.rebuilding import Progress
+from reflector.ledger.rebuilding import REBUILDABLE, Progress
 from reflector.ledger.store import Ledger
+from reflector.ledger.url import sqlite_url
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 
@@ -36,12 +36,16 @@ def lived(ledger: Ledger) -> None:
     ledger.append([retracted(window(3, "s3"))])
 
 
+def test_every_table_is_the_ledgers_a_checkpoint_or_rebuilt() -> None:
+    assert {"playbook", "event", "projection", *REBUILDABLE} == {*tables.metadata.tables}
+
+
 def rows(ledger: Ledger) -> dict[str, list[tuple[object, ...]]]:
     """All rows of the tables that a rebuild fills."""
-    with ledger.engine.connect() as connection:
+    with ledger.engine.alchemy().connect() as connection:
         return {
             table.name: sorted(map(tuple, connection.execute(sa.select(table)).fetchall()), key=repr)
-            for table in (*tables.REBUILDABLE, tables.projection)
+            for table in (tables.metadata.tables[name] for name in (*REBUILDABLE, "projection"))
         }
 
 
@@ -100,7 +104,7 @@ def _rebuilding(url: str, pause: float) -> subprocess.Popen[str]:
 def test_a_killed_rebuild_leaves_the_old_rows(ledger: Ledger) -> None:
     lived(ledger)
     before = rows(ledger)
-    killed = _rebuilding(ledger.engine.url.render_as_string(hide_password=False), 60)
+    killed = _rebuilding(ledger.engine.url.text, 60)
     assert killed.stdout is not None
     assert int(killed.stdout.readline()) > 0
     killed.send_signal(signal.SIGKILL)
@@ -113,7 +117,7 @@ def test_a_killed_rebuild_leaves_the_old_rows(ledger: Ledger) -> None:
 def test_two_rebuilds_at_once_wait_for_each_other(ledger: Ledger) -> None:
     lived(ledger)
     before = rows(ledger)
-    url = ledger.engine.url.render_as_string(hide_password=False)
+    url = ledger.engine.url.text
     both = [_rebuilding(url, 0.05) for _ in range(2)]
     for process in both:
         process.communicate()

@@ -49,7 +49,7 @@ def work(url: str, worker: int) -> None:
 
 @pytest.mark.slow
 def test_counts_equal_the_oracle_however_often_the_processes_are_killed(ledger: Ledger) -> None:
-    url = ledger.engine.url.render_as_string(hide_password=False)
+    url = ledger.engine.url.text
     chance = random.Random(11)
     running: dict[int, subprocess.Popen[bytes]] = {}
     killed, left = 0, {1, 2}
@@ -73,7 +73,7 @@ def test_counts_equal_the_oracle_however_often_the_processes_are_killed(ledger: 
 
 
 def test_two_processes_that_run_to_their_end_equal_the_oracle(ledger: Ledger) -> None:
-    url = ledger.engine.url.render_as_string(hide_password=False)
+    url = ledger.engine.url.text
     both = [subprocess.Popen([sys.executable, "-c", _WORKER, url, str(worker)]) for worker in (1, 2)]
     assert [process.wait() for process in both] == [0, 0]
     _equals_the_oracle(ledger)

@@ -39,7 +39,7 @@ def told(open_ledger: OpenLedger) -> Ledger:
 
 def _forge(ledger: Ledger, statement: str, values: dict[str, Any]) -> int:
     """Run a statement with every trigger and reference switched off; how many rows it changed."""
-    with ledger.engine.begin() as connection:
+    with ledger.engine.alchemy().begin() as connection:
         connection.exec_driver_sql("SET LOCAL session_replication_role = replica")
         return connection.execute(sa.text(statement), values).rowcount
 
@@ -53,7 +53,7 @@ def test_every_column_of_every_table_is_compared(told: Ledger, open_ledger: Open
         of = metadata.tables.get(table)
         key = [c.name for c in of.primary_key] if of is not None else ["version_num"]
         only = " WHERE name = 'tables'" if table == "projection" else ""
-        with told.engine.connect() as connection:
+        with told.engine.alchemy().connect() as connection:
             rows = connection.exec_driver_sql(f"SELECT * FROM {table}{only}").mappings().all()
         where = " AND ".join(f'"{name}" = :old_{name}' for name in key)
         for row in chance.sample(rows, min(rows_of_each, len(rows))):

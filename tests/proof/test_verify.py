@@ -314,7 +314,7 @@ def _trigger_found(ledger: Ledger, name: str, what: str) -> None:
     findings = list(verify(ledger))
     assert [finding.code for finding in findings] == ["trigger"]
     assert f"the trigger {name} {what}" in findings[0].message
-    with ledger.engine.begin() as connection:
+    with ledger.engine.alchemy().begin() as connection:
         create_triggers(connection)
     assert list(verify(ledger)) == []
 
@@ -335,7 +335,7 @@ def test_data_of_any_shape_is_a_finding_not_a_crash(told: Ledger, text: str) -> 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 def test_a_reference_that_points_nowhere_is_found(told: Ledger) -> None:
-    with told.engine.connect() as connection:
+    with told.engine.alchemy().connect() as connection:
         connection.connection.cursor().execute("PRAGMA foreign_keys=OFF")
         for name in triggers("sqlite"):
             connection.exec_driver_sql(f"DROP TRIGGER {name}")
@@ -428,18 +428,19 @@ def test_history_uses_every_type_of_event_that_ledgers_hold() -> None:
     ]
     used = {event.type for event in [*history(), *more, *learned()]}
     decided = {name for name in EVENT_TYPES if name.startswith(("change.", "wish."))}
-    assert EVENT_TYPES.keys() - used - decided == {ev.REFLECTION_SKIPPED, ev.EVENT_REDACTED, ev.LEDGER_MERGED}
+    ledgers = {ev.LEDGER_MERGED, ev.LEDGER_MOVED, ev.LEDGER_ARRIVED}
+    assert EVENT_TYPES.keys() - used - decided == {ev.REFLECTION_SKIPPED, ev.EVENT_REDACTED, *ledgers}
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 def test_a_copy_of_the_file_is_a_ledger(told: Ledger, tmp_path: Path) -> None:
     copy = tmp_path / "backup" / "copy.db"
     copy.parent.mkdir()
-    with told.engine.connect() as connection:
+    with told.engine.alchemy().connect() as connection:
         connection.connection.driver_connection.execute(f"VACUUM INTO '{copy}'")  # type: ignore[union-attr]
     with Ledger.open_file(copy) as ledger:
         assert list(verify(ledger, Anchor(told.head().position, told.head().chain))) == []
         assert ledger.rows() == told.rows()
         ledger.append([added("oth-001")])
-        with ledger.engine.connect() as connection:
+        with ledger.engine.alchemy().connect() as connection:
             assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"

@@ -17,8 +17,8 @@ from reflector.engine import ReflectionEngine
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.experience import ReflectionConfig
-from reflector.ledger.engines import sqlite_url
 from reflector.ledger.store import Ledger
+from reflector.ledger.url import sqlite_url
 from reflector.lessons.book import LessonPolicy, lesson_book
 from reflector.proof.verify import verify
 from reflector.quality.policy import PRESETS, GatePolicy

@@ -53,7 +53,7 @@ def test_glued_records_are_both_found() -> None:
     tally = Tally()
     found = parse_line(b'{"uuid":"a"}{"uuid":"b"} {"uuid":"c"}', tally)
     assert [record["uuid"] for record, _ in found] == ["a", "b", "c"]
-    assert found[1][1] == '{"uuid":"b"}'
+    assert found[1][1] == b'{"uuid":"b"}'
     assert (tally.records, tally.glued, tally.malformed) == (3, 1, 0)
 
 
@@ -123,9 +123,9 @@ def test_a_key_is_the_first_eight_bytes_of_a_digest() -> None:
 
 
 def test_a_record_without_uuid_is_known_by_its_text() -> None:
-    assert record_uuid({"uuid": "a"}, "{}") == "a"
+    assert record_uuid({"uuid": "a"}, b"{}") == "a"
     for odd in ({}, {"uuid": ""}, {"uuid": 7}, {"uuid": None}):
-        assert record_uuid(odd, "{}") == "sha256:" + hashlib.sha256(b"{}").hexdigest()
+        assert record_uuid(odd, b"{}") == "sha256:" + hashlib.sha256(b"{}").hexdigest()
 
 
 def test_unknown_types_are_counted_within_bounds() -> None:

@@ -1,4 +1,5 @@
--- The head moves forward only, and only to an event that is there.
+-- The head moves forward only, and only to an event that is there. Where the playbook moved to another ledger, the head
+-- stays until the playbook has moved back.
 CREATE OR REPLACE FUNCTION reflector_playbook_head_moves_on() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.position <= OLD.position OR NEW.recorded_at < OLD.recorded_at
@@ -10,6 +11,14 @@ BEGIN
         )
     THEN
         RAISE EXCEPTION 'append-only: a playbook''s head only moves forward (playbook: %)', OLD.name;
+    END IF;
+    IF EXISTS (SELECT 1 FROM event WHERE playbook_id = OLD.id AND position = OLD.position AND type = 'ledger.moved')
+        AND NOT EXISTS (
+            SELECT 1 FROM event
+            WHERE playbook_id = OLD.id AND position = OLD.position + 1 AND type = 'ledger.arrived'
+        )
+    THEN
+        RAISE EXCEPTION 'append-only: this playbook moved to another ledger (playbook: %)', OLD.name;
     END IF;
     RETURN NEW;
 END $$;

@@ -1,15 +1,24 @@
--- The head moves forward only, and only to an event that is there.
+-- The head moves forward only, and only to an event that is there. Where the playbook moved to another ledger, the head
+-- stays until the playbook has moved back.
 CREATE TRIGGER playbook_head_moves_on BEFORE UPDATE ON playbook
-WHEN NEW.position <= OLD.position
-    OR NEW.recorded_at < OLD.recorded_at
-    OR NEW.origin IS NOT OLD.origin
-    OR NEW.name IS NOT OLD.name
-    OR NEW.id IS NOT OLD.id
-    OR NOT EXISTS (
-        SELECT 1 FROM event
-        WHERE playbook_id = NEW.id AND position = NEW.position
-            AND chain = NEW.chain AND recorded_at = NEW.recorded_at
-    )
 BEGIN
-    SELECT RAISE(ABORT, 'append-only: a playbook''s head only moves forward');
+    SELECT RAISE(ABORT, 'append-only: a playbook''s head only moves forward')
+    WHERE NEW.position <= OLD.position
+        OR NEW.recorded_at < OLD.recorded_at
+        OR NEW.origin IS NOT OLD.origin
+        OR NEW.name IS NOT OLD.name
+        OR NEW.id IS NOT OLD.id
+        OR NOT EXISTS (
+            SELECT 1 FROM event
+            WHERE playbook_id = NEW.id AND position = NEW.position
+                AND chain = NEW.chain AND recorded_at = NEW.recorded_at
+        );
+    SELECT RAISE(ABORT, 'append-only: this playbook moved to another ledger')
+    WHERE EXISTS (
+            SELECT 1 FROM event WHERE playbook_id = OLD.id AND position = OLD.position AND type = 'ledger.moved'
+        )
+        AND NOT EXISTS (
+            SELECT 1 FROM event
+            WHERE playbook_id = OLD.id AND position = OLD.position + 1 AND type = 'ledger.arrived'
+        );
 END

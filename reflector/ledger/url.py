@@ -1,0 +1,101 @@
+"""The URL of a ledger: which engine it names, and how messages show it.
+
+Invariant: no message shows a password, and a SQLite ledger's URL is read without SQLAlchemy, which takes longer to load
+than a question takes to answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+from urllib.parse import quote, unquote
+
+from reflector.ledger.errors import LedgerUnavailable
+
+Dialect = Literal["sqlite", "postgresql"]
+_FILE: Final = "sqlite:///"
+#: Parameters of a URL that say which server, database or schema it is.
+_OF_PLACE: Final = frozenset({"host", "port", "dbname", "options", "service"})
+_DRIVERS: Final[dict[str, Dialect]] = {
+    "sqlite": "sqlite",
+    "postgresql": "postgresql",
+    "postgresql+psycopg": "postgresql",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """A ledger's URL.
+
+    text      as SQLAlchemy takes it, with its password
+    dialect   the engine
+    database  SQLite's file, "" or ":memory:" for none; the name of a server's database
+    """
+
+    text: str
+    dialect: Dialect
+    database: str
+
+    @property
+    def is_file(self) -> bool:
+        """True for a SQLite ledger in a file that is named by its plain path."""
+        return self.dialect == "sqlite" and not self.in_memory and not self.database.startswith("file:")
+
+    @property
+    def in_memory(self) -> bool:
+        """True for a SQLite ledger in no file, which ends with its connection."""
+        return self.dialect == "sqlite" and self.database in {"", ":memory:"}
+
+    @property
+    def shown(self) -> str:
+        """The database as messages name it: a SQLite file by its path, any other URL without its passwords."""
+        if self.dialect == "sqlite":
+            return self.database or ":memory:"
+        url = self.alchemy().difference_update_query(["password", "sslpassword"])
+        return str(url.render_as_string(hide_password=True))
+
+    @property
+    def public(self) -> str:
+        """The URL without its passwords."""
+        return sqlite_url(Path(self.database)) if self.is_file else self.shown
+
+    @property
+    def place(self) -> str:
+        """Where the ledger is, as everybody who uses it can name it: without users, passwords and how to connect."""
+        if self.dialect == "sqlite":
+            return sqlite_url(Path(self.database).absolute()) if self.is_file else self.text
+        url = self.alchemy()
+        query = {key: value for key, value in sorted(url.query.items()) if key in _OF_PLACE}
+        return str(url.set(drivername="postgresql", username=None, password=None, query=query))
+
+    def alchemy(self) -> Any:
+        """Return SQLAlchemy's URL."""
+        import sqlalchemy as sa
+
+        return sa.make_url(self.text)
+
+
+def sqlite_url(path: Path) -> str:
+    """Return the URL of a SQLite ledger in a file."""
+    return _FILE + quote(str(path), safe=" +/")
+
+
+def url_of(text: str) -> Url:
+    """Return a ledger's URL. Raises LedgerUnavailable for one that no engine takes."""
+    if text.startswith(_FILE) and "?" not in text:
+        return Url(text, "sqlite", unquote(text.removeprefix(_FILE)))
+    import sqlalchemy as sa
+
+    try:
+        parsed = sa.make_url(text)
+    except (sa.exc.ArgumentError, ValueError):
+        # Neither the URL nor the parser's message is shown: what cannot be parsed may be a password.
+        raise LedgerUnavailable(
+            f"the ledger URL, which begins with {text.split(':')[0][:20]!r}, is not usable; "
+            "write sqlite:////path/to/ledger.db or postgresql://user@host/name, and percent-encode a password"
+        ) from None
+    dialect = _DRIVERS.get(parsed.drivername)
+    if dialect is None:
+        raise LedgerUnavailable(f"{parsed.drivername!r} is not a ledger's engine; use a sqlite:// or postgresql:// URL")
+    return Url(text, dialect, parsed.database or "")

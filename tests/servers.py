@@ -1,0 +1,144 @@
+"""PostgreSQL's server and PgBouncer from Debian's packages, started for a test and stopped after it.
+
+Both refuse to run as root, so a run by root starts them as another user.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+#: Debian's server: another major version than the wheel's.
+DEBIAN = Path("/usr/lib/postgresql/15/bin")
+#: Where a package that is not installed is unpacked, once.
+_CACHE = Path(tempfile.gettempdir()) / f"reflector-packages-{os.getuid()}"
+#: Nothing here outlives the run, so it need not survive a power failure.
+_FAST = ("fsync=off", "full_page_writes=off", "synchronous_commit=off", "max_connections=200")
+
+
+def _user(owner_of: str = "") -> dict[str, Any]:
+    """As whom `subprocess` starts a process that refuses to be root's: {} where we are not root, else the owner of a
+    folder, if that is not root."""
+    if os.getuid() != 0:
+        return {}
+    names = {one.pw_name: one for one in pwd.getpwall()}
+    other = names.get("postgres") or names["nobody"]
+    if owner_of.startswith("/") and (uid := Path(owner_of).stat().st_uid) != 0:
+        other = pwd.getpwuid(uid)
+    return {"user": other.pw_uid, "group": other.pw_gid, "extra_groups": []}
+
+
+@contextmanager
+def _folder(user: dict[str, Any]) -> Iterator[Path]:
+    # Not below pytest's own folder, which only its owner may enter; and short, for a socket's path has 107 bytes.
+    folder = Path(tempfile.mkdtemp(prefix="reflector-server-", dir="/tmp"))
+    try:
+        if user:
+            os.chown(folder, user["user"], user["group"])
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _running(command: Sequence[str | Path], folder: Path, url: str, user: dict[str, Any]) -> Iterator[None]:
+    """A server's process, from the time at which it takes connections at an URL."""
+    log = folder / "log"
+    unpacked = ":".join(map(str, _CACHE.glob("usr/lib/*-linux-gnu")))
+    env = os.environ | ({"LD_LIBRARY_PATH": unpacked} if unpacked else {})
+    with log.open("wb") as out:
+        options: dict[str, Any] = {"cwd": folder, "env": env, "stdin": subprocess.DEVNULL, **user}
+        process = subprocess.Popen([str(word) for word in command], stdout=out, stderr=out, **options)
+    try:
+        until = time.monotonic() + 60
+        while not _answers(url):
+            if process.poll() is not None or time.monotonic() > until:
+                raise RuntimeError(f"{command[0]} did not start:\n{log.read_text(errors='replace')}")
+            time.sleep(0.02)
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _answers(url: str) -> bool:
+    with suppress(psycopg.OperationalError), psycopg.connect(url):
+        return True
+    return False
+
+
+@contextmanager
+def postgres_server(programs: Path = DEBIAN) -> Iterator[str]:
+    """The URL of a superuser on a new PostgreSQL, made by the programs in a folder; skips where it has none."""
+    if not (programs / "initdb").exists():
+        pytest.skip(f"there is no PostgreSQL in {programs}; apt-get install postgresql-15")
+    user = _user()
+    with _folder(user) as folder:
+        initdb = [programs / "initdb", "-D", "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
+        made = [str(word) for word in (*initdb, "--locale", "C.UTF-8")]
+        subprocess.run(made, cwd=folder, check=True, capture_output=True, **user)
+        settings = [word for setting in _FAST for word in ("-c", setting)]
+        command = [programs / "postgres", "-D", "data", "-k", folder, "-c", "listen_addresses=", *settings]
+        url = f"postgresql://postgres@/postgres?host={folder}"
+        with _running(command, folder, url, user):
+            yield url
+
+
+@contextmanager
+def pgbouncer(server: str, users: Sequence[str] = ()) -> Iterator[str]:
+    """The URL of a server through a PgBouncer in transaction mode, which shares three connections a database and user.
+
+    It takes the URL's user, and these, without a password. Skips where there is no PgBouncer.
+    """
+    program = _pgbouncer()
+    url = sa.make_url(server)
+    known = [url.username or "postgres", *users]
+    host = str(url.query.get("host") or url.host)
+    user = _user(host)
+    with _folder(user) as folder:
+        (folder / "users").write_text("".join(f'"{name}" ""\n' for name in known))
+        (folder / "pgbouncer.ini").write_text(
+            f"[databases]\n* = host={host} port={url.port or 5432}\n[pgbouncer]\n"
+            f"unix_socket_dir = {folder}\nlisten_port = 6432\nauth_type = trust\nauth_file = {folder}/users\n"
+            "pool_mode = transaction\ndefault_pool_size = 3\nmax_client_conn = 300\nserver_idle_timeout = 5\n"
+        )
+        through = url.difference_update_query(["host"]).set(host=None, port=6432)
+        way = through.update_query_dict({"host": str(folder)}).render_as_string(hide_password=False)
+        with _running([program, folder / "pgbouncer.ini"], folder, way, user):
+            yield way
+
+
+def _pgbouncer() -> Path:
+    """The installed PgBouncer, or Debian's package unpacked into a folder, which root is not needed for; or skips."""
+    for found in (shutil.which("pgbouncer", path=f"{os.defpath}:/usr/sbin:/sbin"), _CACHE / "usr/sbin/pgbouncer"):
+        if found is not None and Path(found).exists():
+            return Path(found)
+    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+        pytest.skip("there is no PgBouncer, and no apt-get that could bring one")
+    _CACHE.mkdir(mode=0o755, exist_ok=True)
+    if _CACHE.stat().st_uid != os.getuid():
+        pytest.skip(f"there is no PgBouncer, and {_CACHE} is somebody else's")
+    download = ["apt-get", "download", "pgbouncer", "libc-ares2", "libevent-2.1-7"]
+    came = subprocess.run(download, cwd=_CACHE, capture_output=True, text=True)
+    if came.returncode:
+        pytest.skip(f"there is no PgBouncer, and apt-get brought none: {came.stderr.strip()}")
+    for package in _CACHE.glob("*.deb"):
+        subprocess.run(["dpkg", "-x", package, _CACHE], check=True, capture_output=True)
+    return _CACHE / "usr/sbin/pgbouncer"
