@@ -141,8 +141,8 @@ def verify(
 ) -> None:
     """Prove that the ledger is what was appended; silent when it is.
 
-    Checks the chain, the order, the triggers and views, SQLite's own integrity, and that every counter is what the
-    events say. Exits 1 with one line per finding.
+    Checks the chain, the order, the triggers and views, SQLite's own integrity, that every counter is what the events
+    say, and that a server still has the newest event that this machine saw. Exits 1 with one line per finding.
     """
     from reflector.cli.keys import published_in
     from reflector.ledger.engines import schema_transaction
@@ -150,6 +150,7 @@ def verify(
     from reflector.ledger.views import create_views
     from reflector.proof.anchors import head_line
     from reflector.proof.verify import verify_opening
+    from reflector.sessions.seen_head import seen
 
     project = place.project()
     if keys and not anchors:
@@ -165,7 +166,8 @@ def verify(
                 create_views(connection)
         return ledger
 
-    verified = verify_opening(opened, *(anchor for one in published for anchor in one.anchors))
+    named = (anchor for one in published for anchor in one.anchors)
+    verified = verify_opening(opened, *named, seen=lambda ledger: seen(project, ledger))
     findings = verified.findings
     head = head_line(verified.head.position, verified.head.chain) if verified.head is not None else ""
     if as_json:

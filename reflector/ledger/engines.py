@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 _CONNECT_TIMEOUT_S = 10
+#: The same for each of several servers.
+_CONNECT_TIMEOUT_EACH_S = 3
 #: An event with its analysis fits into a page of this size; in SQLite's own 4 KiB most of them spill into a page
 #: of their own, which makes the file a third larger.
 _PAGE_SIZE = 8192
@@ -213,6 +215,16 @@ def _prepare(connection: Any, where: str) -> None:
     cursor.close()
 
 
+def _options(url: sa.URL) -> dict[str, Any]:
+    """Return what the driver is told where the URL does not say it."""
+    # A machine that is gone without a word is noticed within a minute; the system's own limit is two hours.
+    options: dict[str, Any] = {"keepalives_idle": 20, "keepalives_interval": 10, "keepalives_count": 3}
+    options["tcp_user_timeout"] = 50_000  # milliseconds
+    if isinstance(url.query.get("host"), tuple):  # several servers, each of which may be away, and one takes writes
+        return {**options, "connect_timeout": _CONNECT_TIMEOUT_EACH_S, "target_session_attrs": "read-write"}
+    return {**options, "connect_timeout": _CONNECT_TIMEOUT_S}
+
+
 def _postgresql(of: Url) -> sa.Engine:
     import logging
 
@@ -222,10 +234,10 @@ def _postgresql(of: Url) -> sa.Engine:
     for name in ("psycopg", "sqlalchemy.pool"):
         logging.getLogger(name).addHandler(logging.NullHandler())
     url = of.alchemy().set(drivername="postgresql+psycopg")
-    wait = {} if "connect_timeout" in url.query else {"connect_timeout": _CONNECT_TIMEOUT_S}
+    options = {name: value for name, value in _options(url).items() if name not in url.query}
     try:
         engine = sa.create_engine(
-            url, paramstyle="format", isolation_level="READ COMMITTED", pool_pre_ping=True, connect_args=wait
+            url, paramstyle="format", isolation_level="READ COMMITTED", pool_pre_ping=True, connect_args=options
         )
     except ImportError as error:
         raise LedgerUnavailable(

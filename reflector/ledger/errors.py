@@ -78,6 +78,10 @@ class LedgerUnavailable(LedgerError):
     """The database cannot be opened, read or written: missing, read-only, full, not a database."""
 
 
+class LedgerAway(LedgerUnavailable):
+    """The server of a ledger cannot be reached or takes no writes: after a failover it is back by itself."""
+
+
 class LedgerCorrupt(LedgerError):
     """The database answers, but what it holds is not a sound ledger."""
 
@@ -184,16 +188,16 @@ def _of_file(_: BaseException, text: str, where: str) -> LedgerError:
 #: What a server says by SQLSTATE (a code or its class): the error, what happened, the way out. Its words come in the
 #: server's language. See PostgreSQL's manual, appendix A.
 _BY_SQLSTATE: dict[str, tuple[type[LedgerError], str, str]] = {
-    "25006": (LedgerUnavailable, "may only be read", "name the primary server, or see default_transaction_read_only"),
+    "25006": (LedgerAway, "may only be read", "name the primary server, or see default_transaction_read_only"),
     "28": (LedgerUnavailable, "refuses the user", "check the user and the password of the URL"),
     "3D000": (LedgerUnavailable, "is not on the server", "create it (`createdb --encoding=UTF8`), or correct the URL"),
     "40": (LedgerLocked, "is locked by another process", "try again"),
     "42501": (LedgerUnavailable, "refuses the user", "grant the user of the URL what is missing"),
     "53100": (LedgerUnavailable, "has no space left", "free some on the server, then run the same command again"),
-    "53300": (LedgerUnavailable, "has no connection left", "close some or raise max_connections, then try again"),
+    "53300": (LedgerAway, "has no connection left", "close some or raise max_connections, then try again"),
     "55P03": (LedgerLocked, "is locked by another process", "try again"),
     "57014": (LedgerLocked, "did not answer in time", "try again, or raise statement_timeout"),
-    "57P": (LedgerUnavailable, "is on a server that stops or starts", "run the same command again when it is up"),
+    "57P": (LedgerAway, "is on a server that stops or starts", "run the same command again when it is up"),
     "XX001": (LedgerCorrupt, "is damaged on the server", "run `reflector verify`, and restore a backup"),
     "XX002": (LedgerCorrupt, "is damaged on the server", "run `reflector verify`, and restore a backup"),
 }
@@ -203,7 +207,7 @@ def _of_server(error: BaseException, text: str, where: str) -> LedgerError:
     """Return an error of PostgreSQL, known by its code; one without a code was met on the way to the server."""
     code: str | None = getattr(error, "sqlstate", None)
     if code is None or code.startswith("08"):
-        return LedgerUnavailable(
+        return LedgerAway(
             f"the ledger {where} has no connection to its server ({text}); check that it runs and takes connections, "
             "and the host, user, password and database of the URL; then run the same command again"
         )

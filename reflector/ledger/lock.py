@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from reflector.files import folder_of
 from reflector.ledger.errors import LedgerLocked, LedgerUnavailable
+from reflector.ledger.turns import Turns
 from reflector.ledger.url import Url
 
 BUSY_TIMEOUT_MS = 30_000
@@ -25,77 +25,67 @@ NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSY
 
 @contextmanager
 def file_lock(url: Url) -> Iterator[None]:
-    """Hold the lock that every writer of a SQLite ledger queues for; nothing for other ledgers. Raises LedgerLocked."""
-    handle = open_lock(url)
-    if handle is None:
-        yield
-        return
+    """Hold the lock that every writer of a SQLite ledger queues for, once. Raises as `Lock.held` does."""
+    lock = Lock(url)
     try:
-        queue_for(handle, url)
-        yield
+        with lock.held():
+            yield
     finally:
-        os.close(handle)
+        lock.close()
 
 
-def open_lock(url: Url) -> int | None:
-    """Return the file whose lock is the queue in front of BEGIN IMMEDIATE: the kernel wakes waiters in turn, SQLite's
-    busy handler polls. None where there is no such file or no such lock."""
-    if url.dialect != "sqlite" or url.in_memory:
-        return None
-    if find_spec("fcntl") is None:  # Windows: BEGIN IMMEDIATE and its busy timeout serialise, only less fairly
-        return None
-    try:
-        lock = Path(f"{url.database}.lock")
-        with folder_of(lock) as folder:
-            return folder.open(lock.name, os.O_RDWR | os.O_CREAT)
-    except OSError as error:
-        raise LedgerUnavailable(
-            f"the ledger's lock {url.database}.lock cannot be opened ({error.strerror}); {_way_out(error)}"
-        ) from error
+class Lock:
+    """The lock that every writer of a SQLite ledger queues for; nothing for other ledgers, and where no file can be
+    locked (Windows): there BEGIN IMMEDIATE and its busy timeout serialise, only less fairly.
 
-
-def release(handle: int) -> None:
-    """Let the next writer in; the file stays open."""
-    import fcntl
-
-    fcntl.flock(handle, fcntl.LOCK_UN)
-
-
-def queue_for(handle: int, url: Url) -> None:
-    """Wait for the lock in the kernel's queue, but not forever: its holder may be stopped.
-
-    Raises LedgerLocked, after which the handle has to be closed, and LedgerUnavailable.
+    Its file stays open from one use to the next; used by one thread at a time.
     """
-    import fcntl
 
-    database = url.database
-    failures: list[OSError] = []
+    def __init__(self, url: Url) -> None:
+        self._database = url.database
+        is_queued = url.dialect == "sqlite" and not url.in_memory and find_spec("fcntl") is not None
+        self._turns = Turns(self._opened) if is_queued else None
 
-    def wait() -> None:
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Wait for the lock and hold it, but do not wait forever: its holder may be stopped.
+
+        Raises LedgerLocked, LedgerUnavailable.
+        """
+        if self._turns is None:
+            yield
+            return
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            came = self._turns.take(BUSY_TIMEOUT_MS / 1000)
         except OSError as error:
-            failures.append(error)
+            self.close()
+            raise LedgerUnavailable(
+                f"the ledger's lock {self._database}.lock cannot be taken ({error.strerror}); {_way_out(error)}"
+            ) from error
+        if not came:
+            raise LedgerLocked(
+                f"the ledger {self._database} is locked by another process for {BUSY_TIMEOUT_MS // 1000} s; "
+                "see which one hangs, and try again"
+            )
+        try:
+            yield
+        finally:
+            self._turns.leave()
 
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return
-    except BlockingIOError:
-        # flock has no timeout, so a thread waits; when it comes too late, the closed handle lets go at once.
-        waiter = threading.Thread(target=wait, daemon=True)
-        waiter.start()
-        waiter.join(BUSY_TIMEOUT_MS / 1000)
-    except OSError as error:
-        failures.append(error)
-    if failures:
-        raise LedgerUnavailable(
-            f"the ledger's lock {database}.lock cannot be taken ({failures[0].strerror}); {_way_out(failures[0])}"
-        ) from failures[0]
-    if waiter.is_alive():
-        raise LedgerLocked(
-            f"the ledger {database} is locked by another process for {BUSY_TIMEOUT_MS // 1000} s; "
-            "see which one hangs, and try again"
-        )
+    def close(self) -> None:
+        """Let go of the lock's file."""
+        if self._turns is not None:
+            self._turns.close()
+
+    def _opened(self) -> int:
+        try:
+            lock = Path(f"{self._database}.lock")
+            with folder_of(lock) as folder:
+                return folder.open(lock.name, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise LedgerUnavailable(
+                f"the ledger's lock {self._database}.lock cannot be opened ({error.strerror}); {_way_out(error)}"
+            ) from error
 
 
 def _way_out(error: OSError) -> str:

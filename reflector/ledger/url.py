@@ -6,6 +6,7 @@ than a question takes to answer.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -15,6 +16,10 @@ from reflector.ledger.errors import LedgerUnavailable
 
 Dialect = Literal["sqlite", "postgresql"]
 _FILE: Final = "sqlite:///"
+#: libpq's spelling of several servers: postgresql://user@host:port,host:port/name?option=value
+_SEVERAL: Final = re.compile(
+    r"(postgresql(?:\+psycopg)?://(?:[^@/?#]*@)?)([^@/?#,]*(?:,[^@/?#,]*)+)(/[^?#]*)?(?:\?(.*))?"
+)
 #: Parameters of a URL that say which server, database or schema it is.
 _OF_PLACE: Final = frozenset({"host", "port", "dbname", "options", "service"})
 _DRIVERS: Final[dict[str, Dialect]] = {
@@ -87,6 +92,7 @@ def url_of(text: str) -> Url:
         return Url(text, "sqlite", unquote(text.removeprefix(_FILE)))
     import sqlalchemy as sa
 
+    text = _one_spelling(text)
     try:
         parsed = sa.make_url(text)
     except (sa.exc.ArgumentError, ValueError):
@@ -99,3 +105,13 @@ def url_of(text: str) -> Url:
     if dialect is None:
         raise LedgerUnavailable(f"{parsed.drivername!r} is not a ledger's engine; use a sqlite:// or postgresql:// URL")
     return Url(text, dialect, parsed.database or "")
+
+
+def _one_spelling(text: str) -> str:
+    """Return a URL with several servers as SQLAlchemy spells it, `?host=host:port&host=host:port`; others unchanged."""
+    found = _SEVERAL.fullmatch(text)
+    if found is None:
+        return text
+    begin, servers, path, query = found.groups()
+    named = "&".join(f"host={server}" for server in servers.split(","))
+    return f"{begin}{path or '/'}?{named}{f'&{query}' if query else ''}"

@@ -7,7 +7,6 @@ as the append itself.
 
 from __future__ import annotations
 
-import os
 import select
 import threading
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reflector.ledger.engines import Engine, Taken
-from reflector.ledger.lock import open_lock, queue_for, release
+from reflector.ledger.lock import Lock
 from reflector.ledger.statements import Statements
 
 _HEAD = "SELECT position, chain, recorded_at FROM playbook WHERE id = ?"
@@ -42,7 +41,7 @@ class Writer:
         self._playbook_id = playbook_id
         self._postgres = engine.dialect == "postgresql"
         self._turn = threading.Lock()
-        self._lock: int | None = None
+        self._lock = Lock(engine.url)
         self._taken: Taken | None = None
         self._sql: Statements | None = None
 
@@ -52,7 +51,7 @@ class Writer:
 
         Raises the driver's errors and LedgerLocked.
         """
-        with self._turn, self._queued():
+        with self._turn, self._lock.held():
             connection, sql = self._kept()
             try:
                 with self._pipelined(connection):
@@ -71,7 +70,7 @@ class Writer:
             if self._taken is not None:
                 self._taken.give_back()
             self._taken = self._sql = None
-            self._forget_lock()
+            self._lock.close()
 
     def _begun(self, sql: Statements, event_ids: Sequence[str]) -> Writing:
         head: Sequence[Any]
@@ -109,25 +108,3 @@ class Writer:
         dropped, self._taken, self._sql = self._taken, None, None
         if dropped is not None:
             dropped.discard()
-
-    @contextmanager
-    def _queued(self) -> Iterator[None]:
-        if self._lock is None:
-            self._lock = open_lock(self._engine.url)
-            if self._lock is None:
-                yield
-                return
-        try:
-            queue_for(self._lock, self._engine.url)
-        except BaseException:
-            self._forget_lock()
-            raise
-        try:
-            yield
-        finally:
-            release(self._lock)
-
-    def _forget_lock(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None

@@ -23,6 +23,7 @@ from reflector.mistakes import Finding
 from reflector.proof.folding import Folding
 from reflector.proof.reading import stream
 from reflector.proof.remedies import REBUILD
+from reflector.proof.tally_rows import tally_drift
 
 _FIELDS: Final = tuple(field.name for field in fields(Entry))
 _COLUMNS: Final = (*_FIELDS, "helpful", "harmful")
@@ -86,6 +87,10 @@ def _checkpoints(sql: Statements, folding: Folding) -> Iterator[str]:
             yield f"the checkpoint {name!r} is not one that reflector writes: {of[name]}"
 
 
+def _tallies(sql: Statements, folding: Folding) -> Iterator[str]:
+    yield from tally_drift(sql, folding.playbook.position)
+
+
 #: What is compared, table by table.
 COMPARED: Final[tuple[Callable[[Statements, Folding], Iterator[str]], ...]] = (
     _bullets,
@@ -93,6 +98,7 @@ COMPARED: Final[tuple[Callable[[Statements, Folding], Iterator[str]], ...]] = (
     _retractions,
     _tags,
     _checkpoints,
+    _tallies,
 )
 
 

@@ -69,6 +69,13 @@ class Walk:
             return
         position, link = start.position, bytes.fromhex(start.chain.removeprefix(PREFIX))
         there = {start}
+        # What is before a head that is known to be good follows from it: a look at the row is enough.
+        before = [anchor.position for anchor in self.anchors if anchor.position < start.position]
+        if before:
+            among, values = sql.among("position", before)
+            query = f"SELECT position, chain FROM event WHERE playbook_id = ? AND {among}"  # noqa: S608
+            there |= {Anchor(*row) for row in sql.run(query, values).fetchall()}
+            there.add(Anchor(0, genesis(name, origin)))
         wanted = {anchor.position for anchor in self.anchors}
         erased = {row[0] for row in sql.run(_REDACTED).fetchall()}
         meta, meta_hash = "{}", digest("{}")

@@ -76,14 +76,23 @@ class Verified:
     head: Head | None
 
 
-def verify_opening(open_ledger: Callable[[], Ledger], *anchors: Anchor, since: Anchor | None = None) -> Verified:
-    """Open a ledger that may be too damaged for it, and verify it, or what came after a head. Raises a LedgerError for
-    one out of reach."""
+def verify_opening(
+    open_ledger: Callable[[], Ledger],
+    *anchors: Anchor,
+    seen: Callable[[Ledger], Anchor | None] = lambda _: None,
+    since: Anchor | None = None,
+) -> Verified:
+    """Open a ledger that may be too damaged for it, and verify it, or what came `since` a head. Raises a LedgerError
+    for one out of reach.
+
+    `seen` finds one more anchor, which only an open ledger tells.
+    """
     findings: list[Finding] = []
     head = None
     try:
         with open_ledger() as ledger:
-            findings += verify(ledger, *anchors) if since is None else verify_since(ledger, since, *anchors)
+            named = (*anchors, *filter(None, [seen(ledger)]))
+            findings += verify(ledger, *named) if since is None else verify_since(ledger, since, *named)
             with suppress(LedgerCorrupt):  # a finding says the same
                 head = ledger.head()
     except LedgerCorrupt as error:

@@ -18,6 +18,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from reflector.events import event as ev
 from reflector.events.event import Event
@@ -31,7 +32,7 @@ _STORY = (ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
 
 
 #: The actor of what a person decides.
-HUMAN = "human"
+HUMAN = ev.HUMAN
 
 
 def rereads(backend: str) -> bool:
@@ -79,10 +80,14 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The earlier windows that are read with a recorded one, oldest first, each with the names judged again."""
+    """The earlier windows that are read with a recorded one, oldest first, each with the names judged again.
+
+    start  the offset from which on a judge of these names is told all that bears on them
+    """
 
     recorded: Event
     earlier: Sequence[tuple[Event, frozenset[str]]]
+    start: int = 0
 
     @property
     def carried(self) -> list[str]:
@@ -103,11 +108,11 @@ class Reading:
             again.update(dict.fromkeys(keys_of(event), names))
         path = Path(data["transcript"]["path"])
         begun = False
-        for message in read_messages(path, limit=data["transcript"]["bytes"]):
+        for message in read_messages(path, limit=data["transcript"]["bytes"], start=self.start):
             if message.key in own:
                 begun = True
                 yield message
-            elif begun or message.key in again:
+            elif (begun and not self.start) or message.key in again:
                 begun = True
                 yield _without_brackets(message, live, again.get(message.key, frozenset()))
 
@@ -125,11 +130,28 @@ def reading(ledger: Ledger, recorded: Event, backend: str, *, then: bool = False
     if rereads(backend):
         names = {event.event_id: carried.intersection((event.data or {}).get("cited", ())) for event in before}
         _leave_decided(names, [one for one in given if one.is_erased or one.is_settled_for(backend)])
-        return Reading(recorded, [(event, names[event.event_id]) for event in before])
+        earlier = [(event, names[event.event_id]) for event in before]
+        return Reading(recorded, earlier, _start(recorded, earlier))
     known = {event.event_id for event in before}
     last = {one.name: one.verdict for one in given if not then or one.window_id in known}
     undecided = frozenset(name for name in carried if last.get(name) == "neutral")
     return Reading(recorded, [(event, undecided) for event in before] if undecided else [])
+
+
+def _start(recorded: Event, earlier: Sequence[tuple[Event, frozenset[str]]]) -> int:
+    """Return where the reading of the first window began that cites a name which is judged.
+
+    The windows must be all of one file, down to its first byte: what the reading of a window went on from is of the
+    windows before it.
+    """
+    line = [recorded, *(event for event, _ in reversed(earlier))]
+    if [_after(event) for event in line] != [*(event.event_id for event in line[1:]), None] or len(
+        {_transcript(event)["path"] for event in line}
+    ) > 1:
+        return 0
+    starts: list[int] = [_transcript(event).get("since", 0) for event in line]
+    cited = [start for start, (_, names) in zip(starts[1:], reversed(earlier), strict=True) if names]
+    return min([starts[0], *cited])
 
 
 def _leave_decided(names: dict[str, frozenset[str]], decided: Sequence[Given]) -> None:
@@ -167,12 +189,26 @@ def windows_within(ledger: Ledger, session_id: str, agent_id: str | None, keys: 
     return []
 
 
+def line_to(ledger: Ledger, session_id: str, agent_id: str | None, last: str) -> list[Event]:
+    """Return a window and those that it goes on from, oldest first; [] unless it is the last of its session (or of this
+    subagent of it)."""
+    windows = _windows(ledger, session_id)
+    own = [event.event_id for event in windows.values() if (event.data or {}).get("agent_id") == agent_id]
+    return _line(windows, last) if own[-1:] == [last] else []
+
+
 def own_messages(recorded: Event) -> Iterator[Message]:
     """Yield the messages of the records that a window took in, oldest first. Raises OSError and UnknownTranscript."""
-    own, transcript = frozenset(keys_of(recorded)), (recorded.data or {})["transcript"]
-    for message in read_messages(Path(transcript["path"]), limit=transcript["bytes"]):
+    own, transcript = frozenset(keys_of(recorded)), _transcript(recorded)
+    start = transcript.get("since", 0)
+    for message in read_messages(Path(transcript["path"]), limit=transcript["bytes"], start=start):
         if message.key in own:
             yield message
+
+
+def _transcript(recorded: Event) -> Mapping[str, Any]:
+    transcript: Mapping[str, Any] = (recorded.data or {})["transcript"]
+    return transcript
 
 
 def keys_of(recorded: Event) -> Sequence[int]:

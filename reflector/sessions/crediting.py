@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -170,7 +170,8 @@ def record_test_outcomes(ledger: Ledger, windows: Iterable[str]) -> None:
             continue
         found: list[tuple[str, Run]] = []
         with suppress(OSError, UnknownTranscript):
-            found += tested_lessons(reading(ledger, recorded, "rules").messages(()))
+            # What a test said before bears on a lesson that is cited much later.
+            found += tested_lessons(replace(reading(ledger, recorded, "rules"), start=0).messages(()))
         for name, run in found:
             ids = lessons.get(name, ())
             if len(ids) == 1:
@@ -209,5 +210,5 @@ def _time(stamp: str) -> str | None:
 
 def _is_expected(said: str) -> bool:
     """Return whether the agent says that a failure was expected or has another cause."""
-    rows = (row for row in wordings("agent") if row.says == "expected")
+    rows = [row for row in wordings("agent") if row.says == "expected"]
     return bool(said) and first(rows, " ".join(said[:600].split())) is not None

@@ -9,7 +9,7 @@ do not count one citation four times.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -22,7 +22,8 @@ from reflector.handover import STOPS
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.lessons.recording import lessons_beginning, told_at_start
-from reflector.reflection.window import keys_of, windows_within
+from reflector.reflection.window import keys_of, line_to, windows_within
+from reflector.sessions.readings import Readings
 from reflector.sessions.spool import Delivery
 from reflector.text.secrets import clean, quote
 from reflector.transcripts.formats import scan
@@ -110,10 +111,12 @@ def take_in(
     window: WindowMode = "new",
     found: Scan | None = None,
     beside: Collection[str] | None = None,
+    readings: Readings | None = None,
 ) -> Taken:
     """Record the source's window in the ledger, with what it cites and what it was told.
 
-    `found` is the scan of the source, if there was one. `beside` is for a playbook that the agent got beside another
+    `found` is the scan of the source, if there was one; `readings` keep where the next one can go on.
+    `beside` is for a playbook that the agent got beside another
     one: the names that mean a bullet of the other; None for a playbook on its own.
     A window that says nothing of a playbook beside another is left out; its records stay new.
 
@@ -121,11 +124,17 @@ def take_in(
     LedgerError.
     """
     try:
-        return _take_in(ledger, source, window, found, beside)
+        return _take_in(ledger, source, window, found, beside, readings)
     except Conflict:
         # The same window is there under another path or trigger: recorded by another machine a moment ago, so
         # that its records are seen by now, or by an earlier intake of the whole transcript.
-        return _take_in(ledger, source, window, found, beside, may_be_there=True)
+        return _take_in(ledger, source, window, found, beside, readings, may_be_there=True)
+
+
+def read(ledger: Ledger, source: Source, window: WindowMode, readings: Readings) -> Scan:
+    """Scan a source from where the last reading of it can go on, else whole. Raises as `take_in` does."""
+    on = readings.scan_on(ledger, source.path, source.limit) if window == "new" else None
+    return on or scan(source.path, source.limit)
 
 
 def _take_in(
@@ -134,18 +143,27 @@ def _take_in(
     window: WindowMode,
     found: Scan | None,
     beside: Collection[str] | None,
+    readings: Readings | None,
     *,
     may_be_there: bool = False,
 ) -> Taken:
-    found = found or scan(source.path, source.limit)
+    found = found or (read(ledger, source, window, readings) if readings else scan(source.path, source.limit))
     session_id = safe_id(source.session_id or found.session_id) or f"unknown-{found.sha256[:16]}"
     agent_id = safe_id(source.agent_id or found.agent_id)
     nothing = Taken(session_id, None, 0, (), (), found.tally)
     seen = ledger.seen(found.keys)
+    before: list[Event] = []
+    if found.since is not None:
+        if found.is_exact and seen == set(found.since.tail):
+            before = line_to(ledger, session_id, agent_id, found.since.window)
+        if not before:  # records came again, or another window of the session was recorded meanwhile
+            found = scan(source.path, source.limit)
+            return _take_in(ledger, source, window, found, beside, readings, may_be_there=may_be_there)
     keys = [key for key in found.keys if key not in seen] if seen and window == "new" else list(found.keys)
     if not keys:
         return nothing
-    before = windows_within(ledger, session_id, agent_id, seen) if seen else []
+    if found.since is None and seen:
+        before = windows_within(ledger, session_id, agent_id, seen)
     packed = pack_keys(keys)
     names = _cited_names(found, frozenset(keys))
     earlier = _cited_earlier(found, before) if window == "new" else []
@@ -171,6 +189,7 @@ def _take_in(
                 "path": _text(str(source.path)),
                 "bytes": found.bytes,
                 "sha256": found.sha256,
+                **({"since": found.since.offset} if found.since else {}),
             },
             "window": {
                 "mode": window,
@@ -193,6 +212,10 @@ def _take_in(
     appended, *_ = ledger.append([event, *_tellings(ledger, event, told, said_by, rows)])
     if not appended.added:
         return nothing
+    if readings is not None and window == "new" and (source.session_id or found.session_id):
+        # The records of a fork's original are another session's: what precedes the fork's own is told by the whole.
+        is_own = found.since is not None or not seen.difference(*map(keys_of, before))
+        readings.keep(ledger, source.path, found if is_own else replace(found, checkpoint=None), appended.event_id)
     cited, tally = tuple(split["cited"]), found.tally
     return Taken(session_id, appended.event_id, len(keys), cited, tuple(carried), tally)
 
@@ -241,7 +264,8 @@ def _cited_earlier(found: Scan, before: Sequence[Event]) -> list[str]:
     cited = {name for event in before for name in (event.data or {}).get("cited", ())}
     if not cited:
         return []
-    keys = frozenset(key for event in before for key in keys_of(event))
+    citing = {key for key, _ in found.cited}
+    keys = frozenset(key for event in before for key in citing.intersection(keys_of(event)))
     return [name for name in _cited_names(found, keys) if name in cited]
 
 

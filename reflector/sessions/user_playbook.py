@@ -78,9 +78,13 @@ class Users:
             with self._held() as pipeline:
                 session_id = safe_id(source.session_id or found.session_id)
                 known = pipeline.ledger.windows(session_id) if session_id else []
-                if not (found.cited or found.told or source.told) and not known:
+                own = {row.name for row in pipeline.ledger.rows()}.difference(beside)
+                if not known and not own.intersection(_names(source, found)):
                     return
-                take_in(pipeline.ledger, source, window=window, found=found, beside=beside)
+                # Where the project's reading went on, records may be new here.
+                took = found if found.since is None else None
+                readings = pipeline.readings
+                take_in(pipeline.ledger, source, window=window, found=took, beside=beside, readings=readings)
         except _TROUBLE as error:
             raise UsersPlaybookError(f"the user's playbook recorded nothing: {error}") from error
 
@@ -130,6 +134,12 @@ class Users:
     def _note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
+
+
+def _names(source: Source, found: Scan) -> set[str]:
+    """Return all bullets that a transcript cites or was told."""
+    told = [*(telling for _, telling in found.told), *source.told]
+    return {name for _, names in found.cited for name in names}.union(*(telling.bullets for telling in told))
 
 
 @dataclass(frozen=True, slots=True)

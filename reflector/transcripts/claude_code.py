@@ -84,6 +84,18 @@ class _Session(Conversation):
         """Prompts that were still queued at the end: typed, and never seen by the model."""
         return [message for _, message in self._queue if message is not None]
 
+    def saved(self) -> list[Any] | None:
+        """Return no queued prompt, whose words it needs, and no version 1's sidechains, whose records are unbounded."""
+        if self._queue or self._roots or self.heard:
+            return None
+        said = [self.session_id, self.agent_id, self.cwd, self.version, self._first_agent]
+        return [*said, list(self._removed)]
+
+    def restore(self, saved: list[Any]) -> None:
+        """Go on from there."""
+        self.session_id, self.agent_id, self.cwd, self.version, self._first_agent, removed = saved
+        self._removed.extend(removed)
+
     def _envelope(self, record: dict[str, Any], text: bytes, offset: int) -> _Envelope:
         uuid = record_uuid(record, text)
         return _Envelope(record, uuid, Place(self._chain(record, uuid), short(record.get("timestamp")), offset))

@@ -8,10 +8,11 @@ refused with the list of those that were tried.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader, FileIO
 from os import PathLike, fspath
 
+from reflector.transcripts.checkpoint import Checkpoint
 from reflector.transcripts.claude_code import FORMAT as CLAUDE_CODE
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.reading import RecordReader, Scan
@@ -43,22 +44,39 @@ def scan(path: str | PathLike[str], limit: int | None = None) -> Scan:
         return reader.scan(file, limit)
 
 
+def scan_on(path: str | PathLike[str], limit: int | None, since: Checkpoint) -> Scan | None:
+    """Scan a transcript from a checkpoint to `limit`; None where it is not, or may not be, what was read before.
+
+    The scan may still turn out not to be exact. Raises as `scan` does.
+    """
+    with _opened(path) as (reader, file):
+        if reader.agent != since.agent or not since.holds(file, limit):
+            return None
+        file.seek(since.offset)
+        with suppress(ValueError, TypeError):
+            return reader.scan(file, limit, since)
+        return None
+
+
 def read_messages(
     path: str | PathLike[str],
     *,
     limit: int | None = None,
     tally: Tally | None = None,
     skip: Container[int] = frozenset(),
+    start: int = 0,
 ) -> Iterator[Message]:
     """Yield the messages of a transcript, in the order in which the model saw them, each once.
 
     limit   bytes to read at most: the file's size when its window was closed
     tally   filled while reading: what was not understood
     skip    keys of records to leave out, those of earlier windows
+    start   where to begin, the offset of a checkpoint
 
     Raises as `scan` does, at the first step of the iteration.
     """
     with _opened(path) as (reader, file):
+        file.seek(start)
         for message in reader.messages(file, limit, Tally() if tally is None else tally):
             if message.key not in skip:
                 yield message

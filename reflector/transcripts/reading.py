@@ -7,6 +7,9 @@ whenever its file is read again.
 A format of lines is read in flat memory, up to a limit of bytes. A document is rewritten in place, where a
 limit of bytes means nothing: it is read whole, up to `DOCUMENT_LIMIT`, and what was recorded before is known
 by its keys.
+
+A scan of lines can go on where an earlier one left a checkpoint (`reflector.transcripts.checkpoint`), and then finds
+what a scan of the whole file would.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from io import BufferedReader, FileIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.transcripts.building import unique
+from reflector.transcripts.checkpoint import Checkpoint, Chunks, Marks
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import expect, parse_line, read_lines
@@ -51,8 +55,12 @@ class Scan:
     session_id … version    of the conversation; "" where no record says
     first_uuid, last_uuid   of the first and last message
     started_at, ended_at    smallest and largest timestamp as written (their order in the file is not by time)
-    bytes        bytes read; `bytes - tally.unfinished_bytes` of them were consumed
-    sha256       hex digest of the bytes read
+    bytes        where the reading ended; `tally.unfinished_bytes` before it were not consumed
+    sha256       hex digest of the bytes read: from `since.offset`, 0 without it, to `bytes`
+    since        the checkpoint that the scan went on from; `keys` and `tally` are of the bytes read then, all else of
+                 the whole file. None for a scan of the whole file
+    checkpoint   where a later scan can go on, None where it cannot
+    is_exact     whether a scan of the whole file would have found the same
     """
 
     agent: str
@@ -71,6 +79,9 @@ class Scan:
     bytes: int
     sha256: str
     tally: Tally
+    since: Checkpoint | None = None
+    checkpoint: Checkpoint | None = None
+    is_exact: bool = True
 
 
 class Conversation(ABC):
@@ -96,6 +107,14 @@ class Conversation(ABC):
         """Return the messages that only the end of the file tells."""
         return ()
 
+    def saved(self) -> list[Any] | None:
+        """Return what `restore` needs to go on here, as JSON without anybody's words; None where that is not enough."""
+        return None
+
+    def restore(self, saved: list[Any]) -> None:
+        """Go on from what `saved` returned. Raises ValueError and TypeError for anything else."""
+        raise TypeError("this format is read from its first byte")
+
 
 class Format(NamedTuple):
     """One agent's transcripts.
@@ -120,59 +139,71 @@ class RecordReader:
         self._converse = format.converse
         self._is_document = is_document
 
-    def scan(self, file: FileIO, limit: int | None) -> Scan:
-        """Return what one pass over the file finds."""
+    def scan(self, file: FileIO, limit: int | None, since: Checkpoint | None = None) -> Scan:
+        """Return what one pass over the file finds, from a checkpoint of this file on where one is given."""
         tally = Tally()
         conversation = self._converse()
-        keys = array("q")
-        cited: list[tuple[int, tuple[str, ...]]] = []
-        told: list[tuple[int, Telling]] = []
-        answered: int | None = None
-        first_uuid = last_uuid = started_at = ended_at = ""
-        given = _Input(file, None if self._is_document else limit)
-        for message in self._messages(given, None, conversation, tally):
+        marks = Marks(conversation.saved, tally, since)
+        found, keys = marks.found, array("q")
+        if since is not None:
+            conversation.restore(since.conversation)
+        given = _Input(file, None if self._is_document else limit, since)
+        for message in self._messages(given, None, conversation, tally, marks):
             keys.append(message.key)
             if message.origin == "model":
-                answered = message.key
-                told += ((answered, telling) for telling in conversation.heard)
-                conversation.heard.clear()
-            if names := citations_of(message):
-                cited.append((message.key, tuple(names)))
-            first_uuid = first_uuid or message.uuid
-            last_uuid = message.uuid
+                found.answered = message.key
+                if conversation.heard:
+                    found.told += ((message.key, telling) for telling in conversation.heard)
+                    conversation.heard.clear()
+                if names := citations_of(message):
+                    found.cited.append((message.key, tuple(names)))
+            found.first_uuid = found.first_uuid or message.uuid
+            found.last_uuid = message.uuid
             if stamp := message.timestamp:
-                started_at = min(started_at or stamp, stamp)
-                ended_at = max(ended_at, stamp)
+                found.started_at = min(found.started_at or stamp, stamp)
+                found.ended_at = max(found.ended_at, stamp)
+            marks.take(message)
+        size, digest, chunks = given.digests()
         return Scan(
             agent=self.agent,
             keys=keys,
-            cited=tuple(cited),
-            told=tuple(told),
-            answered=answered,
+            cited=tuple(found.cited),
+            told=tuple(found.told),
+            answered=found.answered,
             session_id=conversation.session_id,
             agent_id=conversation.agent_id,
             cwd=conversation.cwd,
             version=conversation.version,
-            first_uuid=first_uuid,
-            last_uuid=last_uuid,
-            started_at=started_at,
-            ended_at=ended_at,
-            bytes=given.size,
-            sha256=given.digest.hexdigest(),
+            first_uuid=found.first_uuid,
+            last_uuid=found.last_uuid,
+            started_at=found.started_at,
+            ended_at=found.ended_at,
+            bytes=size,
+            sha256=digest,
             tally=tally,
+            since=since,
+            checkpoint=None if self._is_document else marks.checkpoint(self.agent, keys, size, chunks, file),
+            is_exact=marks.is_exact,
         )
 
     def messages(self, file: FileIO, limit: int | None, tally: Tally) -> Iterator[Message]:
-        """Yield the messages in their order, each once."""
+        """Yield the messages from where the file stands, in their order, each once."""
         return self._messages(file, limit, self._converse(), tally)
 
     def _messages(
-        self, file: FileIO | _Input, limit: int | None, conversation: Conversation, tally: Tally
+        self,
+        file: FileIO | _Input,
+        limit: int | None,
+        conversation: Conversation,
+        tally: Tally,
+        marks: Marks | None = None,
     ) -> Iterator[Message]:
         records = _whole(file, tally) if self._is_document else _lines(file, limit, tally)
 
         def every() -> Iterator[Message]:
             for record in records:
+                if marks is not None and record[2] >= marks.next:
+                    marks.come_to(record[2])
                 yield from conversation.messages(*record, tally)
             yield from conversation.leftover()
 
@@ -180,9 +211,9 @@ class RecordReader:
 
 
 def _lines(file: FileIO | _Input, limit: int | None, tally: Tally) -> Iterator[tuple[dict[str, Any], bytes, int]]:
-    size = os.fstat(file.fileno()).st_size
-    expect(size if limit is None else min(size, limit))
-    for offset, line in read_lines(BufferedReader(file, _BUFFER), limit, tally):
+    start, size = file.tell(), os.fstat(file.fileno()).st_size
+    expect((size if limit is None else min(size, limit)) - start)
+    for offset, line in read_lines(BufferedReader(file, _BUFFER), limit, tally, start):
         for record, text in parse_line(line, tally):
             yield record, text, offset
 
@@ -214,12 +245,12 @@ def read_document(file: io.RawIOBase, name: str, tally: Tally) -> list[dict[str,
 
 
 class _Input(io.RawIOBase):
-    """A transcript up to a limit, with the length and SHA-256 of what was read of it."""
+    """A transcript from a checkpoint to a limit, with the end and the digests of what was read of it."""
 
-    def __init__(self, file: FileIO, limit: int | None) -> None:
+    def __init__(self, file: FileIO, limit: int | None, since: Checkpoint | None) -> None:
         self.name = file.name
-        self.digest = sha256()
-        self.size = 0
+        self._end = since.offset if since else 0
+        self._digest, self._chunks = sha256(), Chunks(file, since)
         self._limit = sys.maxsize if limit is None else limit
         self._file = file
 
@@ -229,9 +260,17 @@ class _Input(io.RawIOBase):
     def fileno(self) -> int:
         return self._file.fileno()
 
+    def tell(self) -> int:
+        return self._end
+
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")
-        length = self._file.readinto(view[: max(0, self._limit - self.size)]) or 0
-        self.digest.update(view[:length])
-        self.size += length
+        length = self._file.readinto(view[: max(0, self._limit - self._end)]) or 0
+        self._digest.update(view[:length])
+        self._chunks.update(view[:length])
+        self._end += length
         return length
+
+    def digests(self) -> tuple[int, str, list[str]]:
+        """Return where the reading ended, SHA-256 of what was read in hex, and the digests of the chunks so far."""
+        return self._end, self._digest.hexdigest(), self._chunks.digests

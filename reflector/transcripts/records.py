@@ -70,14 +70,14 @@ def record_uuid(record: dict[str, Any], text: bytes) -> str:
     return "sha256:" + sha256(text).hexdigest()
 
 
-def read_lines(file: BinaryIO, limit: int | None, tally: Tally) -> Iterator[tuple[int, bytes]]:
-    """Yield (byte offset, line) of every complete, non-blank line among the first `limit` bytes of `file`.
+def read_lines(file: BinaryIO, limit: int | None, tally: Tally, start: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Yield (byte offset, line) of every complete, non-blank line from `start`, where `file` stands, up to `limit`.
 
     The line's end is stripped. A last line without one is given when it is complete JSON, else its
     length goes to `tally.unfinished_bytes`. A file that grows meanwhile is read to where it ends at
     that moment; one that shrinks simply ends.
     """
-    offset = 0
+    offset = start
     while True:
         budget = LINE_LIMIT + 1 if limit is None else min(LINE_LIMIT + 1, limit - offset)
         line = file.readline(budget) if budget > 0 else b""

@@ -67,7 +67,7 @@ def _flagged(step: Step, text: str) -> Outcome:
         return Outcome("mechanics", "", found[0].id)
     if step.kind in ("look", "tidy", "poll", "admin", "plan") and not step.verifies:
         return Outcome("mechanics", "", "flagged-look")
-    failing = (row for row in wordings("counted", "check", "line") if row.says == "fails" and row.id != "exit-code")
+    failing = [row for row in wordings("counted", "check", "line") if row.says == "fails" and row.id != "exit-code"]
     found = first(failing, text)
     if found is not None:
         return _outcome(found[0], text, found[1])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from reflector.reflection.rules.topics import content_words
-from reflector.reflection.rules.wordings import first, wordings
+from reflector.reflection.rules.wordings import first, found, wordings
 
 Kind = Literal["objects", "mixed", "praises", "ships", "agrees", "other", "unread"]
 
@@ -78,7 +78,7 @@ def read_remark(text: str, *, refuses: bool = False, answers: bool = False) -> R
     prose = _HURRIED.sub(lambda match: "'".join(filter(None, match.groups())), written.replace("’", "'"))
     words = prose.split()
     opening = " ".join(words)[: _OPENING if len(words) <= _BRIEF else _OPENING_OF_BRIEF]
-    signs = [row.id for row in wordings("sign") if row.expression.search(opening)]
+    signs = [row.id for row, _ in found(wordings("sign"), opening)]
     if answers and "starts-with-no" in signs:
         signs.remove("starts-with-no")
     if pasted and len(words) < _BRIEF:
@@ -89,13 +89,13 @@ def read_remark(text: str, *, refuses: bool = False, answers: bool = False) -> R
 
 
 def _kind(opening: str, count: int, signs: list[str]) -> Kind:
-    found = {row.id: match for row in wordings("person") if (match := row.expression.search(opening))}
-    works = found.get("works")
+    said = {row.id: match for row, match in found(wordings("person"), opening)}
+    works = said.get("works")
     if works is not None and not _UNREAL.search(opening[: works.start()]):
         return "mixed" if signs else "praises"
-    if "ships" in found and count <= _MOST_SHIPPING and len(signs) < 2:
+    if "ships" in said and count <= _MOST_SHIPPING and len(signs) < 2:
         return "ships"
-    praise = found.get("praise")
+    praise = said.get("praise")
     if praise is not None and praise.start() < 3 and len(signs) == 1 and not _BUT.search(opening):
         return "mixed"  # "Perfect, that found the broken migration!"
     if signs:
@@ -104,7 +104,7 @@ def _kind(opening: str, count: int, signs: list[str]) -> Kind:
         return "praises"
     if not is_english(opening):
         return "unread"
-    return "agrees" if found.keys() & {"go-ahead", "picks"} and count <= _MOST_AGREEING else "other"
+    return "agrees" if said.keys() & {"go-ahead", "picks"} and count <= _MOST_AGREEING else "other"
 
 
 def is_english(prose: str) -> bool:
@@ -120,8 +120,9 @@ def is_english(prose: str) -> bool:
 
 def concedes(text: str) -> bool:
     """Return whether the agent's first words after a message take it as a correction."""
-    found = first((row for row in wordings("agent") if row.says == "concedes"), " ".join(text[:600].split())[:400])
-    return found is not None and found[1].start() < (120 if found[0].id == "concedes" else 250)
+    conceding = [row for row in wordings("agent") if row.says == "concedes"]
+    conceded = first(conceding, " ".join(text[:600].split())[:400])
+    return conceded is not None and conceded[1].start() < (120 if conceded[0].id == "concedes" else 250)
 
 
 def _own_words(text: str) -> tuple[str, bool]:

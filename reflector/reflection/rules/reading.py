@@ -215,7 +215,7 @@ def _ended(chain: Chain, step: Step, outcome: Outcome, call_id: str) -> None:
 
 def _excuse(chain: Chain, said: str) -> None:
     """A comment explains the results since the last one: "as expected" never excuses an older failure."""
-    expected = (row for row in wordings("agent") if row.says == "expected")
+    expected = [row for row in wordings("agent") if row.says == "expected"]
     if first(expected, " ".join(said[:600].split())) is not None:
         for ran in chain.uncommented:
             ran.excused = not ran.passed

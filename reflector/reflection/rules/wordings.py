@@ -8,10 +8,12 @@ benchmark leaves such a row out where it measures on these groups.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.resources import files
+
+from reflector.reflection.rules.needles import absent
 
 #: What people and agents write is read without regard to case; in what tools print, case counts (`FAIL`, `fail`).
 _PRINTED = frozenset({"counted", "check", "line", "mechanics"})
@@ -35,10 +37,15 @@ class Wording:
     counter: str
     worded_for: tuple[str, ...] = ()
 
+    @property
+    def folds(self) -> bool:
+        """Whether it is read without regard to case."""
+        return self.kind not in _PRINTED
+
     @cached_property
     def expression(self) -> re.Pattern[str]:
         """The compiled expression; most sessions need a few of them only."""
-        return re.compile(self.pattern, re.MULTILINE if self.kind in _PRINTED else re.MULTILINE | re.IGNORECASE)
+        return re.compile(self.pattern, re.MULTILINE | re.IGNORECASE if self.folds else re.MULTILINE)
 
 
 @lru_cache(maxsize=1)
@@ -58,13 +65,17 @@ def wordings(*kinds: str) -> tuple[Wording, ...]:
     return tuple(row for row in all_wordings() if row.kind in kinds)
 
 
-def first(rows: Iterable[Wording], text: str) -> tuple[Wording, re.Match[str]] | None:
+def first(rows: Sequence[Wording], text: str) -> tuple[Wording, re.Match[str]] | None:
     """Return the first row whose wording is in the text, and where; None where none is."""
+    return next(found(rows, text), None)
+
+
+def found(rows: Sequence[Wording], text: str) -> Iterator[tuple[Wording, re.Match[str]]]:
+    """Yield the rows whose wording is in the text, and where it is first. All rows disregard case, or none does."""
+    passed = absent(text, rows[0].folds) if rows else ()
     for row in rows:
-        match = row.expression.search(text)
-        if match is not None:
-            return row, match
-    return None
+        if row.id not in passed and (match := row.expression.search(text)):
+            yield row, match
 
 
 def _unescaped(text: str) -> str:

@@ -1,0 +1,45 @@
+"""Which wordings a text cannot hold: plain strings of which every match has one, looked for in one pass.
+
+Invariant: no wording that a text holds is passed over. The pass costs less than most wordings alone; where its library
+is not installed, every wording is tried. `make docs` writes `needles.json` from the wordings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from importlib.resources import files
+
+#: Letters that an expression takes for `i`, `s` and `k` regardless of case, and `str.lower` does not.
+_ALIKE = str.maketrans("İıſ\u212a", "iisk")
+
+
+@lru_cache(maxsize=4)
+def absent(text: str, folds: bool) -> frozenset[str]:
+    """Return the ids of wordings that are not in a text; `folds` asks for those that are read regardless of case."""
+    known, find = _finder(folds)
+    if folds:
+        text = (text if text.isascii() else text.translate(_ALIKE)).lower()
+    try:
+        return known.difference(*find(text))
+    except UnicodeEncodeError:  # half a surrogate pair
+        return frozenset()
+
+
+@lru_cache(maxsize=2)
+def _finder(folds: bool) -> tuple[frozenset[str], Callable[[str], Iterable[frozenset[str]]]]:
+    """Return all ids that have strings, and what finds those whose strings are in a text."""
+    try:
+        from ahocorasick_rs import AhoCorasick
+    except ImportError:
+        return frozenset(), lambda _: ()
+    data = json.loads(files(__package__).joinpath("needles.json").read_bytes())
+    strings: dict[str, list[str]] = data["folded" if folds else "printed"]
+    ids: dict[str, set[str]] = {}
+    for id, needles in strings.items():
+        for needle in needles:
+            ids.setdefault(needle, set()).add(id)
+    search = AhoCorasick(list(ids), store_patterns=False).find_matches_as_indexes
+    of = [frozenset(those) for those in ids.values()]
+    return frozenset(strings), lambda text: {of[number] for number, _, _ in search(text, overlapping=True)}

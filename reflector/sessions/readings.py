@@ -1,0 +1,75 @@
+"""Where the reading of each large transcript can go on: a hint beside the ledger, which may be lost at any time.
+
+Invariant: a hint saves time and decides nothing. It is used only if the ledger still has, at the same position, the
+very event that was its last one when the hint was written. That event's hash covers all before it, so every record up
+to the checkpoint is recorded. Otherwise, and where the transcript is not what was read
+(`reflector.transcripts.checkpoint`), the transcript is read whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reflector import files
+from reflector.transcripts.checkpoint import Checkpoint
+from reflector.transcripts.formats import scan_on
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger
+    from reflector.transcripts.reading import Scan
+
+#: Less is read again in no time, bytes.
+WORTH = 1024 * 1024
+#: Transcripts that are known; the oldest hints go.
+_MOST = 200
+_MOST_BYTES = 16 * 1024 * 1024
+
+
+class Readings:
+    """The hints of one project, in its state folder. Call it under the project's lock."""
+
+    def __init__(self, state: Path) -> None:
+        self._folder = state / "readings"
+
+    def scan_on(self, ledger: Ledger, path: Path, limit: int | None) -> Scan | None:
+        """Scan what is new in a transcript; None where it has to be read whole.
+
+        Raises OSError and UnknownTranscript as `scan` does, and LedgerError.
+        """
+        try:
+            held = json.loads(files.read_ours(self._file(path), _MOST_BYTES))
+            since = Checkpoint.of_json(held["checkpoint"])
+            position, chain = held["ledger"]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+        known = ledger.at([position])
+        return scan_on(path, limit, since) if known and known[0].chain == chain else None
+
+    def keep(self, ledger: Ledger, path: Path, found: Scan, window: str) -> None:
+        """Keep where the reading of a transcript can go on, now that its records are in the ledger, with a window that
+        was the last of its session. Raises LedgerError."""
+        file, checkpoint = self._file(path), found.checkpoint
+        # A folder that cannot be written costs time.
+        with suppress(OSError):
+            if checkpoint is None or checkpoint.offset < WORTH:
+                file.unlink(missing_ok=True)
+                return
+            head = ledger.head()
+            held = {"ledger": [head.position, head.chain], "checkpoint": replace(checkpoint, window=window).as_json()}
+            files.private_folder(self._folder)
+            files.replace_file(file, json.dumps(held, separators=(",", ":")).encode(), 0o600)
+            self._sweep()
+
+    def _sweep(self) -> None:
+        kept = list(self._folder.iterdir())
+        for path in sorted(kept, key=lambda path: path.lstat().st_mtime_ns)[: max(0, len(kept) - _MOST)]:
+            path.unlink(missing_ok=True)
+
+    def _file(self, path: Path) -> Path:
+        return self._folder / f"{sha256(os.fsencode(path)).hexdigest()[:32]}.json"
