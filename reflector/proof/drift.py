@@ -52,6 +52,13 @@ def _bullets(sql: Statements, folding: Folding) -> Iterator[str]:
                 yield f"{name}: {column} is {str(got)[:60]!r} in the table, {str(wanted)[:60]!r} by the events"
 
 
+def _statuses(sql: Statements, folding: Folding) -> Iterator[str]:
+    stored = set(map(tuple, stream(sql, "bullet_status", "name, position, status")))
+    for name, position, status in sorted(stored ^ folding.statuses, key=repr):
+        by = "table" if (name, position, status) in stored else "events"
+        yield f"{name} is {status} since {position} by the {by} alone"
+
+
 def _records(sql: Statements, folding: Folding) -> Iterator[str]:
     apart = _apart(folding.keys, stream(sql, "record", '"key"', order='"key"'))
     if apart:
@@ -88,12 +95,14 @@ def _checkpoints(sql: Statements, folding: Folding) -> Iterator[str]:
 
 
 def _tallies(sql: Statements, folding: Folding) -> Iterator[str]:
-    yield from tally_drift(sql, folding.playbook.position)
+    if folding.gapless:  # a forged position may be as large as a number can be
+        yield from tally_drift(sql, folding.playbook.position)
 
 
 #: What is compared, table by table.
 COMPARED: Final[tuple[Callable[[Statements, Folding], Iterator[str]], ...]] = (
     _bullets,
+    _statuses,
     _records,
     _retractions,
     _tags,

@@ -79,11 +79,12 @@ class Walk:
         wanted = {anchor.position for anchor in self.anchors}
         erased = {row[0] for row in sql.run(_REDACTED).fetchall()}
         meta, meta_hash = "{}", digest("{}")
-        unfit = False
+        unfit, gapless = False, True
         for row in stream(sql, "event", _COLUMNS, f" AND position > {position:d}"):
             at, event_id, type_ = row[:3]
             data, recorded_at, chain = row[10], row[5], row[13]
             if at != position + 1:
+                gapless = False
                 yield Finding("order", at, f"position {at} follows {position}", RESTORE)
             self.position = position = at
             if data is None or (erased and event_id in erased):
@@ -122,7 +123,7 @@ class Walk:
             if anchor not in there:
                 yield _not_there(anchor, position)
         if folding is not None and not unfit:
-            folding.finish(position)
+            folding.finish(position, gapless)
             yield from folding.tags.findings()
             self.folding = folding
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from reflector.events import event as ev
 from reflector.events.effects import CompletesReflection, MovesWindow, OpensWindow
-from reflector.events.fold import Playbook, apply, verdict
+from reflector.events.fold import Entry, Playbook, apply, verdict
 from reflector.events.record_keys import unpack_keys
 from reflector.events.registry import effect_of
 from reflector.ledger.as_of import counted_at, covered_at
@@ -27,13 +27,30 @@ from reflector.proof.reading import savepoint, stream, unreadable
 from reflector.proof.scratch import Scratch, SortedSet
 
 
+class _Watched(Playbook):
+    """A playbook that notes which bullets were set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: set[str] = set()
+
+    def put(self, entry: Entry) -> None:
+        super().put(entry)
+        self.noted.add(entry.name)
+
+
 class Folding:
     """Takes every event of a playbook once, in order."""
 
     def __init__(self, sql: Statements, scratch: Scratch) -> None:
         self.sql = sql
         self.scratch = scratch
-        self.playbook = Playbook()
+        self.playbook = _Watched()
+        #: Whether no position is missing.
+        self.gapless = True
+        #: (name, position, status) of each change of a bullet's status.
+        self.statuses: set[tuple[str, int, str]] = set()
+        self._status: dict[str, str] = {}
         self.evidence = Evidence(_expected(sql), scratch)
         self.tags = tag_rows.TagRows(stream(sql, "tag", tag_rows.COLUMNS))
         self.windows = window_rows.WindowRows(stream(sql, "session_window", window_rows.COLUMNS), scratch)
@@ -70,13 +87,23 @@ class Folding:
                 self.evidence.complete(event.position, event.event_id, event.reflection_id, event.target_id)
         else:
             apply(self.playbook, event)
+            self._note(event.position)
             if event.type == ev.BULLET_ASSERTED and data:
                 return self._assertion(event.position, data)
         return None
 
-    def finish(self, position: int) -> None:
-        """Settle which tags count, when all events were taken."""
+    def _note(self, position: int) -> None:
+        while self.playbook.noted:
+            name = self.playbook.noted.pop()
+            status = self.playbook.entries[name].status
+            if self._status.get(name) != status:
+                self._status[name] = status
+                self.statuses.add((name, position, status))
+
+    def finish(self, position: int, gapless: bool) -> None:
+        """Settle which tags count, when all events were taken: the last position, and whether it is their number."""
         self.playbook.position = position
+        self.gapless = gapless
         standing = Standing.of(self.playbook)
         if self.evidence.unsure or standing != self.evidence.standing:
             again = tag_rows.TagRows(stream(self.sql, "tag", tag_rows.COLUMNS))
