@@ -13,6 +13,8 @@ from hashlib import sha256
 from typing import Any, Final
 
 SCHEMA_VERSION: Final = 1
+#: The largest whole number that every JSON reader keeps exactly.
+MAX_INT: Final = 2**53 - 1
 
 PLAYBOOK_IMPORTED: Final = "playbook.imported"
 BULLET_PROPOSED: Final = "bullet.proposed"
@@ -77,7 +79,11 @@ class NewEvent:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event as the ledger holds it. `data` is None when its text was redacted."""
+    """An event as the ledger holds it. `data` is None when its text was redacted.
+
+    `recorded_by` is who was logged in to the server that the event was written on, None on SQLite. It is the server's
+    word of its own row: a copy of the ledger has another, and the event is the same.
+    """
 
     position: int
     event_id: str
@@ -93,6 +99,7 @@ class Event:
     data_hash: str
     meta: Mapping[str, Any]
     chain: str
+    recorded_by: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,15 +55,24 @@ class NotSo(LedgerError):
 
 
 class LedgerMoved(LedgerError):
-    """The playbook went to another ledger, and this one takes no event of it; `to` is the place where it is."""
+    """The playbook went to another ledger, and this one takes no event of it.
 
-    def __init__(self, where: str, playbook: str = "", to: str = "") -> None:
+    `to` is the place where it is, and `arrival` the id of the event with which it goes on there.
+    """
+
+    def __init__(
+        self, where: str, playbook: str = "", to: str = "", arrival: str = "", *, under_way: bool = False
+    ) -> None:
         named = f"the playbook {playbook!r} moved from {where} to {to}" if to else f"this playbook moved from {where}"
         super().__init__(
-            f"{named}, and nothing was appended here; name that ledger in ledgers.toml or with `ledger_url`, "
+            f"the playbook {playbook!r} is moving to {to} and has not arrived there; try again, and if nobody moves it "
+            f"any more, complete the move: reflector move {playbook} --to {to}"
+            if under_way
+            else f"{named}, and nothing was appended here; name that ledger in ledgers.toml or with `ledger_url`, "
             "then run the same command again"
         )
         self.to = to
+        self.arrival = arrival
 
 
 class LedgerLocked(LedgerError):
@@ -198,6 +207,8 @@ _BY_SQLSTATE: dict[str, tuple[type[LedgerError], str, str]] = {
     "55P03": (LedgerLocked, "is locked by another process", "try again"),
     "57014": (LedgerLocked, "did not answer in time", "try again, or raise statement_timeout"),
     "57P": (LedgerAway, "is on a server that stops or starts", "run the same command again when it is up"),
+    # Raised by a trigger of ours.
+    "RF001": (LedgerUnavailable, "takes no event of another time", "correct the clock of this machine, then try again"),
     "XX001": (LedgerCorrupt, "is damaged on the server", "run `reflector verify`, and restore a backup"),
     "XX002": (LedgerCorrupt, "is damaged on the server", "run `reflector verify`, and restore a backup"),
 }
@@ -209,7 +220,8 @@ def _of_server(error: BaseException, text: str, where: str) -> LedgerError:
     if code is None or code.startswith("08"):
         return LedgerAway(
             f"the ledger {where} has no connection to its server ({text}); check that it runs and takes connections, "
-            "and the host, user, password and database of the URL; then run the same command again"
+            "and the host, user, password and database of the URL; then run the same command again. After a failover "
+            "another server takes over within a minute"
         )
     if code == "P0001":  # raised by a trigger of ours
         return _refused(text, where)

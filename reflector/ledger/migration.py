@@ -7,9 +7,9 @@ code is refused untouched, and after every migration all triggers and views exis
 from __future__ import annotations
 
 import re
+import threading
 from typing import TYPE_CHECKING, Any
 
-from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
 from reflector.ledger.engines import Engine, migration_transaction
 from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew
 from reflector.resources import resource_dir
@@ -25,6 +25,10 @@ _TABLES = {
     "postgresql": "SELECT relname::text FROM pg_class WHERE relkind IN ('r', 'p', 'f')"
     " AND relnamespace = to_regnamespace(quote_ident(current_schema()))",
 }
+
+
+#: Alembic keeps the migration that runs in variables of the process.
+_ALEMBIC = threading.Lock()
 
 
 def ensure_current(engine: Engine) -> None:
@@ -96,7 +100,8 @@ def upgrade(connection: sa.Connection, to: str = "head", *, where: str = "the le
     config.set_main_option("script_location", str(resource_dir("migrations")).replace("%", "%%"))
     config.attributes["connection"] = connection
     try:
-        command.upgrade(config, to)
+        with _ALEMBIC:
+            command.upgrade(config, to)
     except CommandError as error:
         raise LedgerCorrupt(
             f"{where} says that it is at a revision that reflector never had ({error}); "
@@ -104,14 +109,24 @@ def upgrade(connection: sa.Connection, to: str = "head", *, where: str = "the le
         ) from error
 
 
-def triggers(dialect: str) -> dict[str, str]:
-    """Return the SQL of each trigger that an engine must have, by trigger name, in order of creation."""
+def triggers(dialect: str, schema: str = "public") -> dict[str, str]:
+    """Return the SQL of each trigger that an engine must have, by trigger name, in order of creation.
+
+    A function of PostgreSQL's finds tables in `schema` (an identifier, quoted where it has to be) and in no other.
+    """
     files = sorted((resource_dir("migrations") / "triggers" / dialect).glob("*.sql"))
-    return {path.stem: _with_types(path.read_text(encoding="utf-8")) for path in files}
+    return {path.stem: _with_types(path.read_text(encoding="utf-8")).replace("{schema}", schema) for path in files}
+
+
+def schema_of(connection: sa.Connection) -> str:
+    """Return the schema of a ledger on PostgreSQL, quoted where it has to be."""
+    return str(connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar())
 
 
 def _with_types(sql: str) -> str:
     """Return a trigger's SQL with the types that may be erased, wholly or in part, or take a target once."""
+    from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
+
     prose = {name: one.all_prose for name, one in sorted(EVENT_TYPES.items()) if one.holds_prose}
     places = {
         "{whole}": [name for name, all_prose in prose.items() if all_prose],
@@ -133,9 +148,10 @@ def drop_triggers(connection: sa.Connection) -> None:
 def create_triggers(connection: sa.Connection) -> None:
     """Drop and create every trigger, so that each is the one of this code."""
     dialect = connection.dialect.name
+    schema = schema_of(connection) if dialect == "postgresql" else ""
     # On the driver's cursor: several statements in one text, and percent signs that are not placeholders.
     cursor = connection.connection.cursor()
-    for name, sql in triggers(dialect).items():
+    for name, sql in triggers(dialect, schema).items():
         if dialect == "sqlite":
             cursor.execute(f"DROP TRIGGER IF EXISTS {name}")
         cursor.execute(sql)

@@ -98,7 +98,7 @@ def event_of(row: Sequence[Any], kept: Mapping[str, Any] | None = None) -> Event
         raise LedgerCorrupt(
             f"event {position} ({type_}) does not hold JSON ({error}); run `reflector verify`"
         ) from error
-    return Event(*row[:10], data, row[11], meta, row[13])  # type: ignore[call-arg]
+    return Event(*row[:10], data, row[11], meta, *row[13:])  # type: ignore[call-arg]
 
 
 class Projected(NamedTuple):
@@ -131,13 +131,6 @@ class Stored(NamedTuple):
     data_hash: str
     meta: str
     chain: str
-
-    def projected(self, data: Mapping[str, Any] | None) -> Projected:
-        """Return the part that the projection reads, with the event's data."""
-        session_id, reflection_id, target_id = self[7:10]
-        return Projected(
-            self.position, self.event_id, self.type, self.recorded_at, session_id, reflection_id, target_id, data
-        )
 
 
 #: The columns of a `Projected`, `data` as text.

@@ -16,8 +16,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from reflector.events.fold import Entry
-from reflector.ledger.counters import TABLES
-from reflector.ledger.projection import CODE_VERSION
+from reflector.ledger.checkpoints import CODE_VERSION, TABLES
 from reflector.ledger.statements import Statements
 from reflector.mistakes import Finding
 from reflector.proof.folding import Folding

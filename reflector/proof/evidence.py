@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from reflector.events.fold import MAX_TAGS, Entry, Playbook
-from reflector.ledger.counters import ENTRIES, TABLES
+from reflector.ledger.checkpoints import TABLES
+from reflector.ledger.counters import ENTRIES
 from reflector.ledger.statements import Statements
 from reflector.playbook.counting import DEFAULT, Counting, is_counting, member
 from reflector.proof.scratch import Scratch, SortedSet
