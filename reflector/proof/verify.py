@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
 
 from reflector.ledger.engines import Engine
 from reflector.ledger.errors import LedgerCorrupt, LedgerGone
@@ -30,7 +31,7 @@ from reflector.proof.schema import schema_findings
 from reflector.proof.schema import wrong_triggers as _wrong_triggers
 from reflector.proof.scratch import Scratch
 
-__all__ = ["Anchor", "Finding", "Verified", "verify", "verify_opening", "verify_since", "wrong_triggers"]
+__all__ = ["LEFT_OUT", "Anchor", "Finding", "Verified", "verify", "verify_opening", "verify_since", "wrong_triggers"]
 
 
 def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
@@ -53,12 +54,20 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
         yield from damage.result()
 
 
+#: What `verify_since` does not look at, and how a person is told.
+LEFT_OUT: Final = {
+    "events": "the events up to it",
+    "tables": "the tables, so the counters",
+    "merges": "merges of ledgers",
+    "file": "SQLite's check of its file",
+}
+
+
 def verify_since(ledger: Ledger, since: Anchor, *anchors: Anchor) -> Iterator[Finding]:
     """Every finding of the events behind a head that is known to be good: their chain, order, data and redactions, the
     head they lead to, the schema, and each of the anchors that is not among them.
 
-    Costs what is new. Events up to that head, the tables that are made of events, merges, and the pages of SQLite's
-    file are not looked at. Raises as `verify` does.
+    Costs what is new: `LEFT_OUT` is not looked at. Raises as `verify` does.
     """
     with Scratch() as scratch, ledger.asking() as sql:
         yield from _readable(sql, schema_findings(ledger.engine, sql), "the schema")
