@@ -39,14 +39,19 @@ except OSError:
 print("peak", peak)
 sys.exit(code)
 """
-#: Seconds for a gigabyte of history.
-_HISTORY = 10.0
+#: Goal of an import of history.
+_HISTORY = 1.3
+#: Bare starts of an interpreter that the first citation of a process may add.
+_FIRST = 6.0
+_PARSE = (
+    "import json, sys\nfor path in sys.argv[1:]:\n    for line in open(path, 'rb', 1 << 20):\n        json.loads(line)"
+)
 #: Goals of a session's end, by megabytes of its transcript.
 _ENDS = {1: 3.0, 50: 5.0, 500: 7.5}
 
 
 def rows(quick: bool, *, big: bool = False) -> list[Row]:
-    """Windows and session ends; half a gigabyte when not quick, and with `big` a gigabyte of history."""
+    """Windows, session ends and history; half a gigabyte when not quick, and with `big` a gigabyte of history."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         session = folder / "50.jsonl"
@@ -54,9 +59,9 @@ def rows(quick: bool, *, big: bool = False) -> list[Row]:
         found = _reading(session, 3 if quick else 11)
         ends = _Ends(folder)
         found += ends.rows([1, 50] if quick else [1, 50, 500], 3 if quick else 11)
-        if big:
-            session.unlink()
-            found += ends.history(20, 50)
+        found += ends.first_citation(5 if quick else 15)
+        session.unlink()
+        found += ends.history(20, 50, 1) if big else ends.history(4, 20, 3)
     return found
 
 
@@ -135,27 +140,54 @@ class _Ends:
         found.append(Row(part, peaks[small] / 1024, peaks[large] / 1024, peaks[large] / peaks[small], None, "", "MB"))
         return found
 
-    def history(self, sessions: int, megabytes: int) -> list[Row]:
-        """`reflector import-history` of many sessions, none of them cited and all of them; once, it takes long."""
+    def first_citation(self, pairs: int) -> list[Row]:
+        """The drain of a short session whose one citation is not judged, and judged."""
+        session = self.folder / "short.jsonl"
+        write_transcript(session, _MB // 2, session=2)
+        bare, note = _process(_BARE), "a drain as a process; floor: bare python"
+        without = paired_ratio(bare, lambda: self._end(session), pairs)
+        judged = paired_ratio(bare, lambda: self._end(session, self.cited), pairs)
+        return [
+            Row("session end, 0.5 MB, nothing judged", *without, None, note),
+            Row(
+                "the same with its first citation judged",
+                *judged,
+                round(without[2] + _FIRST, 1),
+                f"{note}; goal: {_FIRST:g} more than without",
+            ),
+        ]
+
+    def history(self, sessions: int, megabytes: int, pairs: int) -> list[Row]:
+        """`reflector import-history` of many sessions, none of them cited and all of them."""
         files = [self.folder / ".claude" / "projects" / "x" / f"{number}.jsonl" for number in range(sessions)]
         files[0].parent.mkdir(parents=True)
         for number, path in enumerate(files):
             write_transcript(path, megabytes * _MB, session=1000 + number, cwd=str(self.project))
-        found: list[Row] = []
-        for template, part, told in (
-            (self.uncited, "that cites nothing", "read"),
-            (self.cited, "with `rules`", "read, a citation in each 300 kB judged"),
-        ):
+        command = [sys.executable, "-c", _PEAK, "--project", str(self.project), "import-history"]
+        shown = b""
+
+        def imported(template: Path) -> float:
+            nonlocal shown
             shutil.rmtree(self.project, ignore_errors=True)
             shutil.copytree(template, self.project)
-            command = [sys.executable, "-c", _PEAK, "--project", str(self.project), "import-history"]
             begun = time.perf_counter()
             shown = self._run(command)
-            took = time.perf_counter() - begun
+            return time.perf_counter() - begun
+
+        size = f"{sessions * megabytes / 1000:g} GB"
+        floor = timed(lambda: _parse_in_two_processes(files))
+        found: list[Row] = []
+        for template, part, told in (
+            (self.uncited, f"{size} of history without citations", "read"),
+            (self.cited, f"{size} of history with citations", "read, a citation in each 300 kB judged"),
+        ):
+            took = paired_ratio(floor, lambda template=template: imported(template), pairs)
             peak = int(shown.rsplit(b"peak ", 1)[1]) / 1024
-            note = f"{sessions} sessions {told}; peak memory of the process that writes {peak:.0f} MB; floor: the goal"
-            name = f"{sessions * megabytes / 1000:g} GB of history {part}"
-            found.append(Row(name, _HISTORY, took, took / _HISTORY, 1.0, note))
+            note = (
+                f"`import-history` with `rules`: {sessions} sessions {told}; peak memory of the process that writes "
+                f"{peak:.0f} MB; floor: `json.loads` of their lines in two processes"
+            )
+            found.append(Row(part, *took, _HISTORY, note))
         shutil.rmtree(self.folder / ".claude")
         return found
 
@@ -185,6 +217,12 @@ class _Ends:
 
     def _run(self, command: list[str]) -> bytes:
         return subprocess.run(command, env=self.environ, stdout=subprocess.PIPE, check=True).stdout
+
+
+def _parse_in_two_processes(files: list[Path]) -> None:
+    halves = [subprocess.Popen([sys.executable, "-I", "-S", "-c", _PARSE, *files[start::2]]) for start in (0, 1)]
+    for half in halves:
+        assert half.wait() == 0
 
 
 def _import_of_sqlalchemy() -> float:

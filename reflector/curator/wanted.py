@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from reflector.config import Config
 from reflector.ledger.store import Ledger
 from reflector.reflection.runner import Runner
 
+if TYPE_CHECKING:
+    from reflector.curator.wishes import Wish
 
-def hear(config: Config, ledger: Ledger, window_ids: Iterable[str]) -> str:
+
+def hear(
+    config: Config, ledger: Ledger, window_ids: Iterable[str], known: Mapping[str, Sequence[Wish]] | None = None
+) -> str:
     """Hear what people ask for in windows; return what to tell the person, "" for nothing.
 
+    `known` are the wishes of windows that were read before.
     The playbook's lock must be held. Raises LedgerError.
     """
     if not config.wishes:
         return ""
     from reflector.curator.listening import hear as run
 
-    return _waiting(run(ledger, window_ids))
+    return _waiting(run(ledger, window_ids, known))
 
 
 def ask(ledger: Ledger, runner: Runner) -> str:

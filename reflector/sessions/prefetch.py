@@ -1,51 +1,58 @@
 """Transcripts read, and judged by the rules, before it is their turn.
 
 Invariant: what is prefetched is a hint. It is used if the ledger asks exactly that (a window of all records of the
-file, nothing carried, the same names with the same texts); otherwise the backend is asked. So a ledger is the same,
-event by event, with and without it.
+file, and for an answer nothing carried, the same names with the same texts); otherwise the file is read again. So a
+ledger is the same, event by event, with and without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 
+from reflector.curator.wishes import Wish, wishes
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.protocol import Answer, Backend, Request
-from reflector.transcripts.formats import read_messages, scan
+from reflector.transcripts.formats import scan
+from reflector.transcripts.message import Message
 from reflector.transcripts.reading import Scan
 
 
 @dataclass(frozen=True, slots=True)
 class Prefetched:
-    """What a transcript holds; if it cites live bullets, the rules' answer and the texts of those bullets, as cited."""
+    """What a transcript holds, and what people wish in it.
+
+    If it cites live bullets, the rules' answer and the texts of those bullets, as cited.
+    """
 
     scan: Scan
     answer: Answer | None = None
     cited: Mapping[str, str] = field(default_factory=dict)
+    wishes: Sequence[Wish] = ()
 
 
 def prefetch(
     path: str | PathLike[str], limit: int | None, bullets: Mapping[str, Bullet], precision: int = 85
 ) -> Prefetched:
-    """Read a transcript, and judge the live `bullets` (by name) that it cites by the rules.
+    """Read a transcript once, and judge the live `bullets` (by name) that it cites by the rules.
 
     Raises OSError and UnknownTranscript.
     """
-    found = scan(path, limit)
-    names = list(dict.fromkeys(name for _, cited in found.cited for name in cited if name in bullets))
-    if not names:
-        return Prefetched(found)
-    keys = frozenset(found.keys)
-    request = Request(
-        session_id="",
-        playbook=tuple(bullets[name] for name in names),
-        cited=tuple(names),
-        messages=lambda: (message for message in read_messages(path, limit=found.bytes) if message.key in keys),
-    )
-    return Prefetched(found, RulesBackend(precision).answer(request), {name: bullets[name].text for name in names})
+    judging = RulesBackend(precision).judging(bullets) if bullets else None
+    wished: list[Wish] = []
+
+    def also(message: Message, names: list[str]) -> None:
+        if judging is not None:
+            judging.take(message, names)
+        if message.role == "user":
+            wished.extend(wishes([message]))
+
+    found = scan(path, limit, once=also)
+    cited = dict.fromkeys(name for _, names in found.cited for name in names if name in bullets)
+    answer = judging.answer(cited) if judging is not None and cited else None
+    return Prefetched(found, answer, {name: bullets[name].text for name in cited}, wished)
 
 
 class PrefetchedBackend:
