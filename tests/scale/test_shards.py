@@ -124,11 +124,14 @@ def test_sixteen_playbooks_move_between_four_clusters_under_writers_and_kills(
     told = {name: tmp_path / f"{name}.acknowledged" for name in _NAMES}
     attempts: list[int] = []
     with ExitStack() as stack:
-        stack.callback(until.set)
-        writers = [_CONTEXT.Process(target=_write, args=(name, str(folder), str(told[name]), until)) for name in _NAMES]
+        writers = [
+            _CONTEXT.Process(target=_write, args=(name, str(folder), str(told[name]), until), daemon=True)
+            for name in _NAMES
+        ]
         for writer in writers:
             writer.start()
             stack.callback(writer.join, 60)
+        stack.callback(until.set)  # called before they are waited for
         time.sleep(2)
         attempts.append(_moved(folder, "a-0", shards[1]))
         for number, playbook in enumerate(["a-1", "b-1", "c-1", "d-1", "a-2", "b-2", "a-1", "b-1"]):
