@@ -89,7 +89,10 @@ class Conversation(ABC):
 
     session_id, agent_id, cwd, version   of the file, as far as its records said by now; "" otherwise
     heard        what our hook told, until the model's next message takes it
+    brief        whether calls may come without their arguments, and results without their text
     """
+
+    brief = False
 
     def __init__(self) -> None:
         self.session_id = self.agent_id = self.cwd = self.version = ""
@@ -143,6 +146,7 @@ class RecordReader:
         """Return what one pass over the file finds, from a checkpoint of this file on where one is given."""
         tally = Tally()
         conversation = self._converse()
+        conversation.brief = True
         marks = Marks(conversation.saved, tally, since)
         found, keys = marks.found, array("q")
         if since is not None:
@@ -271,6 +275,6 @@ class _Input(io.RawIOBase):
         self._end += length
         return length
 
-    def digests(self) -> tuple[int, str, list[str]]:
+    def digests(self) -> tuple[int, str, list[int]]:
         """Return where the reading ended, SHA-256 of what was read in hex, and the digests of the chunks so far."""
         return self._end, self._digest.hexdigest(), self._chunks.digests
