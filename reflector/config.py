@@ -30,7 +30,7 @@ PRUNES = ("propose", "apply")
 GATES = ("cited", "turn", "step")
 
 #: The sources of a setting, from far to near: the nearest wins.
-Layer = Literal["default", "user", "project", "environment", "flag"]
+Layer = Literal["default", "user", "directory", "project", "environment", "flag"]
 
 #: What only the user may set, never a project's own file: whoever wrote that file would decide who gets the
 #: transcripts, at whose expense.
@@ -52,7 +52,8 @@ class Config:
     """Every setting and its default.
 
     backend               who judges a session: `rules` needs no network and no key
-    ledger_url            SQLAlchemy URL of the ledger; empty means `<project>/.claude/reflector/ledger.db`
+    ledger_url            SQLAlchemy URL of the ledger; empty means the one that `reflector.directory` names for the
+                          playbook, else `<project>/.claude/reflector/ledger.db`
     playbook              name of the playbook in the ledger
     idle_minutes          a session that only ever stopped counts as ended after this long without a sign of life
     max_attempts          how often a failed reflection is tried before it waits for its user; outages do not count
@@ -152,10 +153,10 @@ def load_config(
     environ = os.environ if environ is None else environ
     users, projects = Path(user_config(environ)), project_config(project)
     texts = instead or {}
-    config = _over(Config(), _read(users, texts.get(users)), "user", partial(_in_file, users))
+    config = _over(Config(), read_toml(users, texts.get(users)), "user", partial(_in_file, users))
     if config.api_key and users not in texts:
         _check_private(users)
-    own = _read(projects, texts.get(projects), read_ours)
+    own = read_toml(projects, texts.get(projects), read_ours)
     for key in USERS_OWN:
         if key in own:
             raise ConfigError(f"{projects}: {key} belongs in the user's own file only; move it to {users}")
@@ -278,7 +279,13 @@ def _check_private(path: Path) -> None:
         raise ConfigError(f"{path} holds api_key and others may read it; run: chmod 600 {path}")
 
 
-def _read(path: Path, instead: str | None, read: Callable[[Path, int], bytes] = read_bounded) -> dict[str, Any]:
+def read_toml(
+    path: Path, instead: str | None = None, read: Callable[[Path, int], bytes] = read_bounded
+) -> dict[str, Any]:
+    """Return what a file of settings holds, {} where there is none; `instead` is read in its place.
+
+    Raises ConfigError.
+    """
     try:
         text = read(path, _MOST_BYTES).decode() if instead is None else instead
     except FileNotFoundError:

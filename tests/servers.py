@@ -29,7 +29,7 @@ _CACHE = Path(tempfile.gettempdir()) / f"reflector-packages-{os.getuid()}"
 _FAST = ("fsync=off", "full_page_writes=off", "synchronous_commit=off", "max_connections=200")
 
 
-def _user(owner_of: str = "") -> dict[str, Any]:
+def as_user(owner_of: str = "") -> dict[str, Any]:
     """As whom `subprocess` starts a process that refuses to be root's: {} where we are not root, else the owner of a
     folder, if that is not root."""
     if os.getuid() != 0:
@@ -42,7 +42,7 @@ def _user(owner_of: str = "") -> dict[str, Any]:
 
 
 @contextmanager
-def _folder(user: dict[str, Any]) -> Iterator[Path]:
+def own_folder(user: dict[str, Any]) -> Iterator[Path]:
     # Not below pytest's own folder, which only its owner may enter; and short, for a socket's path has 107 bytes.
     folder = Path(tempfile.mkdtemp(prefix="reflector-server-", dir="/tmp"))
     try:
@@ -89,8 +89,8 @@ def postgres_server(programs: Path = DEBIAN) -> Iterator[str]:
     """The URL of a superuser on a new PostgreSQL, made by the programs in a folder; skips where it has none."""
     if not (programs / "initdb").exists():
         pytest.skip(f"there is no PostgreSQL in {programs}; apt-get install postgresql-15")
-    user = _user()
-    with _folder(user) as folder:
+    user = as_user()
+    with own_folder(user) as folder:
         initdb = [programs / "initdb", "-D", "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
         made = [str(word) for word in (*initdb, "--locale", "C.UTF-8")]
         subprocess.run(made, cwd=folder, check=True, capture_output=True, **user)
@@ -111,8 +111,8 @@ def pgbouncer(server: str, users: Sequence[str] = ()) -> Iterator[str]:
     url = sa.make_url(server)
     known = [url.username or "postgres", *users]
     host = str(url.query.get("host") or url.host)
-    user = _user(host)
-    with _folder(user) as folder:
+    user = as_user(host)
+    with own_folder(user) as folder:
         (folder / "users").write_text("".join(f'"{name}" ""\n' for name in known))
         (folder / "pgbouncer.ini").write_text(
             f"[databases]\n* = host={host} port={url.port or 5432}\n[pgbouncer]\n"

@@ -48,6 +48,7 @@ _SHARED = {
     "reflector.handover",
     "reflector.resources",
     "reflector.config",
+    "reflector.directory",
     "reflector.locate",
     "reflector.mistakes",
     "reflector.project",

@@ -9,27 +9,18 @@ nobody knows whether it was told a bullet: it counts as unknown.
 
 from __future__ import annotations
 
-import json
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from reflector.events import event as ev
-from reflector.events.fold import Playbook, apply
-from reflector.events.registry import ADVICE, WINDOW_TYPES, names_in
 from reflector.ledger.as_of import Past
+from reflector.ledger.bullet_tally import BulletTally, spans_of
 from reflector.ledger.rows import BulletRow, WindowRow
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
-from reflector.ledger.tellings import tellings
+from reflector.ledger.windows import windows
 
-_OPENING = ", ".join(map(repr, WINDOW_TYPES))
-_KINDS = ("cited", "retired", "unknown")
-#: What lies between two positions.
-_Span = tuple[int, int]
-#: A window: its position, whose it is, and the names that it cites by kind.
-_Window = tuple[int, str, dict[str, list[str]]]
+#: What a window may cite besides live bullets.
+_KINDS = ("retired", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,54 +115,29 @@ class Use:
 
 def use(ledger: Ledger, past: Past | None = None, name: str | None = None) -> dict[str, Use]:
     """Return the use of each bullet that was ever judged, or of one, by its name. Raises LedgerError."""
-    upto = past.position if past is not None else ledger.head().position
-    marks: dict[str, list[str]] = {}
-    where = "playbook_id = ? AND position <= ?" + (" AND name = ?" if name is not None else "")
-    values: tuple[object, ...] = (upto, name) if name is not None else (upto,)
-    totals = f"SELECT name, count(DISTINCT session_id), max(position) FROM tag WHERE {where} GROUP BY name"  # noqa: S608
-    aged = f"SELECT name, tag, position, row_number() OVER newest AS age FROM tag WHERE {where}"  # noqa: S608
-    newest = "WINDOW newest AS (PARTITION BY name ORDER BY position DESC)"
-    with ledger.asking() as sql:
-        rows = sql.run(totals, *values).fetchall()
-        recent = f"SELECT name, tag FROM ({aged} {newest}) AS aged WHERE age <= 8 ORDER BY position"  # noqa: S608
-        for one, tag in sql.run(recent, *values).fetchall():
-            marks.setdefault(one, []).append("+" if tag > 0 else "-" if tag < 0 else ".")
-    times = {event.position: event.recorded_at for event in ledger.at([last for _, _, last in rows])}
-    return {one: Use(sessions, times[last], "".join(marks[one])) for one, sessions, last in rows}
+    tally = _tally(ledger, past)
+    found = {one: of for one, of in tally.bullets.items() if of.last and name in (None, one)}
+    times = {event.position: event.recorded_at for event in ledger.at([of.last for of in found.values()])}
+    return {one: Use(of.judged, times[of.last], of.trend) for one, of in found.items()}
 
 
 def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
     """Each bullet's way from told to judged, in order of creation, tombstones included. Raises LedgerError."""
-    then = past or Past(ledger)
-    sessions: dict[str, list[int]] = {}
-    citing: dict[str, set[str]] = {}
-    for position, session, names in _windows(ledger, then.position):
-        sessions.setdefault(session, []).append(position)
-        for name in names["cited"]:
-            citing.setdefault(name, set()).add(session)
-    known = tellings(ledger, then.position)
-    everywhere = _Spans(sessions)
-    untold = _Spans({session: positions for session, positions in sessions.items() if session not in known.sessions})
-    spans_of = _spans_of(ledger, then.position)
-    judging = _judged(ledger, then.position)
+    tally = _tally(ledger, past)
     found = []
-    for row in then.rows():
-        cited = citing.get(row.name, set())
-        lives = spans_of[row.name]["live"]
-        judged = judging.get(row.name, set())
-        told = known.told.get(row.name, {})
-        live, unknown = (spans.live(lives, cited) for spans in (everywhere, untold))
+    for row in (past or ledger).rows():
+        of = tally.of(row.name)
         found.append(
             Cited(
                 name=row.name,
                 status=row.status,
-                live=live,
-                told=len(told) if told or unknown < live else None,
-                unknown=unknown,
-                told_cited=len(cited & told.keys()),
-                cited=len(cited),
-                judged=len(cited & judged),
-                uncited=len(judged - cited),
+                live=of.live,
+                told=of.told if of.told or of.unknown < of.live else None,
+                unknown=of.unknown,
+                told_cited=of.told_cited,
+                cited=of.cited,
+                judged=of.cited_judged,
+                uncited=of.judged - of.cited_judged,
                 helpful=row.helpful,
                 harmful=row.harmful,
             )
@@ -179,11 +145,18 @@ def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
     return found
 
 
+def _tally(ledger: Ledger, past: Past | None) -> BulletTally:
+    upto = past.position if past is not None else ledger.head().position
+    with ledger.asking() as sql:
+        return BulletTally.at(sql, upto)
+
+
 def cited_by_session(ledger: Ledger, upto: int) -> dict[str, set[str]]:
     """Return the live bullets that each session cited, up to a position. Raises LedgerError."""
     found: dict[str, set[str]] = {}
-    for _, session, names in _windows(ledger, upto):
-        found.setdefault(session, set()).update(names["cited"])
+    with ledger.asking() as sql:
+        for _, session, names in windows(sql, ("cited",), 0, upto):
+            found.setdefault(session, set()).update(names["cited"])
     return found
 
 
@@ -192,110 +165,37 @@ def orphans(ledger: Ledger, past: Past | None = None) -> Orphans:
     then = past or Past(ledger)
     names: dict[tuple[str, str], UnknownName] = {}
     seen: set[tuple[str, str, str]] = set()
-    cited: set[str] = set()
-    for position, session, by_kind in _windows(ledger, then.position):
-        cited.update(by_kind["cited"])
-        for kind in ("retired", "unknown"):
-            for name in by_kind[kind]:
-                one = names.setdefault((kind, name), UnknownName(name, kind, 0, position, position))
-                one.last = position
-                one.sessions += (kind, name, session) not in seen
-                seen.add((kind, name, session))
-    windows = [window for window in ledger.windows() if window.position <= then.position]
-    uncited = tuple(row for row in then.rows() if row.status == "live" and row.name not in cited)
-    known = tellings(ledger, then.position)
+    with ledger.asking() as sql:
+        tally = BulletTally.at(sql, then.position)
+        for position, session, by_kind in windows(sql, _KINDS, 0, then.position):
+            for kind in _KINDS:
+                for name in by_kind[kind]:
+                    one = names.setdefault((kind, name), UnknownName(name, kind, 0, position, position))
+                    one.last = position
+                    one.sessions += (kind, name, session) not in seen
+                    seen.add((kind, name, session))
+    recorded = [window for window in ledger.windows() if window.position <= then.position]
+    uncited = tuple(row for row in then.rows() if row.status == "live" and not tally.of(row.name).cited)
     return Orphans(
         tuple(names.values()),
         tuple(_strays(ledger, then)),
-        tuple(window for window in windows if window.state not in ("completed", "skipped")),
-        sum(window.state == "skipped" for window in windows),
+        tuple(window for window in recorded if window.state not in ("completed", "skipped")),
+        sum(window.state == "skipped" for window in recorded),
         uncited,
-        tuple(len(known.told.get(row.name, ())) if known.sessions else None for row in uncited),
+        tuple(tally.of(row.name).told if tally.known else None for row in uncited),
     )
 
 
-def _windows(ledger: Ledger, upto: int) -> Iterator[_Window]:
-    """Yield every window with what it cites, oldest first; what a redaction kept of one included."""
-    erased: list[int] = []
-    with ledger.asking() as sql:
-        fields = ", ".join(sql.text_at("data", kind) for kind in _KINDS)
-        query = (
-            f"SELECT position, session_id, event_id, data IS NULL, {fields} FROM event WHERE playbook_id = ?"  # noqa: S608
-            f" AND type IN ({_OPENING}) AND type <> '{ev.BULLET_TAGGED}' AND position <= ? ORDER BY position"
-        )
-        rows = sql.run(query, upto).fetchall()
-    erased = [row[0] for row in rows if row[3]]
-    kept: dict[int, Any] = {event.position: event.data or {} for event in ledger.at(erased)}
-    for position, session_id, event_id, is_erased, *texts in rows:
-        if is_erased:
-            names = {kind: list(kept[position].get(kind, ())) for kind in _KINDS}
-        else:
-            names = {k: json.loads(text) if text else [] for k, text in zip(_KINDS, texts, strict=True)}
-        yield position, session_id or event_id, names
-
-
-class _Spans:
-    """The positions of sessions' windows, for counting the sessions that have one within some spans of positions."""
-
-    def __init__(self, sessions: Mapping[str, Sequence[int]]) -> None:
-        self._of = sessions
-        self._once = [positions[0] for positions in sessions.values() if len(positions) == 1]
-        self._more = [positions for positions in sessions.values() if len(positions) > 1]
-
-    def live(self, spans: Sequence[_Span], cited: Collection[str]) -> int:
-        """Return how many sessions have a window within the spans, or cite the bullet outside of them."""
-        alone = sum(bisect_left(self._once, last) - bisect_right(self._once, first) for first, last in spans)
-        within = alone + sum(_within(positions, spans) for positions in self._more)
-        return within + sum(one in self._of and not _within(self._of[one], spans) for one in cited)
-
-
-def _within(positions: Sequence[int], spans: Sequence[_Span]) -> bool:
-    return any(bisect_right(positions, first) < bisect_left(positions, last) for first, last in spans)
-
-
-def _spans_of(ledger: Ledger, upto: int) -> dict[str, dict[str, list[_Span]]]:
-    """Return between which positions each bullet had which status: spans by status, by name."""
-    book = Playbook()
-    since: dict[str, tuple[int, str]] = {}
-    found: dict[str, dict[str, list[_Span]]] = {}
-    for event in ledger.events(types=ADVICE, upto=upto):
-        names = names_in(event.type, event.data or {})
-        names |= {source for name in names for source in book.sources(name)}
-        apply(book, event)
-        for name in names & book.entries.keys():
-            start, status = since.get(name, (event.position, ""))
-            if status != book.entries[name].status:
-                if status:
-                    found[name].setdefault(status, []).append((start, event.position))
-                found.setdefault(name, {"live": [], "removed": []})
-                since[name] = (event.position, book.entries[name].status)
-    for name, (start, status) in since.items():
-        found[name].setdefault(status, []).append((start, upto + 1))
-    return found
-
-
-def _judged(ledger: Ledger, upto: int) -> dict[str, set[str]]:
-    """Return the sessions in which each bullet was given a tag, counted or not."""
-    query = "SELECT name, session_id FROM tag WHERE playbook_id = ? AND position <= ? AND session_id IS NOT NULL"
-    found: dict[str, set[str]] = {}
-    with ledger.asking() as sql:
-        rows = sql.run(query, upto)
-        while page := rows.fetchmany(10_000):
-            for name, session_id in page:
-                found.setdefault(name, set()).add(session_id)
-    return found
-
-
 def _strays(ledger: Ledger, then: Past) -> Iterator[StrayTags]:
-    spans_of = _spans_of(ledger, then.position)
     with ledger.asking() as sql:
+        statuses = spans_of(sql, then.position)
         for name, *counts in _unknown(sql, then.entries, then.position):
             yield StrayTags(name, "unknown_bullet" if name else "malformed", *counts)
         for entry in then.entries.values():
             early = _between(sql, entry.name, 0, entry.position - 1)
             if early is not None:
                 yield StrayTags(entry.name, "unknown_bullet", *early)
-            spans = spans_of[entry.name]["removed"]
+            spans = statuses[entry.name]["removed"]
             late = [found for first, last in spans if (found := _between(sql, entry.name, first, last - 1))]
             if late:
                 yield StrayTags(entry.name, "retired_bullet", sum(of[0] for of in late), late[0][1], late[-1][2])

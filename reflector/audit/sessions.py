@@ -15,10 +15,10 @@ from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.events.fold import verdict
 from reflector.events.registry import WINDOW_TYPES, window_step
+from reflector.events.spent import Spent, spent_on
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import member
-from reflector.reflection.judging import Spent, spent_on
 
 #: Of a tag that was given to be counted: in the count, one of equals under the policy in force, or taken out of it.
 Standing = Literal["counted", "double", "taken out"]

@@ -50,7 +50,7 @@ def citations(place: Place, everything: bool, moment: str | None, as_json: bool)
     with place.reading() as ledger:
         found = [one for one in ask(ledger, moments.past(ledger, moment)) if everything or one.status == "live"]
     if as_json:
-        print_json([_citation_fields(one) for one in found])
+        print_json([citation_fields(one) for one in found])
         return
     rows = [
         (
@@ -75,7 +75,8 @@ def citations(place: Place, everything: bool, moment: str | None, as_json: bool)
         note(f"What {counted(unknown, 'session')} were told is unknown: they count in `live` alone.")
 
 
-def _citation_fields(one: Cited) -> dict[str, Any]:
+def citation_fields(one: Cited) -> dict[str, Any]:
+    """Return what `citations` says of a bullet as JSON has it."""
     return {
         **fields(one, "name status"),
         "offered": one.live,  # its name before 2026-11
@@ -231,16 +232,7 @@ def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
         learned = figures(past or ledger)
         month = month_of(ledger, place.project()) if moment is None else None
     if as_json:
-        print_json(
-            {
-                "month": month,
-                **fields(found, "events sessions windows states"),
-                **_figures(found.whole),
-                **{f"by_{kind}": [{kind: g.key, **_figures(g)} for g in gs] for kind, gs in found.groups.items()},
-                "agreement": [asdict(one) for one in found.agreements],
-                **({"lessons": learned} if is_used(learned) else {}),
-            }
-        )
+        print_json(stats_fields(found, month, learned))
         return
     _print_stats(found, days)
     if is_used(learned):
@@ -248,6 +240,20 @@ def stats(place: Place, days: int, moment: str | None, as_json: bool) -> None:
         table(("lessons", ""), [(name.replace("_", " "), value) for name, value in learned.items()], numbers=("",))
     if month is not None and month["tokens"]:
         click.echo(month_words(month))
+
+
+def stats_fields(found: Stats, month: dict[str, Any] | None, learned: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer of `stats` as JSON has it."""
+    from reflector.lessons.figures import is_used
+
+    return {
+        "month": month,
+        **fields(found, "events sessions windows states"),
+        **_figures(found.whole),
+        **{f"by_{kind}": [{kind: g.key, **_figures(g)} for g in gs] for kind, gs in found.groups.items()},
+        "agreement": [asdict(one) for one in found.agreements],
+        **({"lessons": learned} if is_used(learned) else {}),
+    }
 
 
 def _print_stats(found: Stats, days: int) -> None:

@@ -146,12 +146,29 @@ def revise(place: Place, name: str, text: str, dry_run: bool, as_json: bool) -> 
 
 @click.command()
 @click.argument("name", type=BULLET)
-@click.argument("section", type=SECTION)
+@click.argument("section", type=SECTION, required=False)
+@click.option("--to", "url", metavar="URL", help="Move the playbook NAME to the ledger at this URL.")
 @dry_run_option
 @json_option
 @click.pass_obj
-def move(place: Place, name: str, section: str, dry_run: bool, as_json: bool) -> None:
-    """Move a bullet to another section; its name and its counts stay."""
+def move(place: Place, name: str, section: str | None, url: str | None, dry_run: bool, as_json: bool) -> None:
+    """Move a bullet to another section, or a playbook to another ledger.
+
+    A bullet keeps its name and its counts.
+
+    With --to, NAME is a playbook. It goes on in the ledger at URL with the same history, while others write to it; the
+    ledger that had it refuses events of it from then on and says where it went. `ledgers.toml` names the new place, if
+    there is such a file. A move that was stopped is completed by the same command. Moving back undoes it.
+    """
+    if url is not None:
+        from reflector.cli.ledgers import move_playbook
+
+        if section is not None or dry_run:
+            raise click.UsageError("--to moves a playbook; leave out SECTION and --dry-run")
+        move_playbook(place, name, url, as_json=as_json)
+        return
+    if section is None:
+        raise click.UsageError("name the section to which the bullet moves, or with --to the ledger of a playbook")
 
     def find(ledger: Ledger) -> Wanted:
         _named(ledger, name)

@@ -92,7 +92,12 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "revise": Command(
             "changes", "Give a bullet another text; its counts stay.", "pat-001 'Run the tests, then the linter'"
         ),
-        "move": Command("changes", "Move a bullet to another section; its name and its counts stay.", "pat-001 ctx"),
+        "move": Command(
+            "changes",
+            "Move a bullet to another section, or a playbook to another ledger.",
+            "pat-001 ctx",
+            "payments --to postgresql://server2/reflector",
+        ),
         "remove": Command(
             "changes",
             "Remove bullets; their history stays, and `restore` brings them back.",
@@ -252,6 +257,13 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "moving",
             "Copy the ledger into an empty one, on either engine; the chain stays what it is.",
             "--to postgresql://server/reflector",
+        ),
+        "ledgers": Command(
+            "ledgers",
+            "List the ledgers of all playbooks, or ask every playbook one question.",
+            "",
+            "stats",
+            "verify",
         ),
         "backup": Command("backups", "Copy the ledger into a new file, and verify the copy.", "ledger.backup"),
         "restore": Command(

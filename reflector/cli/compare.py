@@ -153,7 +153,7 @@ def model_judge(
 
 def _confirm_cost(place: Place, trial: Trial, *, yes: bool) -> None:
     """Show the estimated cost of the calls, and ask for consent."""
-    from reflector.reflection.backends.anthropic.prices import Usage, cost
+    from reflector.events.spent import Usage, cost
     from reflector.reflection.backends.anthropic.settings import MAX_TOKENS, model_settings
 
     if model_settings(place.project().config).key is None:

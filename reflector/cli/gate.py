@@ -95,7 +95,7 @@ def _document(policy: GatePolicy, found: list[Shadowed], decisions: Decisions, j
 
 
 def _show(name: str, policy: GatePolicy, found: list[Shadowed], decisions: Decisions, judge: Judge) -> None:
-    from reflector.reflection.backends.anthropic.prices import Usage, cost
+    from reflector.events.spent import Usage, cost
 
     rows = [
         (

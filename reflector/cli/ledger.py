@@ -15,6 +15,7 @@ from reflector.cli.output import json_option, note, print_json, progress, safe
 if TYPE_CHECKING:
     from reflector.ledger.as_of import Past
     from reflector.ledger.store import Head, Ledger
+    from reflector.mistakes import Finding
     from reflector.project import Project
 
 
@@ -141,8 +142,8 @@ def verify(
 ) -> None:
     """Prove that the ledger is what was appended; silent when it is.
 
-    Checks the chain, the order, the triggers and views, SQLite's own integrity, and that every counter is what the
-    events say. Exits 1 with one line per finding.
+    Checks the chain, the order, the triggers and views, SQLite's own integrity, that every counter is what the events
+    say, and that a server still has the newest event that this machine saw. Exits 1 with one line per finding.
     """
     from reflector.cli.keys import published_in
     from reflector.ledger.engines import schema_transaction
@@ -150,6 +151,7 @@ def verify(
     from reflector.ledger.views import create_views
     from reflector.proof.anchors import head_line
     from reflector.proof.verify import verify_opening
+    from reflector.sessions.seen_head import seen
 
     project = place.project()
     if keys and not anchors:
@@ -165,21 +167,31 @@ def verify(
                 create_views(connection)
         return ledger
 
-    verified = verify_opening(opened, *(anchor for one in published for anchor in one.anchors))
+    named = (anchor for one in published for anchor in one.anchors)
+    verified = verify_opening(opened, *named, seen=lambda ledger: seen(project, ledger))
     findings = verified.findings
     head = head_line(verified.head.position, verified.head.chain) if verified.head is not None else ""
     if as_json:
         proved = [{**asdict(anchor), "signed_by": [*one.signed_by]} for one in published for anchor in one.anchors]
-        found = [{"code": f.code, "position": f.where, "message": f.message, "remedy": f.remedy} for f in findings]
-        print_json({"head": head, "findings": found, "anchors": proved})
+        print_json({"head": head, "findings": [*map(finding_fields, findings)], "anchors": proved})
     else:
-        for f in findings:
-            where = f"position {f.where}" if f.where is not None else "ledger"
-            click.echo(safe(f"{where}: {f.message} [{f.code}]; {f.remedy}"))
+        for finding in findings:
+            click.echo(safe(finding_words(finding)))
         if print_head and head:
             click.echo(head)
     if findings:
         raise click.exceptions.Exit(1)
+
+
+def finding_fields(finding: Finding) -> dict[str, Any]:
+    """Return a finding as JSON has it."""
+    return {"code": finding.code, "position": finding.where, "message": finding.message, "remedy": finding.remedy}
+
+
+def finding_words(finding: Finding) -> str:
+    """Return a finding as a line."""
+    where = f"position {finding.where}" if finding.where is not None else "ledger"
+    return f"{where}: {finding.message} [{finding.code}]; {finding.remedy}"
 
 
 @click.command()

@@ -11,9 +11,9 @@ from reflector.audit.history import as_json, summary
 from reflector.audit.sessions import Reflection, SessionStory, Window
 from reflector.cli.output import counted, fields, print_facts, safe, short_time, table
 from reflector.events import event as ev
+from reflector.events.spent import Spent
 from reflector.quality.signals import rounded
 from reflector.quality.window import WindowQuality
-from reflector.reflection.judging import Spent
 
 #: The quality of each window by its event's id, or why it is not known.
 Qualities = Mapping[str, WindowQuality | str]

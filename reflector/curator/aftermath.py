@@ -21,6 +21,7 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.fields import MAX_INT
 from reflector.ledger.store import Ledger
+from reflector.ledger.tellings import told_since
 from reflector.playbook.change import Change, Kind
 
 ACTOR: Final = "follow-up"
@@ -178,9 +179,10 @@ def _at_most(count: int, of: int, share: float) -> float:
 
 def _told_since(ledger: Ledger, position: int) -> _Told:
     found: dict[str, dict[str, int]] = {}
-    for event in ledger.events(types=[ev.ADVICE_TOLD], after=position):
-        for name in (event.data or {}).get("bullets", ()) if event.session_id else ():
-            found.setdefault(name, {})[str(event.session_id)] = event.position
+    for one in told_since(ledger, position):
+        if one.session is not None:
+            for name in one.bullets:
+                found.setdefault(name, {})[one.session] = one.position
     return found
 
 

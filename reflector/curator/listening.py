@@ -7,7 +7,7 @@ removed bullet says is proposed as its return.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from reflector.curation.bullets import BulletRefused
@@ -28,10 +28,11 @@ from .wishes import Wish, wishes
 ACTOR = "rules"
 
 
-def hear(ledger: Ledger, window_ids: Iterable[str]) -> int:
+def hear(ledger: Ledger, window_ids: Iterable[str], known: Mapping[str, Sequence[Wish]] | None = None) -> int:
     """Record what people ask for in recorded windows, and propose it; return how many proposals wait because of it.
 
-    The playbook's lock must be held. A transcript that cannot be read says nothing. Raises LedgerError.
+    The playbook's lock must be held. `known` are the wishes of windows that were read before; of the others, a
+    transcript that cannot be read says nothing. Raises LedgerError.
     """
     proposed = 0
     for window_id in window_ids:
@@ -39,7 +40,8 @@ def hear(ledger: Ledger, window_ids: Iterable[str]) -> int:
         if window is None or window.type != ev.SESSION_RECORDED or window.data is None or window.data.get("agent_id"):
             continue
         try:
-            heard = list(wishes(own_messages(window)))
+            heard = (known or {}).get(window_id)
+            heard = list(wishes(own_messages(window))) if heard is None else heard
         except (OSError, UnknownTranscript):
             continue
         for wish in heard:

@@ -14,6 +14,7 @@ from reflector.events import event as ev
 from reflector.events.fold import apply, fold
 from reflector.ledger.rows import Projected
 from reflector.ledger.store import Ledger
+from reflector.ledger.tellings import told_since
 from reflector.playbook.change import Change
 from reflector.reflection.token_estimate import estimate_tokens
 
@@ -52,11 +53,11 @@ def rehearse(ledger: Ledger, change: Change, *, first: int = 0) -> Rehearsed:
     about = set(step.change.about)
     told: dict[str, set[str]] = {name: set() for name in about}
     known: set[str] = set()
-    for event in ledger.events(types=[ev.ADVICE_TOLD]):
-        if event.session_id is not None and event.data is not None:
-            known.add(event.session_id)
-            for name in about.intersection(event.data.get("bullets", ())):
-                told[name].add(event.session_id)
+    for one in told_since(ledger, 0):
+        if one.session is not None:
+            known.add(one.session)
+            for name in about.intersection(one.bullets):
+                told[name].add(one.session)
     cited = {
         str(event.session_id)
         for event in ledger.events(types=[ev.SESSION_RECORDED])

@@ -123,6 +123,11 @@ class MovesWindow(Effect):
 
 
 @dataclass(frozen=True, slots=True)
+class GivesAnswer(MovesWindow):
+    """Holds what a backend answered about the target window, and what that took."""
+
+
+@dataclass(frozen=True, slots=True)
 class CompletesReflection(MovesWindow):
     """Completes the target window, and binds the tags behind it to the reflection."""
 
@@ -160,3 +165,8 @@ class ChangesNothing(Effect):
     folds: ClassVar[bool] = False
     changes: ClassVar[bool] = False
     reads: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tells(ChangesNothing):
+    """Records which bullets a session was told: the tallies count them."""

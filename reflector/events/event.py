@@ -49,6 +49,9 @@ CHANGE_REJECTED: Final = "change.rejected"
 CHANGE_MEASURED: Final = "change.measured"
 WISH_HEARD: Final = "wish.heard"
 
+#: The actor of what a person says.
+HUMAN: Final = "human"
+
 
 def identity(type_: str, *parts: str | int) -> str:
     """Return an event id: the first 32 hex digits of SHA-256 over the type and the parts of the input's identity."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events import fields as f
-from reflector.events.effects import ChangesNothing, OpensWindow
+from reflector.events.effects import ChangesNothing, OpensWindow, Tells
 from reflector.events.kinds import EventType, Field, Merge, Target
 
 LESSON_KINDS: Final = ("insight", "reflection", "mistake", "summary")
@@ -177,7 +177,7 @@ TYPES: Final = (
             "seed": f.WORD,
             "source": Field(f.one_of(*TOLD_SOURCES)),
         },
-        effect=ChangesNothing("nothing is concluded about advice that nobody saw"),
+        effect=Tells("nothing is concluded about advice that nobody saw"),
         summary=_told,
         merge=Merge.FIRST,
         no_retraction="what was told stays told",

@@ -6,7 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from reflector.events import bullets, changes, ledger, lessons, sessions
-from reflector.events.effects import BringsBullets, ChangesBullet, Effect, MovesWindow, OpensWindow, UndoesMerge
+from reflector.events.effects import (
+    BringsBullets,
+    ChangesBullet,
+    CompletesReflection,
+    Effect,
+    GivesAnswer,
+    MovesWindow,
+    OpensWindow,
+    Tells,
+    UndoesMerge,
+)
 from reflector.events.event import BULLET_REVISED
 from reflector.events.kinds import EventType, Field
 from reflector.events.state import Data
@@ -35,6 +45,13 @@ ADVICE: Final = frozenset(_where(lambda one: isinstance(one.effect, BringsBullet
 
 #: Types that open a window, on which a reflection and its tags hang.
 WINDOW_TYPES: Final = _where(lambda one: isinstance(one.effect, OpensWindow))
+#: Types that bring their target window to another state.
+STEP_TYPES: Final = _where(lambda one: isinstance(one.effect, MovesWindow))
+#: Types that say what a backend answered, and that its answer was read.
+ANSWER_TYPES: Final = _where(lambda one: isinstance(one.effect, GivesAnswer))
+COMPLETION_TYPES: Final = _where(lambda one: isinstance(one.effect, CompletesReflection))
+#: Types that say which bullets a session was told.
+TELLING_TYPES: Final = _where(lambda one: isinstance(one.effect, Tells))
 
 
 def effect_of(type_: str) -> Effect | None:

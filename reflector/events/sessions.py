@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events import fields as f
-from reflector.events.effects import CompletesReflection, MovesWindow, OpensWindow, Retracts
+from reflector.events.effects import CompletesReflection, GivesAnswer, MovesWindow, OpensWindow, Retracts
 from reflector.events.kinds import EventType, Merge, Target
 
 _WINDOW: Final = Target("the window")
@@ -70,7 +70,7 @@ TYPES: Final = (
             "parts": f.NUMBER,
             "plan": f.OBJECT,
         },
-        effect=MovesWindow("answered"),
+        effect=GivesAnswer("answered"),
         summary=lambda data: f"{data.get('backend')} ({data.get('model')}), {data.get('mode')}",
         merge=Merge.FIRST,
         no_retraction=_NAME_IT,

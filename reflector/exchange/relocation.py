@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from reflector.events.event import LEDGER_ARRIVED, LEDGER_MOVED, Event, NewEvent, identity
+from reflector.events.event import LEDGER_ARRIVED, LEDGER_MOVED, NewEvent, identity
 from reflector.exchange.cloudevents import Header
 from reflector.exchange.transfer import MOVE, Progress, become, checked, exported, grow, locked, stored_of
 from reflector.ledger.admission import prepare
@@ -34,17 +34,18 @@ class Parted(LedgerError):
 
 def relocate(source: Ledger, url: str, *, actor: str, progress: Progress | None = None) -> Head:
     """Move a playbook to the ledger at a URL, which has none of this name or an earlier state of it; return its head
-    there. `progress` is called with the number of events that are through, page by page.
+    there. A playbook that is there already stays as it is. `progress` is called with the number of events that are
+    through, page by page.
 
     Raises LedgerMoved for a playbook that went to another place, Parted, LedgerError.
     """
     with Ledger.open(url, source.name) as target:
         here, there = source.engine.url.place, target.engine.url.place
-        if here == there:
-            raise LedgerError(f"the playbook {source.name!r} is in {there} already; nothing was changed")
         moved = source.moved()
         if moved is not None and moved.to != there:
             raise moved
+        if here == there:
+            return source.head()
         with locked(target) as (sql, head):
             begun = _begin(source, sql, head, there)
             if begun is None:
@@ -72,8 +73,8 @@ def _begin(source: Ledger, sql: Statements, there: Head, place: str) -> Head | N
     behind = source.at([there.position])
     if behind and behind[0].chain == there.chain:
         return there
-    seal = source.seal()
-    if seal is not None and has_arrived(sql, seal):
+    moved = source.moved()
+    if moved is not None and events_where(sql, "event_id = ?", moved.arrival):
         return None
     if not behind and _chain_at(sql, head.position) == head.chain:
         raise Parted(
@@ -89,15 +90,6 @@ def _begin(source: Ledger, sql: Statements, there: Head, place: str) -> Head | N
 def _chain_at(sql: Statements, position: int) -> str:
     found = sql.run("SELECT chain FROM event WHERE playbook_id = ? AND position = ?", position).fetchone()
     return str(found[0]) if found else ""
-
-
-def has_arrived(sql: Statements, seal: Event) -> bool:
-    """Return whether a ledger took over the playbook whose history a seal ends elsewhere."""
-    return bool(events_where(sql, "event_id = ?", _arrival_of(seal)))
-
-
-def _arrival_of(seal: Event) -> str:
-    return identity(LEDGER_ARRIVED, seal.event_id)
 
 
 def _seal(source: Ledger, to: str, actor: str) -> NewEvent:
@@ -132,7 +124,8 @@ class _Taking:
     def arrive(self, place: str, actor: str) -> Head:
         """Append the event that opens the history again behind the seal; the head."""
         (seal,) = events_where(self.sql, "position = ?", self.head.position)
-        event = NewEvent(LEDGER_ARRIVED, _arrival_of(seal), {"at": place}, actor, target_id=seal.event_id)
+        event_id = identity(LEDGER_ARRIVED, seal.event_id)
+        event = NewEvent(LEDGER_ARRIVED, event_id, {"at": place}, actor, target_id=seal.event_id)
         made = prepare(event)
         time = later_than(self.head.recorded_at)
         stored = stored_of(event, self.head.position + 1, time, (made.data, made.data_hash, made.meta, ""))

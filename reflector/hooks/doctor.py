@@ -40,6 +40,7 @@ from reflector.reflection.backends import described
 from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, find_template
 from reflector.resources import resource_dir
 from reflector.sessions import locks, spool
+from reflector.sessions.seen_head import missed
 from reflector.sessions.user_playbook import told_beside
 from reflector.text.secrets import found
 
@@ -238,6 +239,8 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
 
     head = ledger.head()
     yield Check("ledger", "ok", f"{_counted(head.position, 'event')}, head {head.chain[:20]}…")
+    if (lost := missed(project, ledger)) is not None:
+        yield Check("head", "error", str(lost), lost.remedy)
     if wrong := wrong_triggers(ledger):
         names = ", ".join(wrong)
         yield Check("triggers", "error", f"missing or changed: {names}", "reflector verify --mend-triggers")

@@ -7,6 +7,7 @@ code is refused untouched, and after every migration all triggers and views exis
 from __future__ import annotations
 
 import re
+import threading
 from typing import TYPE_CHECKING, Any
 
 from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
@@ -25,6 +26,10 @@ _TABLES = {
     "postgresql": "SELECT relname::text FROM pg_class WHERE relkind IN ('r', 'p', 'f')"
     " AND relnamespace = to_regnamespace(quote_ident(current_schema()))",
 }
+
+
+#: Alembic keeps the migration that runs in variables of the process.
+_ALEMBIC = threading.Lock()
 
 
 def ensure_current(engine: Engine) -> None:
@@ -96,7 +101,8 @@ def upgrade(connection: sa.Connection, to: str = "head", *, where: str = "the le
     config.set_main_option("script_location", str(resource_dir("migrations")).replace("%", "%%"))
     config.attributes["connection"] = connection
     try:
-        command.upgrade(config, to)
+        with _ALEMBIC:
+            command.upgrade(config, to)
     except CommandError as error:
         raise LedgerCorrupt(
             f"{where} says that it is at a revision that reflector never had ({error}); "

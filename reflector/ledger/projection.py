@@ -1,4 +1,4 @@
-"""The tables that answer quickly: bullets, tags, windows, retractions and seen records, kept from events.
+"""The tables that answer quickly: bullets, tags, windows, retractions, seen records and tallies, kept from events.
 
 Invariant: `project` is called with every event once, in order, inside the transaction that appended it, and a
 rebuild calls the same function over all events. So the tables equal the pure fold of
@@ -11,9 +11,9 @@ is counted again. Nothing is ever subtracted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events.effects import (
@@ -28,14 +28,20 @@ from reflector.events.effects import (
 from reflector.events.record_keys import unpack_keys
 from reflector.events.registry import WINDOW_TYPES, effect_of, names_in
 from reflector.events.state import MAX_TAGS, Entry, Playbook, verdict
+from reflector.ledger.answer_tally import AnswerTally
+from reflector.ledger.bullet_tally import BulletTally
 from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, TABLES, Counters
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
+from reflector.ledger.tallies import Tally, keep
 from reflector.playbook.counting import is_counting
 
 #: Raised when `project` writes other rows for the same events; a ledger with an older one is rebuilt.
-CODE_VERSION = 1
+CODE_VERSION = 2
+#: The tallies that are kept.
+KEPT: Final[tuple[type[Tally], ...]] = (BulletTally, AnswerTally)
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
+_STATUS_COLUMNS = ("name", "position", "status")
 _TAG_COLUMNS = ("position", "name", "tag", "active", "session_id", "reflection_id")
 
 
@@ -60,7 +66,7 @@ class Projector:
         self._covers: dict[str | None, int | None] = {}
         self._waiting = _Waiting()
 
-    def project(self, events: Iterable[Projected]) -> None:
+    def project(self, events: Sequence[Projected]) -> None:
         """Fold events into the tables, in order."""
         updated_at = None
         for event in events:
@@ -91,6 +97,8 @@ class Projector:
         if updated_at is not None:
             sql = "UPDATE projection SET updated_at = ? WHERE playbook_id = ? AND name = ?"
             self.sql.execute(sql, updated_at, self.sql.id, TABLES)
+        if events:
+            keep(self.sql, KEPT, events[0].position - 1, events[-1].position)
 
     def _has_retractions(self) -> bool:
         if self._retracts is None:
@@ -174,6 +182,9 @@ class Projector:
         self._uncount([entry.name for entry in new])
         rows = [(*astuple(entry), *entry.baseline) for entry in new]
         self.sql.insert("bullet", (*ENTRY_COLUMNS, "helpful", "harmful"), rows)
+        were = {name: one.status for name, one in before.items()}
+        since = [one for name, one in book.entries.items() if one.status != were.get(name)]
+        self.sql.insert("bullet_status", _STATUS_COLUMNS, [(one.name, event.position, one.status) for one in since])
         again: list[str] = []
         for name, old in before.items():
             entry = book.entries[name]

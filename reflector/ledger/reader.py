@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
-from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_MOVED, Event
+from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_ARRIVED, LEDGER_MOVED, Event, identity
 from reflector.events.fields import MAX_INT
 from reflector.events.fold import reads
 from reflector.ledger.counters import TABLES, Counters
@@ -70,7 +70,10 @@ class Reader:
     def moved(self) -> LedgerMoved | None:
         """Return the error that says where the playbook went; None where it is here."""
         seal = self.seal()
-        return None if seal is None else LedgerMoved(self.engine.url.shown, self.name, str((seal.data or {})["to"]))
+        if seal is None:
+            return None
+        to = str((seal.data or {})["to"])
+        return LedgerMoved(self.engine.url.shown, self.name, to, identity(LEDGER_ARRIVED, seal.event_id))
 
     def events(
         self,

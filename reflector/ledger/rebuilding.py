@@ -18,7 +18,7 @@ from reflector.ledger.statements import Statements
 from reflector.playbook.counting import DEFAULT
 
 #: The tables that a rebuild empties and fills again.
-REBUILDABLE: Final = ("bullet", "tag", "session_window", "retraction", "record")
+REBUILDABLE: Final = ("bullet", "bullet_status", "tag", "session_window", "retraction", "record", "tally")
 #: Called with the position reached, page by page.
 Progress = Callable[[int], None]
 

@@ -36,7 +36,7 @@ from reflector.ledger.reader import Reader, line_of
 from reflector.ledger.rebuilding import Progress, rebuild, set_checkpoint
 from reflector.ledger.redaction import Takes, everything, redaction_of
 from reflector.ledger.rows import BulletRow, Head, Projected, Stored, WindowRow
-from reflector.ledger.sqlite_file import claim_file
+from reflector.ledger.sqlite_file import claim_file, had_ledger
 from reflector.ledger.statements import Statements
 from reflector.ledger.url import sqlite_url
 from reflector.ledger.writer import Writer, Writing
@@ -252,6 +252,23 @@ class Ledger(Reader):
                 yield writing
         except LedgerMoved as moved:
             raise self.moved() or moved from moved
+
+
+def playbooks_in(url: str) -> list[str]:
+    """Return the names of the playbooks in a database, those without events left out. Raises as `Ledger.open`."""
+    engine = open_engine(url)
+    path = Path(engine.url.database)
+    if engine.url.is_file and not path.exists() and not had_ledger(path):
+        return []
+    try:
+        with translated(engine.url.shown):
+            ensure_current(engine)
+            with engine.connection() as connection:
+                sql = Statements(connection.cursor(), engine.dialect, 0)
+                rows = sql.execute("SELECT name FROM playbook WHERE position > 0 ORDER BY name").fetchall()
+    finally:
+        engine.close()
+    return [row[0] for row in rows]
 
 
 def _claim(engine: Engine) -> None:

@@ -1,7 +1,7 @@
 """The tables, the same on SQLite and PostgreSQL.
 
-Invariant: `playbook` and `event` are the ledger; `bullet`, `tag`, `window`, `retraction`, `record` and
-`projection` can be rebuilt from them at any time and hold nothing that an event does not say.
+Invariant: `playbook` and `event` are the ledger; all others can be rebuilt from them at any time and hold nothing that
+an event does not say.
 A test holds these definitions equal to what the migrations make.
 """
 
@@ -174,6 +174,28 @@ record = sa.Table(
     metadata,
     sa.Column("playbook_id", sa.Integer, sa.ForeignKey("playbook.id"), primary_key=True),
     sa.Column("key", Position, primary_key=True, autoincrement=False),
+    **_SQLITE,
+)
+
+#: Since which position a bullet has a status: one row for each that it ever had.
+bullet_status = sa.Table(
+    "bullet_status",
+    metadata,
+    sa.Column("playbook_id", sa.Integer, sa.ForeignKey("playbook.id"), primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("position", Position, primary_key=True, autoincrement=False),
+    sa.Column("status", sa.Text, nullable=False),
+    **_SQLITE,
+)
+
+#: Each tally of `tallies.py` as it was at some positions, as JSON.
+tally = sa.Table(
+    "tally",
+    metadata,
+    sa.Column("playbook_id", sa.Integer, sa.ForeignKey("playbook.id"), primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("position", Position, primary_key=True, autoincrement=False),
+    sa.Column("state", sa.Text, nullable=False),
     **_SQLITE,
 )
 

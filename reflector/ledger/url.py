@@ -70,9 +70,11 @@ class Url:
         """Where the ledger is, as everybody who uses it can name it: without users, passwords and how to connect."""
         if self.dialect == "sqlite":
             return sqlite_url(Path(self.database).absolute()) if self.is_file else self.text
+        import sqlalchemy as sa
+
         url = self.alchemy()
         query = {key: value for key, value in sorted(url.query.items()) if key in _OF_PLACE}
-        return str(url.set(drivername="postgresql", username=None, password=None, query=query))
+        return str(sa.URL.create("postgresql", host=url.host, port=url.port, database=url.database, query=query))
 
     def alchemy(self) -> Any:
         """Return SQLAlchemy's URL."""

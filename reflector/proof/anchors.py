@@ -16,9 +16,8 @@ from typing import Any, Final
 
 from reflector.ledger.canonical import PREFIX, genesis
 from reflector.ledger.reader import Reader
-from reflector.ledger.rows import Head
+from reflector.ledger.rows import Anchor, Head
 from reflector.proof.signed_note import NoteRefused, PrivateKey, PublicKey, is_note, open_note, sign
-from reflector.proof.verify import Anchor
 
 _HEAD: Final = re.compile(r"(?P<position>\d{1,15}):(?P<chain>pl1:[0-9a-f]{64})", re.ASCII)
 _SIZE: Final = re.compile(r"0|[1-9]\d{0,14}", re.ASCII)

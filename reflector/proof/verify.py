@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 
 import sqlalchemy as sa
 
@@ -29,6 +30,7 @@ from reflector.proof.other_playbooks import other_playbooks
 from reflector.proof.remedies import REBUILD, RESTORE
 from reflector.proof.schema import schema_findings
 from reflector.proof.schema import wrong_triggers as _wrong_triggers
+from reflector.proof.tally_rows import tally_drift
 
 __all__ = ["Anchor", "Finding", "Verified", "verify", "verify_opening", "wrong_triggers"]
 
@@ -56,7 +58,7 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
             merges = (Finding("merge", position, what, RESTORE) for position, what in faults(sql))
             yield from _readable(connection, merges, "a merge")
             if walk.foldable:
-                differences = drift(connection, walk.id, walk.folded)
+                differences = chain(drift(connection, walk.id, walk.folded), tally_drift(sql, walk.position))
                 drifts = (Finding("projection", None, what, REBUILD) for what in differences)
                 yield from _readable(connection, drifts, "a table")
             yield from _readable(connection, other_playbooks(connection, ledger.playbook_id), "another playbook")
@@ -71,13 +73,18 @@ class Verified:
     head: Head | None
 
 
-def verify_opening(open_ledger: Callable[[], Ledger], *anchors: Anchor) -> Verified:
-    """Open a ledger that may be too damaged for it, and verify it. Raises a LedgerError for one out of reach."""
+def verify_opening(
+    open_ledger: Callable[[], Ledger], *anchors: Anchor, seen: Callable[[Ledger], Anchor | None] = lambda _: None
+) -> Verified:
+    """Open a ledger that may be too damaged for it, and verify it. Raises a LedgerError for one out of reach.
+
+    `seen` finds one more anchor, which only an open ledger tells.
+    """
     findings: list[Finding] = []
     head = None
     try:
         with open_ledger() as ledger:
-            findings += verify(ledger, *anchors)
+            findings += verify(ledger, *anchors, *filter(None, [seen(ledger)]))
             with suppress(LedgerCorrupt):  # a finding says the same
                 head = ledger.head()
     except LedgerCorrupt as error:

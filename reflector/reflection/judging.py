@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reflector.events import event as ev
 from reflector.events.event import Event
+from reflector.events.spent import Spent, spent_on
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.playbook.verdicts import VERDICTS, decisive
 from reflector.reflection.answers import Parsed, read_answers
-from reflector.reflection.backends.anthropic.prices import Usage, cost
 from reflector.reflection.protocol import OUTAGES, Answer, Backend, BackendError, Request
 from reflector.reflection.runner import Runner
 from reflector.text.secrets import quote
@@ -52,31 +51,6 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
-    """What answers took, now or when they were recorded.
-
-    asked, recorded  answers that were asked for now, and that the ledger had
-    cost             USD of those whose model has a known price
-    unpriced         answers that took tokens of a model without one
-    """
-
-    asked: int = 0
-    recorded: int = 0
-    tokens: int = 0
-    cost: Decimal = Decimal(0)
-    unpriced: int = 0
-
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(
-            self.asked + other.asked,
-            self.recorded + other.recorded,
-            self.tokens + other.tokens,
-            self.cost + other.cost,
-            self.unpriced + other.unpriced,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Judgement:
     """How a window was judged.
 
@@ -88,7 +62,7 @@ class Judgement:
 
     verdicts: Mapping[str, Verdict] | None
     failure: str = ""
-    spent: Spent = Spent()
+    spent: Spent = field(default_factory=Spent)
     strays: int = 0
     models: tuple[str, ...] = ()
 
@@ -288,31 +262,3 @@ def _is_for_all(error: BackendError) -> bool:
     """Whether the next window would fail alike: an API that is away or refuses us, but not one question too long."""
     refused = error.attempts > 0 and error.stage == "request" and not getattr(error, "too_long", False)
     return error.stage in OUTAGES or refused
-
-
-def spent_on(meta: Mapping[str, Any], model: str, *, asked: bool) -> Spent:
-    """Return what an answer took, as its meta says."""
-
-    def count(name: str) -> int:
-        value = meta.get(name)
-        return value if type(value) is int and value >= 0 else 0
-
-    usage = Usage(
-        count("input_tokens"), count("output_tokens"), count("cache_read_tokens"), count("cache_write_tokens")
-    )
-    price = _price(meta.get("cost_usd")) or cost(model, usage)
-    return Spent(
-        asked=int(asked),
-        recorded=int(not asked),
-        tokens=usage.total,
-        cost=price or Decimal(0),
-        unpriced=int(price is None and usage.total > 0),
-    )
-
-
-def _price(value: object) -> Decimal | None:
-    try:
-        price = Decimal(value) if isinstance(value, str) else None
-    except InvalidOperation:
-        return None
-    return price if price is not None and price.is_finite() and price >= 0 else None

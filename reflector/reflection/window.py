@@ -32,7 +32,7 @@ _STORY = (ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
 
 
 #: The actor of what a person decides.
-HUMAN = "human"
+HUMAN = ev.HUMAN
 
 
 def rereads(backend: str) -> bool:

@@ -2,15 +2,21 @@
 
 Invariant: it ends as `reflector drain --background` would. It prints nothing; after an error
 the command line runs instead, which meets the error again and has its words and its exit code. What the drain
-recorded until then stays.
+recorded until then stays. While the ledger's server is away, as in a failover, one drain of the project waits for it.
 """
 
 from __future__ import annotations
 
+import time
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reflector.sessions.start_queue import load_in_turn
+
+if TYPE_CHECKING:
+    from reflector.project import Project
+    from reflector.sessions.pipeline import Drained
 
 
 def run(project: str) -> int | None:
@@ -18,13 +24,31 @@ def run(project: str) -> int | None:
     if not load_in_turn(project, lambda: import_module("reflector.sessions.pipeline")):
         return 0
     from reflector.project import Project
-    from reflector.sessions.pipeline import drain
 
     root = Path(project).absolute()
     try:
-        done = drain(Project.at(root), retry="due") if root.is_dir() else None
+        done = _drained(Project.at(root)) if root.is_dir() else None
     except Exception:  # noqa: BLE001  the command line meets it again
         return None
     if done is None:
         return 0 if root.is_dir() else None
     return 1 if done.failed else 0
+
+
+def _drained(project: Project) -> Drained | None:
+    """Drain a project; None where another process does or will. Raises as `drain` does."""
+    from reflector.ledger.errors import LedgerAway
+    from reflector.sessions import locks
+    from reflector.sessions.pauses import OUTAGE_PAUSES
+    from reflector.sessions.pipeline import drain
+
+    for pause in OUTAGE_PAUSES:
+        try:
+            return drain(project, retry="due")
+        except LedgerAway:
+            # Held for the pause alone, so that who holds it looks into the spool after who leaves.
+            with locks.held(project.state_dir, "away.lock", wait=False) as held:
+                if not held:
+                    return None
+                time.sleep(pause)
+    return drain(project, retry="due")

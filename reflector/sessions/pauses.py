@@ -14,6 +14,9 @@ from pathlib import Path
 MOST_ATTEMPTS = 40
 _FIRST_NS = 60 * 1_000_000_000
 _LONGEST_NS = 24 * 3600 * 1_000_000_000
+#: The pauses of a drain in the background that finds the ledger's server away, in seconds: five minutes. A cluster has
+#: another primary within one; a server that stays away is asked by the next drain.
+OUTAGE_PAUSES = (1, 2, 4, 8, 15, 30, 60, 60, 60, 60)
 
 
 def is_over(attempts: int, failed_at_ns: int) -> bool:

@@ -29,11 +29,11 @@ from reflector.reflection.backends import backend_of
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import OUTAGES
 from reflector.reflection.runner import Reflected, Retry, Runner
-from reflector.sessions import last_session, locks, spool
+from reflector.sessions import last_session, locks, seen_head, spool
 from reflector.sessions.crediting import record_test_outcomes
 from reflector.sessions.fallback import stand_ins
 from reflector.sessions.injection import keep_lessons, told_by_hook, write_injection
-from reflector.sessions.intake import Source, Taken, WindowMode, read, safe_id, source_of, take_in
+from reflector.sessions.intake import Source, Taken, WindowMode, safe_id, source_of, take_in
 from reflector.sessions.pauses import heard_at_ns
 from reflector.sessions.ranks import keep_ranks
 from reflector.sessions.readings import Readings
@@ -72,7 +72,7 @@ class Pipeline:
         self._rendered: str | None = _NEVER
         self.notes: list[str] = []
         self.reflected: list[Reflected] = []
-        self.readings = Readings(project.state_dir)
+        self.readings = Readings(project.state_dir, wanted.gatherer(project.config))
         self.runner = runner_of(project, ledger)
 
     def take(self, source: Source, *, window: WindowMode = "new", found: Scan | None = None) -> Taken:
@@ -80,13 +80,13 @@ class Pipeline:
 
         Raises UsersPlaybookError, a ValueError, when it is recorded here and not in the user's ledger.
         """
-        found = found or read(self.ledger, source, window, self.readings)
+        if found is None:
+            found = self.readings.read(self.ledger if window == "new" else None, source.path, source.limit)
         if not found.told and (session_id := source.session_id or found.session_id):
             source = replace(source, told=told_by_hook(self.project.root, session_id))
-        if self.users is None:
-            return take_in(self.ledger, source, window=window, found=found, readings=self.readings)
         taken = take_in(self.ledger, source, window=window, found=found, readings=self.readings)
-        self.users.take(source, found, window=window, beside={row.name for row in self.ledger.rows()})
+        if self.users is not None:
+            self.users.take(source, found, window=window, beside={row.name for row in self.ledger.rows()})
         return taken
 
     def finish(self, *, retry: Retry = "due") -> None:
@@ -97,7 +97,7 @@ class Pipeline:
         """
         fresh = [one.event_id for one in self.ledger.open_windows() if not one.attempts]
         record_test_outcomes(self.ledger, fresh)
-        self._note(wanted.hear(self.project.config, self.ledger, fresh))
+        self._note(wanted.hear(self.project.config, self.ledger, fresh, self.readings.gathered))
         if not self.runner.backend.is_model:
             self.reflected += self.runner.finish_pending(retry=retry)
             self._note(wanted.ask(self.ledger, self.runner))
@@ -160,7 +160,12 @@ def open_pipeline(project: Project, *, wait: bool = True, write: bool = True) ->
             pipeline = Pipeline(project, ledger, users)
             # First of all, so that what a person wrote into playbook.json is known when it is cited.
             pipeline.write(file=write)
+            lost = seen_head.missed(project, ledger)
+            if lost is not None:
+                pipeline.notes.append(f"{lost}; {lost.remedy}")
             yield pipeline
+            if lost is None:
+                seen_head.keep(project, ledger)
             last_session.leave_waiting(project.root, len(proposals(ledger)), is_users=project.is_users)
 
 

@@ -1,8 +1,8 @@
 """Transcripts read, and judged by the rules, before it is their turn.
 
 Invariant: what is prefetched is a hint. It is used if the ledger asks exactly that (a window of all records of the
-file, nothing carried, the same names with the same texts); otherwise the backend is asked. So a ledger is the same,
-event by event, with and without it.
+file, and for an answer nothing carried, the same names with the same texts); otherwise the file is read again. So a
+ledger is the same, event by event, with and without it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 
+from reflector.curator.wishes import wishes
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.protocol import Answer, Backend, Request
-from reflector.transcripts.formats import read_messages, scan
+from reflector.transcripts.formats import scan
 from reflector.transcripts.reading import Scan
 
 
@@ -30,22 +31,15 @@ class Prefetched:
 def prefetch(
     path: str | PathLike[str], limit: int | None, bullets: Mapping[str, Bullet], precision: int = 85
 ) -> Prefetched:
-    """Read a transcript, and judge the live `bullets` (by name) that it cites by the rules.
+    """Read a transcript once, and judge the live `bullets` (by name) that it cites by the rules.
 
     Raises OSError and UnknownTranscript.
     """
-    found = scan(path, limit)
-    names = list(dict.fromkeys(name for _, cited in found.cited for name in cited if name in bullets))
-    if not names:
-        return Prefetched(found)
-    keys = frozenset(found.keys)
-    request = Request(
-        session_id="",
-        playbook=tuple(bullets[name] for name in names),
-        cited=tuple(names),
-        messages=lambda: (message for message in read_messages(path, limit=found.bytes) if message.key in keys),
-    )
-    return Prefetched(found, RulesBackend(precision).answer(request), {name: bullets[name].text for name in names})
+    judging = RulesBackend(precision).judging(bullets) if bullets else None
+    found = scan(path, limit, once=judging.take if judging else None, gather=lambda message: wishes([message]))
+    cited = dict.fromkeys(name for _, names in found.cited for name in names if name in bullets)
+    answer = judging.answer(cited) if judging is not None and cited else None
+    return Prefetched(found, answer, {name: bullets[name].text for name in cited})
 
 
 class PrefetchedBackend:

@@ -31,9 +31,7 @@ def ranks(ledger: Ledger, config: Config, upto: int | None = None) -> Standing:
     from reflector.ledger.tellings import tellings
 
     known = tellings(ledger, upto)
-    told = {name: len(sessions) for name, sessions in known.told.items()}
-    idle = {name: known.idle(name) for name in told}
-    return Standing(config.ranking, config.pinned, told, idle, known.texts // TURN)
+    return Standing(config.ranking, config.pinned, known.told, known.idle, known.texts // TURN)
 
 
 def keep_ranks(root: Path, ledger: Ledger, config: Config) -> bool:

@@ -123,21 +123,24 @@ _INSIDE: tuple[tuple[str, str, str], ...] = (
 
 
 @cache
-def _rules() -> tuple[tuple[str, re.Pattern[str], str], ...]:
-    """Each literal, the pattern and what takes its place. Compiled when a first text is redacted: that takes as long
-    as the rest of a short drain's imports."""
+def _rules() -> tuple[tuple[str, str, str], ...]:
+    """Each literal, the pattern and what takes its place."""
     rules = [(literal, pattern, kind) for kind, literal, pattern in _INSIDE]
     for table, start in ((_PLAIN, _START), (_WITH_DASHES, _START_OF_DASHED)):
         for kind, literals, rest in table:
             for literal in literals.split():
                 escaped = re.escape(literal)
                 rules.append((literal, escaped + start.replace("{0}", escaped) + rest + _END, kind))
-    return tuple((literal, re.compile(pattern), f"[redacted:{kind}]") for literal, pattern, kind in rules)
+    return tuple((literal, pattern, f"[redacted:{kind}]") for literal, pattern, kind in rules)
+
+
+#: Compiled when a text has its literal: all of them take as long as the imports of a short drain.
+_compiled = cache(re.compile)
 
 
 def redact_tokens(text: str) -> str:
     """`text` with every token of a known form replaced by `[redacted:kind]`."""
     for literal, pattern, marker in _rules():
         if literal in text:
-            text = pattern.sub(marker, text)
+            text = _compiled(pattern).sub(marker, text)
     return text

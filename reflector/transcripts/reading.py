@@ -26,7 +26,7 @@ from io import BufferedReader, FileIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.transcripts.building import unique
-from reflector.transcripts.checkpoint import Checkpoint, Chunks, Marks
+from reflector.transcripts.checkpoint import Checkpoint, Chunks, Found, Marks
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import expect, parse_line, read_lines
@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 DOCUMENT_LIMIT = 128 * 1024 * 1024
 
 _BUFFER = 1024 * 1024
+
+#: Is given the messages that a scan reads, each with the names that it cites.
+Watcher = Callable[[Message, list[str]], object]
+#: Returns what is to be known of a message whose role is "user"; each thing has its `key`.
+Gatherer = Callable[[Message], Iterable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,7 @@ class Scan:
                  the whole file. None for a scan of the whole file
     checkpoint   where a later scan can go on, None where it cannot
     is_exact     whether a scan of the whole file would have found the same
+    gathered     what was to be known of the messages whose role is "user", None where nothing was asked
     """
 
     agent: str
@@ -82,6 +88,7 @@ class Scan:
     since: Checkpoint | None = None
     checkpoint: Checkpoint | None = None
     is_exact: bool = True
+    gathered: tuple[Any, ...] | None = None
 
 
 class Conversation(ABC):
@@ -142,16 +149,30 @@ class RecordReader:
         self._converse = format.converse
         self._is_document = is_document
 
-    def scan(self, file: FileIO, limit: int | None, since: Checkpoint | None = None) -> Scan:
-        """Return what one pass over the file finds, from a checkpoint of this file on where one is given."""
+    def scan(
+        self,
+        file: FileIO,
+        limit: int | None,
+        since: Checkpoint | None = None,
+        *,
+        once: Watcher | None = None,
+        gather: Gatherer | None = None,
+    ) -> Scan:
+        """Return what one pass over the file finds, from a checkpoint of this file on where one is given.
+
+        `once` is given every message with the names that it cites, and no checkpoint is looked for. `gather` is given
+        the messages of role "user".
+        """
         tally = Tally()
         conversation = self._converse()
-        conversation.brief = True
-        marks = Marks(conversation.saved, tally, since)
-        found, keys = marks.found, array("q")
+        conversation.brief = once is None
+        marks = None if once else Marks(conversation.saved, tally, since)
+        found, keys = marks.found if marks else Found(), array("q")
         if since is not None:
             conversation.restore(since.conversation)
-        given = _Input(file, None if self._is_document else limit, since)
+        gathered: list[Any] = []
+        chunks = Chunks(file, since) if marks else None
+        given = _Input(file, None if self._is_document else limit, since.offset if since else 0, chunks)
         for message in self._messages(given, None, conversation, tally, marks):
             keys.append(message.key)
             if message.origin == "model":
@@ -159,15 +180,23 @@ class RecordReader:
                 if conversation.heard:
                     found.told += ((message.key, telling) for telling in conversation.heard)
                     conversation.heard.clear()
-                if names := citations_of(message):
-                    found.cited.append((message.key, tuple(names)))
+            names = citations_of(message)
+            if names:
+                found.cited.append((message.key, tuple(names)))
+            if once is not None:
+                once(message, names)
+            if gather is not None and message.role == "user":
+                gathered += gather(message)
             found.first_uuid = found.first_uuid or message.uuid
             found.last_uuid = message.uuid
             if stamp := message.timestamp:
                 found.started_at = min(found.started_at or stamp, stamp)
                 found.ended_at = max(found.ended_at, stamp)
-            marks.take(message)
-        size, digest, chunks = given.digests()
+            if marks is not None:
+                marks.take(message)
+        checkpoint = None
+        if marks is not None and chunks is not None and not self._is_document:
+            checkpoint = marks.checkpoint(self.agent, keys, given.tell(), chunks.digests, file)
         return Scan(
             agent=self.agent,
             keys=keys,
@@ -182,12 +211,13 @@ class RecordReader:
             last_uuid=found.last_uuid,
             started_at=found.started_at,
             ended_at=found.ended_at,
-            bytes=size,
-            sha256=digest,
+            bytes=given.tell(),
+            sha256=given.digest.hexdigest(),
             tally=tally,
             since=since,
-            checkpoint=None if self._is_document else marks.checkpoint(self.agent, keys, size, chunks, file),
-            is_exact=marks.is_exact,
+            checkpoint=checkpoint,
+            is_exact=marks is None or marks.is_exact,
+            gathered=None if gather is None else tuple(gathered),
         )
 
     def messages(self, file: FileIO, limit: int | None, tally: Tally) -> Iterator[Message]:
@@ -249,12 +279,12 @@ def read_document(file: io.RawIOBase, name: str, tally: Tally) -> list[dict[str,
 
 
 class _Input(io.RawIOBase):
-    """A transcript from a checkpoint to a limit, with the end and the digests of what was read of it."""
+    """A transcript from an offset to a limit, with the SHA-256 of what was read of it."""
 
-    def __init__(self, file: FileIO, limit: int | None, since: Checkpoint | None) -> None:
+    def __init__(self, file: FileIO, limit: int | None, start: int, chunks: Chunks | None) -> None:
         self.name = file.name
-        self._end = since.offset if since else 0
-        self._digest, self._chunks = sha256(), Chunks(file, since)
+        self.digest = sha256()
+        self._end, self._chunks = start, chunks
         self._limit = sys.maxsize if limit is None else limit
         self._file = file
 
@@ -270,11 +300,8 @@ class _Input(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")
         length = self._file.readinto(view[: max(0, self._limit - self._end)]) or 0
-        self._digest.update(view[:length])
-        self._chunks.update(view[:length])
+        self.digest.update(view[:length])
+        if self._chunks is not None:
+            self._chunks.update(view[:length])
         self._end += length
         return length
-
-    def digests(self) -> tuple[int, str, list[int]]:
-        """Return where the reading ended, SHA-256 of what was read in hex, and the digests of the chunks so far."""
-        return self._end, self._digest.hexdigest(), self._chunks.digests

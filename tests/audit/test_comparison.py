@@ -23,8 +23,9 @@ from reflector.audit.comparison.agreement import (
     scores,
     tally_of,
 )
+from reflector.events.spent import Spent
 from reflector.playbook.verdicts import VERDICTS
-from reflector.reflection.judging import Judgement, Spent, Verdict
+from reflector.reflection.judging import Judgement, Verdict
 
 
 def matrix(*rows: Sequence[int]) -> Agreement:

@@ -45,9 +45,9 @@ def lived_in(tmp_path_factory: pytest.TempPathFactory) -> Agent:
     return agent
 
 
-def tamper(agent: Agent) -> None:
+def tamper(agent: Agent, ledger: Path | None = None) -> None:
     """Change history behind the ledger's back."""
-    with sqlite3.connect(agent.ledger) as connection:
+    with sqlite3.connect(ledger or agent.ledger) as connection:
         for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             connection.execute(f"DROP TRIGGER {name}")
         connection.execute("UPDATE event SET data = replace(data, 'helpful', 'harmful') WHERE type = 'bullet.tagged'")

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.postgres
 
 
 @contextmanager
-def at_a_port(url: str) -> Iterator[int]:
-    """A port of loopback that leads to a server behind a socket's file."""
+def at_a_port(url: str, port: int = 0) -> Iterator[int]:
+    """A port of loopback (0: any) that leads to a server behind a socket's file."""
     server = sa.make_url(url)
     path = f"{server.query['host']}/.s.PGSQL.{server.port or 5432}"
 
@@ -42,7 +42,7 @@ def at_a_port(url: str) -> Iterator[int]:
                 for ends in ((client, behind), (behind, client)):
                     threading.Thread(target=forward, args=ends, daemon=True).start()
 
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with socket.create_server(("127.0.0.1", port)) as listening:
         threading.Thread(target=serve, daemon=True).start()
         yield listening.getsockname()[1]
         listening.shutdown(socket.SHUT_RDWR)

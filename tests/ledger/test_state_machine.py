@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -25,12 +26,14 @@ from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.events.fold import Playbook, fold
 from reflector.ledger.errors import AlreadyRetracted, Conflict, LedgerError, NameTaken
+from reflector.ledger.rebuilding import REBUILDABLE
 from reflector.ledger.store import Ledger
 from reflector.playbook.counting import COUNTINGS
 from reflector.proof.verify import verify
 
-from . import recount, sql
+from . import recount, slow, sql
 from .events import about, added, adopted, changed, imported, reflected, retracted, tagged, window
+from .slow import close_checkpoints
 
 #: Few names, so that bullets are judged before they exist, after they are gone, and twice.
 _NAMES = ["pat-001", "pat-002", "mis-001", "mis-002", "ctx-001", "oth-001"]
@@ -103,11 +106,43 @@ class LedgerMachine(RuleBasedStateMachine):
     def set_baseline(self, name: str, helpful: int, harmful: int) -> None:
         self._append(changed(ev.BULLET_RECOUNTED, name, next(self.number), helpful=helpful, harmful=harmful))
 
-    @rule(target=windows, session=st.sampled_from(["s1", "s2", None]), keys=st.lists(st.integers(-5, 5), max_size=4))
-    def record(self, session: str | None, keys: list[int]) -> NewEvent:
+    @rule(
+        target=windows,
+        session=st.sampled_from(["s1", "s2", "s3", None]),
+        keys=st.lists(st.integers(-5, 5), max_size=4),
+        cited=st.lists(_NAME, max_size=2, unique=True),
+    )
+    def record(self, session: str | None, keys: list[int], cited: list[str]) -> NewEvent:
         event = window(next(self.number), session, keys)
+        event = replace(event, data={**event.data, "cited": cited})
         self._append(event)
         return event
+
+    @rule(window=windows, names=st.lists(_NAME, max_size=3, unique=True), what=st.sampled_from(["digest", "task"]))
+    def tell(self, window: NewEvent, names: list[str], what: str) -> None:
+        """What a session was told at a start, or besides."""
+        data = {"via": "injection", "lessons": [], "bullets": names, what: "x"}
+        event_id = identity(ev.ADVICE_TOLD, next(self.number))
+        told = NewEvent(ev.ADVICE_TOLD, event_id, data, "hook", session_id=window.session_id, target_id=window.event_id)
+        self._append(told)
+
+    @rule(
+        target=targets,
+        window=windows,
+        reflection=st.sampled_from(["r0", "r1", "r2", "r3", None]),
+        model=st.sampled_from(["m-1", "claude-opus-5", None]),
+        tokens=st.integers(0, 9),
+    )
+    def answer(self, window: NewEvent, reflection: str | None, model: str | None, tokens: int) -> NewEvent:
+        """An answer of a reflection that is complete, or not yet, or never."""
+        event = about(ev.REFLECTION_ANSWERED, window, next(self.number), model=model, answer="x")
+        event = replace(event, reflection_id=reflection, meta={"input_tokens": tokens} if tokens else {})
+        self._append(event)
+        return event
+
+    @rule(name=_NAME)
+    def bring_back(self, name: str) -> None:
+        self._append(changed(ev.BULLET_RESTORED, name, next(self.number)))
 
     @rule(target=targets, window=windows, tags=st.lists(_TAG, max_size=5), apart=st.booleans())
     def reflect(self, window: NewEvent, tags: list[Any], apart: bool) -> Any:
@@ -207,6 +242,9 @@ class LedgerMachine(RuleBasedStateMachine):
         assert self.ledger.counting() == book.adopted
         assert {row.name: (row.helpful, row.harmful) for row in rows} == recount.counters(self.ledger, book.adopted)
         assert [(row.event_id, row.state, row.attempts) for row in self.ledger.windows()] == _windows(self.appended)
+        moment = next(self.number) % (len(events) + 1)
+        for upto in (len(events), moment):
+            assert slow.told_by_tallies(self.ledger, upto) == (slow.bullets(events[:upto]), slow.answers(events[:upto]))
 
     def teardown(self) -> None:
         if not hasattr(self, "ledger"):
@@ -228,7 +266,7 @@ class LedgerMachine(RuleBasedStateMachine):
             )
 
     def _tables(self) -> list[list[tuple[object, ...]]]:
-        names = ("bullet", "tag", "session_window", "retraction", "record", "projection")
+        names = (*REBUILDABLE, "projection")
         where = f"WHERE playbook_id = {self.ledger.playbook_id}"
         return [sorted(sql.rows(self.ledger, f"SELECT * FROM {name} {where}"), key=repr) for name in names]
 
@@ -247,6 +285,12 @@ def _windows(events: list[NewEvent]) -> list[tuple[str, str, int]]:
         elif event.type in (ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, ev.REFLECTION_SKIPPED):
             found[event.target_id] = (event.type.removeprefix("reflection."), attempts)
     return [(event_id, state, attempts) for event_id, (state, attempts) in found.items()]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _close() -> Iterator[None]:
+    with close_checkpoints():
+        yield
 
 
 def _run(url: str, examples: int, steps: int) -> None:

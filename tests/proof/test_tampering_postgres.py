@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +16,7 @@ from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 from tests.ledger import sql
 from tests.ledger.events import added, history, retracted, window
+from tests.ledger.slow import close_checkpoints
 
 from .forger import other_value
 
@@ -23,6 +25,12 @@ pytestmark = [
     pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True),
 ]
 COLUMNS = [(table.name, column.name) for table in metadata.sorted_tables for column in table.columns]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _close() -> Iterator[None]:
+    with close_checkpoints(11):
+        yield
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reflector.events import event as ev
+from reflector.events.spent import Usage, cost
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.anthropic.backend import AnthropicBackend
-from reflector.reflection.backends.anthropic.prices import Usage, cost
 from reflector.reflection.budgets import tokens_of
 from reflector.reflection.gate import Gate
 from reflector.reflection.prompting import PromptTooLong, compose

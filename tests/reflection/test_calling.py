@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
+from reflector.events.spent import Usage
 from reflector.reflection.answers import parse_answer
 from reflector.reflection.backends.anthropic.calling import CallFailed, Reply, ask
-from reflector.reflection.backends.anthropic.prices import Usage
 from reflector.reflection.backends.anthropic.settings import ModelSettings
 from tests.reflection.api import (
     KEY,

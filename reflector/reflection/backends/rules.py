@@ -9,16 +9,21 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector.playbook.verdicts import VERDICTS
 from reflector.reflection.protocol import Answer, BackendError, Request
 from reflector.text.secrets import redact
+from reflector.transcripts.citations import citations_of
 
 if TYPE_CHECKING:
-    from reflector.reflection.rules.weighing import Judgement
+    from reflector.playbook.bullet import Bullet
+    from reflector.reflection.rules.citation import Citation
+    from reflector.reflection.rules.weighing import Judgement, Weights
     from reflector.reflection.truth.asking import Question
+    from reflector.transcripts.message import Message
 
 _RATIONALE = 300
 #: Evidence is quoted up to so many characters.
@@ -42,30 +47,22 @@ class RulesBackend:
 
     def answer(self, request: Request, part: int = 1) -> Answer:
         """Judges one window. Never raises for what the messages contain."""
-        # Most windows cite nothing and never come here: they need not wait for the rules' patterns.
-        from reflector.reflection.rules.reading import Reader
-        from reflector.reflection.rules.weighing import judge, merge, weights_of
-
-        try:
-            weights = weights_of(self._file)
-        except ValueError as error:
-            raise BackendError(str(error), stage="backend") from error
-
         bullets = {bullet.name: bullet for bullet in request.playbook}
         cited = [name for name in dict.fromkeys(request.cited) if name in bullets]
-        judgements: dict[str, list[Judgement]] = {name: [] for name in cited}
-        if cited:
-            for citation in Reader({name: bullets[name] for name in cited}).read(request.messages()):
-                kept, judgement = judgements[citation.name], judge(citation, self.precision, weights)
-                # The first of each tag is all that merging asks for, however often a bullet is cited.
-                if all(known.tag != judgement.tag or max(judgement.estimates) > max(known.estimates) for known in kept):
-                    kept.append(judgement)
-        verdicts = {name: merge(judgements[name]) for name in cited}
-        tags = [
-            {"name": name, "rationale": rationale(verdict), "tag": verdict.tag} for name, verdict in verdicts.items()
-        ]
-        text = _json({"analysis": _analysis(verdicts), "bullet_tags": tags})
-        return Answer(text=text, model=weights.version, meta={"judgement": self._weighed(verdicts)})
+        judging = self.judging({name: bullets[name] for name in cited})
+        for message in request.messages() if cited else ():
+            judging.take(message, citations_of(message))
+        return judging.answer(cited)
+
+    def judging(self, bullets: Mapping[str, Bullet]) -> Judging:
+        """Return what judges the citations of bullets, by name, while messages are read. Raises BackendError."""
+        # Most windows cite nothing and never come here: they need not wait for the rules' patterns.
+        from reflector.reflection.rules.weighing import weights_of
+
+        try:
+            return Judging(bullets, self.precision, weights_of(self._file))
+        except ValueError as error:
+            raise BackendError(str(error), stage="backend") from error
 
     def reply(self, question: Question) -> Answer:
         """Answer a question about a trajectory, by its test report alone."""
@@ -73,6 +70,45 @@ class RulesBackend:
         from reflector.reflection.truth.verdicts import judged
 
         return Answer(text=_json(judged(question)), model=shipped().version)
+
+
+class Judging:
+    """Judges the citations of `bullets`, by name, in messages that it is given in their order."""
+
+    def __init__(self, bullets: Mapping[str, Bullet], precision: int, weights: Weights) -> None:
+        from reflector.reflection.rules.reading import Reader
+
+        self.precision = precision
+        self._weights = weights
+        self._reader = Reader(bullets)
+        self._judgements: dict[str, list[Judgement]] = {}
+
+    def take(self, message: Message, names: Iterable[str]) -> None:
+        """Read the next message, which cites these names."""
+        for citation in self._reader.take(message, names):
+            self._judge(citation)
+
+    def answer(self, cited: Iterable[str]) -> Answer:
+        """Return a tag for each of the cited names, after the last message."""
+        from reflector.reflection.rules.weighing import merge
+
+        for citation in self._reader.left():
+            self._judge(citation)
+        verdicts = {name: merge(self._judgements.get(name, ())) for name in cited}
+        tags = [
+            {"name": name, "rationale": rationale(verdict), "tag": verdict.tag} for name, verdict in verdicts.items()
+        ]
+        text = _json({"analysis": _analysis(verdicts), "bullet_tags": tags})
+        return Answer(text=text, model=self._weights.version, meta={"judgement": self._weighed(verdicts)})
+
+    def _judge(self, citation: Citation) -> None:
+        from reflector.reflection.rules.weighing import judge
+
+        kept = self._judgements.setdefault(citation.name, [])
+        judgement = judge(citation, self.precision, self._weights)
+        # The first of each tag is all that merging asks for, however often a bullet is cited.
+        if all(known.tag != judgement.tag or max(judgement.estimates) > max(known.estimates) for known in kept):
+            kept.append(judgement)
 
     def _weighed(self, verdicts: dict[str, Judgement]) -> dict[str, object]:
         """Return what each verdict rests on, so that another precision can be asked for later."""

@@ -11,20 +11,23 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from importlib.resources import files
 
-#: Letters that an expression takes for `i`, `s` and `k` regardless of case, and `str.lower` does not.
-_ALIKE = str.maketrans("İıſ\u212a", "iisk")
+#: Letters that expressions take for others regardless of case, and `str.lower` does not.
+_ALIKE = str.maketrans("İıſ\u212a\u1c80\u1c82\u1c84\u1c85", "iiskвотт")
 
 
 @lru_cache(maxsize=4)
 def absent(text: str, folds: bool) -> frozenset[str]:
     """Return the ids of wordings that are not in a text; `folds` asks for those that are read regardless of case."""
     known, find = _finder(folds)
-    if folds:
-        text = (text if text.isascii() else text.translate(_ALIKE)).lower()
     try:
-        return known.difference(*find(text))
+        return known.difference(*find(folded(text) if folds else text))
     except UnicodeEncodeError:  # half a surrogate pair
         return frozenset()
+
+
+def folded(text: str) -> str:
+    """Return a text in which letters that are the same regardless of case are the same."""
+    return (text if text.isascii() else text.translate(_ALIKE)).lower()
 
 
 @lru_cache(maxsize=2)

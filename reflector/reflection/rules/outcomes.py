@@ -36,11 +36,12 @@ _SILENT = Outcome("silent", "", "")
 
 def read_result(step: Step, text: str, is_error: bool) -> Outcome:
     """Return how a call ended that answered this text; for a `poll` the step is the task that is asked about."""
-    text = _ANSI.sub("", text)
+    if not is_error and (step.kind not in _TELLING or step.family.startswith("mcp__")):
+        return _SILENT
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
     if is_error:
         return _flagged(step, text)
-    if step.kind not in _TELLING or step.family.startswith("mcp__"):
-        return _SILENT
     counts = wordings("counted", "check") if step.kind in CHECKS else wordings("counted")
     found = first(counts, text) or first(wordings("line"), text[:_LONG] if step.kind not in CHECKS else text)
     if found is not None:

@@ -33,6 +33,8 @@ _NOTICE = re.compile(r"<(?:task|bash)-notification>|<background-task")
 _TASK_ID = re.compile(r"<(?:task-id|shell-id|task_id)>([^<]+)<")
 _BACKGROUND = re.compile(r"(?:running in (?:the )?background with ID: ?|task_id: ?|agentId: ?)([\w-]+)")
 
+_STARTED = ("background", "task_id", "agentId")
+
 
 @dataclass(slots=True)
 class Chain:
@@ -45,7 +47,7 @@ class Chain:
     red          checks by kind, and commands, whose last run failed
     uncommented  results that the agent has not spoken about
     pending      a person's message as heard, until the agent's first words show how it was meant
-    asked        the agent's last words asked something
+    last         the agent's last words, "" after those of a person
     """
 
     turn: int = 0
@@ -56,7 +58,7 @@ class Chain:
     red: OrderedDict[str, bool] = field(default_factory=OrderedDict)
     uncommented: list[Ran] = field(default_factory=list)
     pending: list[Heard] = field(default_factory=list)
-    asked: bool = False
+    last: str = ""
 
 
 class Reader:
@@ -69,22 +71,31 @@ class Reader:
     def read(self, messages: Iterable[Message]) -> Iterator[Citation]:
         """Yield every citation once, as soon as nothing more can bear on it."""
         for message in messages:
-            chain = self._chains.get(message.chain)
-            if chain is None:
-                yield from self._forgotten()
-                chain = self._chains[message.chain] = Chain()
-            if message.origin == "model":
-                yield from self._model(chain, message)
-            elif message.origin in ("human", "refusal"):
-                yield from _settled(chain)
-                self._person(chain, message)
-            elif message.origin == "tool":
-                for result in message.results:
-                    self._result(chain, result)
-            elif message.origin == "injected":
-                self._notice(chain, message.text)
-        for chain in self._chains.values():
-            yield from chain.citations
+            yield from self.take(message, citations_of(message))
+        yield from self.left()
+
+    def take(self, message: Message, names: Iterable[str]) -> Iterable[Citation]:
+        """Read one message, which cites these names; return the citations that nothing more can bear on."""
+        settled: list[Citation] = []
+        chain = self._chains.get(message.chain)
+        if chain is None:
+            settled += self._forgotten()
+            chain = self._chains[message.chain] = Chain()
+        if message.origin == "model":
+            settled += self._model(chain, message, names)
+        elif message.origin in ("human", "refusal"):
+            settled += _settled(chain)
+            self._person(chain, message)
+        elif message.origin == "tool":
+            for result in message.results:
+                self._result(chain, result)
+        elif message.origin == "injected":
+            self._notice(chain, message.text)
+        return settled
+
+    def left(self) -> Iterable[Citation]:
+        """Return the citations that are open where the messages end."""
+        return [citation for chain in self._chains.values() for citation in chain.citations]
 
     def _forgotten(self) -> Iterator[Citation]:
         """A window may hold thousands of sidechains: the oldest is settled."""
@@ -92,7 +103,7 @@ class Reader:
         if oldest:
             yield from self._chains.pop(oldest).citations
 
-    def _model(self, chain: Chain, message: Message) -> Iterator[Citation]:
+    def _model(self, chain: Chain, message: Message, names: Iterable[str]) -> Iterator[Citation]:
         spoken = message.text.strip()
         said = spoken or message.thinking.strip()
         if said:
@@ -105,10 +116,10 @@ class Reader:
                 citation.open = citation.open and not citation.own
         if spoken:
             chain.pending = []
-            chain.asked = _ASKS.search(spoken[-500:]) is not None
+            chain.last = spoken[-500:]
         elif message.calls:
             chain.pending = [] if not said else chain.pending
-        for name in dict.fromkeys(citations_of(message)):
+        for name in names:
             if name in self._bullets:
                 yield from self._cited(chain, name, said)
         for call in message.calls:
@@ -141,7 +152,8 @@ class Reader:
     def _read(self, chain: Chain, call: Step | ToolCall, result: ToolResult) -> None:
         step = read_call(call) if isinstance(call, ToolCall) else call
         text = result.text[:_READ]
-        started = _BACKGROUND.search(text[:400])
+        head = text[:400]
+        started = _BACKGROUND.search(head) if any(word in head for word in _STARTED) else None
         if started:
             _remember(chain.tasks, started.group(1), (step, result.call_id))
         call_id = result.call_id
@@ -176,12 +188,13 @@ class Reader:
             if not result.is_error:
                 self._result(chain, result)
         if message.text.strip() and chain.citations:
-            remark = read_remark(message.text, refuses=refuses, answers=chain.asked)
+            asked = _ASKS.search(chain.last) is not None
+            remark = read_remark(message.text, refuses=refuses, answers=asked)
             for citation in chain.citations:
-                heard = Heard(remark, citation.later, citation.shares(remark.about), chain.asked)
+                heard = Heard(remark, citation.later, citation.shares(remark.about), asked)
                 citation.take_word(heard)
                 chain.pending.append(heard)
-        chain.asked = False
+        chain.last = ""
 
 
 def _settled(chain: Chain) -> Iterator[Citation]:

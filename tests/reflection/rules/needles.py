@@ -111,11 +111,8 @@ def _union(parts: Iterable[Strings | None]) -> Strings | None:
 
 
 def _letter(code: int, *, fold: bool) -> Strings | None:
-    letter = chr(code)
-    if not fold:
-        return frozenset({letter})
-    # Of other letters more than one may be the same regardless of case.
-    return frozenset({letter.lower()}) if letter.isascii() or not letter.isalpha() else None
+    letter = chr(code).lower() if fold else chr(code)
+    return frozenset({letter}) if len(letter) == 1 else None
 
 
 if __name__ == "__main__":

@@ -16,9 +16,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reflector.events.spent import Usage, cost
 from reflector.playbook.sections import sections_text
 from reflector.reflection.backends.anthropic.calling import CallFailed, Pacing, Reply, Tries, ask
-from reflector.reflection.backends.anthropic.prices import Usage, cost
 from reflector.reflection.backends.anthropic.settings import MAX_RETRIES, MAX_TOKENS, ModelSettings
 from reflector.reflection.prompting import Prompt, PromptTooLong, compose
 from reflector.reflection.prompts import TemplateError, find_template, read_template

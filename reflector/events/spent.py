@@ -1,14 +1,16 @@
-"""What an answer cost, by the list prices of October 2026, in USD.
+"""What an answer took: tokens as its event's meta says, and their cost in USD by the list prices of October 2026.
 
 Invariant: a cost is an estimate beside the token counts, which are the fact; it is None for a model that the
 table does not know. Source: Anthropic's pricing page, 2026-10-24. A longer prompt than `threshold` pays the
-model's second row for every token.
+model's second row for every token. Tallies hold costs: where a price changes, `CODE_VERSION` of the projection goes up.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +79,56 @@ def cost(model: str, usage: Usage) -> Decimal | None:
         + Decimal(price.output) * usage.output
     )
     return (total / 1_000_000).quantize(Decimal("0.000001"))
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What answers took, now or when they were recorded.
+
+    asked, recorded  answers that were asked for now, and that the ledger had
+    cost             USD of those whose model has a known price
+    unpriced         answers that took tokens of a model without one
+    """
+
+    asked: int = 0
+    recorded: int = 0
+    tokens: int = 0
+    cost: Decimal = Decimal(0)
+    unpriced: int = 0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            self.asked + other.asked,
+            self.recorded + other.recorded,
+            self.tokens + other.tokens,
+            self.cost + other.cost,
+            self.unpriced + other.unpriced,
+        )
+
+
+def spent_on(meta: Mapping[str, Any], model: str, *, asked: bool) -> Spent:
+    """Return what an answer took, as its meta says."""
+
+    def count(name: str) -> int:
+        value = meta.get(name)
+        return value if type(value) is int and value >= 0 else 0
+
+    usage = Usage(
+        count("input_tokens"), count("output_tokens"), count("cache_read_tokens"), count("cache_write_tokens")
+    )
+    price = _price(meta.get("cost_usd")) or cost(model, usage)
+    return Spent(
+        asked=int(asked),
+        recorded=int(not asked),
+        tokens=usage.total,
+        cost=price or Decimal(0),
+        unpriced=int(price is None and usage.total > 0),
+    )
+
+
+def _price(value: object) -> Decimal | None:
+    try:
+        price = Decimal(value) if isinstance(value, str) else None
+    except InvalidOperation:
+        return None
+    return price if price is not None and price.is_finite() and price >= 0 else None

@@ -1,0 +1,93 @@
+"""What recorded windows cite, and what sessions were told: rows of events, read for counting.
+
+Invariant: an event whose text was redacted says what its redaction kept. A session without an id is known by the id of
+its only window.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from reflector.events.event import BULLET_TAGGED
+from reflector.events.registry import TELLING_TYPES, WINDOW_TYPES
+from reflector.ledger.reader import kept_of
+from reflector.ledger.statements import Statements
+
+
+class Cites(NamedTuple):
+    """A window: the names that it cites, by kind."""
+
+    position: int
+    session: str
+    names: dict[str, list[str]]
+
+
+class Told(NamedTuple):
+    """What a session was told at a position; `session` is None for a task of an embedder.
+
+    is_text  it was the text at the session's start, so that it is known what the session was told
+    """
+
+    position: int
+    session: str | None
+    bullets: Sequence[str]
+    lessons: Sequence[str]
+    is_text: bool
+
+
+def one_of(types: Sequence[str]) -> str:
+    """Return the condition that an event is of one of these types, by the index of the types that are rare."""
+    return f"type <> '{BULLET_TAGGED}' AND type IN ({', '.join(map(repr, types))})"
+
+
+def whose(types: Sequence[str]) -> str:
+    """Return the same condition where the events of some session or target are looked for by their own index."""
+    return f"(type || '') IN ({', '.join(map(repr, types))})"
+
+
+def windows_where(sql: Statements, kinds: Sequence[str], where: str, *values: object) -> Iterator[Cites]:
+    """Yield the windows of a condition with the names that they cite, oldest first."""
+    fields = ", ".join(sql.text_at("data", kind) for kind in kinds)
+    query = (
+        f"SELECT position, coalesce(session_id, event_id), event_id, data IS NULL, {fields} FROM event"  # noqa: S608
+        f" WHERE playbook_id = ? AND {where} ORDER BY position"
+    )
+    rows = sql.run(query, *values).fetchall()
+    erased = [row[2] for row in rows if row[3]]
+    kept = kept_of(sql, erased) if erased else {}
+    for position, session, event_id, is_erased, *texts in rows:
+        if is_erased:
+            facts = kept[event_id] or {}
+            yield Cites(position, session, {kind: list(facts.get(kind, ())) for kind in kinds})
+        else:
+            found = zip(kinds, texts, strict=True)
+            yield Cites(position, session, {kind: json.loads(text) if text else [] for kind, text in found})
+
+
+def windows(sql: Statements, kinds: Sequence[str], after: int, upto: int) -> Iterator[Cites]:
+    """Yield the windows between two positions with the names that they cite, oldest first."""
+    where = f"{one_of(WINDOW_TYPES)} AND position > ? AND position <= ?"
+    return windows_where(sql, kinds, where, after, upto)
+
+
+def told_where(sql: Statements, where: str, *values: object) -> Iterator[Told]:
+    """Yield what was told by the events of a condition, oldest first."""
+    query = (
+        "SELECT position, event_id, coalesce(session_id, target_id), data FROM event"  # noqa: S608
+        f" WHERE playbook_id = ? AND {where} ORDER BY position"
+    )
+    rows = sql.run(query, *values).fetchall()
+    erased = [row[1] for row in rows if row[3] is None]
+    kept = kept_of(sql, erased) if erased else {}
+    for position, event_id, session, text in rows:
+        data: Any = kept[event_id] if text is None else json.loads(text)
+        if data is not None:
+            bullets, lessons = data.get("bullets", ()), data.get("lessons", ())
+            yield Told(position, session, bullets, lessons, session is not None and "digest" in data)
+
+
+def told(sql: Statements, after: int, upto: int) -> Iterator[Told]:
+    """Yield what was told between two positions, oldest first."""
+    return told_where(sql, f"{one_of(TELLING_TYPES)} AND position > ? AND position <= ?", after, upto)

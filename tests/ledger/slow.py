@@ -1,0 +1,169 @@
+"""The tallies by their definition, from all events at once: what the kept ones are compared with."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from reflector.events import event as ev
+from reflector.events.event import Event
+from reflector.events.fold import Playbook, apply, verdict
+from reflector.ledger import tallies
+from reflector.ledger.answer_tally import AnswerTally
+from reflector.ledger.bullet_tally import BulletTally, Tallied
+from reflector.ledger.projection import storable
+from reflector.ledger.store import Ledger
+
+_WINDOWS = (ev.SESSION_RECORDED, ev.TRAJECTORY_RECORDED)
+_STATES = {ev.REFLECTION_ANSWERED: "answered", ev.REFLECTION_COMPLETED: "completed", ev.REFLECTION_SKIPPED: "skipped"}
+_TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+
+
+def bullets(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
+    """What `BulletTally` says of each name that it knows, by name."""
+    book = Playbook()
+    sets: dict[str, dict[str, set[str]]] = {kind: defaultdict(set) for kind in ("told", "cited", "judged", "live")}
+    told, cited, judged, live = sets.values()
+    known: set[str] = set()
+    last: dict[str, int] = {}
+    helped: dict[str, tuple[int, int]] = {}
+    trends: dict[str, str] = defaultdict(str)
+    for event in events:
+        apply(book, event)
+        data = event.data or {}
+        if event.type in _WINDOWS:
+            session = event.session_id or event.event_id
+            for name in data.get("cited", ()):
+                cited[name].add(session)
+                live[name].add(session)
+            for entry in book.entries.values():
+                if entry.status == "live":
+                    live[entry.name].add(session)
+        elif event.type == ev.ADVICE_TOLD and event.data is not None:
+            by = event.session_id or event.target_id
+            if by is not None:
+                known |= {by} if "digest" in data else set()
+                for name in data.get("bullets", ()):
+                    told[name].add(by)
+        elif event.type == ev.BULLET_TAGGED:
+            name, tag = verdict(data) or (storable(data.get("name")), 0)
+            last[name] = event.position
+            trends[name] = (trends[name] + ".+-"[tag])[-8:]
+            if tag > 0:
+                helped[name] = (event.position, len(told[name]))
+            if event.session_id is not None:
+                judged[name].add(event.session_id)
+    names = {name for of in sets.values() for name, sessions in of.items() if sessions} | last.keys()
+    return {
+        name: {
+            "told": len(told[name]),
+            "cited": len(cited[name]),
+            "told_cited": len(told[name] & cited[name]),
+            "judged": len(judged[name]),
+            "cited_judged": len(cited[name] & judged[name]),
+            "live": len(live[name]),
+            "unknown": len(live[name] - known),
+            "last": last.get(name, 0),
+            "helped": helped.get(name, (0, 0))[0],
+            "told_then": helped.get(name, (0, 0))[1],
+            "trend": trends[name],
+        }
+        for name in names
+    }
+
+
+def answers(events: Iterable[Event]) -> dict[str, Any]:
+    """What `AnswerTally` says."""
+    windows: dict[str, str] = {}
+    sessions: set[str] = set()
+    people: set[str] = set()
+    given: dict[tuple[str, str], list[Event]] = defaultdict(list)
+    completed: dict[str, list[Event]] = {}
+    stray: Counter[str] = Counter()
+    tags: list[tuple[str, str]] = []
+    for event in events:
+        data = event.data or {}
+        if event.type in _WINDOWS:
+            windows[event.event_id] = "pending"
+            sessions.add(event.session_id or event.event_id)
+        elif event.type == ev.REFLECTION_FAILED or event.type in _STATES:
+            final = "given_up" if data.get("final") else "failed"
+            if windows.get(event.target_id or "", "completed") != "completed":
+                windows[event.target_id or ""] = _STATES.get(event.type, final)
+        if event.type in (ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED):
+            one = (event.reflection_id, event.target_id)
+            reflection = (one[0], one[1]) if one[0] and one[1] else ("", event.event_id)
+            given[reflection].append(event)
+            if event.event_id == ev.identity(ev.REFLECTION_COMPLETED, event.reflection_id or ""):
+                completed[event.reflection_id or ""] = list(given[reflection])
+            if event.type == ev.REFLECTION_COMPLETED and event.actor == "human" and event.session_id:
+                people.add(event.session_id)
+        elif event.type == ev.BULLET_TAGGED:
+            tag = {1: "helpful", -1: "harmful", 0: "undecided"}[(verdict(data) or ("", 0))[1]]
+            if event.reflection_id in completed:
+                tags.append((event.reflection_id or "", tag))
+            else:
+                stray[tag] += 1
+    groups: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+    for of in given.values():
+        for event, key in zip(of, _keys(of), strict=True):
+            is_answer = event.type == ev.REFLECTION_ANSWERED
+            groups[key]["answers" if is_answer else "reflections"] += 1
+            groups[key]["tokens"] += sum(event.meta.get(name, 0) for name in _TOKENS) * is_answer
+    for reflection, tag in tags:
+        groups[_keys(completed[reflection])[-1]][tag] += 1
+    return {
+        "windows": len(windows),
+        "sessions": len(sessions),
+        "people": people,
+        "states": dict(Counter(windows.values())),
+        "stray": dict(stray),
+        "groups": {key: {n: c for n, c in counts.items() if c} for key, counts in groups.items()},
+    }
+
+
+def _keys(given: list[Event]) -> list[tuple[str, str, str]]:
+    """The model, template and day of each; a completion is where the answer before it is."""
+    models = [event.data["model"] for event in given if event.data and event.data.get("model")]
+    templates = [event.data["template_sha256"] for event in given if event.data and event.data.get("template_sha256")]
+    found: list[tuple[str, str, str]] = []
+    for event in given:
+        said = event.data or {}
+        model = said.get("model") or (models or [event.actor])[-1]
+        template = said.get("template_sha256") or (templates or ["none"])[-1]
+        key = (model, template[:12], event.recorded_at[:10])
+        found.append(found[-1] if found and event.type == ev.REFLECTION_COMPLETED else key)
+    return found
+
+
+def told_by_tallies(ledger: Ledger, upto: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the tallies say at a position, as the slow way says it."""
+    with ledger.asking() as asked:
+        bullets, answers = BulletTally.at(asked, upto), AnswerTally.at(asked, upto)
+    groups = {
+        key: {n: c for n, c in counts.items() if c and n not in ("unpriced",) and not n.startswith("usd")}
+        for key, counts in answers.groups.items()
+        if any(counts.values())
+    }
+    return {name: asdict(one) for name, one in bullets.bullets.items() if one != Tallied()}, {
+        "windows": answers.windows,
+        "sessions": answers.sessions,
+        "people": answers.people,
+        "states": {state: count for state, count in answers.states.items() if count},
+        "stray": dict(answers.stray),
+        "groups": groups,
+    }
+
+
+@contextmanager
+def close_checkpoints(interval: int = 5) -> Iterator[None]:
+    """Small histories have checkpoints too, as close as this, however large they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tallies, "INTERVAL", interval)
+        patch.setattr(tallies, "_BYTES", 10**6)
+        yield
