@@ -39,17 +39,23 @@ except OSError:
 print("peak", peak)
 sys.exit(code)
 """
-#: Seconds for a gigabyte of history.
-_HISTORY = 10.0
 #: Goals: the first reading beside `sha256sum` and `grep -c`, and 1 MB more beside 1 MB in all.
-_FIRST, _MORE = 2.2, 1.2
+_WHOLE, _MORE = 2.2, 1.2
+_BARE = [sys.executable, "-I", "-S", "-c", "pass"]
 _CITES = r"\[(pat|mis|pref|ctx|oth)-[0-9]+\]"
 #: What every command of ours has to load.
 _LOADED = [sys.executable, "-c", "import click, pysqlite3"]
+#: Goal of an import of history.
+_HISTORY = 1.3
+#: Bare starts of an interpreter that the first citation of a process may add.
+_FIRST = 6.0
+_PARSE = (
+    "import json, sys\nfor path in sys.argv[1:]:\n    for line in open(path, 'rb', 1 << 20):\n        json.loads(line)"
+)
 
 
 def rows(quick: bool, *, big: bool = False) -> list[Row]:
-    """Windows and session ends; half a gigabyte when not quick, and with `big` a gigabyte of history."""
+    """Windows, session ends and history; half a gigabyte when not quick, and with `big` a gigabyte of history."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         session = folder / "50.jsonl"
@@ -57,9 +63,9 @@ def rows(quick: bool, *, big: bool = False) -> list[Row]:
         found = _reading(session, 3 if quick else 11)
         ends = _Ends(folder)
         found += ends.rows([20] if quick else [20, 500], 3 if quick else 11)
-        if big:
-            session.unlink()
-            found += ends.history(20, 50)
+        found += ends.first_citation(5 if quick else 15)
+        session.unlink()
+        found += ends.history(20, 50, 1) if big else ends.history(4, 20, 3)
     return found
 
 
@@ -125,7 +131,7 @@ class _Ends:
             floor = _sum(_process(["sha256sum", str(session)]), _process(["grep", "-cE", _CITES, str(session)]))
             first = paired_ratio(floor, lambda session=session: self._end(session), n)
             found.append(
-                Row(f"first reading of a transcript, {size} MB", *first, _FIRST, "floor: `sha256sum` + `grep -c` of it")
+                Row(f"first reading of a transcript, {size} MB", *first, _WHOLE, "floor: `sha256sum` + `grep -c` of it")
             )
             for template, told in ((self.uncited, ""), (self.cited, ", every citation judged by `rules`")):
                 more = self._more(session, small, template, n)
@@ -155,27 +161,54 @@ class _Ends:
 
         return paired_ratio(lambda: self._end(small, template), more, pairs)
 
-    def history(self, sessions: int, megabytes: int) -> list[Row]:
-        """`reflector import-history` of many sessions, none of them cited and all of them; once, it takes long."""
+    def first_citation(self, pairs: int) -> list[Row]:
+        """The drain of a short session whose one citation is not judged, and judged."""
+        session = self.folder / "short.jsonl"
+        write_transcript(session, _MB // 2, session=2)
+        bare, note = _process(_BARE), "a drain as a process; floor: bare python"
+        without = paired_ratio(bare, lambda: self._end(session), pairs)
+        judged = paired_ratio(bare, lambda: self._end(session, self.cited), pairs)
+        return [
+            Row("session end, 0.5 MB, nothing judged", *without, None, note),
+            Row(
+                "the same with its first citation judged",
+                *judged,
+                round(without[2] + _FIRST, 1),
+                f"{note}; goal: {_FIRST:g} more than without",
+            ),
+        ]
+
+    def history(self, sessions: int, megabytes: int, pairs: int) -> list[Row]:
+        """`reflector import-history` of many sessions, none of them cited and all of them."""
         files = [self.folder / ".claude" / "projects" / "x" / f"{number}.jsonl" for number in range(sessions)]
         files[0].parent.mkdir(parents=True)
         for number, path in enumerate(files):
             write_transcript(path, megabytes * _MB, session=1000 + number, cwd=str(self.project))
-        found: list[Row] = []
-        for template, part, told in (
-            (self.uncited, "that cites nothing", "read"),
-            (self.cited, "with `rules`", "read, a citation in each 300 kB judged"),
-        ):
+        command = [sys.executable, "-c", _PEAK, "--project", str(self.project), "import-history"]
+        shown = b""
+
+        def imported(template: Path) -> float:
+            nonlocal shown
             shutil.rmtree(self.project, ignore_errors=True)
             shutil.copytree(template, self.project)
-            command = [sys.executable, "-c", _PEAK, "--project", str(self.project), "import-history"]
             begun = time.perf_counter()
             shown = self._run(command)
-            took = time.perf_counter() - begun
+            return time.perf_counter() - begun
+
+        size = f"{sessions * megabytes / 1000:g} GB"
+        floor = timed(lambda: _parse_in_two_processes(files))
+        found: list[Row] = []
+        for template, part, told in (
+            (self.uncited, f"{size} of history without citations", "read"),
+            (self.cited, f"{size} of history with citations", "read, a citation in each 300 kB judged"),
+        ):
+            took = paired_ratio(floor, lambda template=template: imported(template), pairs)
             peak = int(shown.rsplit(b"peak ", 1)[1]) / 1024
-            note = f"{sessions} sessions {told}; peak memory of the process that writes {peak:.0f} MB; floor: the goal"
-            name = f"{sessions * megabytes / 1000:g} GB of history {part}"
-            found.append(Row(name, _HISTORY, took, took / _HISTORY, 1.0, note))
+            note = (
+                f"`import-history` with `rules`: {sessions} sessions {told}; peak memory of the process that writes "
+                f"{peak:.0f} MB; floor: `json.loads` of their lines in two processes"
+            )
+            found.append(Row(part, *took, _HISTORY, note))
         shutil.rmtree(self.folder / ".claude")
         return found
 
@@ -205,6 +238,12 @@ class _Ends:
 
     def _run(self, command: list[str]) -> bytes:
         return subprocess.run(command, env=self.environ, stdout=subprocess.PIPE, check=True).stdout
+
+
+def _parse_in_two_processes(files: list[Path]) -> None:
+    halves = [subprocess.Popen([sys.executable, "-I", "-S", "-c", _PARSE, *files[start::2]]) for start in (0, 1)]
+    for half in halves:
+        assert half.wait() == 0
 
 
 def _process(command: list[str]) -> Side:

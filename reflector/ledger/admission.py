@@ -8,6 +8,7 @@ bullet is admitted by the same rules whether a person adds it, an agent proposes
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from reflector.events import event as ev
@@ -18,6 +19,7 @@ from reflector.ledger.errors import LedgerError
 
 _MAX_FIELD = 1024
 _FIELDS = ("event_id", "occurred_at", "actor", "session_id", "reflection_id", "target_id")
+_fields_of = attrgetter(*_FIELDS)
 _NO_META = sealed({})
 
 
@@ -49,10 +51,11 @@ def check_fields(event: NewEvent) -> None:
     """Check everything about an event but its data and meta. Raises LedgerError."""
     if event.type not in EVENT_TYPES:
         raise LedgerError(f"{event.type!r} is not an event type; the types are {', '.join(sorted(EVENT_TYPES))}")
-    for field in _FIELDS:
-        value = getattr(event, field)
-        if value is not None and (fault := _fault(value)):
-            raise LedgerError(f"{event.type}: {field} {value[:40]!r} {fault}")
+    for number, value in enumerate(_fields_of(event)):
+        if value is None or (value.isascii() and value.isprintable() and 0 < len(value) <= _MAX_FIELD):
+            continue
+        if fault := _fault(value):
+            raise LedgerError(f"{event.type}: {_FIELDS[number]} {value[:40]!r} {fault}")
 
 
 def _fault(value: str) -> str | None:

@@ -6,16 +6,15 @@ were merged into one. A playbook without merges is counted without a question ab
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Final
+from typing import Any, Final
 
 from reflector.events.state import Entry, Playbook
+from reflector.ledger.checkpoints import TABLES
 from reflector.ledger.statements import Statements
 from reflector.playbook.counting import DEFAULT, Counting, is_counting
 
-#: The name of the tables' row in the table of projections.
-TABLES: Final = "tables"
 #: How many tags count, in SQL. Under the last two policies a tag without the id is a member by itself.
 MEMBERS: Final[dict[Counting, str]] = {
     "as_applied": "count(*)",
@@ -23,11 +22,16 @@ MEMBERS: Final[dict[Counting, str]] = {
     "once_per_session": "count(DISTINCT session_id) + count(*) - count(session_id)",
 }
 
-#: The policy in force, and whether any bullet was merged: one question, since every append asks it.
-_IN_FORCE = (
+#: The policy in force, whether any bullet was merged, and whether a retraction is active: one question, since every
+#: append asks it. Its other value is `TABLES`.
+IN_FORCE: Final = (
     "SELECT policy_id, EXISTS (SELECT 1 FROM bullet WHERE bullet.playbook_id = projection.playbook_id"
-    " AND bullet.status = 'merged') FROM projection WHERE playbook_id = ? AND name = ?"
+    " AND bullet.status = 'merged'), EXISTS (SELECT 1 FROM retraction WHERE"
+    " retraction.playbook_id = projection.playbook_id AND active = 1)"
+    " FROM projection WHERE playbook_id = ? AND name = ?"
 )
+#: The answer to it; None where there is no row.
+InForce = Sequence[Any] | None
 #: How many tags of several bullets count, each bullet's behind a position of its own.
 FAMILY = (
     "SELECT tag, {members} FROM {family} AS family CROSS JOIN tag WHERE tag.playbook_id = ? AND name = family.key"
@@ -45,22 +49,31 @@ _OF_MERGES = (
 class Counters:
     """Counts one playbook's tags on an open transaction."""
 
-    def __init__(self, sql: Statements) -> None:
+    def __init__(self, sql: Statements, in_force: InForce = None) -> None:
         self.sql = sql
         self._policy: Counting | None = None
-        self._merges = False
+        self._merges = self._retracts = False
         self._families: Playbook | None = None
+        if in_force is not None:
+            self._know(in_force)
 
     def forget(self) -> None:
-        """Ask again for the policy in force, for who was merged, and for their baselines."""
+        """Ask again for the policy in force, for retractions, for who was merged, and for their baselines."""
         self._policy = self._families = None
 
     def counting(self) -> Counting:
         """Return the counting policy in force."""
-        if self._policy is None:
-            row = self.sql.run(_IN_FORCE, TABLES).fetchone()
-            self._policy = row[0] if row and is_counting(row[0]) else DEFAULT
-            self._merges = bool(row and row[1])
+        return self._policy or self._know(self.sql.run(IN_FORCE, TABLES).fetchone())
+
+    def has_retractions(self) -> bool:
+        """Return whether any retraction is active."""
+        self.counting()
+        return self._retracts
+
+    def _know(self, row: InForce) -> Counting:
+        policy, merges, retracts = row or (DEFAULT, False, False)
+        self._policy = policy if is_counting(policy) else DEFAULT
+        self._merges, self._retracts = bool(merges), bool(retracts)
         return self._policy
 
     def families(self) -> Playbook:

@@ -30,14 +30,13 @@ from reflector.events.registry import WINDOW_TYPES, effect_of, names_in
 from reflector.events.state import MAX_TAGS, Entry, Playbook, verdict
 from reflector.ledger.answer_tally import AnswerTally
 from reflector.ledger.bullet_tally import BulletTally
-from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, TABLES, Counters
+from reflector.ledger.checkpoints import TABLES
+from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, Counters, InForce
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
 from reflector.ledger.tallies import Tally, keep
 from reflector.playbook.counting import is_counting
 
-#: Raised when `project` writes other rows for the same events; a ledger with an older one is rebuilt.
-CODE_VERSION = 2
 #: The tallies that are kept.
 KEPT: Final[tuple[type[Tally], ...]] = (BulletTally, AnswerTally)
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
@@ -59,10 +58,9 @@ class _Waiting:
 class Projector:
     """Writes the tables of one playbook on an open write transaction."""
 
-    def __init__(self, statements: Statements) -> None:
+    def __init__(self, statements: Statements, in_force: InForce = None) -> None:
         self.sql = statements
-        self.counters = Counters(statements)
-        self._retracts: bool | None = None
+        self.counters = Counters(statements, in_force)
         self._covers: dict[str | None, int | None] = {}
         self._waiting = _Waiting()
 
@@ -100,12 +98,6 @@ class Projector:
         if events:
             keep(self.sql, KEPT, events[0].position - 1, events[-1].position)
 
-    def _has_retractions(self) -> bool:
-        if self._retracts is None:
-            query = "SELECT 1 FROM retraction WHERE playbook_id = ? AND active = 1 LIMIT 1"
-            self._retracts = self.sql.run(query).fetchone() is not None
-        return self._retracts
-
     def _tagged(self, event: Projected, data: Mapping[str, Any]) -> bool:
         """Add a tag; return whether it counts."""
         judged = verdict(data)
@@ -114,7 +106,7 @@ class Projector:
             row = (event.position, storable(data.get("name")), 0, 0, event.session_id, event.reflection_id)
             waiting.tags.append(row)
             return False
-        active = 0 if self._has_retractions() and self._is_covered(event) else 1
+        active = 0 if self.counters.has_retractions() and self._is_covered(event) else 1
         waiting.tags.append((event.position, *judged, active, event.session_id, event.reflection_id))
         if active:
             waiting.counted[judged] = waiting.counted.get(judged, 0) + 1
@@ -233,7 +225,7 @@ class Projector:
         target = event.target_id
         if target is None:
             return
-        self._retracts = None
+        self.counters.forget()
         self._covers.clear()
         self.sql.run(
             "INSERT INTO retraction (playbook_id, event_id, target_id, active) VALUES (?, ?, ?, 1)",

@@ -132,13 +132,6 @@ class Stored(NamedTuple):
     meta: str
     chain: str
 
-    def projected(self, data: Mapping[str, Any] | None) -> Projected:
-        """Return the part that the projection reads, with the event's data."""
-        session_id, reflection_id, target_id = self[7:10]
-        return Projected(
-            self.position, self.event_id, self.type, self.recorded_at, session_id, reflection_id, target_id, data
-        )
-
 
 #: The columns of a `Projected`, `data` as text.
 PROJECTED = "position, event_id, type, recorded_at, session_id, reflection_id, target_id, data"

@@ -14,23 +14,30 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from reflector.ledger.checkpoints import TABLES
+from reflector.ledger.counters import IN_FORCE, InForce
 from reflector.ledger.engines import Engine, Taken
 from reflector.ledger.lock import Lock
 from reflector.ledger.statements import Statements
 
 _HEAD = "SELECT position, chain, recorded_at FROM playbook WHERE id = ?"
+#: Those who wait for a row race for it once it is free; for this lock they queue. Whoever knows nothing of it waits for
+#: the row.
+_TURN = "SELECT pg_advisory_xact_lock('playbook'::regclass::oid::int, ?)"
 _KNOWN = "SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND "
 
 
 @dataclass(slots=True)
 class Writing:
-    """An open write transaction: the playbook's head, and (position, data hash) of the ids that it holds."""
+    """An open write transaction: the playbook's head, (position, data hash) of the ids that it holds, and what is in
+    force until something is appended."""
 
     sql: Statements
     position: int
     chain: str
     recorded_at: str
     known: dict[str, tuple[int, str]]
+    in_force: InForce
 
 
 class Writer:
@@ -81,13 +88,16 @@ class Writer:
             (head,) = sql.run(_HEAD).fetchall()
             if event_ids:
                 found = sql.run(_KNOWN + among, ids).fetchall()
+            in_force = sql.run(IN_FORCE, TABLES).fetchone()
         else:
-            # Both are sent at once. The first may wait; what the second sees was committed before it ran.
+            # All are sent at once. The first waits; what the others see was committed before they ran.
+            sql.run(_TURN)
             locked = sql.run(f"{_HEAD} FOR UPDATE")
-            if event_ids:
-                found = sql.run(_KNOWN + among, ids).fetchall()
+            known = sql.run(_KNOWN + among, ids) if event_ids else None
+            in_force = sql.run(IN_FORCE, TABLES).fetchone()
             (head,) = locked.fetchall()
-        return Writing(sql, head[0], head[1], head[2], {row[0]: (row[1], row[2]) for row in found})
+            found = known.fetchall() if known is not None else ()
+        return Writing(sql, head[0], head[1], head[2], {row[0]: (row[1], row[2]) for row in found}, in_force)
 
     def _pipelined(self, connection: Any) -> AbstractContextManager[Any]:
         """On PostgreSQL: statements are sent without waiting for the answer of the one before."""

@@ -4,11 +4,11 @@ CREATE OR REPLACE FUNCTION reflector_playbook_head_moves_on() RETURNS trigger LA
 BEGIN
     IF NEW.position <= OLD.position OR NEW.recorded_at < OLD.recorded_at
         OR NEW.origin <> OLD.origin OR NEW.name <> OLD.name OR NEW.id <> OLD.id
-        OR NOT EXISTS (
-            SELECT 1 FROM event
-            WHERE playbook_id = NEW.id AND position = NEW.position
-                AND chain = NEW.chain AND recorded_at = NEW.recorded_at
-        )
+        OR NOT coalesce((
+            -- By its order, as in event_in_order.
+            SELECT position = NEW.position AND chain = NEW.chain AND recorded_at = NEW.recorded_at FROM event
+            WHERE playbook_id = NEW.id AND position <= NEW.position ORDER BY position DESC LIMIT 1
+        ), false)
     THEN
         RAISE EXCEPTION 'append-only: a playbook''s head only moves forward (playbook: %)', OLD.name;
     END IF;
