@@ -73,10 +73,9 @@ class _Session(Conversation):
 
     def _describe(self, record: dict[str, Any]) -> None:
         """Keep the newest session and version, the first folder, and the agent if the first record has it too."""
-        get = record.get
-        described = get("sessionId"), get("version"), get("cwd"), get("agentId"), get("isSidechain")
-        if described == self._described:
-            return
+        described = (record.get("sessionId"), record.get("version"), record.get("agentId"))
+        if described == self._described and self.cwd:
+            return  # as the record before it
         self._described = described
         self.session_id = building.path(record.get("sessionId")) or self.session_id
         self.version = building.path(record.get("version")) or self.version
