@@ -148,8 +148,8 @@ MUTATIONS = [
     Mutation(EVIDENCE, "if event_id in retracted or target_id in retracted:", "if event_id in retracted:", VERIFY),
     Mutation(
         TAG_ROWS,
-        "        while self._row is not None:\n            self._surplus(self._row)\n        for",
-        "        for",
+        "        while self._row is not None:\n            self._surplus(self._row)\n        yield",
+        "        yield",
         VERIFY,
     ),
     Mutation(DRIFT, "    if apart:", "    if False:", VERIFY),

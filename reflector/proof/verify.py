@@ -24,6 +24,7 @@ from reflector.mistakes import Finding
 from reflector.proof.drift import drift
 from reflector.proof.event_check import Walk
 from reflector.proof.merge_proof import faults
+from reflector.proof.moves import strays
 from reflector.proof.other_playbooks import other_playbooks
 from reflector.proof.reading import savepoint, unreadable
 from reflector.proof.remedies import RESTORE
@@ -48,6 +49,7 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
         yield from _readable(sql, walk.findings(), "the history", walk)
         merges = (Finding("merge", position, what, RESTORE) for position, what in faults(sql))
         yield from _readable(sql, merges, "a merge")
+        yield from _readable(sql, _moves(sql), "a move")
         if walk.folding is not None:
             yield from _readable(sql, drift(sql, walk.folding), "a table")
         yield from _readable(sql, other_playbooks(sql, ledger.playbook_id), "another playbook")
@@ -73,8 +75,15 @@ def verify_since(ledger: Ledger, since: Anchor, *anchors: Anchor) -> Iterator[Fi
         yield from _readable(sql, schema_findings(ledger.engine, sql), "the schema")
         walk = Walk(sql, anchors, scratch, since)
         yield from _readable(sql, walk.findings(), "the history", walk)
+        yield from _readable(sql, _moves(sql, since.position), "a move")
         # This one as well: its name and origin are those of the first event, which is not read otherwise.
         yield from _readable(sql, other_playbooks(sql), "a playbook")
+
+
+def _moves(sql: Statements, after: int = 0) -> Iterator[Finding]:
+    for position, what in strays(sql):
+        if position > after:
+            yield Finding("move", position, what, RESTORE)
 
 
 @dataclass(frozen=True, slots=True)
