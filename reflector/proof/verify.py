@@ -26,6 +26,7 @@ from reflector.mistakes import Finding
 from reflector.proof.drift import drift
 from reflector.proof.event_check import Walk
 from reflector.proof.merge_proof import faults
+from reflector.proof.moves import strays
 from reflector.proof.other_playbooks import other_playbooks
 from reflector.proof.remedies import REBUILD, RESTORE
 from reflector.proof.schema import schema_findings
@@ -57,6 +58,8 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
             sql = Statements(connection.connection.cursor(), connection.dialect.name, ledger.playbook_id)
             merges = (Finding("merge", position, what, RESTORE) for position, what in faults(sql))
             yield from _readable(connection, merges, "a merge")
+            moves = (Finding("move", position, what, RESTORE) for position, what in strays(sql))
+            yield from _readable(connection, moves, "a move")
             if walk.foldable:
                 differences = chain(drift(connection, walk.id, walk.folded), tally_drift(sql, walk.position))
                 drifts = (Finding("projection", None, what, REBUILD) for what in differences)
