@@ -25,7 +25,7 @@ def upgrade() -> None:
     if op.get_context().dialect.name == "postgresql":
         # SQLite numbers the rows of such a table by itself, and one process at a time adds one.
         sequence = "pg_get_serial_sequence('playbook', 'id')"
-        if is_citus(op.get_bind()):  # a table that is on a worker gets no such column, but it gets a default
+        if is_citus(lambda query: op.get_bind().exec_driver_sql(query).first()):  # a table that is on a worker gets no such column, but it gets a default
             sequence = "'playbook_id_seq'"
             op.execute("CREATE SEQUENCE playbook_id_seq AS INTEGER")
             op.execute("ALTER TABLE playbook ALTER COLUMN id SET DEFAULT nextval('playbook_id_seq')")

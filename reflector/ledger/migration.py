@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from reflector.ledger.engines import Engine, migration_transaction
@@ -29,6 +30,9 @@ _TABLES = {
 
 #: Alembic keeps the migration that runs in variables of the process.
 _ALEMBIC = threading.Lock()
+
+#: Asks a database for the first row of an answer, None where it has none.
+Ask = Callable[[str], Any]
 
 
 def ensure_current(engine: Engine) -> None:
@@ -120,27 +124,25 @@ def triggers(dialect: str, schema: str = "public", event: str = "event") -> dict
     return {path.stem: _filled(_with_types(path.read_text(encoding="utf-8")), places) for path in files}
 
 
-def triggers_of(connection: sa.Connection) -> tuple[dict[str, str], str]:
+def triggers_of(dialect: str, ask: Ask) -> tuple[dict[str, str], str]:
     """Return the SQL of each trigger of a ledger, and its schema on PostgreSQL, quoted where it has to be."""
-    if connection.dialect.name == "sqlite":
+    if dialect == "sqlite":
         return triggers("sqlite"), ""
-    schema = str(connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar())
-    return triggers("postgresql", schema, _event_table(connection)), schema
+    schema = str(ask("SELECT quote_ident(current_schema())")[0])
+    return triggers("postgresql", schema, _event_table(ask)), schema
 
 
-def is_citus(connection: sa.Connection) -> bool:
+def is_citus(ask: Ask) -> bool:
     """Return whether a PostgreSQL distributes tables among workers."""
-    return connection.exec_driver_sql("SELECT 1 FROM pg_extension WHERE extname = 'citus'").first() is not None
+    return ask("SELECT 1 FROM pg_extension WHERE extname = 'citus'") is not None
 
 
-def _event_table(connection: sa.Connection) -> str:
+def _event_table(ask: Ask) -> str:
     """Return the events' table as a trigger has to name it. On Citus triggers run where the rows are, and the table has
     the number of its shard in its name there, on whichever worker it is. A schema's tables have one shard each."""
-    if not is_citus(connection):
-        return "event"
-    query = "SELECT shardid FROM pg_dist_shard WHERE logicalrelid = to_regclass('event')"
-    shards = connection.exec_driver_sql(query).scalars().all()
-    return f"event_{shards[0]}" if len(shards) == 1 else "event"
+    shards = "SELECT min(shardid) FROM pg_dist_shard WHERE logicalrelid = to_regclass('event') HAVING count(*) = 1"
+    found = ask(shards) if is_citus(ask) else None
+    return f"event_{found[0]}" if found else "event"
 
 
 def _filled(sql: str, places: dict[str, str]) -> str:
@@ -174,7 +176,8 @@ def create_triggers(connection: sa.Connection) -> None:
     sqlite = connection.dialect.name == "sqlite"
     # On the driver's cursor: percent signs that are not placeholders.
     cursor = connection.connection.cursor()
-    for name, sql in triggers_of(connection)[0].items():
+    ours, _ = triggers_of(connection.dialect.name, lambda query: connection.exec_driver_sql(query).first())
+    for name, sql in ours.items():
         if sqlite:
             cursor.execute(f"DROP TRIGGER IF EXISTS {name}")
         # One by one, for Citus passes each on to its workers.

@@ -17,17 +17,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from reflector.ledger import migration
-<<<<<<< HEAD
-from reflector.ledger.engines import open_engine
-from reflector.ledger.migration import triggers_of
-from reflector.ledger.tables import metadata
-from reflector.ledger.views import wrong_views
-=======
 from reflector.ledger.engines import Engine, open_engine
-from reflector.ledger.migration import triggers
+from reflector.ledger.migration import triggers_of
 from reflector.ledger.statements import Statements
 from reflector.ledger.views import VIEWS, view_sql
->>>>>>> main
 from reflector.mistakes import Finding
 from reflector.proof.reading import savepoint
 from reflector.resources import resource_dir
@@ -64,16 +57,9 @@ def _changed(kind: str, name: str, what: str) -> Finding:
 
 def wrong_triggers(sql: Statements) -> Iterator[tuple[str, str]]:
     """Yield (name, what is wrong) of each trigger that is missing, disabled, changed, or not the ledger's."""
-<<<<<<< HEAD
-    dialect = connection.dialect.name
-    standing = _standing_triggers(connection)
-    ours, schema = triggers_of(connection)
-=======
     dialect = "postgresql" if sql.postgres else "sqlite"
     standing = _standing_triggers(sql)
-    schema = sql.execute("SELECT quote_ident(current_schema())").fetchone()[0] if sql.postgres else ""
-    ours = triggers(dialect, schema)
->>>>>>> main
+    ours, schema = triggers_of(dialect, lambda query: sql.execute(query).fetchone())
     for name, text in ours.items():
         wanted = _wanted(text, dialect)
         if name not in standing:
