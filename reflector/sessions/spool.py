@@ -9,7 +9,6 @@ The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled b
     .gitignore              `*`: nothing in here belongs in a repository
     injection.txt           the rendered playbook: a stamp, the JSON form in one line, the text
     fired/<event>           an empty file; when it was changed is when that event's hook ran last
-    readings/               where the reading of each large transcript can go on (`reflector.sessions.readings`)
     drain.lock, drain.turn  held by the process that takes the spool in, and by the one that is about to
     model.lock, away.lock   held by the process that asks a model, and by the one that waits for the ledger's server
     spool/<name>.json       one delivery each, oldest first by name: `<time_ns>-<pid>-<n>`
