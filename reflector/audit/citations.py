@@ -11,14 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from reflector.audit.use import tally_of
 from reflector.ledger.as_of import Past
 from reflector.ledger.bullet_tally import BulletTally, spans_of
-from reflector.ledger.rows import BulletRow, WindowRow
-from reflector.ledger.statements import Statements
-from reflector.ledger.store import Ledger
 from reflector.ledger.windows import windows
+
+if TYPE_CHECKING:
+    from reflector.ledger.rows import BulletRow, WindowRow
+    from reflector.ledger.statements import Statements
+    from reflector.ledger.store import Ledger
 
 #: What a window may cite besides live bullets.
 _KINDS = ("retired", "unknown")

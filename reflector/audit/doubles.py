@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from reflector.ledger.as_of import Past
-from reflector.ledger.statements import Statements
-from reflector.ledger.store import Ledger
 from reflector.ledger.views import view_sql
 from reflector.playbook.counting import COUNTINGS, Counting
+
+if TYPE_CHECKING:
+    from reflector.ledger.statements import Statements
+    from reflector.ledger.store import Ledger
 
 CLASSES: Final = {
     "D1": "the same tag twice in one reflection",

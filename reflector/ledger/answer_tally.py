@@ -23,12 +23,13 @@ from reflector.events.registry import (
     window_step,
 )
 from reflector.ledger.reader import kept_of
-from reflector.ledger.statements import Statements
 from reflector.ledger.tallies import Tally
 from reflector.ledger.windows import one_of, whose
 
 if TYPE_CHECKING:
     from decimal import Decimal
+
+    from reflector.ledger.statements import Statements
 
 #: A group: model, template and day.
 Key = tuple[str, str, str]
