@@ -50,6 +50,7 @@ class _Session(Conversation):
     def __init__(self) -> None:
         super().__init__()
         self._first_agent: str | None = None
+        self._described: tuple[Any, ...] = ()
         self._roots: dict[str, str] = {}
         #: Prompts in the queue, each with its key: a message where a person typed it.
         self._queue: deque[tuple[int, Message | None]] = deque(maxlen=256)
@@ -72,6 +73,10 @@ class _Session(Conversation):
 
     def _describe(self, record: dict[str, Any]) -> None:
         """Keep the newest session and version, the first folder, and the agent if the first record has it too."""
+        described = (record.get("sessionId"), record.get("version"), record.get("agentId"))
+        if described == self._described and self.cwd:
+            return  # as the record before it
+        self._described = described
         self.session_id = building.path(record.get("sessionId")) or self.session_id
         self.version = building.path(record.get("version")) or self.version
         self.cwd = self.cwd or building.path(record.get("cwd"))
@@ -98,7 +103,8 @@ class _Session(Conversation):
 
     def _envelope(self, record: dict[str, Any], text: bytes, offset: int) -> _Envelope:
         uuid = record_uuid(record, text)
-        return _Envelope(record, uuid, Place(self._chain(record, uuid), short(record.get("timestamp")), offset))
+        place = Place(self._chain(record, uuid), short(record.get("timestamp")), offset)
+        return _Envelope(record, uuid, place, self.brief)
 
     def _chain(self, record: dict[str, Any], uuid: str) -> str:
         """Id of the sidechain. Version 1 wrote them inline without `agentId`: the root's uuid names them."""
@@ -173,6 +179,7 @@ class _Envelope(NamedTuple):
     record: dict[str, Any]
     uuid: str
     place: Place
+    brief: bool
 
     @property
     def content(self) -> Any:
@@ -205,7 +212,7 @@ def _assistant(envelope: _Envelope) -> Message:
                 thinking.append(block["thinking"])
         elif kind in _CALL_TYPES:
             given = block.get("input")
-            given = bounds.arguments(given) if isinstance(given, dict) else {}
+            given = bounds.arguments(given) if isinstance(given, dict) and not envelope.brief else {}
             calls.append(ToolCall(short(block.get("id")), short(block.get("name")), given))
     body = record.get("message")
     synthetic = record.get("isApiErrorMessage") is True or (
@@ -241,7 +248,7 @@ def _user(envelope: _Envelope) -> Message:
         results.append(
             ToolResult(
                 call_id=short(block.get("tool_use_id")),
-                text=_answer(answer, envelope.record.get("toolUseResult")),
+                text="" if envelope.brief else _answer(answer, envelope.record.get("toolUseResult")),
                 is_error=is_error,
             )
         )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -27,9 +29,10 @@ from reflector.ledger.store import Ledger
 from reflector.ledger.views import VIEWS, create_views
 from reflector.playbook.counting import COUNTINGS
 from reflector.proof.verify import verify
-from tests.conftest import examples
+from tests.conftest import Postgres, examples
 from tests.ledger import sql
 from tests.ledger.events import about, added, adopted, changed, imported, reflected, retracted, tagged, window
+from tests.ledger.slow import close_checkpoints
 
 NAMES = ("pat-001", "mis-001", "ctx-001", "oth-999")
 _KEYS = (0, 1, -1, 5, 2**62, -(2**63), 2**63 - 1)
@@ -38,6 +41,12 @@ _STRAY = ((NAMES[0], "neutral", "neutral"), (NAMES[1], "unknown", "unknown_tag")
 _DO = "window window window reflect reflect reflect reflect again again"
 _DO += " retract retract redact recount add remove policy skip"
 Action = tuple[str, Any, Any]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _close() -> Iterator[None]:
+    with close_checkpoints(3):
+        yield
 
 
 def _history(seed: int) -> list[Action]:
@@ -347,3 +356,15 @@ def test_doubles_of_a_moment_are_what_they_were_before_a_retraction_and_an_erasu
     assert double_counts(ledger) != before
     assert double_counts(ledger, past=Past(ledger, then)) == before
     assert double_counts(ledger, "pat-001", Past(ledger, then)).totals == {"pat-001": before.totals["pat-001"]}
+
+
+@pytest.mark.postgres
+def test_a_view_that_comes_out_of_a_dump_is_the_one_that_went_in(postgres: Postgres) -> None:
+    """A dump has the server's own words for a view; a view that is made of them has to have the same ones."""
+    described = "SELECT pg_get_viewdef(%s::regclass)"
+    with postgres.database() as url, psycopg.connect(url) as connection:
+        for name in VIEWS:
+            (standing,) = connection.execute(described, [name]).fetchone() or ("",)
+            connection.execute(f"CREATE VIEW restored AS {standing}")
+            assert connection.execute(described, ["restored"]).fetchone() == (standing,), name
+            connection.execute("DROP VIEW restored")
