@@ -58,7 +58,7 @@ def ledgers(place: Place, question: str | None, as_json: bool) -> None:
     wrong = any(answer.value for answer in found.answers) if question == "verify" else False
     if as_json:
         print_json(_document(found))
-    else:
+    elif found.answers or not found.down:
         _SHOWN[question](found)
     for error in found.down.values():
         note(f"No answer: {error}")
