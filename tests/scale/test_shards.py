@@ -23,7 +23,7 @@ from reflector.exchange.transfer import exported
 from reflector.ledger.errors import LedgerLocked, LedgerMoved, LedgerUnavailable
 from reflector.ledger.store import Ledger, playbooks_in
 from reflector.project import Project
-from tests.ledger.events import added, changed
+from tests.ledger.events import added, window
 from tests.processes import REFLECTOR
 from tests.scale.clusters import Cluster, clusters
 
@@ -37,17 +37,17 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["__main__", "tests.scale.test_shards"])
 
 
-def _revised(playbook: str, number: int) -> NewEvent:
-    return changed(ev.BULLET_REVISED, "pat-001", playbook, number, text=f"Read the error first, {number} times")
+def _session(number: int) -> NewEvent:
+    return window(number, f"session-{number}", keys=[number])
 
 
 def _write(playbook: str, folder: str, acknowledged: str, until: Any) -> None:
     """Append until told to stop; each event again, wherever the playbook is by then, until it is acknowledged."""
-    number, ledger = 0, None
+    number, ledger = _BEFORE, None
     with open(acknowledged, "w", encoding="utf-8", buffering=1) as told:
         while not until.is_set():
             event = changed(
-                ev.BULLET_REVISED, "pat-001", playbook, number, text=f"Read the error first, {number} times"
+                ev.SESSION_RECORDED, "pat-001", playbook, number, text=f"Read the error first, {number} times"
             )
             try:
                 ledger = ledger or Project.at(Path(folder), flags={"playbook": playbook}).open_ledger()
@@ -74,7 +74,7 @@ def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Clu
         file.write_text("\n".join(["[playbooks]", *lines, ""]))
         for name in _NAMES:
             with Ledger.open(ledger_of(name), name) as ledger:
-                ledger.append([added("pat-001"), *(_revised(name, number) for number in range(-_BEFORE, 0))])
+                ledger.append([added("pat-001"), *(_session(number) for number in range(_BEFORE))])
         yield made
 
 
@@ -163,7 +163,7 @@ def test_sixteen_playbooks_move_between_four_clusters_under_writers_and_kills(
     for name in _NAMES:
         acknowledged = told[name].read_text().split()
         with Ledger.open(ledger_of(name), name) as ledger:
-            there = [event.event_id for event in ledger.events(types=[ev.BULLET_REVISED])][_BEFORE:]
+            there = [event.event_id for event in ledger.events(types=[ev.SESSION_RECORDED])][_BEFORE:]
             history = list(exported(ledger))[1:]
         assert there == acknowledged, name
         assert len(acknowledged) > 20, name
