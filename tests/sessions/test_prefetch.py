@@ -60,9 +60,10 @@ def test_nothing_is_judged_where_no_live_bullet_is_cited_or_nobody_asked(path: P
 def test_what_people_ask_for_is_heard_in_the_same_pass(tmp_path: Path) -> None:
     session = Session().cites("pat-001").user("Always run the linter before you push.").agent("I will.")
     path = session.user("Never commit generated files.").write(tmp_path / "s.jsonl")
-    found = prefetch(path, None, {})
-    assert [wish.form for wish in found.wishes] == ["always", "never"]
-    assert found.wishes == list(wishes(read_messages(path)))
+    gathered = prefetch(path, None, {}).scan.gathered
+    assert gathered is not None
+    assert [wish.form for wish in gathered] == ["always", "never"]
+    assert list(gathered) == list(wishes(read_messages(path)))
 
 
 def test_an_answer_is_used_once_for_the_request_that_it_is_one_to(path: Path) -> None:
