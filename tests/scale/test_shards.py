@@ -46,9 +46,7 @@ def _write(playbook: str, folder: str, acknowledged: str, until: Any) -> None:
     number, ledger = _BEFORE, None
     with open(acknowledged, "w", encoding="utf-8", buffering=1) as told:
         while not until.is_set():
-            event = changed(
-                ev.SESSION_RECORDED, "pat-001", playbook, number, text=f"Read the error first, {number} times"
-            )
+            event = _session(number)
             try:
                 ledger = ledger or Project.at(Path(folder), flags={"playbook": playbook}).open_ledger()
                 ledger.append([event])
