@@ -14,7 +14,7 @@ from typing import Any
 from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_ARRIVED, LEDGER_MOVED, MAX_INT, Event, identity
 from reflector.ledger.checkpoints import TABLES
 from reflector.ledger.engines import Engine
-from reflector.ledger.errors import LedgerMoved, translated
+from reflector.ledger.errors import HeadMisplaced, LedgerMoved, translated
 from reflector.ledger.rows import (
     OPEN_WINDOW,
     PROJECTED,
@@ -148,7 +148,10 @@ class Reader:
         with self._reading() as sql:
             while low < high:
                 middle = (low + high + 1) // 2
-                if sql.run(_RECORDED_AT, middle).fetchone()[0] <= time:
+                found = sql.run(_RECORDED_AT, middle).fetchone()
+                if found is None:
+                    raise HeadMisplaced(self.engine.url.shown)
+                if found[0] <= time:
                     low = middle
                 else:
                     high = middle - 1

@@ -26,7 +26,7 @@ from reflector.ledger.redaction import what_is_left
 from reflector.ledger.rows import Anchor, Projected, redaction_data
 from reflector.mistakes import Finding
 from reflector.proof.drift import Folded
-from reflector.proof.remedies import RESTORE
+from reflector.proof.remedies import MEND_HEAD, RESTORE
 from reflector.proof.tag_rows import COLUMNS as _TAG_COLUMNS
 from reflector.proof.tag_rows import TagRows
 
@@ -98,9 +98,9 @@ class Walk:
                 yield self.wrong
                 self.wrong = None
         if position != head.position:
-            yield Finding("head", position, f"the events end at {position}, the head says {head.position}", RESTORE)
+            yield Finding("head", position, f"the events end at {position}, the head says {head.position}", MEND_HEAD)
         elif chain != head.chain or (position and last != head.recorded_at):
-            yield Finding("head", position, "the head's chain or time is not the last event's", RESTORE)
+            yield Finding("head", position, "the head's chain or time is not the last event's", MEND_HEAD)
         for anchor in dict.fromkeys(self.anchors):
             if anchor not in there:
                 what = f"the published head {anchor.position} is not in this history, which ends at {position}"
