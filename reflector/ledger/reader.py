@@ -43,6 +43,8 @@ _HISTORY = f"SELECT {PROJECTED} FROM event WHERE playbook_id = ? AND position > 
 _HISTORY += f" LIMIT {_PAGE}"
 _REDACTIONS = f"SELECT target_id, event_id, data FROM event WHERE playbook_id = ? AND type = ? AND {_NOT_A_TAG}"  # noqa: S608
 
+_MAY_APPEND = "SELECT current_setting('transaction_read_only') = 'off' AND has_table_privilege('event', 'INSERT')"
+
 
 class Reader:
     """The questions that a playbook's ledger answers."""
@@ -56,6 +58,13 @@ class Reader:
         """Return the playbook's head."""
         with self._reading() as sql:
             return Head(*sql.run(_HEAD).fetchone())
+
+    def may_append(self) -> bool:
+        """Whether whoever asks may append: False for a role that may only read, and on a server that is a standby."""
+        if self.engine.dialect == "sqlite":
+            return True
+        with self._reading() as sql:
+            return bool(sql.execute(_MAY_APPEND).fetchone()[0])
 
     def seal(self) -> Event | None:
         """Return the `ledger.moved` that ends the history; None where the history goes on here."""

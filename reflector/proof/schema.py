@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from reflector.ledger import migration
 from reflector.ledger.engines import open_engine
+from reflector.ledger.grants import is_by_playbook
 from reflector.ledger.migration import triggers
 from reflector.ledger.tables import metadata
 from reflector.ledger.views import wrong_views
@@ -187,7 +188,11 @@ def _hidden(connection: sa.Connection) -> Iterator[Finding]:
             yield _changed("rule", rule, f"{_STRANGE} and hangs on its table {table}")
     secured = f"SELECT relname FROM pg_class WHERE {ours} AND relrowsecurity"  # noqa: S608
     for (table,) in connection.exec_driver_sql(secured).fetchall():
-        if table in metadata.tables:
+        policies = (
+            "SELECT policyname, permissive, roles::text[], cmd, qual, with_check FROM pg_policies"  # noqa: S608
+            f" WHERE schemaname = current_schema() AND tablename = '{table}'"
+        )
+        if table in metadata.tables and not is_by_playbook(table, connection.exec_driver_sql(policies).fetchall()):
             yield _changed("table", table, "hides rows (row level security)")
     invalid = (
         "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"  # noqa: S608
