@@ -152,7 +152,7 @@ def _take_in(
     seen = ledger.seen(found.keys)
     before: list[Event] = []
     if found.since is not None:
-        if found.is_exact and seen == set(found.since.tail):
+        if found.is_exact and seen.issubset(found.since.tail):
             before = line_to(ledger, session_id, agent_id, found.since.window)
         if not before:  # records came again, or another window of the session was recorded meanwhile
             return _take_in(ledger, source, window, None, beside, readings, goes_on=False, may_be_there=may_be_there)

@@ -56,12 +56,13 @@ class Readings:
         try:
             held = json.loads(files.read_ours(self._file(path), _MOST_BYTES))
             since = Checkpoint.of_json(held["checkpoint"])
-            position, chain = held["ledger"]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            position, chain = int(held["ledger"][0]), str(held["ledger"][1])
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None
-        known = ledger.at([position])
-        if not known or known[0].chain != chain:
-            return None
+        with ledger.asking() as sql:
+            known = sql.run("SELECT 1 FROM event WHERE playbook_id = ? AND position = ? AND chain = ?", position, chain)
+            if known.fetchone() is None:
+                return None
         return scan_on(path, limit, since, gather=self._gather)
 
     def keep(self, ledger: Ledger, path: Path, found: Scan, window: str) -> None:

@@ -18,7 +18,7 @@ import os
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from io import FileIO
 from typing import Any, Self
 from zlib import crc32
@@ -107,7 +107,9 @@ class Checkpoint:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON."""
-        return {"reader": READER, **asdict(self)}
+        held = {name: getattr(self, name) for name in self.__slots__}
+        found = {name: getattr(self.found, name) for name in self.found.__slots__}
+        return {"reader": READER, **held, "found": found}
 
     @classmethod
     def of_json(cls, held: dict[str, Any]) -> Self:
