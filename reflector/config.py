@@ -120,6 +120,11 @@ class Config:
         """Return where a setting's value comes from."""
         return self.layers.get(key, "default")
 
+    @property
+    def asks_model(self) -> bool:
+        """True where the backend's answers cost time and money."""
+        return BACKENDS.get(self.backend, False)
+
     def lists(self, project: Path) -> bool:
         """True for a project that the user named in `projects`."""
         # Path.expanduser would raise for a home that there is not.

@@ -22,6 +22,15 @@ try:
 except ImportError:  # Windows
     import os as system  # type: ignore[no-redef]
 
+#: The files that agents read by themselves, below a project's folder.
+AGENT_FILES = (
+    "CLAUDE.md",
+    "CLAUDE.local.md",
+    "AGENTS.md",
+    "GEMINI.md",
+    ".github/copilot-instructions.md",
+    ".cursor/rules/playbook.mdc",
+)
 #: Most bytes of the notes of worktrees: some thousands of them.
 MAX_NOTES = 1 << 20
 _MAX_POINTER = 4096

@@ -160,20 +160,31 @@ class Place:
         A question never waits for a drain that is at work, and without a playbook it leaves
         nothing behind.
         """
-        from reflector.cli.output import note
-        from reflector.ledger.store import Ledger
-        from reflector.sessions.pipeline import is_untouched, refresh
+        from reflector.sessions import freshness
 
         project = self.project()
-        if is_untouched(project):
+        if freshness.is_untouched(project):
+            from reflector.ledger.store import Ledger
+
             if project.outer is not None:
+                from reflector.cli.output import note
+
                 note(f"There is no dataset {project.root.name!r} here yet; {_datasets(project.root.parent)}.")
             with Ledger.open("sqlite://") as nothing:
                 yield nothing
             return
+        with project.open_ledger() as ledger:
+            before = freshness.seen(project, ledger)
+            if freshness.was_seen(project, before):
+                yield ledger
+                return
+        from reflector.sessions.pipeline import refresh
+
         notes = refresh(project)
         try:
             with project.open_ledger() as ledger:
+                if not notes and before is not None and freshness.seen(project, ledger) == before:
+                    freshness.keep(project, before)
                 yield ledger
         finally:  # below the answer, where a long one leaves them in sight
             self._tell(notes)

@@ -101,9 +101,9 @@ EVENT_TYPE = _Completed("type", _types)
 
 
 def _agent_files(project: Project) -> _Found:
-    from reflector.curation.mirrors import FILES
+    from reflector.locate import AGENT_FILES
 
-    return ((name, "there" if (project.root / name).exists() else "") for name in FILES)
+    return ((name, "there" if (project.root / name).exists() else "") for name in AGENT_FILES)
 
 
 AGENT_FILE = _Completed("file", _agent_files)

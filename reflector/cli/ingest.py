@@ -14,8 +14,9 @@ from reflector.config import BACKENDS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from reflector.sessions.deliveries import Drained
     from reflector.sessions.intake import Taken, WindowMode
-    from reflector.sessions.pipeline import Drained, Pipeline
+    from reflector.sessions.pipeline import Pipeline
 
 #: A hook's JSON is small; anything longer is a transcript.
 _HOOK_JSON = 8 * 1024 * 1024
@@ -156,7 +157,7 @@ def drain(place: Place, wait: bool, retry_failed: bool, background: bool, as_jso
     attempts. An outage of the API uses up no attempt. Windows that waited for a budget are judged when the budget
     allows it. The exit code is 1 if a delivery or a reflection failed.
     """
-    from reflector.sessions.pipeline import Drained
+    from reflector.sessions.deliveries import Drained
     from reflector.sessions.pipeline import drain as run
 
     ran = run(place.project(), wait=wait, retry="all" if retry_failed else "due" if background else "left")

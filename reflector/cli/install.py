@@ -167,7 +167,7 @@ def _alone(user: bool, project: bool, local: bool) -> None:
 def _share(place: Place, *, dry_run: bool, as_json: bool, out: bool = False) -> None:
     """Set up or take out the sharing of playbook.json through git, and write the file in its new form."""
     from reflector.hooks import git_setup
-    from reflector.sessions.pipeline import is_untouched
+    from reflector.sessions.freshness import is_untouched
 
     root = _project(place)
     try:

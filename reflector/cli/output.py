@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from reflector.text.secrets import clean, visible
+from reflector.text.visible import clean, visible
 
 #: Characters that JSON may leave as they are but a terminal obeys or hides.
 _UNSAFE = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")

@@ -26,14 +26,13 @@ from reflector.cli.output import (
     short_time,
     table,
 )
-from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import best_first
-from reflector.playbook.document import dump, dump_skillbook
 from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:
     from reflector.audit.citations import Use
     from reflector.ledger.as_of import Past
+    from reflector.ledger.store import BulletRow, Ledger
     from reflector.playbook.ranking import Standing
 
 
@@ -85,9 +84,7 @@ def list_(
     these are so many that it gives way to others.
     """
     from reflector.audit.citations import use
-    from reflector.lessons.recall import bullets_about
-    from reflector.sessions.injection import told_names
-    from reflector.sessions.ranks import ranks
+    from reflector.sessions.ranks import ranks, told_names
 
     with place.reading() as ledger:
         past = moments.past(ledger, moment)
@@ -98,6 +95,8 @@ def list_(
     is_empty = not rows
     rows = [row for row in rows if section in (None, row.section) and _is_stale(uses.get(row.name), stale)]
     if search is not None:
+        from reflector.lessons.recall import bullets_about
+
         places = {bullet.name: place for place, bullet in enumerate(bullets_about((r.bullet for r in rows), search))}
         rows = sorted((row for row in rows if row.name in places), key=lambda row: places[row.name])
     if sort is not None or (search is None and not as_json):
@@ -166,8 +165,7 @@ def show(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     from reflector.audit.citations import use
     from reflector.audit.history import about, summary
     from reflector.audit.history import as_json as event_json
-    from reflector.sessions.injection import told_names
-    from reflector.sessions.ranks import ranks
+    from reflector.sessions.ranks import ranks, told_names
 
     with place.reading() as ledger:
         past = moments.past(ledger, moment)
@@ -270,6 +268,8 @@ def _write_head(ledger: Ledger, past: Past | None, sidecar: Path) -> Past:
 
 
 def _export_json(ledger: Ledger, past: Past | None) -> None:
+    from reflector.playbook.document import dump
+
     then = past or ledger
     updated_at = past.updated_at if past else ledger.updated_at()
     sys.stdout.buffer.write(dump(then.bullets(), updated_at))
@@ -278,6 +278,7 @@ def _export_json(ledger: Ledger, past: Past | None) -> None:
 def _export_markdown(ledger: Ledger, past: Past | None) -> None:
     import json
 
+    from reflector.playbook.document import dump
     from reflector.reflection.ace import format_playbook
 
     document = json.loads(dump((past or ledger).bullets(), None))
@@ -285,6 +286,8 @@ def _export_markdown(ledger: Ledger, past: Past | None) -> None:
 
 
 def _export_skillbook(ledger: Ledger, past: Past | None) -> None:
+    from reflector.playbook.document import dump_skillbook
+
     sys.stdout.buffer.write(dump_skillbook((past or ledger).bullets()))
 
 

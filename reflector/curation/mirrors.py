@@ -21,6 +21,7 @@ from reflector.events.fold import fold
 from reflector.events.registry import ADVICE, RARE_TYPES
 from reflector.files import read_ours, replace_file
 from reflector.ledger.store import Ledger
+from reflector.locate import AGENT_FILES
 from reflector.mistakes import Mistake
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.markdown import load_markdown
@@ -28,15 +29,6 @@ from reflector.playbook.marked import Marked, find, one_line, section_text, with
 from reflector.playbook.marked import digest as digest_of
 from reflector.project import Project
 
-#: The files that agents read by themselves, below a project's folder.
-FILES: Final = (
-    "CLAUDE.md",
-    "CLAUDE.local.md",
-    "AGENTS.md",
-    "GEMINI.md",
-    ".github/copilot-instructions.md",
-    ".cursor/rules/playbook.mdc",
-)
 _MAX_BYTES: Final = 4 << 20
 #: How many changes of the playbook ago a section may have been written that somebody edits.
 _MOST_TRIED: Final = 50
@@ -139,8 +131,8 @@ def remove_mirror(project: Project, name: str) -> bool:
 def checked(name: str) -> str:
     """Return the name of a file that agents read. Raises Mistake."""
     plain = name.removeprefix("./")
-    if plain not in FILES:
-        raise Mistake(f"{name!r} is not a file that an agent reads by itself; the files are {', '.join(FILES)}")
+    if plain not in AGENT_FILES:
+        raise Mistake(f"{name!r} is not a file that an agent reads by itself; the files are {', '.join(AGENT_FILES)}")
     return plain
 
 
@@ -148,7 +140,7 @@ def _found(project: Project) -> Iterable[tuple[str, Marked | str]]:
     """Yield each file that has the marks, with its section or with what is wrong with it."""
     if project.is_users or project.outer is not None:
         return
-    for name in FILES:
+    for name in AGENT_FILES:
         with suppress(OSError, Mistake):
             raw = read_ours(_path(project, name), _MAX_BYTES)
             try:

@@ -18,8 +18,7 @@ from reflector.curation.bullets import BulletRefused
 from reflector.curation.proposals import Quote, propose
 from reflector.curation.undoing import approved, undoing
 from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent, identity
-from reflector.events.fields import MAX_INT
+from reflector.events.event import MAX_INT, Event, NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.ledger.tellings import told_since
 from reflector.playbook.change import Change, Kind

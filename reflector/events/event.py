@@ -13,6 +13,8 @@ from hashlib import sha256
 from typing import Any, Final
 
 SCHEMA_VERSION: Final = 1
+#: The largest whole number that every JSON reader keeps exactly.
+MAX_INT: Final = 2**53 - 1
 
 PLAYBOOK_IMPORTED: Final = "playbook.imported"
 BULLET_PROPOSED: Final = "bullet.proposed"

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from reflector.events.event import MAX_INT
 from reflector.events.kinds import Fault, Field
 from reflector.events.record_keys import unpack_keys
 from reflector.playbook.admissible import MAX_COUNT, text_fault
 from reflector.playbook.counting import is_counting
 from reflector.playbook.names import SECTIONS, is_name
 
-#: The largest whole number that every JSON reader keeps exactly.
-MAX_INT: Final = 2**53 - 1
 _LONGEST_WORD: Final = 200
 _HEX: Final = frozenset("0123456789abcdef")
 _ID: Final = re.compile("[0-9a-f]{32}")

@@ -33,7 +33,8 @@ from reflector.ledger.projection import Projector
 from reflector.ledger.rebuilding import rebuild
 from reflector.ledger.rows import Head, Projected, Stored
 from reflector.ledger.statements import Statements
-from reflector.ledger.store import Ledger, later_than
+from reflector.ledger.store import Ledger
+from reflector.ledger.times import later_than
 from reflector.proof.merge_proof import RESTATED, first_moment
 
 Lines = Callable[[], Iterable[str | bytes]]

@@ -18,8 +18,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from reflector.events import event as ev
-from reflector.events.event import NewEvent, identity
-from reflector.events.fields import MAX_INT
+from reflector.events.event import MAX_INT, NewEvent, identity
 from reflector.events.fold import REDACTED, Playbook, fold, reads
 from reflector.events.registry import names_in, new_bullets
 from reflector.events.renames import renamed, renamed_ids

@@ -21,7 +21,8 @@ from reflector.ledger.reader import events_where
 from reflector.ledger.rebuilding import project_from, rebuild
 from reflector.ledger.rows import Head, Stored
 from reflector.ledger.statements import Statements
-from reflector.ledger.store import Ledger, later_than
+from reflector.ledger.store import Ledger
+from reflector.ledger.times import later_than
 
 #: The seal is set when a pass over what was appended meanwhile brings no more events than this, or after some passes.
 _FEW: Final = 100

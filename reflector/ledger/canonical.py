@@ -20,7 +20,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any
 
-from reflector.events.fields import MAX_INT
+from reflector.events.event import MAX_INT
 
 MAX_DEPTH = 32
 PREFIX = "pl1:"

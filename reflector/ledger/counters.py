@@ -11,11 +11,10 @@ from dataclasses import fields
 from typing import Any, Final
 
 from reflector.events.state import Entry, Playbook
+from reflector.ledger.checkpoints import TABLES
 from reflector.ledger.statements import Statements
 from reflector.playbook.counting import DEFAULT, Counting, is_counting
 
-#: The name of the tables' row in the table of projections.
-TABLES: Final = "tables"
 #: How many tags count, in SQL. Under the last two policies a tag without the id is a member by itself.
 MEMBERS: Final[dict[Counting, str]] = {
     "as_applied": "count(*)",

@@ -218,7 +218,8 @@ def _of_server(error: BaseException, text: str, where: str) -> LedgerError:
     if code is None or code.startswith("08"):
         return LedgerAway(
             f"the ledger {where} has no connection to its server ({text}); check that it runs and takes connections, "
-            "and the host, user, password and database of the URL; then run the same command again"
+            "and the host, user, password and database of the URL; then run the same command again. After a failover "
+            "another server takes over within a minute"
         )
     if code == "P0001":  # raised by a trigger of ours
         return _refused(text, where)

@@ -10,7 +10,6 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any
 
-from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
 from reflector.ledger.engines import Engine, migration_transaction
 from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew
 from reflector.resources import resource_dir
@@ -118,6 +117,8 @@ def triggers(dialect: str) -> dict[str, str]:
 
 def _with_types(sql: str) -> str:
     """Return a trigger's SQL with the types that may be erased, wholly or in part, or take a target once."""
+    from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
+
     prose = {name: one.all_prose for name, one in sorted(EVENT_TYPES.items()) if one.holds_prose}
     places = {
         "{whole}": [name for name, all_prose in prose.items() if all_prose],

@@ -30,14 +30,13 @@ from reflector.events.registry import WINDOW_TYPES, effect_of, names_in
 from reflector.events.state import MAX_TAGS, Entry, Playbook, verdict
 from reflector.ledger.answer_tally import AnswerTally
 from reflector.ledger.bullet_tally import BulletTally
-from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, TABLES, Counters, InForce
+from reflector.ledger.checkpoints import TABLES
+from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, Counters, InForce
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
 from reflector.ledger.tallies import Tally, keep
 from reflector.playbook.counting import is_counting
 
-#: Raised when `project` writes other rows for the same events; a ledger with an older one is rebuilt.
-CODE_VERSION = 2
 #: The tallies that are kept.
 KEPT: Final[tuple[type[Tally], ...]] = (BulletTally, AnswerTally)
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")

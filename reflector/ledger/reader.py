@@ -11,13 +11,10 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
-from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_ARRIVED, LEDGER_MOVED, Event, identity
-from reflector.events.fields import MAX_INT
-from reflector.events.fold import reads
-from reflector.ledger.counters import TABLES, Counters
+from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_ARRIVED, LEDGER_MOVED, MAX_INT, Event, identity
+from reflector.ledger.checkpoints import TABLES
 from reflector.ledger.engines import Engine
 from reflector.ledger.errors import LedgerMoved, translated
-from reflector.ledger.redaction import what_is_left
 from reflector.ledger.rows import (
     OPEN_WINDOW,
     PROJECTED,
@@ -98,6 +95,8 @@ class Reader:
 
         Read by the driver and without the prose, which is half the time of a fold over `events`.
         """
+        from reflector.events.fold import reads
+
         after: int | None = 0
         while after is not None:
             with self._reading() as sql:
@@ -110,6 +109,12 @@ class Reader:
         with self._reading() as sql:
             found = events_where(sql, "event_id = ?", event_id)
         return found[0] if found else None
+
+    def has(self, type_: str) -> bool:
+        """Return whether there is an event of a type, which must not be that of tags."""
+        with self._reading() as sql:
+            found = sql.run(f"SELECT 1 FROM event WHERE playbook_id = ? AND type = ? AND {_NOT_A_TAG} LIMIT 1", type_)  # noqa: S608
+            return found.fetchone() is not None
 
     def having(self, event_ids: Collection[str]) -> list[Event]:
         """Those of these events that the ledger has, in order."""
@@ -195,6 +200,8 @@ class Reader:
 
     def counting(self) -> Counting:
         """Return the counting policy in force."""
+        from reflector.ledger.counters import Counters
+
         with self._reading() as sql:
             return Counters(sql).counting()
 
@@ -277,6 +284,8 @@ def history_page(sql: Statements, after: int, upto: int, reads: Callable[[str], 
 
 def kept_of(sql: Statements, erased: Collection[str]) -> dict[str, Mapping[str, Any] | None]:
     """Return what the redactions of these events left of their data, by the redacted event's id."""
+    from reflector.ledger.redaction import what_is_left
+
     by_target: dict[str, tuple[str, Mapping[str, Any] | None]] = {}
     wanted = erased
     while wanted:

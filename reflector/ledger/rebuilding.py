@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from reflector.events.fields import MAX_INT
+from reflector.events.event import MAX_INT
 from reflector.events.fold import projects
-from reflector.ledger.counters import TABLES
-from reflector.ledger.projection import CODE_VERSION, Projector
+from reflector.ledger.checkpoints import TABLES, set_checkpoint
+from reflector.ledger.projection import Projector
 from reflector.ledger.reader import history_page
 from reflector.ledger.statements import Statements
 from reflector.playbook.counting import DEFAULT
@@ -39,13 +39,3 @@ def project_from(sql: Statements, position: int, progress: Progress | None = Non
         position = page[-1].position
         if progress is not None:
             progress(position)
-
-
-def set_checkpoint(sql: Statements, name: str, policy: str, position: int, state_hash: str) -> None:
-    """Record that a named projection is at a position, with this hash."""
-    sql.run("DELETE FROM projection WHERE playbook_id = ? AND name = ?", name)
-    sql.run(
-        "INSERT INTO projection (playbook_id, name, code_version, policy_id, position, state_hash)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        *(name, CODE_VERSION, policy, position, state_hash),
-    )

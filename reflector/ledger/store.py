@@ -7,70 +7,33 @@ Whatever needs no lock (canonical form, hashes) is done before it is taken.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from reflector.events.event import BULLET_ASSERTED, EVENT_REDACTED, Appended, NewEvent, identity
-from reflector.events.registry import new_bullets
-from reflector.ledger.admission import Prepared, prepare
-from reflector.ledger.canonical import genesis, next_chain
-from reflector.ledger.counters import TABLES, Counters
+from reflector.ledger.checkpoints import CODE_VERSION, TABLES
 from reflector.ledger.engines import Engine, open_engine, sweep, write_transaction
-from reflector.ledger.errors import (
-    Conflict,
-    LedgerMoved,
-    LedgerTooNew,
-    LedgerUnavailable,
-    NameTaken,
-    NoSuchTarget,
-    NotSo,
-    translated,
-)
+from reflector.ledger.errors import LedgerMoved, LedgerTooNew, LedgerUnavailable, translated
 from reflector.ledger.migration import ensure_current
-from reflector.ledger.projection import CODE_VERSION, Projector
-from reflector.ledger.reader import Reader, line_of
-from reflector.ledger.rebuilding import Progress, rebuild, set_checkpoint
-from reflector.ledger.redaction import Takes, everything, redaction_of
-from reflector.ledger.rows import BulletRow, Head, Projected, Stored, WindowRow
+from reflector.ledger.reader import Reader
+from reflector.ledger.rows import BulletRow, Head, WindowRow
 from reflector.ledger.sqlite_file import claim_file, had_ledger
 from reflector.ledger.statements import Statements
 from reflector.ledger.url import sqlite_url
 from reflector.ledger.writer import Writer, Writing
-from reflector.playbook.counting import DEFAULT
 
-__all__ = ["BulletRow", "Head", "Ledger", "WindowRow", "utc_now"]
+if TYPE_CHECKING:
+    from reflector.events.event import Appended, NewEvent
+    from reflector.ledger.rebuilding import Progress
+    from reflector.ledger.redaction import Takes
+
+__all__ = ["BulletRow", "Head", "Ledger", "WindowRow"]
 
 _FIND = (
     "SELECT playbook.id, projection.code_version FROM playbook LEFT JOIN projection"
     " ON projection.playbook_id = playbook.id AND projection.name = ? WHERE playbook.name = ?"
 )
-
-
-def utc_now() -> str:
-    """Now, as the ledger writes time: ISO 8601 in UTC with microseconds, of fixed width."""
-    return _written(datetime.now(UTC))
-
-
-def later_than(recorded_at: str) -> str:
-    """Now, or a microsecond after a time that a clock set back has not reached.
-
-    Strictly later, so that a time names the one append that wrote it: `last_updated` does so in playbook.json.
-    """
-    now = utc_now()
-    return now if now > recorded_at else just_after(recorded_at)
-
-
-def just_after(time: str) -> str:
-    """Return a microsecond later."""
-    return _written(datetime.fromisoformat(time) + timedelta(microseconds=1))
-
-
-def _written(moment: datetime) -> str:
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 class Ledger(Reader):
@@ -130,59 +93,21 @@ class Ledger(Reader):
         Raises Conflict for an id with other data, NameTaken for a new bullet with an old name, AlreadyRetracted,
         NoSuchTarget, NotCanonical, LedgerMoved or a LedgerError.
         """
+        from reflector.ledger import appending
+        from reflector.ledger.admission import prepare
+
         prepared = [prepare(event) for event in events]
         ids = [event.event_id for event in events]
         with self._writing(ids) as writing:
-            return self._append(writing, prepared)
+            return appending.append(writing, prepared)
 
-    def _append(self, writing: Writing, prepared: list[Prepared]) -> list[Appended]:
-        sql, known = writing.sql, writing.known
-        position, chain = writing.position, writing.chain
-        recorded_at = later_than(writing.recorded_at)
-        answers: list[Appended] = []
-        rows: list[Stored] = []
-        projected: list[Projected] = []
-        for item in prepared:
-            event = item.event
-            if (first := known.get(event.event_id)) is not None:
-                if first[1] != item.data_hash:
-                    raise Conflict(event.event_id, event.type, first[0], at_once=first[0] > writing.position)
-                answers.append(Appended(event.event_id, first[0], added=False))
-                continue
-            position += 1
-            header = (
-                *(position, event.event_id, event.type, event.schema_version),
-                *(event.occurred_at or recorded_at, recorded_at, event.actor),
-                *(event.session_id, event.reflection_id, event.target_id),
-            )
-            chain = next_chain(chain, header, item.data_hash, item.meta_hash)
-            stored = Stored(*header, item.data, item.data_hash, item.meta, chain)
-            rows.append(stored)
-            known[event.event_id] = (position, item.data_hash)
-            answers.append(Appended(event.event_id, position, added=True))
-            projected.append(
-                Projected(
-                    *(position, event.event_id, event.type, recorded_at),
-                    *(event.session_id, event.reflection_id, event.target_id, item.facts),
-                )
-            )
-        if rows:
-            _refuse_taken_names(sql, projected)
-            sql.insert("event", Stored._fields, rows)
-            Projector(sql, writing.in_force).project(projected)
-            writing.in_force = None
-            update = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
-            sql.execute(update, position, chain, recorded_at, self.playbook_id)
-            writing.position, writing.chain, writing.recorded_at = position, chain, recorded_at
-        return answers
-
-    def redact(self, event_id: str, *, reason: str, actor: str, takes: Takes = everything) -> Appended:
+    def redact(self, event_id: str, *, reason: str, actor: str, takes: Takes | None = None) -> Appended:
         """Erase an event's text forever; see `redact_all`."""
         (answer,) = self.redact_all([event_id], reason=reason, actor=actor, takes=takes)
         return answer
 
     def redact_all(
-        self, event_ids: Collection[str], *, reason: str, actor: str, takes: Takes = everything
+        self, event_ids: Collection[str], *, reason: str, actor: str, takes: Takes | None = None
     ) -> list[Appended]:
         """Erase texts of events forever, as one operation: data becomes NULL, its hash, facts and counts stay.
 
@@ -191,28 +116,16 @@ class Ledger(Reader):
         is rewritten, so that the text is gone from it; a server's own copies (write-ahead log, dead rows) end with
         its vacuum. Raises NoSuchTarget, LedgerError for an event without text.
         """
-        answers: list[Appended] = []
+        from reflector.ledger import appending
+        from reflector.ledger.rebuilding import rebuild
+
         with self._writing() as writing:
-            for event_id in event_ids:
-                answers.append(self._redact(writing, event_id, reason, actor, takes))
+            answers = [appending.redact(writing, event_id, reason, actor, takes) for event_id in event_ids]
             if any(answer.added for answer in answers):
                 rebuild(writing.sql)
         with translated(self.engine.url.shown):
             sweep(self.engine)
         return answers
-
-    def _redact(self, writing: Writing, event_id: str, reason: str, actor: str, takes: Takes) -> Appended:
-        line = line_of(writing.sql, event_id)
-        if not line:
-            raise NoSuchTarget(f"event {event_id} is not in the ledger; look its id up with `reflector log`")
-        last = line[-1]
-        data = redaction_of(line, event_id, reason, takes)
-        if data is None:
-            return Appended(last.event_id, last.position, added=False)
-        event = NewEvent(EVENT_REDACTED, identity(EVENT_REDACTED, last.event_id), data, actor, target_id=last.event_id)
-        (answer,) = self._append(writing, [prepare(event)])
-        writing.sql.run("UPDATE event SET data = NULL WHERE playbook_id = ? AND event_id = ?", last.event_id)
-        return answer
 
     def assert_counters(self, name: str, helpful: int, harmful: int, *, actor: str) -> Appended:
         """Pin a bullet's counters at this position: `verify` proves from then on that the events gave these.
@@ -220,20 +133,10 @@ class Ledger(Reader):
         Compared and appended under one lock, so that no other append comes between. Raises NoSuchTarget for a name
         that was never given, NotSo if the counters differ.
         """
+        from reflector.ledger import appending
+
         with self._writing() as writing:
-            query = "SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?"
-            row = writing.sql.run(query, name).fetchone()
-            if row is None:
-                raise NoSuchTarget(f"no bullet is or was called {name!r}; see `reflector list --all`")
-            if tuple(row) != (helpful, harmful):
-                raise NotSo(
-                    f"{name} is at {row[0]}/{row[1]}, not at {helpful}/{harmful}; nothing was appended. "
-                    f"See why with `reflector blame {name}`"
-                )
-            data = {"name": name, "helpful": helpful, "harmful": harmful}
-            event_id = identity(BULLET_ASSERTED, name, writing.position)
-            (answer,) = self._append(writing, [prepare(NewEvent(BULLET_ASSERTED, event_id, data, actor))])
-        return answer
+            return appending.assert_counters(writing, name, helpful, harmful, actor)
 
     def rebuild(self, progress: Progress | None = None) -> None:
         """Fill the projected tables again from the events, in one transaction.
@@ -241,16 +144,22 @@ class Ledger(Reader):
         Appends nothing and calls no backend. Readers see the old rows until the commit; writers wait. `progress` is
         called with the position reached, page by page. Raises LedgerError.
         """
+        from reflector.ledger.rebuilding import rebuild
+
         with self._writing() as writing:
             rebuild(writing.sql, progress)
 
     def recount(self) -> None:
         """Rebuild every counter from the tag table: one GROUP BY over an index."""
+        from reflector.ledger.counters import Counters
+
         with self._writing() as writing:
             Counters(writing.sql).recount(None)
 
     def set_checkpoint(self, name: str, position: int, state_hash: str) -> None:
         """Remember that a named projection was written at a position, with this hash."""
+        from reflector.ledger.checkpoints import set_checkpoint
+
         with self._writing() as writing:
             set_checkpoint(writing.sql, name, "", position, state_hash)
 
@@ -297,6 +206,18 @@ def _playbook(engine: Engine, name: str) -> tuple[int, int | None]:
         found = _find_playbook(Statements(connection.cursor(), engine.dialect, 0), name)
     if found is not None:
         return found
+    return _created(engine, name)
+
+
+def _created(engine: Engine, name: str) -> tuple[int, int | None]:
+    """Create a playbook, unless another process has just done so; as `_playbook` returns it."""
+    import secrets
+
+    from reflector.ledger.canonical import genesis
+    from reflector.ledger.checkpoints import set_checkpoint
+    from reflector.ledger.times import utc_now
+    from reflector.playbook.counting import DEFAULT
+
     with write_transaction(engine) as connection:
         sql = Statements(connection.cursor(), engine.dialect, 0)
         if sql.postgres:
@@ -325,14 +246,3 @@ def _find_playbook(sql: Statements, name: str) -> tuple[int, int | None] | None:
             f"knows {CODE_VERSION}); upgrade reflector (the ledger was left as it is)"
         )
     return playbook_id, code_version
-
-
-def _refuse_taken_names(sql: Statements, events: list[Projected]) -> None:
-    seen: dict[str, int] = {}
-    for event in events:
-        for bullet in new_bullets(event.type, event.data or {}):
-            name = bullet["name"]
-            row = sql.run("SELECT position FROM bullet WHERE playbook_id = ? AND name = ?", name).fetchone()
-            if row is not None or name in seen:
-                raise NameTaken(event.event_id, name, row[0] if row is not None else seen[name])
-            seen[name] = event.position

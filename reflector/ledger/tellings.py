@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from reflector.events.fields import MAX_INT
+from reflector.events.event import MAX_INT
 from reflector.events.registry import TELLING_TYPES
 from reflector.ledger.bullet_tally import BulletTally
 from reflector.ledger.reader import Reader

@@ -14,7 +14,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from reflector.ledger.counters import IN_FORCE, TABLES, InForce
+from reflector.ledger.checkpoints import TABLES
+from reflector.ledger.counters import IN_FORCE, InForce
 from reflector.ledger.engines import Engine, Taken
 from reflector.ledger.lock import Lock
 from reflector.ledger.statements import COPIED, Statements

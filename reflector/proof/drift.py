@@ -15,8 +15,7 @@ import sqlalchemy as sa
 
 from reflector.events.fold import Entry, Playbook
 from reflector.ledger import tables
-from reflector.ledger.counters import TABLES
-from reflector.ledger.projection import CODE_VERSION
+from reflector.ledger.checkpoints import CODE_VERSION, TABLES
 
 _COLUMNS = (*(field.name for field in fields(Entry)), "helpful", "harmful")
 _HASH = re.compile(r"[0-9a-f]{64}")

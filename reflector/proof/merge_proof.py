@@ -18,7 +18,7 @@ from reflector.events.renames import inverse, renamed
 from reflector.ledger.canonical import canonical, digest, genesis, leaf, link
 from reflector.ledger.rows import Stored
 from reflector.ledger.statements import Statements
-from reflector.ledger.store import just_after
+from reflector.ledger.times import just_after
 
 #: The key of `meta` under which an event says where it came from, and that of one which only says what a merge gave.
 MERGED: Final = "merged"

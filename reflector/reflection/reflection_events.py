@@ -16,7 +16,8 @@ from reflector.ledger.store import WindowRow
 from reflector.playbook.verdicts import VERDICTS
 from reflector.reflection.protocol import Answer, Mode
 from reflector.text.bounds import whole_end
-from reflector.text.secrets import clean, quote, redact
+from reflector.text.secrets import quote, redact
+from reflector.text.visible import clean
 
 if TYPE_CHECKING:
     from reflector.reflection.answers import Parsed, ParsedTag

@@ -16,12 +16,12 @@ from reflector.sessions.start_queue import load_in_turn
 
 if TYPE_CHECKING:
     from reflector.project import Project
-    from reflector.sessions.pipeline import Drained
+    from reflector.sessions.deliveries import Drained
 
 
 def run(project: str) -> int | None:
     """Drain a project, unless another drain is about to. Returns the exit code, None after an error to report."""
-    if not load_in_turn(project, lambda: import_module("reflector.sessions.pipeline")):
+    if not load_in_turn(project, lambda: import_module("reflector.sessions.deliveries")):
         return 0
     from reflector.project import Project
 

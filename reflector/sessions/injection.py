@@ -240,15 +240,6 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
     return content
 
 
-def told_names(project: Path) -> set[str] | None:
-    """Return the names of the bullets that the next session is told; None where no text is rendered."""
-    try:
-        text = folders.read_file(f"{folders.state_folder(os.fspath(project))}/injection.txt", 1 << 20)
-    except OSError:
-        return None
-    return set(re.findall(r"^\[([a-z_]+-?\d+)\] helpful=", text.decode("utf-8", "replace"), re.MULTILINE))
-
-
 def _in_short(text: str) -> str:
     """Return a rendered text as the hook notes it: digest, seed or "-", names; `told_by_hook` reads it."""
     telling = telling_of(text)

@@ -9,12 +9,14 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reflector import folders
 from reflector.handover import LAST_SESSION, WAITING
-from reflector.reflection.gate import CITES_NOTHING
-from reflector.reflection.runner import Reflected
-from reflector.text.secrets import clean
+from reflector.text.visible import clean
+
+if TYPE_CHECKING:
+    from reflector.reflection.runner import Reflected
 
 _MOST_SAID = 100
 #: So many undecided bullets are counted, fewer are named.
@@ -31,6 +33,8 @@ _ELSE = {
 
 def leave(project: Path, reflected: Sequence[Reflected]) -> None:
     """Leave what came of the session that was processed last, with what its earlier windows brought."""
+    from reflector.reflection.gate import CITES_NOTHING
+
     named = [one for one in reflected if one.session_id is not None]
     if not named:
         return

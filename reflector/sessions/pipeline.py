@@ -8,11 +8,10 @@ after it let go.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,43 +19,27 @@ from reflector.curation.file_writing import of_another
 from reflector.curation.mirrors import take_mirrored, write_mirrored
 from reflector.curation.playbook_file import known, sync
 from reflector.curation.proposals import proposals, sweep
-from reflector.curator import wanted
-from reflector.ledger.store import Ledger, WindowRow
-from reflector.lessons.book import lesson_book
+from reflector.events.event import LESSON_RECORDED
 from reflector.locate import user_folder
-from reflector.project import Project
-from reflector.reflection.backends import backend_of
-from reflector.reflection.gate import Gate
-from reflector.reflection.protocol import OUTAGES
-from reflector.reflection.runner import Reflected, Retry, Runner
 from reflector.sessions import last_session, locks, seen_head, spool
-from reflector.sessions.crediting import record_test_outcomes
-from reflector.sessions.fallback import stand_ins
-from reflector.sessions.injection import keep_lessons, told_by_hook, write_injection
-from reflector.sessions.intake import Source, Taken, WindowMode, read, safe_id, source_of, take_in
-from reflector.sessions.pauses import heard_at_ns
+from reflector.sessions.injection import keep_lessons, lessons_to_tell, told_by_hook, write_injection
 from reflector.sessions.ranks import keep_ranks
-from reflector.sessions.readings import Readings
-from reflector.sessions.spool import Delivery
 
+# Taking sessions in and judging them is imported where it is done: who adds advice or asks for it needs none of that.
 if TYPE_CHECKING:
     from reflector.curator.wishes import Wish
+    from reflector.ledger.store import Ledger, WindowRow
+    from reflector.project import Project
+    from reflector.reflection.runner import Reflected, Retry, Runner
+    from reflector.sessions.deliveries import Drained
+    from reflector.sessions.intake import Source, Taken, WindowMode
+    from reflector.sessions.readings import Readings
+    from reflector.sessions.spool import Delivery
     from reflector.sessions.user_playbook import Users
     from reflector.transcripts.reading import Scan
 
 #: No time at which a playbook changed.
 _NEVER = "never"
-
-
-@dataclass(slots=True)
-class Drained:
-    """What a drain did: deliveries recorded, those set aside with their error, reflections, and notes for the user."""
-
-    taken: int = 0
-    empty: int = 0
-    failed: list[tuple[str, str]] = field(default_factory=list)
-    reflected: list[Reflected] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
 
 class Pipeline:
@@ -75,20 +58,33 @@ class Pipeline:
         self.reflected: list[Reflected] = []
         #: By window, what people ask for in it, where that is known before its turn.
         self.wished: dict[str, Sequence[Wish]] = {}
-        self.readings = Readings(project.state_dir)
-        self.runner = runner_of(project, ledger)
+
+    @cached_property
+    def readings(self) -> Readings:
+        """Where the reading of each transcript can go on."""
+        from reflector.sessions.readings import Readings
+
+        return Readings(self.project.state_dir)
+
+    @cached_property
+    def runner(self) -> Runner:
+        """What judges, by the project's settings. Raises ConfigError."""
+        return runner_of(self.project, self.ledger)
 
     def take(self, source: Source, *, window: WindowMode = "new", found: Scan | None = None) -> Taken:
         """Record a window; its reflection follows with `finish`. `found` is what a scan found, where there was one.
 
         Raises UsersPlaybookError, a ValueError, when it is recorded here and not in the user's ledger.
         """
-        found = found or read(self.ledger, source, window, self.readings)
+        from reflector.sessions.intake import read, take_in
+
+        readings = self.readings
+        found = found or read(self.ledger, source, window, readings)
         if not found.told and (session_id := source.session_id or found.session_id):
             source = replace(source, told=told_by_hook(self.project.root, session_id))
         if self.users is None:
-            return take_in(self.ledger, source, window=window, found=found, readings=self.readings)
-        taken = take_in(self.ledger, source, window=window, found=found, readings=self.readings)
+            return take_in(self.ledger, source, window=window, found=found, readings=readings)
+        taken = take_in(self.ledger, source, window=window, found=found, readings=readings)
         self.users.take(source, found, window=window, beside={row.name for row in self.ledger.rows()})
         return taken
 
@@ -98,6 +94,9 @@ class Pipeline:
         What the sessions' own tests say of lessons, and what people asked for, is recorded first, while a window is
         open.
         """
+        from reflector.curator import wanted
+        from reflector.sessions.crediting import record_test_outcomes
+
         fresh = [one.event_id for one in self.ledger.open_windows() if not one.attempts]
         record_test_outcomes(self.ledger, fresh)
         self._note(wanted.hear(self.project.config, self.ledger, fresh, self.wished))
@@ -133,7 +132,7 @@ class Pipeline:
         updated_at = self.ledger.updated_at()
         learned = False
         with suppress(OSError):  # a state folder that cannot be written keeps no session from starting
-            learned = keep_lessons(self.project.root, lesson_book(self.ledger))
+            learned = self._keep_lessons()
             learned |= keep_ranks(self.project.root, self.ledger, self.project.config)
         if (synced.written or learned or self._rendered != updated_at) and self.project.playbook_json.exists():
             self._rendered = updated_at
@@ -141,6 +140,13 @@ class Pipeline:
                 write_injection(self.project.root, partial(known, self.ledger, self.project))
             except ValueError as error:  # a person's own template; counting does not wait for its mending
                 self._note(f"the agent does not get the current playbook: {error}")
+
+    def _keep_lessons(self) -> bool:
+        if not self.ledger.has(LESSON_RECORDED) and not lessons_to_tell(self.project.root):
+            return False
+        from reflector.lessons.book import lesson_book
+
+        return keep_lessons(self.project.root, lesson_book(self.ledger))
 
     def _note(self, text: str) -> None:
         if text and text not in self.notes:
@@ -194,6 +200,8 @@ def drain(
     otherwise are tried when their pause is over.
     Raises LedgerError (the delivery stays in the spool), PlaybookRefused, ConfigError.
     """
+    from reflector.sessions.deliveries import Drained, take_deliveries
+
     done = Drained()
     asking: list[Project] = []
     round_ = retry
@@ -203,8 +211,8 @@ def drain(
             if pipeline is None:
                 # The holder of the lock looks into the spool once more after releasing it.
                 return done if done.taken or done.empty or done.failed else None
-            _drain_once(pipeline, done, retry=round_, progress=progress)
-            asking = [project] if pipeline.runner.backend.is_model else []
+            take_deliveries(pipeline, done, retry=round_, progress=progress)
+            asking = [project] if project.config.asks_model else []
             if pipeline.users is not None and (waits := pipeline.users.asks_model):
                 asking.append(waits)
         round_ = "due"
@@ -219,6 +227,10 @@ def drain(
 
 def runner_of(project: Project, ledger: Ledger) -> Runner:
     """Return the runner that a project's settings ask for. Raises ConfigError."""
+    from reflector.reflection.backends import backend_of
+    from reflector.reflection.gate import Gate
+    from reflector.reflection.runner import Runner
+
     return Runner(
         ledger,
         backend_of(project.config, project.root),
@@ -233,6 +245,9 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> D
     If another process is at it, the windows are left to it. When the API cannot be reached or refuses us, the
     other windows wait for a later drain. Raises as `drain` does.
     """
+    from reflector.curator import wanted
+    from reflector.sessions.deliveries import Drained
+
     done = Drained()
     tried: set[str] = set()
     left = True
@@ -260,6 +275,8 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> D
 def _ask_about(runner: Runner, tried: set[str], retry: Retry) -> Iterator[Reflected]:
     """Finish those that are due, and those that waited for a budget, as long as it lasts, oldest first. All count as
     tried as soon as the API cannot be reached or refuses us."""
+    from reflector.reflection.protocol import OUTAGES
+
     open_ = _untried(runner.ledger, tried)
     if runner.api_rests(open_, retry):
         tried.update(window.event_id for window in open_)
@@ -286,112 +303,27 @@ def _untried(ledger: Ledger, tried: Collection[str]) -> list[WindowRow]:
     return [window for window in ledger.open_windows() if window.event_id not in tried]
 
 
-def _drain_once(
-    pipeline: Pipeline, done: Drained, *, retry: Retry, progress: Callable[[Delivery], None] | None
-) -> None:
-    folder = pipeline.project.spool_dir
-    spool.sweep(folder)
-    again = spool.retry_failed if retry == "all" else spool.retry_due
-    again(folder)
-    for state in stand_ins():
-        again(state / "spool")
-    _claim_idle(pipeline)
-    while deliveries := spool.pending_for(pipeline.project.root):
-        for delivery in deliveries:
-            if progress is not None:
-                progress(delivery)
-            _take_delivery(pipeline, delivery, done)
-    pipeline.finish(retry=retry)
-    sweep(pipeline.ledger)
-    pipeline.write()
-    # The model is asked when the project is free again.
-    asked = pipeline.ledger.open_windows() if done.taken and pipeline.runner.backend.is_model else []
-    waiting = [Reflected(one.event_id, "waiting", session_id=one.session_id) for one in asked]
-    last_session.leave(pipeline.project.root, [*pipeline.reflected, *waiting])
-    done.reflected += pipeline.reflected
-    done.notes += pipeline.notes
-
-
-def _take_delivery(pipeline: Pipeline, delivery: Delivery, done: Drained) -> None:
-    source = source_of(delivery)
-    if source is None:
-        spool.settle(delivery)
-        done.empty += 1
-        return
-    try:
-        taken = pipeline.take(source)
-    except (OSError, ValueError) as error:
-        if _says_nothing(pipeline, delivery, source.path):
-            if delivery.event == "SessionEnd" and not source.path.exists():
-                spool.keep_silent(delivery)
-            else:
-                spool.settle(delivery)
-            done.empty += 1
-            return
-        # The path stands before it already.
-        said = error.strerror if isinstance(error, OSError) and error.strerror else f"{error}"
-        done.failed.append((str(source.path), said))
-        spool.fail(delivery, error)
-        return
-    if taken.event_id is None:
-        done.empty += 1
-    else:
-        done.taken += 1
-    spool.settle(delivery)
-
-
-def _says_nothing(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> bool:
-    """Return whether there never was anything to record, so that nothing is lost.
-
-    An empty transcript says nothing. A missing one may have been lost or moved, so its delivery is kept with the
-    error. But two never exist: that of a client's own summariser run, and that of a session which was opened and
-    left without a word. Of the latter nothing but start and end is heard; a turn would have left its Stop.
-    """
-    try:
-        return transcript.stat().st_size == 0 and not delivery.transcript_bytes
-    except FileNotFoundError:
-        if delivery.transcript_bytes is not None:
-            return False
-        if delivery.event == "SubagentStop":
-            return True
-        session_id = safe_id(delivery.session_id)
-        if session_id is None or delivery.event != "SessionEnd":
-            return False
-        return not spool.has_stop(delivery) and not pipeline.ledger.windows(session_id)
-    except OSError:
-        return False
-
-
-def _claim_idle(pipeline: Pipeline) -> None:
-    """Claim the stops of sessions whose end never came, once nothing was heard for `idle_minutes`."""
-    oldest = time.time_ns() - pipeline.project.config.idle_minutes * 60_000_000_000
-    for delivery in spool.waiting_for(pipeline.project.root):
-        if heard_at_ns(delivery.path, delivery.received_at_ns) <= oldest:
-            spool.claim(delivery)
-
-
-def is_untouched(project: Project) -> bool:
-    """Return whether there is neither ledger, playbook nor delivery: a question there has nothing to read."""
-    return not project.has_ledger() and not project.playbook_json.exists() and not spool.pending_for(project.root)
-
-
 def refresh(project: Project) -> list[str]:
     """Process the spool before a question is answered, unless another process is at it.
 
     playbook.json is written only where sessions had ended, as the drain would have done: asking changes no file of the
     project. What a model would be asked waits for the drain. Returns notes for the user: also on what the answer lacks.
     """
-    done = Drained()
     with open_pipeline(project, wait=False, write=False) as pipeline:
         if pipeline is None:
             drains = spool.counts(project.spool_dir).pending
             what = "a session is still being processed" if drains else "another command is at work on this playbook"
             return [f"{what}; ask again in a moment"]
+        failed = []
         if spool.pending_for(project.root):
-            _drain_once(pipeline, done, retry="due", progress=None)
+            from reflector.sessions.deliveries import Drained, take_deliveries
+
+            done = Drained()
+            take_deliveries(pipeline, done, retry="due", progress=None)
+            failed = done.failed
         else:
             sweep(pipeline.ledger)
-        notes = [*pipeline.notes, *(f"{where}: {error}; kept in the spool" for where, error in done.failed)]
-        if pipeline.runner.backend.is_model and (asked := len(pipeline.ledger.open_windows())):
+        notes = [*pipeline.notes, *(f"{where}: {error}; kept in the spool" for where, error in failed)]
+        if project.config.asks_model and (asked := len(pipeline.ledger.open_windows())):
             notes.append(f"{asked} session window{'s wait' if asked > 1 else ' waits'} for the model's verdicts")
         return notes

@@ -1,4 +1,5 @@
-"""What a ranking knows of each bullet besides its counters, kept for the start hook, which opens no ledger.
+"""What a ranking knows of each bullet besides its counters, kept for the start hook, which opens no ledger, and which
+bullets it tells.
 
 Invariant: the file changes only when the playbook, the settings of the ranking, or the turn does, so that all starts
 between two changes get the same bytes. A turn is `TURN` texts that were told: a playbook whose counters stand still
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -66,3 +68,12 @@ def _read(root: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def told_names(project: Path) -> set[str] | None:
+    """Return the names of the bullets that the next session is told; None where no text is rendered."""
+    try:
+        text = folders.read_file(f"{folders.state_folder(os.fspath(project))}/injection.txt", 1 << 20)
+    except OSError:
+        return None
+    return set(re.findall(r"^\[([a-z_]+-?\d+)\] helpful=", text.decode("utf-8", "replace"), re.MULTILINE))

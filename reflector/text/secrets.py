@@ -18,18 +18,9 @@ from reflector.text.bounds import whole_end
 from reflector.text.key_blocks import redact_keys
 from reflector.text.places import redact_places
 from reflector.text.tokens import redact_tokens
+from reflector.text.visible import clean, visible
 
 _MARKER = re.compile(r"\[redacted:([a-z-]+)\]")
-_ESCAPES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI: colours, cursor movement
-    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, …
-    r"|\x1b[ -/]{0,8}[0-~]"
-)
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-    "\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
-)
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def redact(text: str) -> str:
@@ -44,18 +35,6 @@ def found(text: str) -> list[str]:
     return list(dict.fromkeys(_MARKER.findall(redacted))) if redacted != text else []
 
 
-def clean(text: str, limit: int) -> str:
-    """`text` on one line of at most `limit` characters, safe for a terminal, a prompt and UTF-8.
-
-    Escape sequences, control, bidirectional and invisible characters go; line breaks and runs of white
-    space become one space; a lone surrogate becomes U+FFFD; what is cut ends in `…`.
-    """
-    line = " ".join(visible(text).split())
-    if len(line) <= limit:
-        return line
-    return line[: limit - 1].rstrip() + "…" if limit > 0 else ""
-
-
 def quote(text: str, limit: int) -> str:
     """Return what may be kept or shown of a foreign text: no secrets, one line, at most `limit` characters.
 
@@ -65,10 +44,3 @@ def quote(text: str, limit: int) -> str:
     bounded = text[: whole_end(text, 16 * limit + 4096)]
     line = clean(redact(visible(bounded)), limit)
     return line if len(bounded) == len(text) or line.endswith("…") else clean(f"{line} …", limit)
-
-
-def visible(text: str) -> str:
-    """`text` without escape sequences, control, bidirectional and invisible characters; line breaks stay."""
-    if text.isascii() and text.isprintable():
-        return text
-    return _SURROGATES.sub("\ufffd", _INVISIBLE.sub("", _ESCAPES.sub("", text)))

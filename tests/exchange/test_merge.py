@@ -336,7 +336,7 @@ def test_a_counter_set_by_hand_holds_after_a_merge_whatever_the_clocks_say(
 ) -> None:
     def skewed(minutes: int) -> None:
         now = datetime.now(UTC) + timedelta(minutes=minutes)
-        monkeypatch.setattr("reflector.ledger.store.utc_now", lambda: now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+        monkeypatch.setattr("reflector.ledger.times.utc_now", lambda: now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
 
     for ahead in (5, -5):
         with both(databases) as (one, two):

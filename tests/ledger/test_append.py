@@ -9,7 +9,7 @@ import pytest
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
-from reflector.ledger import store
+from reflector.ledger import times
 from reflector.ledger.canonical import NotCanonical, genesis
 from reflector.ledger.errors import Conflict, LedgerError, NameTaken, NoSuchTarget, NotSo
 from reflector.ledger.store import Ledger
@@ -125,9 +125,9 @@ def test_nothing_is_appended_for_no_events(ledger: Ledger) -> None:
 def test_each_append_is_recorded_later_than_the_one_before(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger.append([added("pat-001")])
     before = ledger.head().recorded_at
-    monkeypatch.setattr(store, "utc_now", lambda: "1999-01-01T00:00:00.000000Z")
+    monkeypatch.setattr(times, "utc_now", lambda: "1999-01-01T00:00:00.000000Z")
     ledger.append([added("pat-002")])
-    monkeypatch.setattr(store, "utc_now", lambda: "2999-01-01T00:00:00.999999Z")
+    monkeypatch.setattr(times, "utc_now", lambda: "2999-01-01T00:00:00.999999Z")
     ledger.append([added("pat-003")])
     ledger.append([added("pat-004"), added("pat-005")])
     first, second, *later = (event.recorded_at for event in ledger.events())

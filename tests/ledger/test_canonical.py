@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from reflector.events.event import NewEvent, identity
 from reflector.events.record_keys import pack_keys, unpack_keys
 from reflector.ledger import canonical as canonical_module
-from reflector.ledger import store
+from reflector.ledger import times
 from reflector.ledger.canonical import (
     MAX_DEPTH,
     MAX_INT,
@@ -72,7 +72,7 @@ def test_a_ledger_on_either_engine_holds_the_documented_chain(
 ) -> None:
     vectors = _vectors("chain")
     clock = iter(["2026-01-01T00:00:00.000000Z", *(event["recorded_at"] for event in vectors["events"])])
-    monkeypatch.setattr(store, "utc_now", lambda: next(clock))
+    monkeypatch.setattr(times, "utc_now", lambda: next(clock))
     monkeypatch.setattr("secrets.token_hex", lambda _: vectors["origin"])
     ledger: Ledger = open_ledger(vectors["playbook"])
     assert ledger.head().chain == vectors["genesis"]

@@ -19,9 +19,9 @@ import pytest
 
 from reflector.events import event as ev
 from reflector.ledger import lock
+from reflector.ledger.checkpoints import CODE_VERSION
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerLocked, LedgerTooNew, LedgerUnavailable
 from reflector.ledger.migration import HEAD_REVISION
-from reflector.ledger.projection import CODE_VERSION
 from reflector.ledger.sqlite_file import SOUND_SQLITE, open_file, sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import sqlite_url

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflector.text.secrets import clean, quote, redact, visible
+from reflector.text.secrets import quote, redact
+from reflector.text.visible import clean, visible
 from tests.conftest import examples
 
 # Written in two parts, so that this file holds nothing a secret scanner would stop at.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from xml.etree import ElementTree
 
 from reflector.text.bounds import head_and_tail
-from reflector.text.secrets import clean
+from reflector.text.visible import clean
 
 _MOST_LINE = 2_000
 _MOST_MESSAGE = 4_000

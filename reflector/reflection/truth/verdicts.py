@@ -17,7 +17,7 @@ from reflector.reflection.rules.topics import content_words
 from reflector.reflection.truth.asking import Question
 from reflector.reflection.truth.models import Insight
 from reflector.reflection.truth.reports import TestOutcome, read_report
-from reflector.text.secrets import clean
+from reflector.text.visible import clean
 
 _MOST_TESTS = 20
 _NO_PROSE = re.compile(r"[a-z0-9]+[_.][a-z0-9_.]+|[a-z]+\d+")

@@ -25,7 +25,8 @@ from reflector.reflection.prompts import TemplateError, find_template, read_temp
 from reflector.reflection.protocol import Answer, BackendError, Request
 from reflector.reflection.reduction import NoSuchPart
 from reflector.reflection.token_estimate import estimate_tokens
-from reflector.text.secrets import quote, redact, visible
+from reflector.text.secrets import quote, redact
+from reflector.text.visible import visible
 from reflector.transcripts.source import UnknownTranscript
 
 if TYPE_CHECKING:

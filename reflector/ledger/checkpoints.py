@@ -1,0 +1,22 @@
+"""Where projections stand: the rows of the table `projection`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from reflector.ledger.statements import Statements
+
+#: Raised when the projector writes other rows for the same events; a ledger with an older one is rebuilt.
+CODE_VERSION: Final = 2
+#: The name of the tables' row.
+TABLES: Final = "tables"
+
+
+def set_checkpoint(sql: Statements, name: str, policy: str, position: int, state_hash: str) -> None:
+    """Record that a named projection is at a position, with this hash."""
+    sql.run("DELETE FROM projection WHERE playbook_id = ? AND name = ?", name)
+    sql.run(
+        "INSERT INTO projection (playbook_id, name, code_version, policy_id, position, state_hash)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        *(name, CODE_VERSION, policy, position, state_hash),
+    )

@@ -1,0 +1,98 @@
+"""Whether anything happened to a project since a question was last answered there.
+
+Invariant: where this says that nothing happened, processing the spool and the edits of playbook.json would change
+nothing and say nothing. It compares what those depend on, as a digest: the ledger's head, the settings, the state of
+each file that they read, and that no delivery waits. A digest that is missing or another costs time, never an answer.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+from reflector import __version__, folders
+from reflector.git_index import git_folder
+from reflector.handover import state_of
+from reflector.locate import AGENT_FILES, user_folder, user_settings
+from reflector.sessions.fallback import stand_ins
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reflector.ledger.store import Ledger
+    from reflector.project import Project
+
+#: In the state folder.
+SEEN: Final = "seen"
+
+
+def is_untouched(project: Project) -> bool:
+    """Return whether there is neither ledger, playbook nor delivery: a question there has nothing to read."""
+    if project.has_ledger() or project.playbook_json.exists():
+        return False
+    from reflector.sessions import spool
+
+    return not spool.pending_for(project.root)
+
+
+def seen(project: Project, ledger: Ledger) -> str | None:
+    """Return the digest of what an answer depends on; None where a delivery waits. Raises LedgerError."""
+    spools = [str(project.spool_dir), *(f"{state}/spool" for state in stand_ins())]
+    if any(_waits(spool) for spool in spools):
+        return None
+    head = ledger.head()
+    parts = [__version__, repr(project.config), head.chain, str(head.position), str(ledger.updated_at())]
+    # A question renders it anew with the same content: that it is there is enough.
+    parts.append(str((project.state_dir / "injection.txt").exists()))
+    parts += map(_state, _files(project))
+    return sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def was_seen(project: Project, digest: str | None) -> bool:
+    """Return whether the last question left this digest."""
+    if digest is None:
+        return False
+    try:
+        return folders.read_file(f"{project.state_dir}/{SEEN}", 100) == digest.encode()
+    except (OSError, ValueError):
+        return False
+
+
+def keep(project: Project, digest: str) -> None:
+    """Leave the digest to the next question, where the state folder can be written."""
+    with suppress(OSError, ValueError):
+        folders.write_durably(folders.open_state(os.fspath(project.root)), digest.encode(), SEEN)
+
+
+def _files(project: Project) -> list[str]:
+    root, state = str(project.root), str(project.state_dir)
+    claude, users = f"{root}/.claude", user_folder()
+    found = [f"{claude}/{name}" for name in ("playbook.json", ".gitattributes")]
+    found += [f"{state}/{name}" for name in ("ranks.json", "lessons.ndjson", "prompts/playbook.txt")]
+    found += [f"{users}/.claude/playbook.json", f"{user_settings()}/prompts/playbook.txt"]
+    found += [f"{root}/{name}" for name in AGENT_FILES]
+    git = _git(project.root)
+    return found if git is None else [*found, f"{git}/HEAD", f"{git}/index"]
+
+
+def _git(root: Path) -> Path | None:
+    return next((git for one in (root, *root.parents) if (git := git_folder(one)) is not None), None)
+
+
+def _state(path: str) -> str:
+    try:
+        return state_of(os.stat(path))  # noqa: PTH116
+    except OSError:
+        return "-"
+
+
+def _waits(spool: str) -> bool:
+    """Return whether a folder holds a delivery, be it of another project."""
+    try:
+        return any(name.endswith(".json") for name in os.listdir(spool))  # noqa: PTH208
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
