@@ -94,10 +94,7 @@ class Counters:
         for (name, tag), count in counted.items():
             for one in (name, *families.heirs(name)):
                 more.setdefault(one, [0, 0])[tag < 0] += count
-        self.sql.many(
-            "UPDATE bullet SET helpful = helpful + ?, harmful = harmful + ? WHERE playbook_id = ? AND name = ?",
-            [(helpful, harmful, self.sql.id, name) for name, (helpful, harmful) in more.items()],
-        )
+        self.sql.add("bullet", ("helpful", "harmful"), "name", [(*counts, name) for name, counts in more.items()])
 
     def recount(self, names: Iterable[str] | None) -> None:
         """Count the sets of these bullets (None: of all) again, under the policy in force."""

@@ -77,6 +77,19 @@ class Statements:
         if rows:
             self.cursor.executemany(sql.replace("?", "%s") if self.postgres else sql, rows)
 
+    def add(self, table: str, columns: tuple[str, ...], key: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """Add to columns of the playbook's rows; each of `rows` has an amount for each column, and the row's key."""
+        if self.postgres:
+            sums = ", ".join(f"{column} = {table}.{column} + more.{column}" for column in columns)
+            arrays = f"{'%b::bigint[], ' * len(columns)}%b::text[]"
+            values = f"unnest({arrays}) AS more ({', '.join(columns)}, {key})"
+            where = f"{table}.playbook_id = {self.id:d} AND {table}.{key} = more.{key}"
+            by_column = [list(column) for column in zip(*rows, strict=True)]
+            self.cursor.execute(f"UPDATE {table} SET {sums} FROM {values} WHERE {where}", by_column)  # noqa: S608
+        else:
+            sums = ", ".join(f"{column} = {column} + ?" for column in columns)
+            self.cursor.executemany(f"UPDATE {table} SET {sums} WHERE playbook_id = {self.id:d} AND {key} = ?", rows)  # noqa: S608
+
     def insert(self, table: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
         """Insert rows of these columns into the playbook."""
         self._insert(table, columns, rows, "")
