@@ -16,6 +16,6 @@ drop_triggers(connection)
 context.configure(connection=connection, target_metadata=None, transactional_ddl=True)
 with context.begin_transaction():
     context.run_migrations()
-create_triggers(connection)
 if context.get_context().get_current_revision() == context.script.get_current_head():
-    create_views(connection)  # an older revision may lack what they read
+    create_triggers(connection)  # an older revision may lack what they read
+    create_views(connection)

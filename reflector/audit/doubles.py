@@ -6,14 +6,19 @@ error: the counting policies differ in which of the tags count. A tag may be sur
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, cast
 
+from reflector.events.event import REFLECTION_COMPLETED, identity
+from reflector.events.registry import COMPLETION_TYPES
 from reflector.ledger.as_of import Past
+from reflector.ledger.double_tally import DoubleTally
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
 from reflector.ledger.views import view_sql
+from reflector.ledger.windows import whose
 from reflector.playbook.counting import COUNTINGS, Counting
 
 CLASSES: Final = {
@@ -65,38 +70,112 @@ class DoubleCounts:
 def double_counts(ledger: Ledger, name: str | None = None, past: Past | None = None) -> DoubleCounts:
     """Return the doubles of a bullet, or of all, as of now or of a moment. Raises LedgerError."""
     then = past or Past(ledger)
-    names = [name] if name is not None else list(then.entries)
-    standing = _standing(then) if past is not None else None
+    head = then.position if past is None else ledger.head().position
+    covered = past.covered() if past is not None else {}
     with ledger.asking() as sql:
-        rows = _surplus(sql, ledger.name, then.position, standing)
+        suspects = _suspects(sql, then.position, head)
+        standing = [tag for tag in suspects.tags if (tag.active if past is None else _counted(past, covered, tag))]
+        rows = _surplus(sql, ledger.name, then.position, suspects, standing)
         classes = tuple(_grouped(sql, code, [row for row in rows if row[0] == code], name) for code in CLASSES)
-    counters = {counting: then.counters(names, counting) for counting in COUNTINGS}
-    totals = {bullet: {counting: counters[counting][bullet] for counting in COUNTINGS} for bullet in names}
+    counted = {row.name: (row.helpful, row.harmful) for row in (past or ledger).rows() if name in (None, row.name)}
+    repeated = {counting: _repeated(standing, counting) for counting in COUNTINGS}
+    totals: dict[str, dict[Counting, tuple[int, int]]] = {}
+    for bullet, counters in counted.items():
+        if len(then.family(bullet)) > 1:
+            totals[bullet] = {counting: then.counters([bullet], counting)[bullet] for counting in COUNTINGS}
+        else:
+            own = repeated[then.counting]
+            totals[bullet] = {
+                counting: (
+                    counters[0] + own[bullet, 1] - repeated[counting][bullet, 1],
+                    counters[1] + own[bullet, -1] - repeated[counting][bullet, -1],
+                )
+                for counting in COUNTINGS
+            }
     return DoubleCounts(then.counting, classes, totals)
 
 
-def _standing(then: Past) -> list[int]:
-    """Return the positions of the tags that counted at a moment, before a policy makes several of them one."""
-    return [position for name in then.entries for position, counts in then.tags_of(name) if counts]
+class _Tag(NamedTuple):
+    position: int
+    name: str
+    tag: int
+    active: int
+    session_id: str | None
+    reflection_id: str | None
 
 
-def _surplus(sql: Statements, playbook: str, position: int, standing: list[int] | None) -> list[tuple[Any, ...]]:
-    """Return the rows of the view, as of now or, with the tags `standing` at a position, as of that position."""
-    if standing is None:
-        return list(sql.execute(_ROWS.format(doubles="doubles") + " ORDER BY position", playbook).fetchall())
+@dataclass(frozen=True, slots=True)
+class _Suspects:
+    """The tags that may be doubles or stand in a list of one; the completions in question, None for all of them, where
+    windows share records."""
+
+    tags: Sequence[_Tag]
+    completions: Sequence[int] | None
+
+
+def _suspects(sql: Statements, upto: int, head: int) -> _Suspects:
+    fields = ", ".join(f"tag.{field}" for field in _Tag._fields)
+    tags = f"SELECT {fields} FROM {{}} WHERE tag.playbook_id = ? AND tag.position <= ?"  # noqa: S608
+    (records,) = sql.run("SELECT count(*) FROM record WHERE playbook_id = ?").fetchone()
+    now = DoubleTally.at(sql, head)
+    if now.keys > records:
+        return _Suspects([_Tag(*row) for row in sql.run(tags.format("tag"), upto).fetchall()], None)
+    tally = now if upto == head else DoubleTally.at(sql, upto)
+    among, values = sql.among("tag.position", tally.tags)
+    alone = [_Tag(*row) for row in sql.run(f"{tags.format('tag')} AND {among}", upto, values).fetchall()]
+    among, values = sql.among(
+        "event_id", {identity(REFLECTION_COMPLETED, tag.reflection_id) for tag in alone if tag.reflection_id}
+    )
+    done = "SELECT position, session_id FROM event WHERE playbook_id = ? AND position <= ? AND"
+    completions = dict(sql.run(f"{done} {among}", upto, values).fetchall())
+    sessions = {*tally.sessions, *completions.values(), *(tag.session_id for tag in alone)} - {None}
+    among, values = sql.among("event.session_id", sessions)
+    completions |= sql.run(f"{done} {among} AND {whose(COMPLETION_TYPES)}", upto, values).fetchall()
+    own = "event JOIN tag ON tag.playbook_id = event.playbook_id AND tag.position = event.position"
+    rows = sql.run(f"{tags.format(own)} AND event.playbook_id = ? AND {among}", upto, sql.id, values).fetchall()
+    return _Suspects(sorted({*alone, *(_Tag(*row) for row in rows)}), list(completions))
+
+
+def _counted(past: Past, covered: Collection[int], tag: _Tag) -> bool:
+    """Return whether a verdict counted at a moment, before a policy makes several of them one."""
+    entry = past.entries.get(tag.name)
+    return bool(tag.tag) and entry is not None and tag.position > entry.recounted_at and tag.position not in covered
+
+
+def _repeated(standing: Sequence[_Tag], counting: Counting) -> Counter[tuple[str, int]]:
+    """Return how many of these tags count in none but the first policy, by bullet and verdict."""
+    seen: set[tuple[str, int, str]] = set()
+    found: Counter[tuple[str, int]] = Counter()
+    for tag in standing if counting != "as_applied" else ():
+        one = tag.reflection_id if counting == "once_per_reflection" else tag.session_id
+        if one is not None:
+            found[tag.name, tag.tag] += (tag.name, tag.tag, one) in seen
+            seen.add((tag.name, tag.tag, one))
+    return found
+
+
+def _surplus(
+    sql: Statements, playbook: str, upto: int, suspects: _Suspects, standing: Sequence[_Tag]
+) -> list[tuple[Any, ...]]:
+    """Return the rows of the view `doubles` at a position, of the tags in question."""
     # The view's own query over the tables as they were: these names hide the tables of the same names. No table holds
-    # the record keys of a moment; with none of them, the query compares the keys of all windows.
+    # the record keys of a moment; with none of them, the query compares the keys of all windows that it is given.
     schema = "" if sql.postgres else "main."
-    among, values = sql.among("position", standing)
+    chosen, values = "position <= ? OR type = 'event.redacted'", cast("object", upto)
+    if suspects.completions is not None:
+        among, values = sql.among("position", [*suspects.completions, *(tag.position for tag in suspects.tags)])
+        chosen = f"playbook_id = {sql.id:d} AND {among}"
+    given, positions = sql.among("position", [tag.position for tag in suspects.tags])
+    counts, counted = sql.among("position", [tag.position for tag in standing])
     then = (
-        f"WITH event AS NOT MATERIALIZED (SELECT * FROM {schema}event WHERE position <= ? OR type = 'event.redacted'),"  # noqa: S608
+        f"WITH event AS NOT MATERIALIZED (SELECT * FROM {schema}event WHERE {chosen}),"  # noqa: S608
         " tag AS MATERIALIZED (SELECT playbook_id, position, name, tag, session_id, reflection_id,"
-        f" CASE WHEN {among} THEN 1 ELSE 0 END AS active FROM {schema}tag WHERE position <= ?),"
+        f" CASE WHEN {counts} THEN 1 ELSE 0 END AS active FROM {schema}tag WHERE playbook_id = {sql.id:d} AND {given}),"
         f" record AS MATERIALIZED (SELECT * FROM {schema}record WHERE key IS NULL)"
     )
     _, _, query = view_sql("postgresql" if sql.postgres else "sqlite", "doubles").partition(" AS\n")
     rows = f"{then} {_ROWS.format(doubles=f'({query}) AS doubles')} ORDER BY position"
-    return list(sql.execute(rows, position, values, position, playbook).fetchall())
+    return list(sql.execute(rows, values, counted, positions, playbook).fetchall())
 
 
 def _grouped(sql: Statements, code: str, rows: list[tuple[Any, ...]], name: str | None) -> Doubles:

@@ -61,7 +61,7 @@ def summary(event: Event) -> str:
 
 def as_json(event: Event) -> dict[str, Any]:
     """Return an event as a JSON object: every column by its name, the packed record keys left out of `data`."""
-    whole = whole_event(event)
+    whole = {**whole_event(event), "recorded_by": event.recorded_by}
     if whole["data"] is not None and isinstance(whole["data"].get("window"), dict):
         window = {key: value for key, value in whole["data"]["window"].items() if key != "keys"}
         whole["data"] = {**whole["data"], "window": window}
@@ -70,7 +70,7 @@ def as_json(event: Event) -> dict[str, Any]:
 
 def whole_event(event: Event) -> dict[str, Any]:
     """Return an event as a JSON object with everything that its hashes cover."""
-    whole = {one.name: getattr(event, one.name) for one in fields(Event)}
+    whole = {one.name: getattr(event, one.name) for one in fields(Event) if one.compare}
     return whole | {"data": dict(event.data) if event.data is not None else None, "meta": dict(event.meta)}
 
 

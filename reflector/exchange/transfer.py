@@ -19,7 +19,6 @@ from reflector.ledger.admission import check_facts, check_fields, prepare
 from reflector.ledger.canonical import NotCanonical, genesis, next_chain, plain, sealed
 from reflector.ledger.engines import write_transaction
 from reflector.ledger.errors import LedgerError, translated
-from reflector.ledger.migration import triggers
 from reflector.ledger.reader import Reader
 from reflector.ledger.rebuilding import rebuild
 from reflector.ledger.rows import Head, Stored
@@ -304,18 +303,8 @@ def _check_what_is_left(one: Checked, gone: Checked) -> None:
 
 
 def become(sql: Statements, header: Header, last: Stored | None) -> None:
-    """Give the empty playbook the origin of the one that was loaded, and its head.
-
-    An empty one was given an origin when it was first opened, and its trigger keeps that forever. So the
-    trigger is down for this one statement, which only a playbook without events ever sees.
-    """
-    name = "playbook_head_moves_on"
-    down, up = f"DROP TRIGGER {name}", triggers("sqlite")[name]
-    if sql.postgres:
-        down, up = (f"ALTER TABLE playbook {what} TRIGGER {name}" for what in ("DISABLE", "ENABLE"))
-    sql.execute(down)
+    """Give the empty playbook the origin of the one that was loaded, and its head."""
     recorded_at = "" if last is None else ", recorded_at = ?"
     values = () if last is None else (last.recorded_at,)
     update = f"UPDATE playbook SET origin = ?, position = ?, chain = ?{recorded_at} WHERE id = ?"  # noqa: S608
     sql.execute(update, header.origin, header.position, header.chain, *values, sql.id)
-    sql.execute(up)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from reflector.events.effects import MovesWindow
@@ -55,7 +55,7 @@ class _Given(NamedTuple):
     @property
     def is_completion(self) -> bool:
         """Whether it is what completed its reflection: tags behind it are the reflection's."""
-        return self.event_id == identity(REFLECTION_COMPLETED, self.reflection_id or "")
+        return self.type in COMPLETION_TYPES and self.event_id == identity(self.type, self.reflection_id or "")
 
     @property
     def by_a_person(self) -> bool:
@@ -145,16 +145,18 @@ class AnswerTally(Tally):
         for one in (*earlier, *given):
             of[one.of].append(one)
         for reflection in {one.of for one in given}:
+            if earlier:
+                self._take([one for one in of[reflection] if one.position <= after], -1)
             self._take(of[reflection], 1)
-            self._take([one for one in of[reflection] if one.position <= after], -1)
         homes = {
-            reflection: _keys([one for one in of[last.of] if one.position <= last.position])[-1]
+            reflection: (last.position, _keys([one for one in of[last.of] if one.position <= last.position])[-1])
             for reflection, last in done.items()
         }
-        for position, reflection, tag in tags:
-            is_read = reflection in done and done[reflection].position < position
-            counts = self.groups[homes[reflection]] if is_read else self.stray
-            counts["helpful" if tag > 0 else "harmful" if tag < 0 else "undecided"] += 1
+        never = (upto, ("", "", ""))
+        read = Counter((id if position > homes.get(id, never)[0] else None, tag) for position, id, tag in tags)
+        for (id, tag), count in read.items():
+            counts = self.groups[homes[id][1]] if id else self.stray
+            counts["helpful" if tag > 0 else "harmful" if tag < 0 else "undecided"] += count
 
     def _take(self, given: Sequence[_Given], times: int) -> None:
         """Count the answers and the completion of one reflection."""
@@ -167,8 +169,8 @@ class AnswerTally(Tally):
             if one.meta != "{}":
                 from reflector.events.spent import spent_on
 
-                model = one.model or _last(two.model for two in given)
-                took = spent_on(json.loads(one.meta), model or "", asked=False)
+                models = [one.model, *(other.model for other in reversed(given))]
+                took = spent_on(json.loads(one.meta), next(filter(None, models), ""), asked=False)
                 counts["tokens"] += times * took.tokens
                 counts["unpriced"] += times * took.unpriced
                 if took.cost:
@@ -188,18 +190,18 @@ def _counted(counts: Mapping[str, int]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def _last(values: Iterable[str | None]) -> str | None:
-    return next((value for value in reversed([*values]) if value), None)
-
-
 def _keys(given: Sequence[_Given]) -> list[Key]:
     """Return the group of each answer and of the completion of one reflection, in order."""
-    model, template = _last(one.model for one in given), _last(one.template for one in given)
+    model = template = None
+    for one in given:
+        model, template = one.model or model, one.template or template
     found: list[Key] = []
     for one in given:
-        of_template = (one.template or template or "none")[:12]
-        key = (one.model or model or one.actor, of_template, one.recorded_at[:10])
-        found.append(found[-1] if found and one.type in COMPLETION_TYPES else key)
+        if found and one.type in COMPLETION_TYPES:
+            found.append(found[-1])
+        else:
+            of_template = one.template or template or "none"
+            found.append((one.model or model or one.actor, of_template[:12], one.recorded_at[:10]))
     return found
 
 

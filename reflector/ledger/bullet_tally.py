@@ -9,7 +9,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from reflector.events.event import BULLET_TAGGED
@@ -53,6 +55,10 @@ class Tallied:
     trend: str = ""
 
 
+#: All counts of a bullet, in order.
+_counts_of = attrgetter(*(one.name for one in fields(Tallied)))
+
+
 @dataclass(slots=True)
 class _Session:
     """What the events of a session say between two positions; `told` with the position at which it was first told."""
@@ -82,7 +88,7 @@ class BulletTally(Tally):
         return self.bullets.get(name) or Tallied()
 
     def state(self) -> Any:
-        bullets = {name: astuple(one) for name, one in self.bullets.items()}
+        bullets = {name: _counts_of(one) for name, one in self.bullets.items()}
         return {"bullets": bullets, "known": self.known, "texts": self.texts}
 
     def load(self, state: Any) -> None:
@@ -94,15 +100,17 @@ class BulletTally(Tally):
         for position, session, names in windows(sql, _CITED, after, upto):
             now[session].windows.append(position)
             now[session].cited.update(names["cited"])
+        alone: set[str] = set()
         for one in told(sql, after, upto):
             self.texts += 1
             if one.session is not None:
                 _take(now[one.session], one.position, one.bullets, one.is_text)
+                alone |= {one.session} if one.is_alone else set()
         tags = sql.run(_TAGS, after, upto).fetchall()
         for _, name, _, session in tags:
             if session is not None:
                 now[session].judged.add(name)
-        before = _earlier(sql, now, after) if after and now else {}
+        before = _earlier(sql, now, alone, after) if after and now else {}
         self._judge(tags, now, before)
         self._acquaint(now, before)
         self._live(sql, now, before, upto)
@@ -126,38 +134,39 @@ class BulletTally(Tally):
             for name, position in one.told.items():
                 if name not in known:
                     first[name].append(position)
-        trends: dict[str, str] = defaultdict(str)
+        given: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for position, name, tag, _ in tags:
+            given[name].append((position, tag))
+        for name, verdicts in given.items():
             of = self._named(name)
-            of.last = position
-            trends[name] += "+" if tag > 0 else "-" if tag < 0 else "."
-            if tag > 0:
-                of.helped = position
-        for name, trend in trends.items():
-            of = self.bullets[name]
-            of.trend = (of.trend + trend)[-_TREND:]
-            if "+" in trend:
-                of.told_then = of.told + sum(at <= of.helped for at in first.get(name, ()))
+            of.last = verdicts[-1][0]
+            of.trend = (of.trend + "".join(".+-"[tag] for _, tag in verdicts[-_TREND:]))[-_TREND:]
+            helped = max((position for position, tag in verdicts if tag > 0), default=0)
+            if helped:
+                of.helped, of.told_then = helped, of.told + sum(at <= helped for at in first.get(name, ()))
 
     def _acquaint(self, now: Mapping[str, _Session], before: Mapping[str, _Session]) -> None:
         """Count the sessions that are told, cite or judge a bullet for the first time."""
-        more: dict[str, Counter[str]] = {
-            kind: Counter() for kind in ("told", "cited", "told_cited", "judged", "cited_judged")
-        }
+        more: dict[str, Counter[str]] = defaultdict(Counter)
         nothing = _Session()
         for session, one in now.items():
             was = before.get(session, nothing)
             self.known += one.is_known and not was.is_known
-            all_told, all_cited, all_judged = was.told.keys() | one.told, was.cited | one.cited, was.judged | one.judged
-            more["told"].update(one.told.keys() - was.told.keys())
-            more["cited"].update(one.cited - was.cited)
-            more["judged"].update(one.judged - was.judged)
-            more["told_cited"].update((all_told & all_cited) - (was.told.keys() & was.cited))
-            more["cited_judged"].update((all_cited & all_judged) - (was.cited & was.judged))
+            told, was_told = was.told.keys() | one.told.keys(), was.told.keys()
+            cited, judged = was.cited | one.cited, was.judged | one.judged
+            for kind, names in (
+                ("told", told - was_told),
+                ("cited", cited - was.cited),
+                ("judged", judged - was.judged),
+                ("told_cited", (told & cited) - (was_told & was.cited)),
+                ("cited_judged", (cited & judged) - (was.cited & was.judged)),
+            ):
+                if names:
+                    more[kind].update(names)
         for kind, counts in more.items():
             for name, count in counts.items():
-                one_bullet = self._named(name)
-                setattr(one_bullet, kind, getattr(one_bullet, kind) + count)
+                of = self._named(name)
+                setattr(of, kind, getattr(of, kind) + count)
 
     def _live(self, sql: Statements, now: Mapping[str, _Session], before: Mapping[str, _Session], upto: int) -> None:
         """Count the sessions in which a bullet is live, of those that have a window, cite or are known since."""
@@ -176,13 +185,15 @@ class BulletTally(Tally):
                 since.take(session, has, was.cited | one.cited, is_known=was.is_known or one.is_known)
         if not since.sessions:
             return
-        for kind, earlier, later in (("live", *_spans(then, since)), ("unknown", *_spans(then, since, untold=True))):
-            for name in statuses.keys() | since.citing.keys():
-                lives = statuses[name]["live"] if name in statuses else ()
-                count = later.live(lives, since.citing.get(name, ())) - earlier.live(lives, then.citing.get(name, ()))
-                if count:
-                    one_bullet = self._named(name)
-                    setattr(one_bullet, kind, getattr(one_bullet, kind) + count)
+        for name in statuses.keys() | since.citing.keys():
+            lives = statuses[name]["live"] if name in statuses else ()
+            live, unknown = (
+                one - other for one, other in zip(since.live(name, lives), then.live(name, lives), strict=True)
+            )
+            if live or unknown:
+                of = self._named(name)
+                of.live += live
+                of.unknown += unknown
 
 
 class _Live:
@@ -201,9 +212,21 @@ class _Live:
         for name in cited:
             self.citing.setdefault(name, set()).add(session)
 
+    def live(self, name: str, spans: Sequence[Span]) -> tuple[int, int]:
+        """Return in how many of the sessions a bullet is live, and how many of those are not known to be told."""
+        if not self.sessions:
+            return 0, 0
+        cited = self.citing.get(name, ())
+        live = self._all.live(spans, cited)
+        return live, live if len(self.untold) == len(self.sessions) else self._untold.live(spans, cited)
 
-def _spans(then: _Live, since: _Live, *, untold: bool = False) -> tuple[Spans, Spans]:
-    return (Spans(then.untold), Spans(since.untold)) if untold else (Spans(then.sessions), Spans(since.sessions))
+    @cached_property
+    def _all(self) -> Spans:
+        return Spans(self.sessions)
+
+    @cached_property
+    def _untold(self) -> Spans:
+        return Spans(self.untold)
 
 
 def _apart(positions: Iterable[int], changes: Sequence[int]) -> dict[int, int]:
@@ -217,34 +240,49 @@ def _take(session: _Session, position: int, bullets: Iterable[str], is_text: boo
     session.is_known |= is_text
 
 
-def _earlier(sql: Statements, sessions: Collection[str], upto: int) -> dict[str, _Session]:
-    """Return what the events of these sessions say up to a position."""
+def _earlier(sql: Statements, sessions: Collection[str], alone: Collection[str], upto: int) -> dict[str, _Session]:
+    """Return what the events of these sessions say up to a position; `alone` are windows without a session."""
     found: dict[str, _Session] = defaultdict(_Session)
-    among, values = sql.among("session_id", sessions)
-    alone, ids = sql.among("event_id", sessions)
-    aimed, targets = sql.among("target_id", sessions)
-    for where, value in (
-        (f"{among} AND {whose(WINDOW_TYPES)}", values),
-        (f"session_id IS NULL AND {alone} AND {whose(WINDOW_TYPES)}", ids),
+    sessions = going_on(sql, sessions, upto)
+    for ids, of, own, target in (
+        (sessions, "", "session_id", "session_id"),
+        (alone, "session_id IS NULL AND ", "event_id", "target_id"),
     ):
-        for position, session, names in windows_where(sql, _CITED, f"{where} AND position <= ?", value, upto):
+        if not ids:
+            continue
+        among, values = sql.among(own, ids)
+        where = f"{of}{among} AND {whose(WINDOW_TYPES)} AND position <= ?"
+        for position, session, names in windows_where(sql, _CITED, where, values, upto):
             found[session].windows.append(position)
             found[session].cited.update(names["cited"])
-    for where, value in (
-        (f"{among} AND {whose(TELLING_TYPES)}", values),
-        (f"session_id IS NULL AND {aimed} AND {whose(TELLING_TYPES)}", targets),
-    ):
-        for one in told_where(sql, f"{where} AND position <= ?", value, upto):
+        among, values = sql.among(target, ids)
+        where = f"{of}{among} AND {whose(TELLING_TYPES)} AND position <= ?"
+        for one in told_where(sql, where, values, upto):
             if one.session is not None:
                 _take(found[one.session], one.position, one.bullets, one.is_text)
+    for session, judged in judged_before(sql, sessions, upto).items():
+        found[session].judged = judged
+    return found
+
+
+def going_on(sql: Statements, sessions: Collection[str], upto: int) -> list[str]:
+    """Return those of these sessions that have events up to a position."""
+    among, values = sql.among("session_id", sessions)
+    query = f"SELECT DISTINCT session_id FROM event WHERE playbook_id = ? AND {among} AND position <= ?"  # noqa: S608
+    return [row[0] for row in sql.run(query, values, upto).fetchall()]
+
+
+def judged_before(sql: Statements, sessions: Collection[str], upto: int) -> dict[str, set[str]]:
+    """Return the names that the tags of these sessions have up to a position."""
     among, values = sql.among("event.session_id", sessions)
     query = (
         "SELECT DISTINCT event.session_id, tag.name FROM event"  # noqa: S608
         " JOIN tag ON tag.playbook_id = event.playbook_id AND tag.position = event.position"
         f" WHERE event.playbook_id = ? AND {among} AND event.position <= ? AND (event.type || '') = '{BULLET_TAGGED}'"
     )
-    for session, name in sql.run(query, values, upto).fetchall():
-        found[session].judged.add(name)
+    found: dict[str, set[str]] = defaultdict(set)
+    for session, name in sql.run(query, values, upto).fetchall() if sessions else ():
+        found[session].add(name)
     return found
 
 

@@ -14,9 +14,10 @@ TABLES: Final = "tables"
 
 def set_checkpoint(sql: Statements, name: str, policy: str, position: int, state_hash: str) -> None:
     """Record that a named projection is at a position, with this hash."""
-    sql.run("DELETE FROM projection WHERE playbook_id = ? AND name = ?", name)
+    columns = ("code_version", "policy_id", "position", "state_hash", "updated_at")
+    values = ", ".join(f"{column} = excluded.{column}" for column in columns)
     sql.run(
-        "INSERT INTO projection (playbook_id, name, code_version, policy_id, position, state_hash)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO projection (playbook_id, name, {', '.join(columns)}) VALUES (?, ?, ?, ?, ?, ?, NULL)"  # noqa: S608
+        f" ON CONFLICT (playbook_id, name) DO UPDATE SET {values}",
         *(name, CODE_VERSION, policy, position, state_hash),
     )

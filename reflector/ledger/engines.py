@@ -234,7 +234,11 @@ def _postgresql(of: Url) -> sa.Engine:
     for name in ("psycopg", "sqlalchemy.pool"):
         logging.getLogger(name).addHandler(logging.NullHandler())
     url = of.alchemy().set(drivername="postgresql+psycopg")
+    asked = str(url.query.get("prepare_threshold", ""))
+    url = url.difference_update_query(["prepare_threshold"])
     options = {name: value for name, value in _options(url).items() if name not in url.query}
+    if asked:
+        options["prepare_threshold"] = _threshold(asked)
     try:
         engine = sa.create_engine(
             url, paramstyle="format", isolation_level="READ COMMITTED", pool_pre_ping=True, connect_args=options
@@ -253,19 +257,43 @@ def _postgresql(of: Url) -> sa.Engine:
                 f"the database {of.shown} stores its text in {encoding}, and a ledger needs UTF8; create another "
                 "with `createdb --encoding=UTF8 --template=template0 NAME` and name it in the URL"
             )
-        # Without it a writer that was stopped while it held the playbook's row would stop every other one.
-        connection.execute(f"SET lock_timeout = {lock.BUSY_TIMEOUT_MS}")
-        connection.commit()
+        # A pooler in front gives each transaction to any of its connections, so nothing may outlive one: it names
+        # another process than the one that answers.
+        connection.autocommit = True
+        if connection.execute("SELECT pg_backend_pid()").fetchone()[0] == connection.info.backend_pid:
+            # Without it a process that was stopped while it changes the schema would stop every other one.
+            connection.execute(f"SET lock_timeout = {lock.BUSY_TIMEOUT_MS}")
+        elif not asked:
+            connection.prepare_threshold = None
+        connection.autocommit = False
 
     return engine
+
+
+def _threshold(asked: str) -> int | None:
+    """Return after how many uses a statement is prepared, None for never, as a URL says it."""
+    if asked != "none" and not asked.isdecimal():
+        raise LedgerUnavailable(
+            f"prepare_threshold={asked} in the ledger URL is not a number; write prepare_threshold=none behind a "
+            "pooler that knows no prepared statements, else leave it out"
+        )
+    return None if asked == "none" else int(asked)
+
+
+def patience() -> str:
+    """Return the expression that bounds, for the transaction, how long PostgreSQL waits for a lock; it is never NULL.
+
+    Without it a writer that was stopped while it held the playbook's row would stop every other one. In the statement
+    that waits it costs no round trip, and behind a pooler nobody else gets the setting.
+    """
+    return f"set_config('lock_timeout', '{lock.BUSY_TIMEOUT_MS}', true)"
 
 
 @contextmanager
 def write_transaction(engine: Engine) -> Iterator[Any]:
     """A driver's connection inside a write transaction, the ledger's one lock held; commits when the body ends well."""
     with file_lock(engine.url), engine.connection() as connection:
-        if engine.dialect == "sqlite":
-            connection.execute("BEGIN IMMEDIATE")
+        connection.execute("BEGIN IMMEDIATE" if engine.dialect == "sqlite" else f"SELECT {patience()}")
         yield connection
         connection.commit()
 
@@ -276,6 +304,8 @@ def schema_transaction(engine: Engine) -> Iterator[sa.Connection]:
     with file_lock(engine.url), engine.alchemy().connect() as connection:
         writing = connection.execution_options(reflector_write=True)
         with writing.begin():
+            if engine.dialect == "postgresql":
+                writing.exec_driver_sql(f"SELECT {patience()}")
             yield writing
 
 

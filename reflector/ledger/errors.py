@@ -207,6 +207,8 @@ _BY_SQLSTATE: dict[str, tuple[type[LedgerError], str, str]] = {
     "55P03": (LedgerLocked, "is locked by another process", "try again"),
     "57014": (LedgerLocked, "did not answer in time", "try again, or raise statement_timeout"),
     "57P": (LedgerAway, "is on a server that stops or starts", "run the same command again when it is up"),
+    # Raised by a trigger of ours.
+    "RF001": (LedgerUnavailable, "takes no event of another time", "correct the clock of this machine, then try again"),
     "XX001": (LedgerCorrupt, "is damaged on the server", "run `reflector verify`, and restore a backup"),
     "XX002": (LedgerCorrupt, "is damaged on the server", "run `reflector verify`, and restore a backup"),
 }

@@ -109,10 +109,18 @@ def upgrade(connection: sa.Connection, to: str = "head", *, where: str = "the le
         ) from error
 
 
-def triggers(dialect: str) -> dict[str, str]:
-    """Return the SQL of each trigger that an engine must have, by trigger name, in order of creation."""
+def triggers(dialect: str, schema: str = "public") -> dict[str, str]:
+    """Return the SQL of each trigger that an engine must have, by trigger name, in order of creation.
+
+    A function of PostgreSQL's finds tables in `schema` (an identifier, quoted where it has to be) and in no other.
+    """
     files = sorted((resource_dir("migrations") / "triggers" / dialect).glob("*.sql"))
-    return {path.stem: _with_types(path.read_text(encoding="utf-8")) for path in files}
+    return {path.stem: _with_types(path.read_text(encoding="utf-8")).replace("{schema}", schema) for path in files}
+
+
+def schema_of(connection: sa.Connection) -> str:
+    """Return the schema of a ledger on PostgreSQL, quoted where it has to be."""
+    return str(connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar())
 
 
 def _with_types(sql: str) -> str:
@@ -140,9 +148,10 @@ def drop_triggers(connection: sa.Connection) -> None:
 def create_triggers(connection: sa.Connection) -> None:
     """Drop and create every trigger, so that each is the one of this code."""
     dialect = connection.dialect.name
+    schema = schema_of(connection) if dialect == "postgresql" else ""
     # On the driver's cursor: several statements in one text, and percent signs that are not placeholders.
     cursor = connection.connection.cursor()
-    for name, sql in triggers(dialect).items():
+    for name, sql in triggers(dialect, schema).items():
         if dialect == "sqlite":
             cursor.execute(f"DROP TRIGGER IF EXISTS {name}")
         cursor.execute(sql)

@@ -32,13 +32,14 @@ from reflector.ledger.answer_tally import AnswerTally
 from reflector.ledger.bullet_tally import BulletTally
 from reflector.ledger.checkpoints import TABLES
 from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, Counters, InForce
+from reflector.ledger.double_tally import DoubleTally
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
 from reflector.ledger.tallies import Tally, keep
 from reflector.playbook.counting import is_counting
 
 #: The tallies that are kept.
-KEPT: Final[tuple[type[Tally], ...]] = (BulletTally, AnswerTally)
+KEPT: Final[tuple[type[Tally], ...]] = (BulletTally, AnswerTally, DoubleTally)
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
 _STATUS_COLUMNS = ("name", "position", "status")
 _TAG_COLUMNS = ("position", "name", "tag", "active", "session_id", "reflection_id")

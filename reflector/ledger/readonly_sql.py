@@ -169,8 +169,9 @@ class _PostgreSQL:
         if self.seconds is not None:
             cursor.execute(f"SET LOCAL statement_timeout = {max(1, round(self.seconds * 1000)):d}")
         with self._translated():
-            # Prepared, which is what takes one statement only; without parameters no percent sign is a placeholder.
-            cursor.execute(f"DECLARE question NO SCROLL CURSOR FOR {question}", prepare=True)
+            # In the binary form, which is what takes one statement only; without parameters no percent sign is a
+            # placeholder.
+            cursor.execute(f"DECLARE question NO SCROLL CURSOR FOR {question}", binary=True)
             self.is_open = True
             first = self._fetch(cursor)
         return Answer(tuple(column.name for column in cursor.description), self._pages(cursor, first))

@@ -98,7 +98,7 @@ def event_of(row: Sequence[Any], kept: Mapping[str, Any] | None = None) -> Event
         raise LedgerCorrupt(
             f"event {position} ({type_}) does not hold JSON ({error}); run `reflector verify`"
         ) from error
-    return Event(*row[:10], data, row[11], meta, row[13])  # type: ignore[call-arg]
+    return Event(*row[:10], data, row[11], meta, *row[13:])  # type: ignore[call-arg]
 
 
 class Projected(NamedTuple):

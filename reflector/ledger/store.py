@@ -218,21 +218,25 @@ def _created(engine: Engine, name: str) -> tuple[int, int | None]:
     from reflector.ledger.times import utc_now
     from reflector.playbook.counting import DEFAULT
 
+    origin = secrets.token_hex(16)
     with write_transaction(engine) as connection:
         sql = Statements(connection.cursor(), engine.dialect, 0)
-        if sql.postgres:
-            sql.execute("LOCK TABLE playbook IN SHARE ROW EXCLUSIVE MODE")
+        # The number is the database's. Who comes second waits for the first at the name alone.
+        made = sql.execute(
+            "INSERT INTO playbook (name, origin, position, chain, recorded_at) SELECT ?, ?, 0, ?, ?"
+            " WHERE NOT EXISTS (SELECT 1 FROM playbook WHERE name = ?) ON CONFLICT (name) DO NOTHING",
+            *(name, origin, genesis(name, origin), utc_now(), name),
+        ).rowcount
         found = _find_playbook(sql, name)
-        if found is not None:
-            return found
-        (sql.id,) = sql.execute("SELECT coalesce(max(id), 0) + 1 FROM playbook").fetchone()
-        origin = secrets.token_hex(16)
-        sql.run(
-            "INSERT INTO playbook (id, name, origin, position, chain, recorded_at) VALUES (?, ?, ?, ?, ?, ?)",
-            *(name, origin, 0, genesis(name, origin), utc_now()),
-        )
-        set_checkpoint(sql, TABLES, DEFAULT, 0, "")
-        return sql.id, CODE_VERSION
+        if found is None:
+            raise LedgerUnavailable(
+                f"{engine.url.shown} does not show the playbook {name!r} to its user; grant it, or name another "
+                "playbook with `playbook`"
+            )
+        if made:
+            sql.id, found = found[0], (found[0], CODE_VERSION)
+            set_checkpoint(sql, TABLES, DEFAULT, 0, "")
+        return found
 
 
 def _find_playbook(sql: Statements, name: str) -> tuple[int, int | None] | None:

@@ -35,7 +35,7 @@ _SQLITE: dict[str, Any] = {"sqlite_strict": True, "sqlite_with_rowid": False}
 playbook = sa.Table(
     "playbook",
     metadata,
-    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("id", sa.Integer, sa.Identity(), primary_key=True),
     sa.Column("name", sa.Text, nullable=False, unique=True),
     sa.Column("origin", sa.Text, nullable=False),
     sa.Column("position", Position, nullable=False),
@@ -62,6 +62,8 @@ event = sa.Table(
     sa.Column("data_hash", sa.Text, nullable=False),
     sa.Column("meta", sa.Text, nullable=False),
     sa.Column("chain", sa.Text, nullable=False),
+    # Who was logged in when the row was written, by a server's own word; no part of the chain.
+    sa.Column("recorded_by", sa.Text),
     sa.UniqueConstraint("playbook_id", "event_id", name="event_id_once"),
     sa.ForeignKeyConstraint(
         ["playbook_id", "target_id"], ["event.playbook_id", "event.event_id"], name="event_target_exists"

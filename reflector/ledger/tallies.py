@@ -26,6 +26,8 @@ class Tally(ABC):
     """Something that is counted over all events up to `position`."""
 
     name: ClassVar[str]
+    #: Whether a checkpoint holds what came since the one before it alone, and whoever asks reads them all.
+    is_part: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.position = 0
@@ -34,12 +36,26 @@ class Tally(ABC):
     def at(cls, sql: Statements, upto: int) -> Self:
         """Return the tally as of a position."""
         query = "SELECT position, state FROM tally WHERE playbook_id = ? AND name = ? AND position <= ?"
-        row = sql.run(f"{query} ORDER BY position DESC LIMIT 1", cls.name, upto).fetchone()
+        order = "ORDER BY position" if cls.is_part else "ORDER BY position DESC LIMIT 1"
         tally = cls()
-        if row is not None:
-            tally.position = row[0]
-            tally.load(json.loads(row[1]))
+        for position, state in sql.run(f"{query} {order}", cls.name, upto).fetchall():
+            tally.position = position
+            tally.load(json.loads(state))
         tally.advance(sql, upto)
+        return tally
+
+    @classmethod
+    def checkpoint(cls, sql: Statements, last: int, position: int) -> str:
+        """Return the text of the checkpoint at a position, where the one before it is at `last`."""
+        tally = cls.after(last) if cls.is_part else cls.at(sql, last)
+        tally.advance(sql, position)
+        return tally.text()
+
+    @classmethod
+    def after(cls, position: int) -> Self:
+        """Return a tally that counts what comes behind a position alone."""
+        tally = cls()
+        tally.position = position
         return tally
 
     @classmethod
@@ -88,7 +104,7 @@ def keep(sql: Statements, kinds: Iterable[type[Tally]], after: int, upto: int) -
         for kind in kinds:
             last = "SELECT position, length(state) FROM tally WHERE playbook_id = ? AND name = ? ORDER BY position DESC"
             row = sql.run(f"{last} LIMIT 1", kind.name).fetchone()
-            if is_due(position, *(row or (0, 0))):
-                sql.insert(
-                    "tally", ("name", "position", "state"), [(kind.name, position, kind.at(sql, position).text())]
-                )
+            before, size = row or (0, 0)
+            if is_due(position, before, size):
+                made = (kind.name, position, kind.checkpoint(sql, before, position))
+                sql.insert("tally", ("name", "position", "state"), [made])

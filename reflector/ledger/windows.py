@@ -27,7 +27,8 @@ class Cites(NamedTuple):
 class Told(NamedTuple):
     """What a session was told at a position; `session` is None for a task of an embedder.
 
-    is_text  it was the text at the session's start, so that it is known what the session was told
+    is_text   it was the text at the session's start, so that it is known what the session was told
+    is_alone  the session has no id, and is known by its window
     """
 
     position: int
@@ -35,6 +36,7 @@ class Told(NamedTuple):
     bullets: Sequence[str]
     lessons: Sequence[str]
     is_text: bool
+    is_alone: bool
 
 
 def one_of(types: Sequence[str]) -> str:
@@ -75,17 +77,17 @@ def windows(sql: Statements, kinds: Sequence[str], after: int, upto: int) -> Ite
 def told_where(sql: Statements, where: str, *values: object) -> Iterator[Told]:
     """Yield what was told by the events of a condition, oldest first."""
     query = (
-        "SELECT position, event_id, coalesce(session_id, target_id), data FROM event"  # noqa: S608
+        "SELECT position, event_id, coalesce(session_id, target_id), session_id IS NULL, data FROM event"  # noqa: S608
         f" WHERE playbook_id = ? AND {where} ORDER BY position"
     )
     rows = sql.run(query, *values).fetchall()
-    erased = [row[1] for row in rows if row[3] is None]
+    erased = [row[1] for row in rows if row[4] is None]
     kept = kept_of(sql, erased) if erased else {}
-    for position, event_id, session, text in rows:
+    for position, event_id, session, is_alone, text in rows:
         data: Any = kept[event_id] if text is None else json.loads(text)
         if data is not None:
             bullets, lessons = data.get("bullets", ()), data.get("lessons", ())
-            yield Told(position, session, bullets, lessons, session is not None and "digest" in data)
+            yield Told(position, session, bullets, lessons, session is not None and "digest" in data, bool(is_alone))
 
 
 def told(sql: Statements, after: int, upto: int) -> Iterator[Told]:

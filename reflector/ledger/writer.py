@@ -16,7 +16,7 @@ from typing import Any
 
 from reflector.ledger.checkpoints import TABLES
 from reflector.ledger.counters import IN_FORCE, InForce
-from reflector.ledger.engines import Engine, Taken
+from reflector.ledger.engines import Engine, Taken, patience
 from reflector.ledger.lock import Lock
 from reflector.ledger.statements import COPIED, Statements
 
@@ -91,7 +91,7 @@ class Writer:
             in_force = sql.run(IN_FORCE, TABLES).fetchone()
         else:
             # All are sent at once. The first waits; what the others see was committed before they ran.
-            sql.run(_TURN)
+            sql.run(f"{_TURN} WHERE {patience()} <> ''")
             locked = sql.run(f"{_HEAD} FOR UPDATE")
             known = sql.run(_KNOWN + among, ids) if event_ids else None
             in_force = sql.run(IN_FORCE, TABLES).fetchone()

@@ -53,30 +53,36 @@ def wrong_triggers(connection: sa.Connection) -> Iterator[tuple[str, str]]:
     """Yield (name, what is wrong) of each trigger that is missing, disabled, changed, or not the ledger's."""
     dialect = connection.dialect.name
     standing = _standing_triggers(connection)
-    ours = triggers(dialect)
+    schema = migration.schema_of(connection) if dialect == "postgresql" else ""
+    ours = triggers(dialect, schema)
     for name, text in ours.items():
         wanted = _wanted(text, dialect)
         if name not in standing:
             yield name, "is missing or disabled"
-        elif standing[name] != (wanted if wanted[1] is not None else (wanted[0], standing[name][1])):
+            continue
+        statement, body, settings = standing[name]
+        if (statement, body) != (wanted if wanted[1] is not None else (wanted[0], body)):
             yield name, "was changed"
+        elif dialect == "postgresql" and settings != [f"search_path={schema}, pg_temp"]:
+            # A table of the same name elsewhere on the search path would be looked at in the place of the ledger's.
+            yield name, f"does not look for its tables in {schema} alone"
     for name in standing.keys() - ours.keys():
         yield name, _STRANGE
 
 
-def _standing_triggers(connection: sa.Connection) -> dict[str, tuple[str, str | None]]:
-    """(statement, function's body on PostgreSQL) of each trigger on the ledger's tables that is enabled, by name."""
+def _standing_triggers(connection: sa.Connection) -> dict[str, tuple[str, str | None, list[str] | None]]:
+    """Return (statement, body and settings of PostgreSQL's function) of each enabled trigger of the ledger, by name."""
     if connection.dialect.name == "sqlite":
         rows = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
-        return {name: (_squeezed(sql), None) for name, sql in rows}
+        return {name: (_squeezed(sql), None, None) for name, sql in rows}
     rows = connection.exec_driver_sql(
-        "SELECT t.tgname, pg_get_triggerdef(t.oid, true), p.prosrc, c.relname"
+        "SELECT t.tgname, pg_get_triggerdef(t.oid, true), p.prosrc, p.proconfig, c.relname"
         " FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_class c ON c.oid = t.tgrelid"
         " WHERE NOT t.tgisinternal AND t.tgenabled IN ('O', 'A') AND c.relnamespace = current_schema()::regnamespace"
     ).fetchall()
     return {
-        name: (_squeezed(statement), _squeezed(body))
-        for name, statement, body, table in rows
+        name: (_squeezed(statement), _squeezed(body), settings)
+        for name, statement, body, settings, table in rows
         if table in metadata.tables
     }
 

@@ -46,6 +46,7 @@ def _checkpoints(sql: Statements, kind: type[Tally], head: int) -> Iterator[str]
             if row is None or row[0] != text:
                 yield f"the tally {kind.name} at {position} is not what the events say"
             left.discard(position)
+            tally = kind.after(position) if kind.is_part else tally
             last, size = position, len(text)
     for position in sorted(left):
         yield f"the table holds a tally {kind.name} at {position}, where none is kept"

@@ -95,10 +95,12 @@ class Pipeline:
         open.
         """
         from reflector.curator import wanted
-        from reflector.sessions.crediting import record_test_outcomes
 
         fresh = [one.event_id for one in self.ledger.open_windows() if not one.attempts]
-        record_test_outcomes(self.ledger, fresh)
+        if fresh and self.ledger.has(LESSON_RECORDED):
+            from reflector.sessions.crediting import record_test_outcomes
+
+            record_test_outcomes(self.ledger, fresh)
         self._note(wanted.hear(self.project.config, self.ledger, fresh, self.wished))
         if not self.runner.backend.is_model:
             self.reflected += self.runner.finish_pending(retry=retry)

@@ -206,6 +206,9 @@ class _Arguments:
         return value if isinstance(value, (bool, int)) else None
 
     def _text(self, text: str, limit: int) -> str:
+        if len(text) <= limit and len(text) < self._room and text.isascii():
+            self._room -= len(text) + 1
+            return text
         bounded = excerpt(text, min(limit, max(self._room, 16)))
         self._room -= len(bounded) + 1
         return bounded

@@ -45,7 +45,7 @@ def extract_cited_ids(messages: list[dict[str, Any]]) -> list[str]:
 
 def citations_of(message: Message) -> list[str]:
     """Names that a message of the model cites, thinking before text; [] for any other origin."""
-    if message.origin != "model":
+    if message.origin != "model" or not ("[" in message.text or "[" in message.thinking):
         return []
     return list(dict.fromkeys([*cited_names(message.thinking), *cited_names(message.text)]))
 

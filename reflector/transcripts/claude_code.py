@@ -50,6 +50,7 @@ class _Session(Conversation):
     def __init__(self) -> None:
         super().__init__()
         self._first_agent: str | None = None
+        self._described: tuple[Any, ...] = ()
         self._roots: dict[str, str] = {}
         #: Prompts in the queue, each with its key: a message where a person typed it.
         self._queue: deque[tuple[int, Message | None]] = deque(maxlen=256)
@@ -72,6 +73,10 @@ class _Session(Conversation):
 
     def _describe(self, record: dict[str, Any]) -> None:
         """Keep the newest session and version, the first folder, and the agent if the first record has it too."""
+        described = (record.get("sessionId"), record.get("version"), record.get("agentId"))
+        if described == self._described and self.cwd:
+            return  # as the record before it
+        self._described = described
         self.session_id = building.path(record.get("sessionId")) or self.session_id
         self.version = building.path(record.get("version")) or self.version
         self.cwd = self.cwd or building.path(record.get("cwd"))

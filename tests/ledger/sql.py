@@ -48,6 +48,15 @@ def triggers_off(ledger: Ledger) -> Iterator[sa.Connection]:
         create_triggers(connection)
 
 
+@contextmanager
+def triggers_down(ledger: Ledger, *names: str) -> Iterator[None]:
+    """A while in which some triggers of PostgreSQL are down, for other connections too."""
+    tables = {name: table for name, table in standing_triggers(ledger) if name in names}
+    run(ledger, *(f"ALTER TABLE {table} DISABLE TRIGGER {name}" for name, table in tables.items()))
+    yield
+    run(ledger, *(f"ALTER TABLE {table} ENABLE TRIGGER {name}" for name, table in tables.items()))
+
+
 def standing_triggers(ledger: Ledger) -> list[tuple[str, str]]:
     """(trigger, its table), as the catalogue has them."""
     with ledger.engine.alchemy().connect() as connection:

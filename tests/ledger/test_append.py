@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -127,12 +128,14 @@ def test_each_append_is_recorded_later_than_the_one_before(ledger: Ledger, monke
     before = ledger.head().recorded_at
     monkeypatch.setattr(times, "utc_now", lambda: "1999-01-01T00:00:00.000000Z")
     ledger.append([added("pat-002")])
-    monkeypatch.setattr(times, "utc_now", lambda: "2999-01-01T00:00:00.999999Z")
+    # A server takes what is a little ahead of its own clock.
+    ahead = (datetime.now(UTC) + timedelta(seconds=30)).strftime("%Y-%m-%dT%H:%M:%S")
+    monkeypatch.setattr(times, "utc_now", lambda: f"{ahead}.999998Z")
     ledger.append([added("pat-003")])
     ledger.append([added("pat-004"), added("pat-005")])
     first, second, *later = (event.recorded_at for event in ledger.events())
-    assert first == before < second < "2999"
-    assert later == ["2999-01-01T00:00:00.999999Z", "2999-01-01T00:00:01.000000Z", "2999-01-01T00:00:01.000000Z"]
+    assert first == before < second < ahead
+    assert later == [f"{ahead}.999998Z", f"{ahead}.999999Z", f"{ahead}.999999Z"]
     assert list(verify(ledger)) == []
 
 

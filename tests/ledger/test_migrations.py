@@ -34,7 +34,7 @@ from .events import added, changed, history
 pytestmark = pytest.mark.migrates
 
 #: The newest revision, and digests of the views and the triggers that it makes.
-_MADE_BY_REVISION = ("0007", "429e83162c0dd151", "5339e5d369d04d2b")
+_MADE_BY_REVISION = ("0007", "429e83162c0dd151", "36d5d19648c74b51")
 
 
 def _revisions() -> list[str]:
@@ -68,7 +68,8 @@ def test_the_migrations_make_the_tables_that_the_code_declares(ledger: Ledger) -
         assert [
             difference
             for difference in compare_metadata(context, tables.metadata)
-            if "alembic_version" not in str(difference)
+            # SQLite numbers the rows of such a table by itself.
+            if "alembic_version" not in str(difference) and "Identity(" not in str(difference)
         ] == []
 
 
@@ -217,7 +218,7 @@ def _insert_history(connection: sa.Connection, *more: NewEvent) -> None:
     with Ledger.open("sqlite://") as source:
         source.append([*history(), *more])
         playbook = sql.rows(source, "SELECT id, name, origin, 0, chain, recorded_at FROM playbook")[0]
-        columns = [column.name for column in tables.event.columns]
+        columns = [column.name for column in tables.event.columns if column.name != "recorded_by"]
         rows = sql.rows(source, f"SELECT {', '.join(columns)} FROM event ORDER BY position")
         head = sql.rows(source, "SELECT position, chain, recorded_at FROM playbook")[0]
     mark = "%s" if connection.dialect.name == "postgresql" else "?"

@@ -22,6 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from reflector.audit.doubles import double_counts
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.events.fold import Playbook, fold
@@ -109,7 +110,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(
         target=windows,
         session=st.sampled_from(["s1", "s2", "s3", None]),
-        keys=st.lists(st.integers(-5, 5), max_size=4),
+        keys=st.just([]) | st.lists(st.integers(-5, 5), max_size=4),
         cited=st.lists(_NAME, max_size=2, unique=True),
     )
     def record(self, session: str | None, keys: list[int], cited: list[str]) -> NewEvent:
@@ -246,11 +247,24 @@ class LedgerMachine(RuleBasedStateMachine):
         for upto in (len(events), moment):
             assert slow.told_by_tallies(self.ledger, upto) == (slow.bullets(events[:upto]), slow.answers(events[:upto]))
 
+        if moment % 4 == 0:
+            self._doubles_agree()
+
+    def _doubles_agree(self) -> None:
+        """Doubles are those of the view over everything, the totals of every policy those of a count of all tags."""
+        found = double_counts(self.ledger)
+        query = f"SELECT class, count(*) FROM doubles WHERE playbook = '{self.ledger.name}' GROUP BY class"
+        assert {one.code: one.tags for one in found.classes if one.tags} == dict(sql.rows(self.ledger, query))
+        for counting in COUNTINGS:
+            totals = {name: of[counting] for name, of in found.totals.items()}
+            assert totals == recount.counters(self.ledger, counting)
+
     def teardown(self) -> None:
         if not hasattr(self, "ledger"):
             return
         with self.ledger:
             assert list(verify(self.ledger)) == []
+            self._doubles_agree()
             self._every_policy(fold(self.ledger.events()))
             before = self._tables()
             self.ledger.rebuild()

@@ -65,12 +65,17 @@ class Writer:
 
 
 @contextmanager
-def writers(url: str, *numbers: int, batches: int | None, tags: int = 4, wait: bool = True) -> Iterator[list[Writer]]:
-    """Processes that each append `batches` reflections (None: until killed) once they are told to begin."""
+def writers(
+    url: str, *numbers: int, batches: int | None, tags: int = 4, wait: bool = True, playbook: str = "default"
+) -> Iterator[list[Writer]]:
+    """Processes that each append `batches` reflections (None: until killed) once they are told to begin.
+
+    A `{}` in the playbook's name is the writer's number.
+    """
     made = []
     for number in numbers:
         ours, theirs = _CONTEXT.Pipe()
-        process = _CONTEXT.Process(target=_write, args=(theirs, url, number, batches, tags))
+        process = _CONTEXT.Process(target=_write, args=(theirs, url, playbook.format(number), number, batches, tags))
         process.start()
         theirs.close()
         made.append(Writer(process, ours))
@@ -86,9 +91,9 @@ def writers(url: str, *numbers: int, batches: int | None, tags: int = 4, wait: b
             writer.pipe.close()
 
 
-def _write(pipe: Any, url: str, writer: int, batches: int | None, tags: int) -> None:
+def _write(pipe: Any, url: str, playbook: str, writer: int, batches: int | None, tags: int) -> None:
     try:
-        with Ledger.open(url) as ledger:
+        with Ledger.open(url, playbook) as ledger:
             own = window(writer, f"session-{writer}", keys=[writer])
             ledger.append([own])
             pipe.send("ready")
@@ -106,7 +111,7 @@ def _write(pipe: Any, url: str, writer: int, batches: int | None, tags: int) -> 
     pipe.send(None)
 
 
-def prepare(url: str) -> None:
+def prepare(url: str, playbook: str = "default") -> None:
     """The bullets that every writer judges."""
-    with Ledger.open(url) as ledger:
+    with Ledger.open(url, playbook) as ledger:
         ledger.append([added("pat-001"), added("mis-001")])

@@ -147,7 +147,8 @@ def test_an_inserted_event_is_found(told: Ledger) -> None:
         told,
         "UPDATE event SET position = position + 1 WHERE position = 20",
         "INSERT INTO event SELECT playbook_id, 20, 'forged', type, schema_version, occurred_at, recorded_at, actor,"
-        " session_id, reflection_id, target_id, data, data_hash, meta, chain FROM event WHERE position = 13",
+        " session_id, reflection_id, target_id, data, data_hash, meta, chain, recorded_by FROM event"
+        " WHERE position = 13",
     )
     assert {("chain", 20), ("chain", 21)} <= _codes(told)
 
@@ -221,7 +222,7 @@ def test_every_change_of_a_table_is_found_and_a_rebuild_mends_it(told: Ledger) -
         "UPDATE projection SET updated_at = NULL WHERE name = 'tables'",
     ]
     for statement in statements:
-        sql.run(told, statement)
+        _forge(told, statement)
         findings = list(verify(told))
         assert {finding.code for finding in findings} == {"projection"}, statement
         assert all(finding.remedy == "run `reflector rebuild`" for finding in findings), statement

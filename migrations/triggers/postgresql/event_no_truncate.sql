@@ -1,4 +1,5 @@
-CREATE OR REPLACE FUNCTION reflector_no_truncate() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION reflector_no_truncate() RETURNS trigger LANGUAGE plpgsql
+SET search_path = {schema}, pg_temp AS $$
 BEGIN
     RAISE EXCEPTION 'append-only: % is never truncated', TG_TABLE_NAME;
 END $$;

@@ -1,7 +1,8 @@
 -- The one opening: a text may be erased when an event.redacted names it and nothing else changes. Where counts or
 -- tables rest on the text's event, the event.redacted must keep those facts; an event without prose is never erased.
 -- One that was erased itself has a later one, which keeps them. Which types are wholly prose: reflector/events.
-CREATE OR REPLACE FUNCTION reflector_event_no_update() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION reflector_event_no_update() RETURNS trigger LANGUAGE plpgsql
+SET search_path = {schema}, pg_temp AS $$
 DECLARE
     erased event%ROWTYPE;
 BEGIN

@@ -1,10 +1,14 @@
--- The head moves forward only, and only to an event that is there. Where the playbook moved to another ledger, the head
--- stays until the playbook has moved back.
-CREATE OR REPLACE FUNCTION reflector_playbook_head_moves_on() RETURNS trigger LANGUAGE plpgsql AS $$
+-- The head moves forward only, and only to an event that is there. An empty playbook may become another one, whose
+-- history is loaded into it. Where the playbook moved to another ledger, the head stays until the playbook has moved
+-- back.
+CREATE OR REPLACE FUNCTION reflector_playbook_head_moves_on() RETURNS trigger LANGUAGE plpgsql
+SET search_path = {schema}, pg_temp AS $$
 BEGIN
-    IF NEW.position <= OLD.position OR NEW.recorded_at < OLD.recorded_at
-        OR NEW.origin <> OLD.origin OR NEW.name <> OLD.name OR NEW.id <> OLD.id
-        OR NOT coalesce((
+    IF NEW.name <> OLD.name OR NEW.id <> OLD.id OR NEW.position < 0
+        OR OLD.position > 0 AND (
+            NEW.position <= OLD.position OR NEW.recorded_at < OLD.recorded_at OR NEW.origin <> OLD.origin
+        )
+        OR NEW.position > 0 AND NOT coalesce((
             -- By its order, as in event_in_order.
             SELECT position = NEW.position AND chain = NEW.chain AND recorded_at = NEW.recorded_at FROM event
             WHERE playbook_id = NEW.id AND position <= NEW.position ORDER BY position DESC LIMIT 1

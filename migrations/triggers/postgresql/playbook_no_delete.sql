@@ -1,4 +1,5 @@
-CREATE OR REPLACE FUNCTION reflector_playbook_no_delete() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION reflector_playbook_no_delete() RETURNS trigger LANGUAGE plpgsql
+SET search_path = {schema}, pg_temp AS $$
 BEGIN
     RAISE EXCEPTION 'append-only: a playbook is never deleted (playbook: %)', OLD.name;
 END $$;

@@ -19,6 +19,7 @@ WHEN NOT (
     AND NEW.data_hash IS OLD.data_hash
     AND NEW.meta IS OLD.meta
     AND NEW.chain IS OLD.chain
+    AND NEW.recorded_by IS OLD.recorded_by
     AND EXISTS (
         SELECT 1 FROM event
         WHERE playbook_id = OLD.playbook_id AND type = 'event.redacted' AND target_id = OLD.event_id

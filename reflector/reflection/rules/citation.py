@@ -121,14 +121,13 @@ class Citation:
             return
         self.own.append(step.kind)
         self.calls.add(call.id)
-        if step.kind in ("change", "review", "test"):
-            self.files.update(step.files)
+        self.files.update(step.files)
         if step.kind == "change":
             self.written.append(str(call.input.get("new_string") or call.input.get("content") or "")[:600])
 
-    def take_end(self, call_id: str, outcome: Outcome) -> None:
+    def take_end(self, outcome: Outcome) -> None:
         """Takes how a call of the step itself ended."""
-        if call_id in self.calls and len(self.ended) < _MOST_RESULTS:
+        if len(self.ended) < _MOST_RESULTS:
             self.ended.append(outcome)
 
     def take_result(self, ran: Ran) -> None:

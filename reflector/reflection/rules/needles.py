@@ -9,18 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 #: Letters that expressions take for others regardless of case, and `str.lower` does not.
 _ALIKE = str.maketrans("İıſ\u212a\u1c80\u1c82\u1c84\u1c85", "iiskвотт")
 
 
 @lru_cache(maxsize=4)
-def absent(text: str, folds: bool) -> frozenset[str]:
-    """Return the ids of wordings that are not in a text; `folds` asks for those that are read regardless of case."""
-    known, find = _finder(folds)
+def absent(text: str, table: str) -> frozenset[str]:
+    """Return the ids of the wordings of a table (`printed`, `folded`: read regardless of case) that are not in a text.
+
+    Of the table `commands`, the kinds that a segment of a command is not of.
+    """
+    known, find = _finder(table)
     try:
-        return known.difference(*find(folded(text) if folds else text))
+        return known.difference(*find(text if table == "printed" else folded(text)))
     except UnicodeEncodeError:  # half a surrogate pair
         return frozenset()
 
@@ -30,15 +33,14 @@ def folded(text: str) -> str:
     return (text if text.isascii() else text.translate(_ALIKE)).lower()
 
 
-@lru_cache(maxsize=2)
-def _finder(folds: bool) -> tuple[frozenset[str], Callable[[str], Iterable[frozenset[str]]]]:
+@lru_cache(maxsize=3)
+def _finder(table: str) -> tuple[frozenset[str], Callable[[str], Iterable[frozenset[str]]]]:
     """Return all ids that have strings, and what finds those whose strings are in a text."""
     try:
         from ahocorasick_rs import AhoCorasick
     except ImportError:
         return frozenset(), lambda _: ()
-    data = json.loads(files(__package__).joinpath("needles.json").read_bytes())
-    strings: dict[str, list[str]] = data["folded" if folds else "printed"]
+    strings: dict[str, list[str]] = json.loads(Path(__file__).with_name("needles.json").read_bytes())[table]
     ids: dict[str, set[str]] = {}
     for id, needles in strings.items():
         for needle in needles:

@@ -207,7 +207,8 @@ def _settled(chain: Chain) -> Iterator[Citation]:
 def _ended(chain: Chain, step: Step, outcome: Outcome, call_id: str) -> None:
     """Hands how a call ended to all citations of its chain."""
     for citation in chain.citations:
-        citation.take_end(call_id, outcome)
+        if call_id in citation.calls:
+            citation.take_end(outcome)
     if outcome.ending in ("silent", "mechanics"):
         return
     passed, key = outcome.ending in ("passes", "ran"), checked(step.kind, step.command)

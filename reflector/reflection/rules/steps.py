@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
+from reflector.reflection.rules.needles import absent
 from reflector.transcripts.message import ToolCall
 
 Kind = Literal[
@@ -35,6 +37,8 @@ Kind = Literal[
 
 #: Kinds whose success is proof of something.
 CHECKS: frozenset[str] = frozenset({"test", "types", "lint", "build", "ci"})
+#: Kinds whose files are what the step is about.
+_WITH_FILES = frozenset({"change", "review", "test"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class Step:
     kind     what it does
     family   what a later call must share to be the same attempt: `test`, `run:python manage.py`, `Edit:a.py`
     command  the shell command or the target, one line, at most 160 characters
-    files    base names of the files it names or changes
+    files    base names of the files that it changes or checks
     task     id of the background task it asks about, "" otherwise
     verifies the call says that it is there to verify something
     """
@@ -124,7 +128,12 @@ COMMANDS: tuple[tuple[Kind, str], ...] = (
         r"|(?:docker|podman) (?:ps|logs|images|inspect|compose (?:ps|logs|config))|kubectl (?:get|describe|logs|top)|systemctl (?:status|list|cat|show|is-)|journalctl|(?:npm|pnpm|yarn|pip3?|cargo|go|gem|brew|uv) (?:ls|list|view|info|show|why|tree|outdated|search|env|version|config|help)\b|\S+ (?:--version|-v|-V|--help|-h|help|version)$|(?:crontab -l|launchctl list)",
     ),
 )
-_COMPILED = tuple((kind, re.compile(_FIRST + rf"(?:{pattern})", re.IGNORECASE)) for kind, pattern in COMMANDS)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(_FIRST + rf"(?:{pattern})", re.IGNORECASE)
+
 
 _RANK: dict[str, int] = {
     kind: rank
@@ -195,7 +204,7 @@ def read_call(call: ToolCall) -> Step:
         ),
         described,
     )
-    files = files_in(target) if kind in ("change", "look") else ()
+    files = files_in(target) if kind in _WITH_FILES else ()
     if kind == "poll":
         task = str(given.get("task_id") or given.get("bash_id") or given.get("agentId") or "")
         return Step("poll", f"poll:{task}", call.name, task=task)
@@ -226,7 +235,7 @@ def _read_command(command: str, described: str) -> Step:
         if polled:
             return Step("poll", f"poll:{polled.group(1)}", one_line[:160], task=polled.group(1))
     verifies = _VERIFY.search(described) is not None
-    return Step(kind, family, one_line[:160], files_in(command), task, verifies)
+    return Step(kind, family, one_line[:160], files_in(command) if kind in _WITH_FILES else (), task, verifies)
 
 
 def _kind_of(command: str) -> tuple[Kind, str]:
@@ -241,7 +250,9 @@ def _kind_of(command: str) -> tuple[Kind, str]:
         stripped = _unwrapped(segment)
         if not stripped:
             continue
-        kind: Kind = next((kind for kind, expression in _COMPILED if expression.match(stripped)), "run")
+        passed = absent(stripped, "commands")
+        found = (kind for kind, pattern in COMMANDS if kind not in passed and _compiled(pattern).match(stripped))
+        kind: Kind = next(found, "run")
         pushes = kind == "ship" and " push" in stripped
         if best is None or _RANK[kind] < best[0] or (pushes and _RANK[kind] == best[0]):
             best = (_RANK[kind], kind, stripped)

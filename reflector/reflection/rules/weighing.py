@@ -12,7 +12,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
@@ -72,7 +71,7 @@ class Judgement:
 @lru_cache(maxsize=1)
 def shipped() -> Weights:
     """Return the weights that ship with the package."""
-    return _read(files(__package__).joinpath("weights.json").read_text(encoding="utf-8"))
+    return _read(Path(__file__).with_name("weights.json").read_text(encoding="utf-8"))
 
 
 def weights_of(file: Path | None) -> Weights:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 from reflector.reflection.rules.needles import absent
 
@@ -51,7 +51,7 @@ class Wording:
 @lru_cache(maxsize=1)
 def all_wordings() -> tuple[Wording, ...]:
     """Return every row, in the order of the file."""
-    text = files(__package__).joinpath("wordings.tsv").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("wordings.tsv").read_text(encoding="utf-8")
     return tuple(_row(*line.split("\t")) for line in text.splitlines()[1:])
 
 
@@ -72,7 +72,7 @@ def first(rows: Sequence[Wording], text: str) -> tuple[Wording, re.Match[str]] |
 
 def found(rows: Sequence[Wording], text: str) -> Iterator[tuple[Wording, re.Match[str]]]:
     """Yield the rows whose wording is in the text, and where it is first. All rows disregard case, or none does."""
-    passed = absent(text, rows[0].folds) if rows else ()
+    passed = absent(text, "folded" if rows[0].folds else "printed") if rows else ()
     for row in rows:
         if row.id not in passed and (match := row.expression.search(text)):
             yield row, match

@@ -15,11 +15,15 @@ from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
 import reflector.reflection.rules
+from reflector.reflection.rules.steps import COMMANDS
 from reflector.reflection.rules.wordings import all_wordings
 
 FILE = Path(reflector.reflection.rules.__file__).with_name("needles.json")
 #: As many strings as a part of a pattern may stand for; one that stands for more may be anything.
 _MOST = 64
+#: As many letters as a class of them may have.
+_MOST_LETTERS = 8
+_RARE = 8
 
 Strings = frozenset[str]
 _NOTHING: Strings = frozenset({""})
@@ -27,10 +31,13 @@ _NOTHING: Strings = frozenset({""})
 
 def written() -> str:
     """Return the file as it should be."""
-    found: dict[str, dict[str, list[str]]] = {"folded": {}, "printed": {}}
+    found: dict[str, dict[str, list[str]]] = {"folded": {}, "printed": {}, "commands": {}}
     for row in all_wordings():
         if strings := needles(row.pattern, fold=row.folds):
             found["folded" if row.folds else "printed"][row.id] = strings
+    for kind, pattern in COMMANDS:
+        if strings := needles(pattern, fold=True):
+            found["commands"][kind] = strings
     return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -72,9 +79,14 @@ def _sequence(items: Any, *, fold: bool) -> tuple[Strings | None, Strings | None
 
 
 def _better(one: Strings | None, other: Strings | None) -> Strings | None:
-    """Return which strings are rarer in texts: the shortest of them tells, then how many they are."""
+    """Return which strings are rarer in texts: the commonest of them tells, then how many they are."""
     known = [strings for strings in (one, other) if strings and "" not in strings]
-    return max(known, key=lambda strings: (min(6, min(map(len, strings))), -len(strings)), default=None)
+    return max(known, key=lambda strings: (min(_RARE, *map(_rarity, strings)), -len(strings)), default=None)
+
+
+def _rarity(string: str) -> int:
+    """Small letters and spaces are what most of a text is made of, signs what least of it is."""
+    return sum(1 if letter.islower() or letter == " " else 2 if letter.isascii() else 4 for letter in string)
 
 
 def _part(kind: Any, of: Any, *, fold: bool) -> tuple[Strings | None, Strings | None]:
@@ -84,7 +96,7 @@ def _part(kind: Any, of: Any, *, fold: bool) -> tuple[Strings | None, Strings | 
         return _NOTHING, None  # matches no characters of its own
     if kind is op.IN:
         letters = [_letter(of, fold=fold) for kind, of in of if kind is op.LITERAL]
-        if len(letters) == len(of) <= 4 and None not in letters:
+        if len(letters) == len(of) <= _MOST_LETTERS and None not in letters:
             return frozenset[str]().union(*filter(None, letters)), None
         return None, None
     if kind is op.SUBPATTERN:

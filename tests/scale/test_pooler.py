@@ -1,0 +1,131 @@
+"""Behind a PgBouncer in transaction mode, where the next transaction may run on any of the pool's connections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from reflector.ledger import lock
+from reflector.ledger.errors import LedgerLocked, LedgerUnavailable
+from reflector.ledger.readonly_sql import NotAQuestion, asking
+from reflector.ledger.store import Ledger
+from reflector.proof.verify import verify
+from tests.conftest import Postgres
+from tests.ledger.events import added, history
+from tests.ledger.writer import prepare, writers
+from tests.servers import pgbouncer
+
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def pooler(postgres: Postgres) -> Iterator[sa.URL]:
+    with pgbouncer(postgres.server.render_as_string(hide_password=False)) as way:
+        yield sa.make_url(way)
+
+
+@pytest.fixture
+def ways(postgres: Postgres, pooler: sa.URL) -> Iterator[tuple[str, str]]:
+    """A new ledger's URL, and its URL through the pooler."""
+    with postgres.database() as url:
+        database = sa.make_url(url).database
+        yield url, pooler.set(database=database).render_as_string(hide_password=False)
+
+
+def test_writers_and_rebuilds_of_other_playbooks_share_a_pool_and_every_playbook_is_sound(
+    ways: tuple[str, str],
+) -> None:
+    direct, pooled = ways
+    with Ledger.open(pooled, "rebuilt") as rebuilt:
+        rebuilt.append(history())
+        for number in range(4):
+            prepare(pooled, f"v{number}")
+        with writers(pooled, *range(4), batches=40, playbook="v{}") as made:
+            for writer in made:
+                writer.begin()
+            for _ in range(3):
+                rebuilt.rebuild()
+            for writer in made:
+                writer.finish()
+        assert [writer.error for writer in made] == [None] * 4
+        assert [len(writer.acks) for writer in made] == [40] * 4
+    for way in (direct, pooled):
+        for name in ("rebuilt", "v0", "v1", "v2", "v3"):
+            with Ledger.open(way, name) as ledger:
+                assert list(verify(ledger)) == []
+
+
+@pytest.mark.parametrize("asked", ["", "prepare_threshold=none", "prepare_threshold=NONE"])
+def test_a_statement_is_used_often_through_a_pool(ways: tuple[str, str], asked: str) -> None:
+    url = f"{ways[1]}&{asked.lower()}" if asked else ways[1]
+    with Ledger.open(url) as one, Ledger.open(url) as two:
+        for number in range(12):
+            for ledger in (one, two):
+                ledger.append([added(f"pat-{ledger is two:d}{number:02}")])
+                assert ledger.rows()[-1].position == ledger.head().position
+
+
+@pytest.mark.parametrize("asked", ["none", "0", "1", "50"])
+def test_the_url_says_when_a_statement_is_prepared(ways: tuple[str, str], asked: str) -> None:
+    with Ledger.open(f"{ways[0]}&prepare_threshold={asked}") as ledger:
+        for number in range(8):
+            ledger.append([added(f"pat-{number:03}")])
+        with ledger.engine.connection() as connection:
+            assert connection.prepare_threshold == (None if asked == "none" else int(asked))
+
+
+def test_a_threshold_that_is_no_number_is_told(ways: tuple[str, str]) -> None:
+    with pytest.raises(LedgerUnavailable, match=r"prepare_threshold=often .* write prepare_threshold=none"):
+        Ledger.open(f"{ways[0]}&prepare_threshold=often")
+
+
+def test_nothing_stays_on_the_pools_connections(ways: tuple[str, str]) -> None:
+    direct, pooled = ways
+    with psycopg.connect(direct) as connection:
+        settings = "SELECT name, setting FROM pg_settings WHERE name IN ('lock_timeout', 'search_path', 'role')"
+        before = connection.execute(f"{settings} ORDER BY name").fetchall()
+    with Ledger.open(pooled) as ledger:
+        ledger.append(history())
+        ledger.rebuild()
+        ledger.redact(next(e.event_id for e in ledger.events() if e.type == "bullet.added"), reason="x", actor="me")
+        with asking(ledger) as ask:
+            assert list(ask.ask("SELECT count(*) FROM event").pages) != []
+        assert list(verify(ledger)) == []
+        for _ in range(4):
+            with psycopg.connect(pooled, prepare_threshold=None) as connection:
+                assert connection.execute(f"{settings} ORDER BY name").fetchall() == before
+                assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
+                assert connection.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").fetchone() == (
+                    0,
+                )
+
+
+def test_a_question_through_a_pool_is_one_statement_too(ways: tuple[str, str]) -> None:
+    with Ledger.open(ways[1]) as ledger:
+        ledger.append([added("pat-001")])
+        for query in (
+            "SELECT 1; SELECT 2",
+            "SELECT 1; COMMIT; UPDATE bullet SET helpful = 9",
+            "SELECT 1; ROLLBACK; SELECT 2",
+        ):
+            with asking(ledger) as ask, pytest.raises(NotAQuestion, match="more than one statement"):
+                ask.ask(query)
+        assert ledger.rows()[0].helpful == 0
+
+
+@pytest.mark.parametrize("way", [0, 1])
+def test_a_writer_that_hangs_is_not_waited_for_for_ever(
+    ways: tuple[str, str], way: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ledger.open(ways[way]) as ledger, psycopg.connect(ways[0]) as other:
+        ledger.append([added("pat-001")])
+        monkeypatch.setattr(lock, "BUSY_TIMEOUT_MS", 100)
+        other.execute("SELECT 1 FROM playbook FOR UPDATE")
+        for write in (lambda: ledger.append([added("pat-002")]), ledger.rebuild):
+            with pytest.raises(LedgerLocked):
+                write()
+        other.rollback()
+        ledger.append([added("pat-002")])
