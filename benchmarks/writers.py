@@ -39,7 +39,7 @@ class Together(NamedTuple):
 
 def together(url: str, writers: int, seconds: float, base: int, playbooks: Sequence[str] = ()) -> Together:
     """Let some processes append at once, each to its own of the playbooks, else all to one. An error of one raises."""
-    most = int(seconds * _MOST / (1 if playbooks else writers)) + 200
+    most = int(seconds * _MOST / (4 if playbooks else writers)) + 200
     processes = [
         subprocess.Popen(
             [
