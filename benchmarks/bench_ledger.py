@@ -18,11 +18,9 @@ import sqlalchemy as sa
 
 from benchmarks import made
 from benchmarks.harness import Row, Side, paired_ratio, timed
+from benchmarks.process import Asked
 from reflector.audit.blame import blame
 from reflector.audit.changes import crossings, difference
-from reflector.audit.citations import citations
-from reflector.audit.doubles import double_counts
-from reflector.audit.stats import stats
 from reflector.curation.playbook_file import render
 from reflector.events.fold import fold
 from reflector.ledger import tables
@@ -152,19 +150,16 @@ def _questions(files: dict[int, Path]) -> list[Row]:
 
 
 def _whole_ledger(files: dict[int, Path]) -> list[Row]:
-    """Questions that look at every session, at the two largest sizes: how they grow."""
-    asked: dict[str, Callable[[Ledger], object]] = {
-        "citations": citations,
-        "double-counts": double_counts,
-        "stats": stats,
-    }
-    times: dict[str, dict[int, float]] = {part: {} for part in asked}
-    for size in sorted(files)[-2:]:
-        with Ledger.open_file(files[size]) as ledger:
-            for part, ask in asked.items():
-                side = _asked(ledger, ask)
-                times[part][size] = statistics.median(side() for _ in range(3 if size < 10**7 else 1))
-    return [_growth(part, found, None) for part, found in times.items()]
+    """Questions that look at every session, each a whole process, on the longest ledger against the shortest."""
+    least, most = min(files), max(files)
+    found = []
+    with tempfile.TemporaryDirectory() as name:
+        small, large = Asked(Path(name), files[least]), Asked(Path(name), files[most])
+        for command in _WHOLE:
+            ratio = paired_ratio(small.cpu(*command), large.cpu(*command), 7)
+            note = f"whole process, CPU; floor: at {least:,} events"
+            found.append(Row(f"`{' '.join(command)}` at {most:,} events", *ratio, 3.0, note))
+    return found
 
 
 def _look_up(ledger: Ledger) -> None:
@@ -178,6 +173,16 @@ def _blame(ledger: Ledger) -> Side:
     return timed(lambda: blame(ledger, made.MARKED))
 
 
+#: Questions about all of a ledger.
+_WHOLE: tuple[tuple[str, ...], ...] = (
+    ("stats", "--json"),
+    ("citations", "--json"),
+    ("double-counts", "--json"),
+    ("double-counts", made.MARKED, "--json"),
+    ("list", "--json"),
+    ("status",),
+    ("prune", "--dry-run"),
+)
 #: Questions whose time does not depend on how long the history is.
 _GROWS_NOT: dict[str, Callable[[Ledger], object]] = {
     "playbook as of 1,000 events ago": lambda ledger: Past(ledger, ledger.head().position - 1000).rows(),

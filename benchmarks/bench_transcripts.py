@@ -1,6 +1,7 @@
 """From a transcript's bytes to what the ledger keeps of it, on sessions of up to half a gigabyte.
 
-Every floor reads the same file in the same moment: `wc` as a process, `json.loads` of every line.
+Every floor reads the same file in the same moment, as whole processes where ours is one: `sha256sum`, `grep -c`;
+`json.loads` of every line.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from reflector.transcripts.formats import read_messages, scan
 
 CHECKOUT = Path(fast.__file__).parents[2]
 _MB = 1024 * 1024
-_BARE = [sys.executable, "-I", "-S", "-c", "pass"]
 #: The command line, and then the most memory that it held (kilobytes): the system forgets it with the process.
 _PEAK = """\
 import os, resource, sys
@@ -39,6 +39,12 @@ except OSError:
 print("peak", peak)
 sys.exit(code)
 """
+#: Goals: the first reading beside `sha256sum` and `grep -c`, and 1 MB more beside 1 MB in all.
+_WHOLE, _MORE = 2.2, 1.2
+_BARE = [sys.executable, "-I", "-S", "-c", "pass"]
+_CITES = r"\[(pat|mis|pref|ctx|oth)-[0-9]+\]"
+#: What every command of ours has to load.
+_LOADED = [sys.executable, "-c", "import click, pysqlite3"]
 #: Goal of an import of history.
 _HISTORY = 1.3
 #: Bare starts of an interpreter that the first citation of a process may add.
@@ -46,8 +52,6 @@ _FIRST = 6.0
 _PARSE = (
     "import json, sys\nfor path in sys.argv[1:]:\n    for line in open(path, 'rb', 1 << 20):\n        json.loads(line)"
 )
-#: Goals of a session's end, by megabytes of its transcript.
-_ENDS = {1: 3.0, 50: 5.0, 500: 7.5}
 
 
 def rows(quick: bool, *, big: bool = False) -> list[Row]:
@@ -58,7 +62,7 @@ def rows(quick: bool, *, big: bool = False) -> list[Row]:
         write_transcript(session, 50 * _MB)
         found = _reading(session, 3 if quick else 11)
         ends = _Ends(folder)
-        found += ends.rows([1, 50] if quick else [1, 50, 500], 3 if quick else 11)
+        found += ends.rows([20] if quick else [20, 500], 3 if quick else 11)
         found += ends.first_citation(5 if quick else 15)
         session.unlink()
         found += ends.history(20, 50, 1) if big else ends.history(4, 20, 3)
@@ -89,10 +93,6 @@ def _parse_all(session: Path) -> None:
             json.loads(line)
 
 
-def _parsing(session: Path) -> Side:
-    return timed(lambda: _parse_all(session))
-
-
 class _Ends:
     """The drain that a hook starts, of one SessionEnd, in a project that has a playbook and a ledger."""
 
@@ -118,27 +118,48 @@ class _Ends:
         return project
 
     def rows(self, sizes: list[int], pairs: int) -> list[Row]:
-        """Time at each size, and the most memory at the smallest and largest but one megabyte."""
-        found: list[Row] = []
-        peaks: dict[int, int] = {}
+        """Whole drains: of a transcript that is read for the first time, and of one with 1 MB more."""
+        small = self.folder / "end-1.jsonl"
+        write_transcript(small, _MB)
+        loaded = paired_ratio(_process(_LOADED), lambda: self._end(small), pairs)
+        found = [Row("session end, 1 MB in all", *loaded, None, 'floor: `python -c "import click, pysqlite3"`')]
+        peaks: dict[int, int] = {1: self._peak(small)}
         for size in sizes:
             session = self.folder / f"end-{size}.jsonl"
             write_transcript(session, size * _MB, session=size)
             n = pairs if size < 500 else max(3, pairs // 3)
-            floor = _sum(_process(_BARE), _process(["wc", "-l", str(session)]))
-            ratio = paired_ratio(floor, lambda session=session: self._end(session) - _import_of_sqlalchemy(), n)
-            note = "a drain as a process, less one `import sqlalchemy` beside it; floor: bare python + `wc -l`"
-            found.append(Row(f"session end without a model, {size} MB", *ratio, _ENDS[size], note))
-            if size == 50:
-                judged = paired_ratio(_parsing(session), lambda session=session: self._end(session, self.cited), 2)
-                note = "every citation judged by `rules`, the imports counted; floor: `json.loads` of every line"
-                found.append(Row("session end with 157 citations, 50 MB", *judged, None, note))
+            floor = _sum(_process(["sha256sum", str(session)]), _process(["grep", "-cE", _CITES, str(session)]))
+            first = paired_ratio(floor, lambda session=session: self._end(session), n)
+            found.append(
+                Row(f"first reading of a transcript, {size} MB", *first, _WHOLE, "floor: `sha256sum` + `grep -c` of it")
+            )
+            for template, told in ((self.uncited, ""), (self.cited, ", every citation judged by `rules`")):
+                more = self._more(session, small, template, n)
+                note = "floor: the drain of 1 MB in all"
+                found.append(Row(f"session end, {size} MB with 1 MB new{told}", *more, _MORE, note))
             peaks[size] = self._peak(session)
             session.unlink()
-        small, large = min(peaks), max(peaks)
-        part = f"its peak memory, {large} MB beside {small} MB"
-        found.append(Row(part, peaks[small] / 1024, peaks[large] / 1024, peaks[large] / peaks[small], None, "", "MB"))
+        large = max(peaks)
+        part = f"its peak memory, {large} MB beside 1 MB"
+        found.append(Row(part, peaks[1] / 1024, peaks[large] / 1024, peaks[large] / peaks[1], None, "", "MB"))
         return found
+
+    def _more(self, session: Path, small: Path, template: Path, pairs: int) -> tuple[float, float, float]:
+        """Measure a drain after 1 MB was appended to what a drain had read, beside one of 1 MB in all."""
+        size, known, fresh = session.stat().st_size, self.folder / "known", self.folder / "fresh.jsonl"
+        write_transcript(fresh, _MB, session=9999)
+        self._end(session, template)
+        shutil.rmtree(known, ignore_errors=True)
+        shutil.copytree(self.project, known)
+
+        def more() -> float:
+            with session.open("ab") as file:
+                file.write(fresh.read_bytes())
+            took = self._end(session, known)
+            os.truncate(session, size)
+            return took
+
+        return paired_ratio(lambda: self._end(small, template), more, pairs)
 
     def first_citation(self, pairs: int) -> list[Row]:
         """The drain of a short session whose one citation is not judged, and judged."""
@@ -223,11 +244,6 @@ def _parse_in_two_processes(files: list[Path]) -> None:
     halves = [subprocess.Popen([sys.executable, "-I", "-S", "-c", _PARSE, *files[start::2]]) for start in (0, 1)]
     for half in halves:
         assert half.wait() == 0
-
-
-def _import_of_sqlalchemy() -> float:
-    """Seconds that the import adds to a process, at this moment."""
-    return _process([sys.executable, "-c", "import sqlalchemy"])() - _process([sys.executable, "-c", "pass"])()
 
 
 def _process(command: list[str]) -> Side:

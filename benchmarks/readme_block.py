@@ -12,7 +12,7 @@ BEGIN, END = "<!-- benchmarks: begin -->\n", "<!-- benchmarks: end -->\n"
 #: What people wait for, and what grows with a ledger.
 SHOWN = (
     "installed hook, one durable spool record",
-    "session end without a model, 1 MB",
+    "session end, 500 MB with 1 MB new",
     "append, 10 events per transaction",
     "rebuild of every counter, 1,000,000 events",
     "verify everything, 100,000 events",

@@ -47,8 +47,8 @@ STORE, ADMISSION, PROJECTION, COUNTERS, AS_OF = (
 )
 SPOOLED, TAKEN, PIPED = (f"reflector/sessions/{name}.py" for name in ("spool", "intake", "pipeline"))
 RECONCILED = "reflector/exchange/reconcile.py"
-WALK, DRIFT, TAG_ROWS, PROVEN = (
-    f"reflector/proof/{name}.py" for name in ("event_check", "drift", "tag_rows", "verify")
+WALK, DRIFT, TAG_ROWS, WINDOW_ROWS, EVIDENCE, PROVEN = (
+    f"reflector/proof/{name}.py" for name in ("event_check", "drift", "tag_rows", "window_rows", "evidence", "verify")
 )
 GATE, SETTINGS, STEP, CUT, KEPT, LOGGED = (
     f"reflector/gating/{name}.py" for name in ("bundle", "config", "step", "budget", "entries", "log")
@@ -98,7 +98,7 @@ MUTATIONS = [
     ),
     Mutation(COUNTERS, "{one for name in names for one in (name, *families.heirs(name))}", "set(names)", MERGED),
     Mutation(PROJECTION, "*([old.heir] if old.heir else [])", "", MERGED),
-    Mutation(AS_OF, "max(position, self.entries[name].recounted_at)", "position", MERGED),
+    Mutation(AS_OF, "max(at, book.entries[name].recounted_at)", "at", MERGED),
     Mutation(RECONCILED, "for name in differing for one in (name, *heirs[name])", "for one in differing", MERGED),
     Mutation(RECONCILED, 'removed["follows"] = entry.heir is not None', "pass", MERGED),
     # The intake: the spool, what is taken in of a transcript, the pipeline.
@@ -132,22 +132,27 @@ MUTATIONS = [
     Mutation(PIPED, "delivery.received_at_ns) <= oldest:", "delivery.received_at_ns) >= oldest:", PIPELINE),
     Mutation(PIPED, "not spool.has_stop(delivery) and not", "not", PIPELINE),
     # Verify.
-    Mutation(WALK, "digest(data) != row[11]", "False", VERIFY),
+    Mutation(WALK, "(_digest_of_tag(data) if is_tag else digest(data)) != row[11]", "False", VERIFY),
     Mutation(WALK, ' or "" in row[7:10]', "", VERIFY),
-    Mutation(WALK, "if row[5] < last:", "if False:", VERIFY),
-    Mutation(WALK, "if position != head.position:", "if position < head.position:", VERIFY),
-    Mutation(WALK, "(position and last != head.recorded_at)", "False", VERIFY),
+    Mutation(WALK, "if recorded_at < last:", "if False:", VERIFY),
+    Mutation(WALK, "if position != end[0]:", "if position < end[0]:", VERIFY),
+    Mutation(WALK, "(position and last != end[2])", "False", VERIFY),
     Mutation(WALK, "if anchor not in there:", "if anchor.position > position:", VERIFY),
-    Mutation(WALK, "elif row[1] not in kept:", "elif False:", VERIFY),
-    Mutation(TAG_ROWS, "row[:5] != expected", "row[:4] != expected[:4]", VERIFY),
+    Mutation(WALK, "elif event_id not in erased:", "elif False:", VERIFY),
+    Mutation(WALK, "and self.since != start:", "and self.since.position != start.position:", VERIFY),
+    Mutation(TAG_ROWS, "row[:5] != expected[:5]", "row[:4] != expected[:4]", VERIFY),
+    Mutation(TAG_ROWS, "if expected[5] != (counts or 0):", "if False:", VERIFY),
+    Mutation(TAG_ROWS, "(self._row is None or self._row[0] > upto)", "True", VERIFY),
+    Mutation(WINDOW_ROWS, "if window != stored:", "if False:", VERIFY),
+    Mutation(EVIDENCE, "if position > after:\n", "if True:\n", VERIFY),
+    Mutation(EVIDENCE, "if event_id in retracted or target_id in retracted:", "if event_id in retracted:", VERIFY),
     Mutation(
         TAG_ROWS,
-        "        while self._row is not None:\n            self._surplus(self._row)\n        for",
-        "        for",
+        "        while self._row is not None:\n            self._surplus(self._row)\n        yield",
+        "        yield",
         VERIFY,
     ),
-    Mutation(DRIFT, "if taken_in != folded.keys:", "if False:", VERIFY),
-    Mutation(DRIFT, "if counted != folded.active.get(name, []):", "if False:", VERIFY),
+    Mutation(DRIFT, "    if apart:", "    if False:", VERIFY),
     Mutation(DRIFT, "if found != wanted:", "if False:", VERIFY),
     Mutation(PROVEN, '                if line != "ok":', "                if False:", VERIFY),
     # The gated step.

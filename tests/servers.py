@@ -64,7 +64,7 @@ def _running(command: Sequence[str | Path], folder: Path, url: str, user: dict[s
         process = subprocess.Popen([str(word) for word in command], stdout=out, stderr=out, **options)
     try:
         until = time.monotonic() + 60
-        while not _answers(url):
+        while not answers(url):
             if process.poll() is not None or time.monotonic() > until:
                 raise RuntimeError(f"{command[0]} did not start:\n{log.read_text(errors='replace')}")
             time.sleep(0.02)
@@ -78,10 +78,18 @@ def _running(command: Sequence[str | Path], folder: Path, url: str, user: dict[s
             process.wait()
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
+    """Whether a server takes connections."""
     with suppress(psycopg.OperationalError), psycopg.connect(url):
         return True
     return False
+
+
+def make_cluster(programs: Path, folder: Path, user: dict[str, Any]) -> None:
+    """Make a cluster in `data` of a folder, whose superuser is postgres."""
+    initdb = [programs / "initdb", "-D", "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
+    made = [str(word) for word in (*initdb, "--locale", "C.UTF-8")]
+    subprocess.run(made, cwd=folder, check=True, capture_output=True, **user)
 
 
 @contextmanager
@@ -91,9 +99,7 @@ def postgres_server(programs: Path = DEBIAN) -> Iterator[str]:
         pytest.skip(f"there is no PostgreSQL in {programs}; apt-get install postgresql-15")
     user = as_user()
     with own_folder(user) as folder:
-        initdb = [programs / "initdb", "-D", "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
-        made = [str(word) for word in (*initdb, "--locale", "C.UTF-8")]
-        subprocess.run(made, cwd=folder, check=True, capture_output=True, **user)
+        make_cluster(programs, folder, user)
         settings = [word for setting in _FAST for word in ("-c", setting)]
         command = [programs / "postgres", "-D", "data", "-k", folder, "-c", "listen_addresses=", *settings]
         url = f"postgresql://postgres@/postgres?host={folder}"

@@ -199,7 +199,7 @@ twin AS MATERIALIZED (
     UNION
     SELECT playbook_id, class, other, one FROM sharing
     UNION
-    SELECT one.playbook_id, 'D3', one.reflection_id, other.reflection_id
+    SELECT one.playbook_id, 'D3' AS class, one.reflection_id, other.reflection_id
     FROM listed AS one
     JOIN listed AS other ON other.playbook_id = one.playbook_id AND other.session_id = one.session_id
         AND other.nth = one.nth AND other.name = one.name AND other.verdict = one.verdict
@@ -252,7 +252,7 @@ found AS (
     WHERE nth > 1
     UNION ALL
     SELECT
-        up.playbook_id, 'D2', up.name, 'both',
+        up.playbook_id, 'D2' AS class, up.name, 'both' AS tag,
         CASE WHEN up.position > down.position THEN up.position ELSE down.position END,
         CASE WHEN up.position > down.position THEN down.position ELSE up.position END,
         CASE WHEN up.position > down.position THEN up.session_id ELSE down.session_id END,
@@ -272,7 +272,7 @@ found AS (
         AND standing.verdict = given_again.verdict
     UNION ALL
     SELECT
-        playbook_id, 'D4', name, CASE WHEN verdict > 0 THEN 'helpful' ELSE 'harmful' END, position, first, session_id,
+        playbook_id, 'D4' AS class, name, CASE WHEN verdict > 0 THEN 'helpful' ELSE 'harmful' END, position, first, session_id,
         reflection_id
     FROM (
         SELECT

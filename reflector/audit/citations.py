@@ -174,13 +174,12 @@ def orphans(ledger: Ledger, past: Past | None = None) -> Orphans:
                     one.last = position
                     one.sessions += (kind, name, session) not in seen
                     seen.add((kind, name, session))
-    recorded = [window for window in ledger.windows() if window.position <= then.position]
     uncited = tuple(row for row in then.rows() if row.status == "live" and not tally.of(row.name).cited)
     return Orphans(
         tuple(names.values()),
         tuple(_strays(ledger, then)),
-        tuple(window for window in recorded if window.state not in ("completed", "skipped")),
-        sum(window.state == "skipped" for window in recorded),
+        tuple(ledger.windows_in("pending", "answered", "failed", "given_up", upto=then.position)),
+        len(ledger.windows_in("skipped", upto=then.position)),
         uncited,
         tuple(tally.of(row.name).told if tally.known else None for row in uncited),
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from reflector.events.registry import WINDOW_TYPES
 from reflector.events.spent import Spent
-from reflector.ledger.answer_tally import AnswerTally, cost_of
+from reflector.ledger.answer_tally import answers, cost_of
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.reflection.window import HUMAN, verdicts
@@ -82,8 +82,7 @@ class Stats:
 def stats(ledger: Ledger, past: Past | None = None) -> Stats:
     """The figures as of now or of a moment; retracted tags are in them, as what a judge said. Raises LedgerError."""
     upto = (past or ledger.head()).position
-    with ledger.asking() as sql:
-        tally = AnswerTally.at(sql, upto)
+    tally = answers(ledger, upto)
     groups: dict[str, dict[str, Group]] = {kind: {} for kind in KINDS}
     whole = Group("")
     whole.add(tally.stray)
@@ -95,9 +94,8 @@ def stats(ledger: Ledger, past: Past | None = None) -> Stats:
         kind: [group for _, group in sorted(found.items()) if group.answers or group.reflections]
         for kind, found in groups.items()
     }
-    states = {state: count for state, count in tally.states.items() if count}
     agreements = _agreements(ledger, tally.people, upto)
-    return Stats(upto, tally.sessions, tally.windows, states, whole, ordered, agreements)
+    return Stats(upto, tally.sessions, tally.windows, tally.by_state(), whole, ordered, agreements)
 
 
 def _agreements(ledger: Ledger, sessions: Iterable[str], upto: int) -> list[Agreement]:

@@ -21,9 +21,7 @@ def failures_of(ledger: Ledger, project: Project) -> list[dict[str, Any]]:
     from reflector.reflection.failures import trouble_of
 
     found: list[dict[str, Any]] = []
-    for window in ledger.windows():
-        if window.state not in ("failed", "given_up"):
-            continue
+    for window in ledger.windows_in("failed", "given_up"):
         trouble = trouble_of(ledger.targeting(window.event_id))
         if trouble is not None:
             found.append(_failure(window, trouble, project))

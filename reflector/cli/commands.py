@@ -227,7 +227,11 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
     "Ledger": {
         "rebuild": Command("ledger", "Rebuild the playbook from the events.", "", "--check"),
         "verify": Command(
-            "ledger", "Prove that the ledger is what was appended; silent when it is.", "", "--anchor heads.txt"
+            "ledger",
+            "Prove that the ledger is what was appended; silent when it is.",
+            "",
+            "--anchor heads.txt",
+            "--since heads.txt",
         ),
         "head": Command(
             "ledger",

@@ -65,8 +65,9 @@ def private_key(file: Path) -> PrivateKey:
         raise click.UsageError(f"the key in {file}: {error}") from error
 
 
-def published_in(given: str, keys: tuple[str, ...], project: Project) -> Published:
-    """What `--anchor` names: a head, a file, or a file that git has; verified with the public keys of `--key`."""
+def published_in(given: str, keys: tuple[str, ...], project: Project, option: str = "--anchor") -> Published:
+    """What `--anchor` or another option names: a head, a file, or a file that git has; verified with the keys of
+    `--key`."""
     from reflector.files import read_bounded
     from reflector.proof.anchors import NoAnchor, is_head, read_published
     from reflector.proof.git_anchors import NotPublished, published
@@ -82,7 +83,7 @@ def published_in(given: str, keys: tuple[str, ...], project: Project) -> Publish
             content = published(project.root, given, _MOST_HEADS)
         return read_published(content, known)
     except (NoAnchor, NoteRefused, NotPublished) as error:
-        raise click.UsageError(f"--anchor {given[:100]!r}: {error}") from error
+        raise click.UsageError(f"{option} {given[:100]!r}: {error}") from error
 
 
 def _public_key(given: str) -> PublicKey:

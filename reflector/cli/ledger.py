@@ -127,7 +127,12 @@ def _begin_anew(place: Place, project: Project) -> Path | None:
     metavar="HEAD|FILE|GIT-REF",
     help="A head published earlier, a file of heads, or REV:PATH in git; proves that nothing was cut off.",
 )
-@click.option("--key", "keys", multiple=True, metavar="KEY", help="Accept only anchors signed by this public key.")
+@click.option(
+    "--since",
+    metavar="HEAD|FILE|GIT-REF",
+    help="Verify only the events behind a head that you know to be good; says what was not looked at.",
+)
+@click.option("--key", "keys", multiple=True, metavar="KEY", help="Accept only heads signed by this public key.")
 @click.option("--head", "print_head", is_flag=True, help="Print the head, to publish as an anchor.")
 @click.option("--mend-triggers", is_flag=True, help="Create the append-only triggers and the views again.")
 @json_option
@@ -135,6 +140,7 @@ def _begin_anew(place: Place, project: Project) -> Path | None:
 def verify(
     place: Place,
     anchors: tuple[str, ...],
+    since: str | None,
     keys: tuple[str, ...],
     print_head: bool,
     mend_triggers: bool,
@@ -144,19 +150,25 @@ def verify(
 
     Checks the chain, the order, the triggers and views, SQLite's own integrity, that every counter is what the events
     say, and that a server still has the newest event that this machine saw. Exits 1 with one line per finding.
+
+    With --since, reads only what is new: the chain from a head that you know to be good to the head of today, and the
+    schema. Of a file of heads the last one is taken. The events before it, the tables, merges, and SQLite's own check
+    of its file are left out, and a note says so.
     """
     from reflector.cli.keys import published_in
     from reflector.ledger.engines import schema_transaction
     from reflector.ledger.migration import create_triggers
     from reflector.ledger.views import create_views
     from reflector.proof.anchors import head_line
-    from reflector.proof.verify import verify_opening
+    from reflector.proof.verify import LEFT_OUT, verify_opening
     from reflector.sessions.seen_head import seen
 
     project = place.project()
-    if keys and not anchors:
-        raise click.UsageError("--key says who signed an anchor; name that with --anchor as well")
+    if keys and not anchors and since is None:
+        raise click.UsageError("--key says who signed a head; name that with --anchor or --since as well")
     published = [published_in(anchor, keys, project) for anchor in anchors]
+    known = published_in(since, keys, project, "--since") if since is not None else None
+    start = max(known.anchors, key=lambda anchor: anchor.position) if known is not None else None
     needs_ledger(project)
 
     def opened() -> Ledger:
@@ -168,17 +180,22 @@ def verify(
         return ledger
 
     named = (anchor for one in published for anchor in one.anchors)
-    verified = verify_opening(opened, *named, seen=lambda ledger: seen(project, ledger))
+    verified = verify_opening(opened, *named, seen=lambda ledger: seen(project, ledger), since=start)
     findings = verified.findings
     head = head_line(verified.head.position, verified.head.chain) if verified.head is not None else ""
     if as_json:
         proved = [{**asdict(anchor), "signed_by": [*one.signed_by]} for one in published for anchor in one.anchors]
-        print_json({"head": head, "findings": [*map(finding_fields, findings)], "anchors": proved})
+        from_head = {**asdict(start), "signed_by": [*known.signed_by]} if start is not None and known else None
+        fields = {"head": head, "findings": [*map(finding_fields, findings)], "anchors": proved, "since": from_head}
+        print_json({**fields, "left_out": [*LEFT_OUT] if start is not None else []})
     else:
         for finding in findings:
             click.echo(safe(finding_words(finding)))
         if print_head and head:
             click.echo(head)
+        if start is not None:
+            note(f"Only events behind {start.position} were verified. Left out: {'; '.join(LEFT_OUT.values())}.")
+            note("`reflector verify` verifies everything.")
     if findings:
         raise click.exceptions.Exit(1)
 

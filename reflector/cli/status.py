@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,19 +128,19 @@ def _ledger_facts(project: Project) -> dict[str, Any]:
     from reflector.cli.again import failures_of, month_of
     from reflector.curation.playbook_file import untaken
     from reflector.curation.proposals import proposals
+    from reflector.ledger.answer_tally import answers
     from reflector.reflection.budgets import waiting_for_budget
 
     with project.open_ledger() as ledger:
         head = ledger.head()
-        windows = ledger.windows()
-        skipped = any(window.state == "skipped" for window in windows)
+        windows = answers(ledger).by_state()
         failures = [
             {
                 **{key: failure[key] for key in ("position", "session_id", "attempts")},
                 "error": f"{failure['stage']}: {failure['message']}",
                 "command": failure["command"],
             }
-            for failure in (failures_of(ledger, project) if _TROUBLED & {window.state for window in windows} else ())
+            for failure in (failures_of(ledger, project) if _TROUBLED & windows.keys() else ())
         ]
         return {
             "ledger": {
@@ -152,10 +151,10 @@ def _ledger_facts(project: Project) -> dict[str, Any]:
                 "counting": ledger.counting(),
             },
             "bullets": len(ledger.bullets()),
-            "windows": dict(Counter(window.state for window in windows)),
+            "windows": windows,
             "proposals": len(proposals(ledger)),
             "month": month_of(ledger, project),
-            "waiting_for_budget": len(waiting_for_budget(ledger)) if skipped else 0,
+            "waiting_for_budget": len(waiting_for_budget(ledger)) if "skipped" in windows else 0,
             "failures": failures,
             "untaken": untaken(ledger, project),
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from reflector.config import Config
@@ -11,6 +11,22 @@ from reflector.reflection.runner import Runner
 
 if TYPE_CHECKING:
     from reflector.curator.wishes import Wish
+    from reflector.transcripts.message import Message
+
+
+def gatherer(config: Config) -> Callable[[Message], Iterable[Wish]] | None:
+    """Return what finds what people ask for in messages; None where nobody wants to know."""
+    if not config.wishes:
+        return None
+
+    def gather(message: Message) -> Iterable[Wish]:
+        if message.origin not in ("human", "refusal"):
+            return ()
+        from reflector.curator.wishes import wishes
+
+        return wishes([message])
+
+    return gather
 
 
 def hear(

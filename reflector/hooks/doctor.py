@@ -28,6 +28,7 @@ from reflector.hooks.agents import AGENTS
 from reflector.hooks.git_setup import driver_of
 from reflector.hooks.mending import Fix, close_to_others, left_behind, open_to_others, remove
 from reflector.hooks.reach import Check, State, checks_of_hooks, missing_program
+from reflector.ledger.answer_tally import answers
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
@@ -271,21 +272,21 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
 
 
 def _windows(ledger: Ledger, project: Project) -> Iterator[Check]:
-    windows = ledger.windows()
-    failed = [window for window in windows if window.state in ("failed", "given_up")]
-    waiting = [window for window in windows if window.state in ("pending", "answered")]
+    windows = answers(ledger).by_state()
+    failed = windows.get("failed", 0) + windows.get("given_up", 0)
+    waiting = windows.get("pending", 0) + windows.get("answered", 0)
     if failed:
-        yield Check("reflections", "warning", f"{len(failed)} failed", "reflector failures")
+        yield Check("reflections", "warning", f"{failed} failed", "reflector failures")
     elif waiting:
         yield Check(
             "reflections",
             "warning",
-            f"{len(waiting)} {'waits' if len(waiting) == 1 else 'wait'} to be judged",
+            f"{waiting} {'waits' if waiting == 1 else 'wait'} to be judged",
             "reflector drain",
             _draining(project),
         )
     else:
-        yield Check("reflections", "ok", f"{_counted(len(windows), 'session window')}, none open")
+        yield Check("reflections", "ok", f"{_counted(sum(windows.values()), 'session window')}, none open")
 
 
 def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:

@@ -22,7 +22,7 @@ from reflector.events.registry import (
     WINDOW_TYPES,
     window_step,
 )
-from reflector.ledger.reader import kept_of
+from reflector.ledger.reader import Reader, kept_of
 from reflector.ledger.statements import Statements
 from reflector.ledger.tallies import Tally
 from reflector.ledger.windows import one_of, whose
@@ -84,6 +84,10 @@ class AnswerTally(Tally):
         self.people: set[str] = set()
         self.stray: Counter[str] = Counter()
         self.groups: dict[Key, Counter[str]] = defaultdict(Counter)
+
+    def by_state(self) -> dict[str, int]:
+        """Return how many windows are in each state, in the order of their names."""
+        return dict(sorted(_counted(self.states).items()))
 
     def state(self) -> Any:
         groups = {key: _counted(counts) for key, counts in self.groups.items()}
@@ -176,6 +180,13 @@ class AnswerTally(Tally):
                 if took.cost:
                     _, digits, exponent = took.cost.as_tuple()
                     counts[f"{_USD}{exponent}"] += times * int("".join(map(str, digits)))
+
+
+def answers(ledger: Reader, upto: int | None = None) -> AnswerTally:
+    """Return the tally as of a position; None for now. Raises LedgerError."""
+    last = ledger.head().position if upto is None else upto
+    with ledger.asking() as sql:
+        return AnswerTally.at(sql, last)
 
 
 def cost_of(counts: Mapping[str, int]) -> Decimal:

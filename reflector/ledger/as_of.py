@@ -100,7 +100,7 @@ class Past:
         """Return (helpful, harmful) of these bullets as if they were one: a tag of two of them counts once."""
         family = {one: after for name in names for one, after in self._book.family(name).items()}
         with self.ledger.asking() as sql:
-            return self._counted(sql, family, self.counting, self._out(sql))
+            return counted_at(sql, self._book, family, self.counting, self.position, self._out(sql))
 
     def tags_of(self, name: str) -> list[tuple[int, bool]]:
         """Return (position, whether it counted then) of every tag that a bullet had been given, in order."""
@@ -122,14 +122,13 @@ class Past:
     def _covered_in(self, sql: Statements) -> dict[int, tuple[str, str]]:
         """Return (id of the retraction, bullet's name) by the position of each tag that is covered."""
         if self._covered is None:
-            by = self._book.retractions()
-            gone = {target: _in_force(by, target) for target in by if not self._book.active(target)}
-            self._covered = _covered(sql, gone, self.position) if gone else {}
+            self._covered = covered_at(sql, self._book, self.position)
         return self._covered
 
     def _totals(self, sql: Statements, names: Iterable[str], counting: Counting) -> dict[str, tuple[int, int]]:
         out = self._out(sql)
-        return {name: self._counted(sql, self._book.family(name), counting, out) for name in names}
+        book, at = self._book, self.position
+        return {name: counted_at(sql, book, book.family(name), counting, at, out) for name in names}
 
     def _out(self, sql: Statements) -> dict[str, set[int]]:
         """Return the positions of the tags that do not count, by the bullet's name."""
@@ -138,24 +137,40 @@ class Past:
             out.setdefault(name, set()).add(position)
         return out
 
-    def _counted(
-        self, sql: Statements, family: Mapping[str, int], counting: Counting, left_out: Mapping[str, Collection[int]]
-    ) -> tuple[int, int]:
-        out = [position for name in family for position in left_out.get(name, ())]
-        among, values = sql.among("position", out) if out else ("", None)
-        but = f" AND NOT {among}" if out else ""
-        more = (values,) if out else ()
-        after = {name: max(position, self.entries[name].recounted_at) for name, position in family.items()}
-        if len(after) == 1:
-            query = _COUNT.format(members=MEMBERS[counting], but=but)
-            found = dict(sql.run(query, *(*after, *after.values()), self.position, *more).fetchall())
-        else:
-            rows, pairs = sql.pairs(after)
-            behind = f" AND active IN (0, 1) AND position <= ?{but}"
-            query = FAMILY.format(members=MEMBERS[counting], family=rows, more=behind)
-            found = dict(sql.execute(query, pairs, sql.id, self.position, *more).fetchall())
-        helpful, harmful = self._book.baseline(family)
-        return helpful + found.get(1, 0), harmful + found.get(-1, 0)
+
+def counted_at(
+    sql: Statements,
+    book: Playbook,
+    family: Mapping[str, int],
+    counting: Counting,
+    position: int,
+    left_out: Mapping[str, Collection[int]],
+) -> tuple[int, int]:
+    """Return (helpful, harmful) of a family at a position, at which `book` has its bullets; `left_out` has positions of
+    tags that do not count, by the bullet's name."""
+    out = [at for name in family for at in left_out.get(name, ())]
+    among, values = sql.among("position", out) if out else ("", None)
+    but = f" AND NOT {among}" if out else ""
+    more = (values,) if out else ()
+    after = {name: max(at, book.entries[name].recounted_at) for name, at in family.items()}
+    if len(after) == 1:
+        query = _COUNT.format(members=MEMBERS[counting], but=but)
+        found = dict(sql.run(query, *(*after, *after.values()), position, *more).fetchall())
+    else:
+        rows, pairs = sql.pairs(after)
+        behind = f" AND active IN (0, 1) AND position <= ?{but}"
+        query = FAMILY.format(members=MEMBERS[counting], family=rows, more=behind)
+        found = dict(sql.execute(query, pairs, sql.id, position, *more).fetchall())
+    helpful, harmful = book.baseline(family)
+    return helpful + found.get(1, 0), harmful + found.get(-1, 0)
+
+
+def covered_at(sql: Statements, book: Playbook, position: int) -> dict[int, tuple[str, str]]:
+    """Return (id of the retraction, bullet's name) by the position of each tag that a retraction in force at a position
+    covers; `book` has those retractions."""
+    by = book.retractions()
+    gone = {target: _in_force(by, target) for target in by if not book.active(target)}
+    return _covered(sql, gone, position) if gone else {}
 
 
 def _row(entry: Entry, helpful: int, harmful: int) -> BulletRow:

@@ -178,6 +178,10 @@ class Reader:
         """Return every window, or those of one session, oldest first."""
         return self._windows("1 = 1") if session_id is None else self._windows("session_id = ?", session_id)
 
+    def windows_in(self, *states: str, upto: int = MAX_INT) -> list[WindowRow]:
+        """Return the windows up to a position that are in one of some states, oldest first."""
+        return self._windows(f"state IN ({', '.join('?' * len(states))}) AND position <= ?", *states, upto)
+
     def _windows(self, condition: str, *values: object) -> list[WindowRow]:
         with self._reading() as sql:
             rows = sql.run(f"{_WINDOWS} AND {condition} ORDER BY position", *values).fetchall()

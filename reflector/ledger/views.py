@@ -7,7 +7,6 @@ tables and events say at that moment. Making them reads no event, however many t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from reflector.ledger.errors import LedgerCorrupt
@@ -94,53 +93,3 @@ def refuse_taken_names(connection: sa.Connection, where: str) -> None:
             f"{where} holds {', '.join(sorted(taken))}, and the ledger needs that name "
             "for a view; nothing was changed. Rename it, or name another database with REFLECTOR_LEDGER_URL"
         )
-
-
-def wrong_views(connection: sa.Connection) -> Iterator[tuple[str, str]]:
-    """Yield (name, what is wrong with it) of each view that is missing or another than this code's.
-
-    PostgreSQL keeps no text of a view: this code's is made as a temporary one, in a savepoint that is rolled back, and
-    the server's own description of the two is compared. Where it refuses that (a standby, a role that may only read),
-    a view that is there passes.
-    """
-    compare = _changed_on_server if connection.dialect.name == "postgresql" else _changed_in_file
-    for name in VIEWS:
-        what = compare(connection, name)
-        if what is not None:
-            yield name, what
-
-
-def _changed_in_file(connection: sa.Connection, name: str) -> str | None:
-    query = "SELECT sql FROM sqlite_master WHERE type = 'view' AND name = ?"
-    row = connection.exec_driver_sql(query, (name,)).first()
-    if row is None:
-        return "is missing"
-    return None if str(row[0]).split() == view_sql("sqlite", name).split() else "was changed"
-
-
-def _changed_on_server(connection: sa.Connection, name: str) -> str | None:
-    from sqlalchemy import exc
-
-    standing = _described(connection, "current_schema()", name)
-    if standing is None:
-        return "is missing"
-    copy = f"reflector_{name}"
-    savepoint = connection.begin_nested()
-    try:
-        wanted = view_sql("postgresql", name).replace(f"CREATE VIEW {name}", f"CREATE TEMPORARY VIEW {copy}", 1)
-        connection.exec_driver_sql(wanted.replace("%", "%%"))
-        made = connection.exec_driver_sql(f"SELECT pg_get_viewdef('pg_temp.{copy}'::regclass)").scalar()
-    except exc.DBAPIError:
-        return None
-    finally:
-        savepoint.rollback()
-    return None if standing == made else "was changed"
-
-
-def _described(connection: sa.Connection, schema: str, name: str) -> str | None:
-    query = (
-        "SELECT pg_get_viewdef(oid) FROM pg_class"  # noqa: S608  names are the code's own
-        f" WHERE relkind = 'v' AND relname = '{name}' AND relnamespace = {schema}::regnamespace"
-    )
-    found: str | None = connection.exec_driver_sql(query).scalar()
-    return found

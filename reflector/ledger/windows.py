@@ -15,6 +15,9 @@ from reflector.events.registry import TELLING_TYPES, WINDOW_TYPES
 from reflector.ledger.reader import kept_of
 from reflector.ledger.statements import Statements
 
+#: Positions that are read at once.
+_PAGE = 20_000
+
 
 class Cites(NamedTuple):
     """A window: the names that it cites, by kind."""
@@ -71,7 +74,8 @@ def windows_where(sql: Statements, kinds: Sequence[str], where: str, *values: ob
 def windows(sql: Statements, kinds: Sequence[str], after: int, upto: int) -> Iterator[Cites]:
     """Yield the windows between two positions with the names that they cite, oldest first."""
     where = f"{one_of(WINDOW_TYPES)} AND position > ? AND position <= ?"
-    return windows_where(sql, kinds, where, after, upto)
+    for begin in range(after, upto, _PAGE):
+        yield from windows_where(sql, kinds, where, begin, min(begin + _PAGE, upto))
 
 
 def told_where(sql: Statements, where: str, *values: object) -> Iterator[Told]:

@@ -2,77 +2,86 @@
 
 Invariant: every column that can be rebuilt is compared with the pure fold, so a ledger without drift answers
 every question as a rebuilt one would. Each difference is one sentence; nothing is written.
+
+The rows of tags and of windows are compared beside their events; here is the rest. `COMPARED` has a function for each
+table, so another table is another function.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import astuple, dataclass, field, fields
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
+from operator import attrgetter
+from typing import Any, Final
 
-import sqlalchemy as sa
-
-from reflector.events.fold import Entry, Playbook
-from reflector.ledger import tables
+from reflector.events.fold import Entry
 from reflector.ledger.checkpoints import CODE_VERSION, TABLES
+from reflector.ledger.statements import Statements
+from reflector.mistakes import Finding
+from reflector.proof.folding import Folding
+from reflector.proof.reading import stream
+from reflector.proof.remedies import REBUILD
+from reflector.proof.tally_rows import tally_drift
 
-_COLUMNS = (*(field.name for field in fields(Entry)), "helpful", "harmful")
-_HASH = re.compile(r"[0-9a-f]{64}")
-
-#: A session window: (position, session id, state, attempts, when its state last changed).
-Window = tuple[int, str | None, str, int, str]
-
-
-@dataclass(slots=True)
-class Folded:
-    """What the events say, all of them read.
-
-    windows   by the window's event id
-    keys      of every transcript record that a window holds
-    active    positions of the tags that the tag table counts, by name, in order: what is to be compared
-    """
-
-    playbook: Playbook = field(default_factory=Playbook)
-    windows: dict[str, Window] = field(default_factory=dict)
-    keys: set[int] = field(default_factory=set)
-    active: dict[str, list[int]] = field(default_factory=dict)
+_FIELDS: Final = tuple(field.name for field in fields(Entry))
+_COLUMNS: Final = (*_FIELDS, "helpful", "harmful")
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 
-def drift(connection: sa.Connection, playbook_id: int, folded: Folded) -> Iterator[str]:
+def drift(sql: Statements, folding: Folding) -> Iterator[Finding]:
     """Differences between the tables and the fold of all events."""
-    playbook = folded.playbook
-
-    def rows(table: sa.Table, *columns: str, order: str | None = None) -> list[tuple[Any, ...]]:
-        chosen = [table.c[name] for name in columns]
-        query = sa.select(*chosen).where(table.c.playbook_id == playbook_id)
-        return [tuple(row) for row in connection.execute(query.order_by(table.c[order]) if order else query)]
-
-    stored = rows(tables.bullet, *_COLUMNS, order="ordinal")
-    yield from _bullets({row[0]: row for row in stored}, playbook)
-    columns = ("event_id", "position", "session_id", "state", "attempts", "changed_at")
-    yield from _pairs("window", folded.windows, {row[0]: row[1:] for row in rows(tables.session_window, *columns)})
-    taken_in = {row[0] for row in rows(tables.record, "key")}
-    if taken_in != folded.keys:
-        yield f"{len(taken_in ^ folded.keys)} transcript records are known to the table or to the events, not to both"
-    retractions = {by: (target, int(playbook.active(by))) for target, by in playbook.retractions().items()}
-    yield from _pairs(
-        "retraction",
-        retractions,
-        {row[0]: row[1:] for row in rows(tables.retraction, "event_id", "target_id", "active")},
-    )
-    for name in sorted(playbook.tagged_names() | folded.active.keys()):
-        counted = [tag[0] for tag in playbook.counted(name)]
-        if counted != folded.active.get(name, []):
-            unlike = sorted(set(counted) ^ set(folded.active.get(name, [])))
-            yield f"of {name}, the tags at {str(unlike[:10])[1:-1]} count in the table or by the events, not in both"
-    yield from _checkpoints(
-        rows(tables.projection, "name", "code_version", "policy_id", "position", "state_hash", "updated_at"), playbook
-    )
+    yield from folding.windows.findings()
+    for compare in COMPARED:
+        for what in compare(sql, folding):
+            yield Finding("projection", None, what, REBUILD)
 
 
-def _checkpoints(stored: list[tuple[Any, ...]], playbook: Playbook) -> Iterator[str]:
-    of = {row[0]: row[1:] for row in stored}
+def _bullets(sql: Statements, folding: Folding) -> Iterator[str]:
+    totals = folding.evidence.totals(folding.playbook)
+    values = attrgetter(*_FIELDS)
+    made = {name: (*values(entry), *totals[name]) for name, entry in folding.playbook.entries.items()}
+    stored = {row[0]: row for row in stream(sql, "bullet", ", ".join(_COLUMNS), order="ordinal")}
+    for name in _both(made, stored):
+        if name not in stored or name not in made:
+            yield f"{name} is missing in {'the table' if name not in stored else 'the events'}"
+            continue
+        for column, wanted, got in zip(_COLUMNS, made[name], stored[name], strict=True):
+            if wanted != got:
+                yield f"{name}: {column} is {str(got)[:60]!r} in the table, {str(wanted)[:60]!r} by the events"
+
+
+def _statuses(sql: Statements, folding: Folding) -> Iterator[str]:
+    stored = set(map(tuple, stream(sql, "bullet_status", "name, position, status")))
+    for name, position, status in sorted(stored ^ folding.statuses, key=repr):
+        by = "table" if (name, position, status) in stored else "events"
+        yield f"{name} is {status} since {position} by the {by} alone"
+
+
+def _records(sql: Statements, folding: Folding) -> Iterator[str]:
+    apart = _apart(folding.keys, stream(sql, "record", '"key"', order='"key"'))
+    if apart:
+        yield f"{apart} transcript records are known to the table or to the events, not to both"
+
+
+def _retractions(sql: Statements, folding: Folding) -> Iterator[str]:
+    playbook = folding.playbook
+    made = {by: (target, int(playbook.active(by))) for target, by in playbook.retractions().items()}
+    stored = {row[0]: row[1:] for row in stream(sql, "retraction", "event_id, target_id, active", order="event_id")}
+    for key in _both(made, stored):
+        if made.get(key) != stored.get(key):
+            yield f"retraction {key} is {stored.get(key)} in the table, {made.get(key)} by the events"
+
+
+def _tags(_: Statements, folding: Folding) -> Iterator[str]:
+    for name, positions in sorted(folding.tags.unlike.items()):
+        yield f"of {name}, the tags at {str(positions)[1:-1]} count in the table or by the events, not in both"
+
+
+def _checkpoints(sql: Statements, folding: Folding) -> Iterator[str]:
+    columns = "name, code_version, policy_id, position, state_hash, updated_at"
+    of = {row[0]: tuple(row[1:]) for row in stream(sql, "projection", columns, order="name")}
+    playbook = folding.playbook
     wanted = (CODE_VERSION, playbook.adopted, 0, "", playbook.updated_at)
     found = of.pop(TABLES, None)
     if found != wanted:
@@ -84,22 +93,37 @@ def _checkpoints(stored: list[tuple[Any, ...]], playbook: Playbook) -> Iterator[
             yield f"the checkpoint {name!r} is not one that reflector writes: {of[name]}"
 
 
-def _bullets(stored: dict[str, tuple[Any, ...]], playbook: Playbook) -> Iterator[str]:
-    made = {name: (*astuple(entry), *playbook.counters(name)) for name, entry in playbook.entries.items()}
-    for name in _both(made, stored):
-        if name not in stored or name not in made:
-            yield f"{name} is missing in {'the table' if name not in stored else 'the events'}"
-            continue
-        for column, wanted, got in zip(_COLUMNS, made[name], stored[name], strict=True):
-            if wanted != got:
-                yield f"{name}: {column} is {str(got)[:60]!r} in the table, {str(wanted)[:60]!r} by the events"
+def _tallies(sql: Statements, folding: Folding) -> Iterator[str]:
+    if folding.gapless:  # a forged position may be as large as a number can be
+        yield from tally_drift(sql, folding.playbook.position)
 
 
-def _pairs(what: str, folded: Mapping[str, tuple[Any, ...]], stored: Mapping[str, tuple[Any, ...]]) -> Iterator[str]:
-    for key in _both(folded, stored):
-        if folded.get(key) != stored.get(key):
-            yield f"{what} {key} is {stored.get(key)} in the table, {folded.get(key)} by the events"
+#: What is compared, table by table.
+COMPARED: Final[tuple[Callable[[Statements, Folding], Iterator[str]], ...]] = (
+    _bullets,
+    _statuses,
+    _records,
+    _retractions,
+    _tags,
+    _checkpoints,
+    _tallies,
+)
 
 
 def _both(one: Iterable[str], other: Iterable[str]) -> list[str]:
     return list(dict.fromkeys([*one, *other]))
+
+
+def _apart(one: Iterable[Any], other: Iterable[Any]) -> int:
+    """Return how many rows are in one of two sorted streams only."""
+    left, right = iter(one), iter(other)
+    mine, theirs = next(left, None), next(right, None)
+    count = 0
+    while mine is not None or theirs is not None:
+        if mine == theirs:
+            mine, theirs = next(left, None), next(right, None)
+        elif theirs is None or (mine is not None and mine < theirs):
+            mine, count = next(left, None), count + 1
+        else:
+            theirs, count = next(right, None), count + 1
+    return count

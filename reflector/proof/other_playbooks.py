@@ -1,42 +1,58 @@
-"""The other playbooks of a database: whether they are who they say.
+"""The playbooks of a database: whether they are who they say.
 
 Invariant: a playbook that was renamed, or whose rows were given to another one, is found from every playbook of the
-database, for a handful of look-ups each. Its events are proved when it is verified itself.
+database, by one statement for all of them. Its events are proved when it is verified itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-import sqlalchemy as sa
-
-from reflector.ledger import tables
 from reflector.ledger.canonical import digest, genesis, next_chain
+from reflector.ledger.rows import Stored
+from reflector.ledger.statements import Statements
 from reflector.mistakes import Finding
 from reflector.proof.remedies import RESTORE
 
+_ENDS: Final = (
+    "SELECT p.name, p.origin, p.position, p.chain, p.recorded_at, last.position, last.chain, last.recorded_at, "  # noqa: S608
+    + ", ".join(f"first.{column}" for column in Stored._fields)
+    + " FROM playbook AS p"
+    " LEFT JOIN event AS first ON first.playbook_id = p.id AND first.position = 1"
+    " LEFT JOIN event AS last ON last.playbook_id = p.id"
+    " AND last.position = (SELECT max(position) FROM event WHERE playbook_id = p.id)"
+    " WHERE p.id <> ? ORDER BY p.id"
+)
+#: The playbooks that a table has rows of, one look-up each.
+_OWNERS: Final = (
+    "WITH RECURSIVE owner(id) AS (SELECT min(playbook_id) FROM {table} UNION ALL"
+    " SELECT (SELECT min(playbook_id) FROM {table} WHERE playbook_id > owner.id) FROM owner WHERE owner.id IS NOT NULL)"
+    " SELECT 1 FROM owner WHERE NOT EXISTS (SELECT 1 FROM playbook WHERE playbook.id = owner.id)"
+    " AND owner.id IS NOT NULL LIMIT 1"
+)
 
-def other_playbooks(connection: sa.Connection, playbook_id: int) -> Iterator[Finding]:
-    """Playbooks whose name, origin and head are not those of their first and last event, and rows of none."""
-    of, event = tables.playbook, tables.event
-    for head in connection.execute(sa.select(of).where(of.c.id != playbook_id).order_by(of.c.id)).all():
-        ends = sa.select(event).where(event.c.playbook_id == head.id)
-        first = connection.execute(ends.where(event.c.position == 1)).one_or_none()
-        last = connection.execute(ends.order_by(event.c.position.desc()).limit(1)).one_or_none()
-        begins = chain = genesis(head.name, head.origin)
-        if first is not None:
-            begins = next_chain(chain, tuple(first[1:11]), first.data_hash, digest(first.meta))
-        found = (0, chain, head.recorded_at) if last is None else (last.position, last.chain, last.recorded_at)
-        if found != (head.position, head.chain, head.recorded_at) or (first is None) != (last is None):
-            what = f"the playbook {head.name!r} has its head at {head.position}, its events end at {found[0]}"
+
+def other_playbooks(sql: Statements, but: int | None = None) -> Iterator[Finding]:
+    """Playbooks whose name, origin and head are not those of their first and last event, and rows of none. `but` is
+    left out."""
+    for row in sql.execute(_ENDS, -1 if but is None else but).fetchall():
+        (name, origin, *head), last, first = row[:5], tuple(row[5:8]), Stored(*row[8:])
+        begins = chain = genesis(name, origin)
+        is_empty, has_first = last[0] is None, first.position is not None
+        if has_first:
+            begins = next_chain(chain, first[:10], first.data_hash, digest(first.meta))
+        found = (0, chain, head[2]) if is_empty else last
+        if found != tuple(head) or has_first is is_empty:
+            what = f"the playbook {name!r} has its head at {head[0]}, its events end at {found[0]}"
             yield Finding("head", None, what, RESTORE)
-        elif first is not None and begins != first.chain:
-            what = f"the playbook {head.name!r} did not begin under this name and origin"
+        elif has_first and begins != first.chain:
+            what = f"the playbook {name!r} did not begin under this name and origin"
             yield Finding("head", None, f"{what}: it was renamed, or its first event was changed", RESTORE)
-    # SQLite finds these with its references.
-    for table in tables.metadata.sorted_tables if connection.dialect.name == "postgresql" else ():
-        if table is of:
-            continue
-        owned = sa.exists().where(of.c.id == table.c.playbook_id)
-        if connection.execute(sa.select(table.c.playbook_id).where(~owned).limit(1)).first() is not None:
-            yield Finding("reference", None, f"a row of {table.name} belongs to no playbook", RESTORE)
+    if not sql.postgres:  # SQLite finds the rest with its references
+        return
+    from reflector.ledger.tables import metadata
+
+    for table in metadata.tables:
+        if table != "playbook" and sql.execute(_OWNERS.format(table=table)).fetchone() is not None:
+            yield Finding("reference", None, f"a row of {table} belongs to no playbook", RESTORE)

@@ -1,45 +1,51 @@
 """The schema of a database, compared with the one that this code makes.
 
 Invariant: a ledger that this code opened has no finding: every table, index, trigger and view of the ledger is as it
-was made, and nothing else hangs on its tables. On SQLite each statement is compared with that of a new database, made
-in memory; on PostgreSQL the catalogue with the tables' definitions. Alembic's comparison knows neither primary keys nor
-checks nor partial indexes. Triggers and views are compared with their files. Reading only.
+was made, and nothing else hangs on its tables. On SQLite each statement is compared with that of a new database, which
+the file `MADE` keeps; on PostgreSQL the catalogue with the tables' definitions. Alembic's comparison knows neither
+primary keys nor checks nor partial indexes. Triggers and views are compared with their files. Reading only.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from functools import cache
-from typing import Any
-
-import sqlalchemy as sa
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
 
 from reflector.ledger import migration
-from reflector.ledger.engines import open_engine
+from reflector.ledger.engines import Engine, open_engine
 from reflector.ledger.migration import triggers
-from reflector.ledger.tables import metadata
-from reflector.ledger.views import wrong_views
+from reflector.ledger.statements import Statements
+from reflector.ledger.views import VIEWS, view_sql
 from reflector.mistakes import Finding
+from reflector.proof.reading import savepoint
+from reflector.resources import resource_dir
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 #: Said of a thing that another program made.
 _STRANGE = "is not the ledger's"
 _MEND = "find out who changed it, then run `reflector verify --mend-triggers`"
 
 
-def schema_findings(connection: sa.Connection) -> Iterator[Finding]:
+def schema_findings(engine: Engine, sql: Statements) -> Iterator[Finding]:
     """Yield everything in the schema and in its version that is not as it was made."""
-    for name, what in wrong_triggers(connection):
+    for name, what in wrong_triggers(sql):
         if what == _STRANGE:
             remedy = f"find out who made it, then drop it: DROP TRIGGER {name}"
             yield Finding("trigger", None, f"the trigger {name} {what}", remedy)
         else:
             refused = "so the database itself no longer refuses changes"
             yield Finding("trigger", None, f"the trigger {name} {what}, {refused}", _MEND)
-    yield from _sqlite_findings(connection) if connection.dialect.name == "sqlite" else _server_findings(connection)
-    for name, what in wrong_views(connection):
+    yield from _server_findings(engine, sql) if sql.postgres else _sqlite_findings(sql)
+    for name, what in _wrong_views(sql):
         yield Finding("schema", None, f"the view {name} {what}", _MEND)
-    versions = [row[0] for row in connection.exec_driver_sql("SELECT version_num FROM alembic_version").fetchall()]
+    versions = [row[0] for row in sql.execute("SELECT version_num FROM alembic_version").fetchall()]
     if versions != [migration.HEAD_REVISION]:
         yield _changed("table", "alembic_version", f"holds {versions!r}, not one row with {migration.HEAD_REVISION}")
 
@@ -49,11 +55,11 @@ def _changed(kind: str, name: str, what: str) -> Finding:
     return Finding("schema", None, f"the {kind} {name} {what}", remedy)
 
 
-def wrong_triggers(connection: sa.Connection) -> Iterator[tuple[str, str]]:
+def wrong_triggers(sql: Statements) -> Iterator[tuple[str, str]]:
     """Yield (name, what is wrong) of each trigger that is missing, disabled, changed, or not the ledger's."""
-    dialect = connection.dialect.name
-    standing = _standing_triggers(connection)
-    schema = migration.schema_of(connection) if dialect == "postgresql" else ""
+    dialect = "postgresql" if sql.postgres else "sqlite"
+    standing = _standing_triggers(sql)
+    schema = sql.execute("SELECT quote_ident(current_schema())").fetchone()[0] if sql.postgres else ""
     ours = triggers(dialect, schema)
     for name, text in ours.items():
         wanted = _wanted(text, dialect)
@@ -70,12 +76,14 @@ def wrong_triggers(connection: sa.Connection) -> Iterator[tuple[str, str]]:
         yield name, _STRANGE
 
 
-def _standing_triggers(connection: sa.Connection) -> dict[str, tuple[str, str | None, list[str] | None]]:
+def _standing_triggers(sql: Statements) -> dict[str, tuple[str, str | None, list[str] | None]]:
     """Return (statement, body and settings of PostgreSQL's function) of each enabled trigger of the ledger, by name."""
-    if connection.dialect.name == "sqlite":
-        rows = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
-        return {name: (_squeezed(sql), None, None) for name, sql in rows}
-    rows = connection.exec_driver_sql(
+    if not sql.postgres:
+        rows = sql.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        return {name: (_squeezed(statement), None, None) for name, statement in rows}
+    from reflector.ledger.tables import metadata
+
+    rows = sql.execute(
         "SELECT t.tgname, pg_get_triggerdef(t.oid, true), p.prosrc, p.proconfig, c.relname"
         " FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_class c ON c.oid = t.tgrelid"
         " WHERE NOT t.tgisinternal AND t.tgenabled IN ('O', 'A') AND c.relnamespace = current_schema()::regnamespace"
@@ -106,28 +114,47 @@ _OBJECTS = (
 )
 
 
-@cache
-def _made(revision: str) -> dict[str, tuple[str, str, str]]:
-    """Return (type, table, statement) of every table and index of a new SQLite ledger at a revision, by name."""
+#: The file that keeps what the migrations make on SQLite, so that `verify` need not run them.
+MADE: Final = "made.sqlite.json"
+
+
+def made() -> dict[str, Any]:
+    """Return what `MADE` has to hold: each (type, name, table, statement), and the digest of the migrations."""
     # The real migrations, for a later one may create a table again, in other words.
     engine = open_engine("sqlite://")
     with engine.alchemy().begin() as connection:
-        migration.upgrade(connection, revision)
+        migration.upgrade(connection)
         rows = connection.exec_driver_sql(_OBJECTS).fetchall()
     engine.close()
-    return {name: (type_, table, sql) for type_, name, table, sql in rows}
+    return {"by": _digest_of_migrations(), "objects": [list(row) for row in rows]}
 
 
-def _sqlite_findings(connection: sa.Connection) -> Iterator[Finding]:
-    rows = connection.exec_driver_sql(_OBJECTS).fetchall()
-    standing = {name: (type_, table, sql) for type_, name, table, sql in rows}
-    made = _made(migration.HEAD_REVISION)
+def _digest_of_migrations() -> str:
+    folder = resource_dir("migrations")
+    files = sorted([*folder.glob("versions/*.py"), *folder.glob("sql/*.sql")])
+    return sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
+
+
+@cache
+def _made() -> dict[str, tuple[str, str, str]]:
+    """Return (type, table, statement) of every table and index of a new SQLite ledger, by name."""
+    file = resource_dir("migrations") / MADE
+    kept = json.loads(file.read_text("utf-8")) if file.exists() else {}
+    if kept.get("by") != _digest_of_migrations():  # somebody works on a migration
+        kept = made()
+    return {name: (type_, table, statement) for type_, name, table, statement in kept["objects"]}
+
+
+def _sqlite_findings(sql: Statements) -> Iterator[Finding]:
+    rows = sql.execute(_OBJECTS).fetchall()
+    standing = {name: (type_, table, statement) for type_, name, table, statement in rows}
+    made = _made()
     for name, statement in made.items():
         if standing.get(name) != statement:
             yield _changed(statement[0], name, "was changed" if name in standing else "is missing")
     for name in standing.keys() - made.keys():
         type_, table, _ = standing[name]
-        if type_ == "index" and table in metadata.tables:
+        if type_ == "index" and made.get(table, ("",))[0] == "table":
             yield _changed(type_, name, f"{_STRANGE} and hangs on its table {table}")
 
 
@@ -135,7 +162,17 @@ def _sqlite_findings(connection: sa.Connection) -> Iterator[Finding]:
 _Parts = dict[tuple[str, str], tuple[Any, ...]]
 
 
-def _server_findings(connection: sa.Connection) -> Iterator[Finding]:
+def _server_findings(engine: Engine, sql: Statements) -> Iterator[Finding]:
+    from reflector.ledger.tables import metadata
+
+    with engine.alchemy().connect() as connection:
+        yield from _differing_parts(connection, metadata)
+    yield from _hidden(sql, metadata.tables)
+
+
+def _differing_parts(connection: sa.Connection, metadata: sa.MetaData) -> Iterator[Finding]:
+    import sqlalchemy as sa
+
     found = sa.MetaData()
     found.reflect(connection, only=lambda name, _: name in metadata.tables)
     for table in metadata.sorted_tables:
@@ -148,11 +185,12 @@ def _server_findings(connection: sa.Connection) -> Iterator[Finding]:
                 yield _changed(*part, "is missing")
             elif standing[part] != made.get(part):
                 yield _changed(*part, "was changed" if part in made else _STRANGE)
-    yield from _hidden(connection)
 
 
 def _parts(table: sa.Table, connection: sa.Connection) -> _Parts:
     """Return what is compared of a table, as this code defines it or as the database describes it."""
+    import sqlalchemy as sa
+
     name = table.name
     parts: _Parts = {
         ("column", f"{name}.{c.name}"): (c.type.compile(connection.dialect), bool(c.nullable)) for c in table.columns
@@ -178,20 +216,64 @@ def _words(sql: str) -> tuple[str, ...]:
     return tuple(re.findall(r"\w+|[<>=]+", sql))
 
 
-def _hidden(connection: sa.Connection) -> Iterator[Finding]:
+def _hidden(sql: Statements, tables: Collection[str]) -> Iterator[Finding]:
     """Rules, row security and invalid indexes: with these PostgreSQL does or shows something else."""
     ours = "relnamespace = current_schema()::regnamespace"
     rules = "SELECT tablename, rulename FROM pg_rules WHERE schemaname = current_schema()"
-    for table, rule in connection.exec_driver_sql(rules).fetchall():
-        if table in metadata.tables:
+    for table, rule in sql.execute(rules).fetchall():
+        if table in tables:
             yield _changed("rule", rule, f"{_STRANGE} and hangs on its table {table}")
     secured = f"SELECT relname FROM pg_class WHERE {ours} AND relrowsecurity"  # noqa: S608
-    for (table,) in connection.exec_driver_sql(secured).fetchall():
-        if table in metadata.tables:
+    for (table,) in sql.execute(secured).fetchall():
+        if table in tables:
             yield _changed("table", table, "hides rows (row level security)")
     invalid = (
         "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"  # noqa: S608
         f" WHERE c.{ours} AND NOT (i.indisvalid AND i.indisready)"
     )
-    for (index,) in connection.exec_driver_sql(invalid).fetchall():
+    for (index,) in sql.execute(invalid).fetchall():
         yield _changed("index", index, "is not valid")
+
+
+def _wrong_views(sql: Statements) -> Iterator[tuple[str, str]]:
+    """Yield (name, what is wrong with it) of each view that is missing or another than this code's.
+
+    PostgreSQL keeps no text of a view: this code's is made as a temporary one, in a savepoint that is rolled back, and
+    the server's own description of the two is compared. Where it refuses that (a standby, a role that may only read),
+    a view that is there passes.
+    """
+    compare = _changed_on_server if sql.postgres else _changed_in_file
+    for name in VIEWS:
+        what = compare(sql, name)
+        if what is not None:
+            yield name, what
+
+
+def _changed_in_file(sql: Statements, name: str) -> str | None:
+    row = sql.execute("SELECT sql FROM sqlite_master WHERE type = 'view' AND name = ?", name).fetchone()
+    if row is None:
+        return "is missing"
+    return None if str(row[0]).split() == view_sql("sqlite", name).split() else "was changed"
+
+
+def _changed_on_server(sql: Statements, name: str) -> str | None:
+    from psycopg import Error
+
+    standing = _described(sql, "current_schema()", name)
+    if standing is None:
+        return "is missing"
+    copy = f"reflector_{name}"
+    wanted = view_sql("postgresql", name).replace(f"CREATE VIEW {name}", f"CREATE TEMPORARY VIEW {copy}", 1)
+    with suppress(Error), savepoint(sql):
+        sql.cursor.connection.execute(wanted)
+        return None if standing == _described(sql, "pg_my_temp_schema()", copy) else "was changed"
+    return None
+
+
+def _described(sql: Statements, schema: str, name: str) -> str | None:
+    query = (
+        "SELECT pg_get_viewdef(oid) FROM pg_class"  # noqa: S608  names are the code's own
+        f" WHERE relkind = 'v' AND relname = '{name}' AND relnamespace = {schema}::regnamespace"
+    )
+    row = sql.execute(query).fetchone()
+    return row[0] if row is not None else None

@@ -1,62 +1,69 @@
 """The rows of the tag table, compared with the events while these are read.
 
 Invariant: every row is looked at once, in the order of its key, and each one that is missing, too many or other than
-its event says is a finding at its position. Which rows count is kept for the fold to judge at the end.
+its event says is a finding at its position. Of a row that counts where its event does not, or the other way round,
+the bullet is named as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from reflector.mistakes import Finding
-from reflector.proof.remedies import REBUILD
+from reflector.proof.few import Few
 
 #: The columns that `TagRows` reads, in order.
 COLUMNS: Final = "position, name, tag, session_id, reflection_id, active"
-#: A table that was emptied is one trouble, not a million.
-_MOST: Final = 20
+#: (position, name, 1, -1 or 0, session id, reflection id, 1 if it counts).
+TagRow = tuple[int, str, int, str | None, str | None, int]
+#: How many positions of a bullet are named.
+_NAMED: Final = 10
 
 
 class TagRows:
     """Takes the table's rows in step with the tags of the events."""
 
-    def __init__(self, rows: Iterator[tuple[Any, ...]]) -> None:
+    def __init__(self, rows: Iterator[TagRow]) -> None:
         self._rows = rows
         self._row = next(rows, None)
-        self._found: list[tuple[int, str]] = []
-        self._count = 0
-        #: Positions that count, by name, in order.
-        self.active: dict[str, list[int]] = {}
+        self._differ = Few("tags are not what the events say")
+        #: The first positions that count in the table or by the events, not in both, by name.
+        self.unlike: dict[str, list[int]] = {}
 
-    def take(self, position: int, expected: tuple[Any, ...]) -> None:
-        """Compare the next row with that of a tag: `expected` is (position, name, 1, -1 or 0, session, reflection)."""
-        row = self._row
-        if row is None or row[0] != position:
-            row = self._at(position)
-            if row is None:
-                return
-        self._row = next(self._rows, None)
-        active = row[5]
-        if row[:5] != expected or not (active == 1 or active == 0) or (active and not expected[2]):
-            self._differs(position, f"is {row[1:]} in the table, {expected[1:]} by the events")
-        elif active:
-            if row[1] in self.active:
-                self.active[row[1]].append(position)
-            else:
-                self.active[row[1]] = [position]
+    def sound(self, upto: int) -> bool:
+        """Whether the rows up to a position, whose event is next, say what their events say, but for what counts."""
+        return self._differ.count == 0 and (self._row is None or self._row[0] > upto)
+
+    def take(self, expected: TagRow) -> None:
+        """Compare the next row with that of a tag."""
+        if self._row == expected:
+            self._row = next(self._rows, None)
+        else:
+            self._compare(expected)
 
     def findings(self) -> Iterator[Finding]:
         """Yield what was found, when all events were read."""
         while self._row is not None:
             self._surplus(self._row)
-        for position, what in self._found:
-            yield Finding("projection", position, f"the tag at {position} {what}", REBUILD)
-        if self._count > len(self._found):
-            more = f"{self._count - len(self._found)} more tags are not what the events say"
-            yield Finding("projection", None, more, REBUILD)
+        yield from self._differ.findings()
 
-    def _at(self, position: int) -> tuple[Any, ...] | None:
+    def _compare(self, expected: TagRow) -> None:
+        position = expected[0]
+        row = self._at(position)
+        counts = None
+        if row is not None:
+            self._row = next(self._rows, None)
+            counts = row[5]
+            if row[:5] != expected[:5] or not (counts == 1 or counts == 0) or (counts and not expected[2]):
+                self._differs(position, f"is {row[1:]} in the table, {expected[1:5]} by the events")
+                counts = None
+        if expected[5] != (counts or 0):
+            named = self.unlike.setdefault(expected[1], [])
+            if len(named) < _NAMED:
+                named.append(position)
+
+    def _at(self, position: int) -> TagRow | None:
         while self._row is not None and self._row[0] < position:
             self._surplus(self._row)
         if self._row is None or self._row[0] != position:
@@ -64,11 +71,9 @@ class TagRows:
             return None
         return self._row
 
-    def _surplus(self, row: tuple[Any, ...]) -> None:
+    def _surplus(self, row: TagRow) -> None:
         self._differs(row[0], f"is {row[1:]} in the table, and the events have none there")
         self._row = next(self._rows, None)
 
     def _differs(self, position: int, what: str) -> None:
-        self._count += 1
-        if self._count <= _MOST:
-            self._found.append((position, what[:300]))
+        self._differ.add(f"the tag at {position} {what[:300]}", position)

@@ -13,12 +13,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
-
-import sqlalchemy as sa
+from typing import Final
 
 from reflector.ledger.engines import Engine
-from reflector.ledger.errors import LedgerCorrupt, LedgerGone, translated
+from reflector.ledger.errors import LedgerCorrupt, LedgerGone
 from reflector.ledger.rows import Anchor, Head
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
@@ -26,13 +24,15 @@ from reflector.mistakes import Finding
 from reflector.proof.drift import drift
 from reflector.proof.event_check import Walk
 from reflector.proof.merge_proof import faults
+from reflector.proof.moves import strays
 from reflector.proof.other_playbooks import other_playbooks
-from reflector.proof.remedies import REBUILD, RESTORE
+from reflector.proof.reading import savepoint, unreadable
+from reflector.proof.remedies import RESTORE
 from reflector.proof.schema import schema_findings
 from reflector.proof.schema import wrong_triggers as _wrong_triggers
-from reflector.proof.tally_rows import tally_drift
+from reflector.proof.scratch import Scratch
 
-__all__ = ["Anchor", "Finding", "Verified", "verify", "verify_opening", "wrong_triggers"]
+__all__ = ["LEFT_OUT", "Anchor", "Finding", "Verified", "verify", "verify_opening", "verify_since", "wrong_triggers"]
 
 
 def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
@@ -42,27 +42,48 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
     SQLite checks its own file on a second connection meanwhile: that is a third of the work and needs no Python.
     A ledger that cannot be read is a finding; a LedgerError is raised for one that cannot be reached.
     """
-    with (
-        translated(ledger.engine.url.shown),
-        ThreadPoolExecutor(1) as beside,
-        ledger.engine.alchemy().connect() as connection,
-    ):
-        if connection.dialect.name == "postgresql":
-            connection = connection.execution_options(isolation_level="REPEATABLE READ")
+    with ThreadPoolExecutor(1) as beside, Scratch() as scratch, ledger.asking() as sql:
         damage = beside.submit(_damage, ledger.engine)
-        with connection.begin():
-            yield from _readable(connection, schema_findings(connection), "the schema")
-            walk = Walk(connection, ledger.playbook_id, anchors)
-            yield from _readable(connection, walk.findings(), "the history", walk)
-            sql = Statements(connection.connection.cursor(), connection.dialect.name, ledger.playbook_id)
-            merges = (Finding("merge", position, what, RESTORE) for position, what in faults(sql))
-            yield from _readable(connection, merges, "a merge")
-            if walk.foldable:
-                differences = chain(drift(connection, walk.id, walk.folded), tally_drift(sql, walk.position))
-                drifts = (Finding("projection", None, what, REBUILD) for what in differences)
-                yield from _readable(connection, drifts, "a table")
-            yield from _readable(connection, other_playbooks(connection, ledger.playbook_id), "another playbook")
+        yield from _readable(sql, schema_findings(ledger.engine, sql), "the schema")
+        walk = Walk(sql, anchors, scratch)
+        yield from _readable(sql, walk.findings(), "the history", walk)
+        merges = (Finding("merge", position, what, RESTORE) for position, what in faults(sql))
+        yield from _readable(sql, merges, "a merge")
+        yield from _readable(sql, _moves(sql), "a move")
+        if walk.folding is not None:
+            yield from _readable(sql, drift(sql, walk.folding), "a table")
+        yield from _readable(sql, other_playbooks(sql, ledger.playbook_id), "another playbook")
         yield from damage.result()
+
+
+#: What `verify_since` does not look at, and how a person is told.
+LEFT_OUT: Final = {
+    "events": "the events up to it",
+    "tables": "the tables, so the counters",
+    "merges": "merges of ledgers",
+    "file": "SQLite's check of its file",
+}
+
+
+def verify_since(ledger: Ledger, since: Anchor, *anchors: Anchor) -> Iterator[Finding]:
+    """Every finding of the events behind a head that is known to be good: their chain, order, data and redactions, the
+    head they lead to, the schema, and each of the anchors that is not among them.
+
+    Costs what is new: `LEFT_OUT` is not looked at. Raises as `verify` does.
+    """
+    with Scratch() as scratch, ledger.asking() as sql:
+        yield from _readable(sql, schema_findings(ledger.engine, sql), "the schema")
+        walk = Walk(sql, anchors, scratch, since)
+        yield from _readable(sql, walk.findings(), "the history", walk)
+        yield from _readable(sql, _moves(sql, since.position), "a move")
+        # This one as well: its name and origin are those of the first event, which is not read otherwise.
+        yield from _readable(sql, other_playbooks(sql), "a playbook")
+
+
+def _moves(sql: Statements, after: int = 0) -> Iterator[Finding]:
+    for position, what in strays(sql):
+        if position > after:
+            yield Finding("move", position, what, RESTORE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +95,13 @@ class Verified:
 
 
 def verify_opening(
-    open_ledger: Callable[[], Ledger], *anchors: Anchor, seen: Callable[[Ledger], Anchor | None] = lambda _: None
+    open_ledger: Callable[[], Ledger],
+    *anchors: Anchor,
+    seen: Callable[[Ledger], Anchor | None] = lambda _: None,
+    since: Anchor | None = None,
 ) -> Verified:
-    """Open a ledger that may be too damaged for it, and verify it. Raises a LedgerError for one out of reach.
+    """Open a ledger that may be too damaged for it, and verify it, or what came `since` a head. Raises a LedgerError
+    for one out of reach.
 
     `seen` finds one more anchor, which only an open ledger tells.
     """
@@ -84,7 +109,8 @@ def verify_opening(
     head = None
     try:
         with open_ledger() as ledger:
-            findings += verify(ledger, *anchors, *filter(None, [seen(ledger)]))
+            named = (*anchors, *filter(None, [seen(ledger)]))
+            findings += verify(ledger, *named) if since is None else verify_since(ledger, since, *named)
             with suppress(LedgerCorrupt):  # a finding says the same
                 head = ledger.head()
     except LedgerCorrupt as error:
@@ -93,35 +119,17 @@ def verify_opening(
     return Verified(tuple(findings), head)
 
 
-def _readable(
-    connection: sa.Connection, findings: Iterator[Finding], what: str, walk: Walk | None = None
-) -> Iterator[Finding]:
+def _readable(sql: Statements, findings: Iterator[Finding], what: str, walk: Walk | None = None) -> Iterator[Finding]:
     """Yield the findings, and one more where what they are looked for in cannot be read to its end."""
-    # A statement that fails ends PostgreSQL's transaction, but not what was before a savepoint.
-    savepoint = connection.begin_nested() if connection.dialect.name == "postgresql" else None
-    try:
-        yield from findings
-    except Exception as error:
-        if not unreadable(error):
-            raise
-        position = None
-        if walk is not None:
-            walk.foldable = False
-            position = walk.unreadable_from()
+    with savepoint(sql):
+        try:
+            yield from findings
+        except Exception as error:
+            if not unreadable(error):
+                raise
+            position = walk.unreadable_from() if walk is not None else None
             what = f"{what} from position {position} on" if position is not None else what
-        yield Finding("data", position, f"{what} cannot be read ({_first_line(error)})", RESTORE)
-    finally:
-        if savepoint is not None:
-            savepoint.rollback()
-
-
-def unreadable(error: Exception) -> bool:
-    """Return whether an error says that a database holds what no ledger does, and not that it cannot be reached."""
-    if isinstance(error, TypeError | ValueError | LookupError | AttributeError | RecursionError | OverflowError):
-        return True
-    # The drivers' errors have no class in common, and "no such column" of a changed table is an error of the statement.
-    words = str(error).lower()
-    return any(word in words for word in _UNREADABLE)
+            yield Finding("data", position, f"{what} cannot be read ({_first_line(error)})", RESTORE)
 
 
 def _first_line(error: Exception) -> str:
@@ -133,12 +141,12 @@ def _damage(engine: Engine) -> list[Finding]:
     if engine.dialect != "sqlite" or engine.url.in_memory:
         return []
     found = []
-    with engine.alchemy().connect() as connection:
+    with engine.connection() as connection:
         try:
-            for (line,) in connection.exec_driver_sql("PRAGMA integrity_check(20)").fetchall():
+            for (line,) in connection.execute("PRAGMA integrity_check(20)").fetchall():
                 if line != "ok":
                     found.append(Finding("database", None, f"SQLite finds damage: {line}", _RESTORE_FILE))
-            for row in connection.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(20):
+            for row in connection.execute("PRAGMA foreign_key_check").fetchmany(20):
                 what = f"a row of {row[0]} points to a {row[2]} that is gone"
                 found.append(Finding("reference", None, what, _RESTORE_FILE))
         except Exception as error:
@@ -151,9 +159,8 @@ def _damage(engine: Engine) -> list[Finding]:
 
 def wrong_triggers(ledger: Ledger) -> list[str]:
     """Return the names of triggers that are missing, disabled or changed: a look at the schema, no event is read."""
-    with translated(ledger.engine.url.shown), ledger.engine.alchemy().connect() as connection:
-        return [name for name, _ in _wrong_triggers(connection)]
+    with ledger.asking() as sql:
+        return [name for name, _ in _wrong_triggers(sql)]
 
 
 _RESTORE_FILE = "restore a backup of the ledger"
-_UNREADABLE = ("malformed", "not a database", "corrupt", "could not decode", "no such", "does not exist", "unsupported")

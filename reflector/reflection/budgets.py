@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from reflector.events import event as ev
+from reflector.ledger.answer_tally import answers
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.reflection.spending import Spending
 
@@ -33,13 +34,19 @@ def this_month(ledger: Ledger, spending: Spending) -> int:
 
 def spent_this_month(ledger: Ledger, now: datetime | None = None) -> int:
     """Tokens that all reflections of the playbook took since the calendar month (UTC) began."""
-    begin = (now or datetime.now(UTC)).strftime("%Y-%m-01T00:00:00.000000Z")
-    return _spent(ledger, "+position > ?", ledger.position_at(begin))
+    begin = (now or datetime.now(UTC)).strftime("%Y-%m-01")
+    return sum(counts["tokens"] for (_, _, day), counts in answers(ledger).groups.items() if day >= begin)
 
 
 def spent_on_session(ledger: Ledger, session_id: str | None) -> int:
     """Tokens that a session's reflections took so far."""
-    return 0 if session_id is None else _spent(ledger, "session_id = ?", session_id)
+    if session_id is None:
+        return 0
+    # Without the answers themselves, which are most of the bytes.
+    query = "SELECT meta FROM event WHERE playbook_id = ? AND session_id = ? AND type = ?"
+    with ledger.asking() as sql:
+        metas = sql.run(query, session_id, ev.REFLECTION_ANSWERED).fetchall()
+    return sum(tokens_of(json.loads(meta)) for (meta,) in metas)
 
 
 def tokens_of(meta: Mapping[str, Any]) -> int:
@@ -72,18 +79,4 @@ def waiting_for_budget(ledger: Ledger) -> list[WindowRow]:
         last = dict(sql.run(query).fetchall())
     if not any(_WORD in (reason or "") for reason in last.values()):
         return []
-    return [
-        window
-        for window in ledger.windows()
-        if window.state == "skipped" and _WORD in (last.get(window.event_id) or "")
-    ]
-
-
-def _spent(ledger: Ledger, condition: str, value: object) -> int:
-    """Of the answers that a condition names, read without the answers themselves, which are most of the bytes."""
-    query = (
-        f"SELECT meta FROM event WHERE playbook_id = ? AND type <> '{ev.BULLET_TAGGED}'"  # noqa: S608
-        f" AND type = '{ev.REFLECTION_ANSWERED}' AND {condition}"
-    )
-    with ledger.asking() as sql:
-        return sum(tokens_of(json.loads(meta)) for (meta,) in sql.run(query, value).fetchall())
+    return [window for window in ledger.windows_in("skipped") if _WORD in (last.get(window.event_id) or "")]

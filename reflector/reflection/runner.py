@@ -28,7 +28,7 @@ from reflector.reflection.failures import REDACTED, Trouble, trouble_of
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import Answer, Backend, BackendError, Request
 from reflector.reflection.reflection_events import reflection_id_of
-from reflector.reflection.window import reading
+from reflector.reflection.window import Reading, reading
 from reflector.text.secrets import quote
 from reflector.transcripts.source import UnknownTranscript
 
@@ -123,7 +123,8 @@ class Runner:
         """What a backend is asked about a recorded window, which must not be redacted; `then` as in `reading`."""
         data = recorded.data or {}
         known = {row.name: row for row in self.ledger.rows() if row.counts}
-        read = reading(self.ledger, recorded, self.backend.name, then=then)
+        asks = data["cited"] or data["carried"]
+        read = reading(self.ledger, recorded, self.backend.name, then=then) if asks else Reading(recorded, [])
         cited = tuple(name for name in dict.fromkeys([*read.carried, *data["cited"]]) if name in known)
         return Request(
             session_id=recorded.session_id or "",

@@ -86,14 +86,12 @@ def _record_one(pipeline: Pipeline, backend: PrefetchedBackend, one: Found, read
     if ready is not None:
         with suppress(Exception):  # the pipeline meets the error again, and has the words for it
             ahead = ready()
+    pipeline.readings.gathered.clear()
     taken = pipeline.take(Source(one.path, "ingest", limit=one.bytes), found=ahead.scan if ahead else None)
-    pipeline.wished.clear()
-    if ahead is not None and taken.event_id is not None and taken.records == len(ahead.scan.keys):
-        pipeline.wished[taken.event_id] = ahead.wishes
-        if not taken.carried:
-            # Another open window may cite the same names and hold other words.
-            waiting = [window.event_id for window in pipeline.ledger.open_windows()]
-            backend.ready = ahead if waiting == [taken.event_id] else None
+    if ahead is not None and taken.records == len(ahead.scan.keys) and not taken.carried:
+        # Another open window may cite the same names and hold other words.
+        waiting = [window.event_id for window in pipeline.ledger.open_windows()]
+        backend.ready = ahead if waiting == [taken.event_id] else None
     pipeline.finish()
     return taken.event_id is not None
 

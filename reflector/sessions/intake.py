@@ -132,12 +132,6 @@ def take_in(
         return _take_in(ledger, source, window, found, beside, readings, may_be_there=True)
 
 
-def read(ledger: Ledger, source: Source, window: WindowMode, readings: Readings) -> Scan:
-    """Scan a source from where the last reading of it can go on, else whole. Raises as `take_in` does."""
-    on = readings.scan_on(ledger, source.path, source.limit) if window == "new" else None
-    return on or scan(source.path, source.limit)
-
-
 def _take_in(
     ledger: Ledger,
     source: Source,
@@ -146,20 +140,22 @@ def _take_in(
     beside: Collection[str] | None,
     readings: Readings | None,
     *,
+    goes_on: bool = True,
     may_be_there: bool = False,
 ) -> Taken:
-    found = found or (read(ledger, source, window, readings) if readings else scan(source.path, source.limit))
+    if found is None:
+        may_go_on = ledger if goes_on and window == "new" else None
+        found = readings.read(may_go_on, source.path, source.limit) if readings else scan(source.path, source.limit)
     session_id = safe_id(source.session_id or found.session_id) or f"unknown-{found.sha256[:16]}"
     agent_id = safe_id(source.agent_id or found.agent_id)
     nothing = Taken(session_id, None, 0, (), (), found.tally)
     seen = ledger.seen(found.keys)
     before: list[Event] = []
     if found.since is not None:
-        if found.is_exact and seen == set(found.since.tail):
+        if found.is_exact and seen.issubset(found.since.tail):
             before = line_to(ledger, session_id, agent_id, found.since.window)
         if not before:  # records came again, or another window of the session was recorded meanwhile
-            found = scan(source.path, source.limit)
-            return _take_in(ledger, source, window, found, beside, readings, may_be_there=may_be_there)
+            return _take_in(ledger, source, window, None, beside, readings, goes_on=False, may_be_there=may_be_there)
     keys = [key for key in found.keys if key not in seen] if seen and window == "new" else list(found.keys)
     if not keys:
         return nothing
@@ -213,6 +209,9 @@ def _take_in(
     appended, *_ = ledger.append([event, *_tellings(ledger, event, told, said_by, rows)])
     if not appended.added:
         return nothing
+    if readings is not None and found.gathered is not None:
+        own = frozenset(keys)
+        readings.gathered[appended.event_id] = [one for one in found.gathered if one.key in own]
     if readings is not None and window == "new" and (source.session_id or found.session_id):
         # The records of a fork's original are another session's: what precedes the fork's own is told by the whole.
         is_own = found.since is not None or not seen.difference(*map(keys_of, before))

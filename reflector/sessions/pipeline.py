@@ -8,7 +8,7 @@ after it let go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -27,7 +27,6 @@ from reflector.sessions.ranks import keep_ranks
 
 # Taking sessions in and judging them is imported where it is done: who adds advice or asks for it needs none of that.
 if TYPE_CHECKING:
-    from reflector.curator.wishes import Wish
     from reflector.ledger.store import Ledger, WindowRow
     from reflector.project import Project
     from reflector.reflection.runner import Reflected, Retry, Runner
@@ -56,15 +55,14 @@ class Pipeline:
         self._rendered: str | None = _NEVER
         self.notes: list[str] = []
         self.reflected: list[Reflected] = []
-        #: By window, what people ask for in it, where that is known before its turn.
-        self.wished: dict[str, Sequence[Wish]] = {}
 
     @cached_property
     def readings(self) -> Readings:
-        """Where the reading of each transcript can go on."""
+        """What reads transcripts from where the last reading of each can go on, and hears what people ask for."""
+        from reflector.curator import wanted
         from reflector.sessions.readings import Readings
 
-        return Readings(self.project.state_dir)
+        return Readings(self.project.state_dir, wanted.gatherer(self.project.config))
 
     @cached_property
     def runner(self) -> Runner:
@@ -76,16 +74,15 @@ class Pipeline:
 
         Raises UsersPlaybookError, a ValueError, when it is recorded here and not in the user's ledger.
         """
-        from reflector.sessions.intake import read, take_in
+        from reflector.sessions.intake import take_in
 
-        readings = self.readings
-        found = found or read(self.ledger, source, window, readings)
+        if found is None:
+            found = self.readings.read(self.ledger if window == "new" else None, source.path, source.limit)
         if not found.told and (session_id := source.session_id or found.session_id):
             source = replace(source, told=told_by_hook(self.project.root, session_id))
-        if self.users is None:
-            return take_in(self.ledger, source, window=window, found=found, readings=readings)
-        taken = take_in(self.ledger, source, window=window, found=found, readings=readings)
-        self.users.take(source, found, window=window, beside={row.name for row in self.ledger.rows()})
+        taken = take_in(self.ledger, source, window=window, found=found, readings=self.readings)
+        if self.users is not None:
+            self.users.take(source, found, window=window, beside={row.name for row in self.ledger.rows()})
         return taken
 
     def finish(self, *, retry: Retry = "due") -> None:
@@ -101,7 +98,7 @@ class Pipeline:
             from reflector.sessions.crediting import record_test_outcomes
 
             record_test_outcomes(self.ledger, fresh)
-        self._note(wanted.hear(self.project.config, self.ledger, fresh, self.wished))
+        self._note(wanted.hear(self.project.config, self.ledger, fresh, self.readings.gathered))
         if not self.runner.backend.is_model:
             self.reflected += self.runner.finish_pending(retry=retry)
             self._note(wanted.ask(self.ledger, self.runner))

@@ -7,30 +7,25 @@ ledger is the same, event by event, with and without it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 
-from reflector.curator.wishes import Wish, wishes
+from reflector.curator.wishes import wishes
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.protocol import Answer, Backend, Request
 from reflector.transcripts.formats import scan
-from reflector.transcripts.message import Message
 from reflector.transcripts.reading import Scan
 
 
 @dataclass(frozen=True, slots=True)
 class Prefetched:
-    """What a transcript holds, and what people wish in it.
-
-    If it cites live bullets, the rules' answer and the texts of those bullets, as cited.
-    """
+    """What a transcript holds; if it cites live bullets, the rules' answer and the texts of those bullets, as cited."""
 
     scan: Scan
     answer: Answer | None = None
     cited: Mapping[str, str] = field(default_factory=dict)
-    wishes: Sequence[Wish] = ()
 
 
 def prefetch(
@@ -41,18 +36,10 @@ def prefetch(
     Raises OSError and UnknownTranscript.
     """
     judging = RulesBackend(precision).judging(bullets) if bullets else None
-    wished: list[Wish] = []
-
-    def also(message: Message, names: list[str]) -> None:
-        if judging is not None:
-            judging.take(message, names)
-        if message.role == "user":
-            wished.extend(wishes([message]))
-
-    found = scan(path, limit, once=also)
+    found = scan(path, limit, once=judging.take if judging else None, gather=lambda message: wishes([message]))
     cited = dict.fromkeys(name for _, names in found.cited for name in names if name in bullets)
     answer = judging.answer(cited) if judging is not None and cited else None
-    return Prefetched(found, answer, {name: bullets[name].text for name in cited}, wished)
+    return Prefetched(found, answer, {name: bullets[name].text for name in cited})
 
 
 class PrefetchedBackend:

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reflector import files
 from reflector.transcripts.checkpoint import Checkpoint
-from reflector.transcripts.formats import scan_on
+from reflector.transcripts.formats import scan, scan_on
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
-    from reflector.transcripts.reading import Scan
+    from reflector.transcripts.reading import Gatherer, Scan
 
 #: Less is read again in no time, bytes.
 WORTH = 1024 * 1024
@@ -32,24 +33,37 @@ _MOST_BYTES = 16 * 1024 * 1024
 
 
 class Readings:
-    """The hints of one project, in its state folder. Call it under the project's lock."""
+    """Reads the transcripts of one project; the hints are in its state folder. Call it under the project's lock.
 
-    def __init__(self, state: Path) -> None:
+    `gather` is given the messages of people, as `scan` has it, and `gathered` is what it returned of each window that
+    was taken in.
+    """
+
+    def __init__(self, state: Path, gather: Gatherer | None = None) -> None:
         self._folder = state / "readings"
+        self._gather = gather
+        self.gathered: dict[str, Sequence[Any]] = {}
 
-    def scan_on(self, ledger: Ledger, path: Path, limit: int | None) -> Scan | None:
-        """Scan what is new in a transcript; None where it has to be read whole.
+    def read(self, ledger: Ledger | None, path: Path, limit: int | None) -> Scan:
+        """Scan what is new to a ledger in a transcript where that can be told, else all of it.
 
         Raises OSError and UnknownTranscript as `scan` does, and LedgerError.
         """
+        on = self._scan_on(ledger, path, limit) if ledger is not None else None
+        return on or scan(path, limit, gather=self._gather)
+
+    def _scan_on(self, ledger: Ledger, path: Path, limit: int | None) -> Scan | None:
         try:
             held = json.loads(files.read_ours(self._file(path), _MOST_BYTES))
             since = Checkpoint.of_json(held["checkpoint"])
-            position, chain = held["ledger"]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            position, chain = int(held["ledger"][0]), str(held["ledger"][1])
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None
-        known = ledger.at([position])
-        return scan_on(path, limit, since) if known and known[0].chain == chain else None
+        with ledger.asking() as sql:
+            known = sql.run("SELECT 1 FROM event WHERE playbook_id = ? AND position = ? AND chain = ?", position, chain)
+            if known.fetchone() is None:
+                return None
+        return scan_on(path, limit, since, gather=self._gather)
 
     def keep(self, ledger: Ledger, path: Path, found: Scan, window: str) -> None:
         """Keep where the reading of a transcript can go on, now that its records are in the ledger, with a window that

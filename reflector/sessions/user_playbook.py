@@ -82,8 +82,7 @@ class Users:
                 if not known and not own.intersection(_names(source, found)):
                     return
                 # Where the project's reading went on, records may be new here.
-                took = found if found.since is None else None
-                readings = pipeline.readings
+                took, readings = found if found.since is None else None, pipeline.readings
                 take_in(pipeline.ledger, source, window=window, found=took, beside=beside, readings=readings)
         except _TROUBLE as error:
             raise UsersPlaybookError(f"the user's playbook recorded nothing: {error}") from error

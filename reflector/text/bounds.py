@@ -176,6 +176,8 @@ def arguments(given: dict[Any, Any]) -> dict[str, Any]:
 class _Arguments:
     """The walk of `arguments`, with what is left of its budget."""
 
+    __slots__ = ("_room",)
+
     def __init__(self) -> None:
         self._room = ARGUMENTS_TEXT
 

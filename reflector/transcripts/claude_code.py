@@ -103,7 +103,8 @@ class _Session(Conversation):
 
     def _envelope(self, record: dict[str, Any], text: bytes, offset: int) -> _Envelope:
         uuid = record_uuid(record, text)
-        return _Envelope(record, uuid, Place(self._chain(record, uuid), short(record.get("timestamp")), offset))
+        place = Place(self._chain(record, uuid), short(record.get("timestamp")), offset)
+        return _Envelope(record, uuid, place, self.brief)
 
     def _chain(self, record: dict[str, Any], uuid: str) -> str:
         """Id of the sidechain. Version 1 wrote them inline without `agentId`: the root's uuid names them."""
@@ -178,6 +179,7 @@ class _Envelope(NamedTuple):
     record: dict[str, Any]
     uuid: str
     place: Place
+    brief: bool
 
     @property
     def content(self) -> Any:
@@ -210,7 +212,7 @@ def _assistant(envelope: _Envelope) -> Message:
                 thinking.append(block["thinking"])
         elif kind in _CALL_TYPES:
             given = block.get("input")
-            given = bounds.arguments(given) if isinstance(given, dict) else {}
+            given = bounds.arguments(given) if isinstance(given, dict) and not envelope.brief else {}
             calls.append(ToolCall(short(block.get("id")), short(block.get("name")), given))
     body = record.get("message")
     synthetic = record.get("isApiErrorMessage") is True or (
@@ -246,7 +248,7 @@ def _user(envelope: _Envelope) -> Message:
         results.append(
             ToolResult(
                 call_id=short(block.get("tool_use_id")),
-                text=_answer(answer, envelope.record.get("toolUseResult")),
+                text="" if envelope.brief else _answer(answer, envelope.record.get("toolUseResult")),
                 is_error=is_error,
             )
         )

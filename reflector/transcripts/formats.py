@@ -15,7 +15,7 @@ from os import PathLike, fspath
 from reflector.transcripts.checkpoint import Checkpoint
 from reflector.transcripts.claude_code import FORMAT as CLAUDE_CODE
 from reflector.transcripts.message import Message, Tally
-from reflector.transcripts.reading import RecordReader, Scan, Watcher
+from reflector.transcripts.reading import Gatherer, RecordReader, Scan, Watcher
 from reflector.transcripts.records import LINE_LIMIT, parse_line, read_lines
 from reflector.transcripts.source import UnknownTranscript, open_file
 
@@ -35,17 +35,26 @@ _WRAPPED = (
 )
 
 
-def scan(path: str | PathLike[str], limit: int | None = None, *, once: Watcher | None = None) -> Scan:
+def scan(
+    path: str | PathLike[str],
+    limit: int | None = None,
+    *,
+    once: Watcher | None = None,
+    gather: Gatherer | None = None,
+) -> Scan:
     """Scan the first `limit` bytes of a transcript (None: all of it), in flat memory.
 
-    `once` is given every message of it with the names that it cites; no later scan can go on from this one.
+    `once` is given every message of it with the names that it cites; no later scan can go on from this one. `gather`
+    is given the messages whose role is "user", without what tools answered.
     Raises OSError (missing file, folder, no permission) and `UnknownTranscript`; never for what a line contains.
     """
     with _opened(path) as (reader, file):
-        return reader.scan(file, limit, once=once)
+        return reader.scan(file, limit, once=once, gather=gather)
 
 
-def scan_on(path: str | PathLike[str], limit: int | None, since: Checkpoint) -> Scan | None:
+def scan_on(
+    path: str | PathLike[str], limit: int | None, since: Checkpoint, *, gather: Gatherer | None = None
+) -> Scan | None:
     """Scan a transcript from a checkpoint to `limit`; None where it is not, or may not be, what was read before.
 
     The scan may still turn out not to be exact. Raises as `scan` does.
@@ -55,7 +64,7 @@ def scan_on(path: str | PathLike[str], limit: int | None, since: Checkpoint) -> 
             return None
         file.seek(since.offset)
         with suppress(ValueError, TypeError):
-            return reader.scan(file, limit, since)
+            return reader.scan(file, limit, since, gather=gather)
         return None
 
 

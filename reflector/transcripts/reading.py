@@ -43,6 +43,8 @@ _BUFFER = 1024 * 1024
 
 #: Is given the messages that a scan reads, each with the names that it cites.
 Watcher = Callable[[Message, list[str]], object]
+#: Returns what is to be known of a message whose role is "user"; each thing has its `key`.
+Gatherer = Callable[[Message], Iterable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Scan:
                  the whole file. None for a scan of the whole file
     checkpoint   where a later scan can go on, None where it cannot
     is_exact     whether a scan of the whole file would have found the same
+    gathered     what was to be known of the messages whose role is "user", None where nothing was asked
     """
 
     agent: str
@@ -85,6 +88,7 @@ class Scan:
     since: Checkpoint | None = None
     checkpoint: Checkpoint | None = None
     is_exact: bool = True
+    gathered: tuple[Any, ...] | None = None
 
 
 class Conversation(ABC):
@@ -92,7 +96,10 @@ class Conversation(ABC):
 
     session_id, agent_id, cwd, version   of the file, as far as its records said by now; "" otherwise
     heard        what our hook told, until the model's next message takes it
+    brief        whether calls may come without their arguments, and results without their text
     """
+
+    brief = False
 
     def __init__(self) -> None:
         self.session_id = self.agent_id = self.cwd = self.version = ""
@@ -143,18 +150,27 @@ class RecordReader:
         self._is_document = is_document
 
     def scan(
-        self, file: FileIO, limit: int | None, since: Checkpoint | None = None, *, once: Watcher | None = None
+        self,
+        file: FileIO,
+        limit: int | None,
+        since: Checkpoint | None = None,
+        *,
+        once: Watcher | None = None,
+        gather: Gatherer | None = None,
     ) -> Scan:
         """Return what one pass over the file finds, from a checkpoint of this file on where one is given.
 
-        `once` is given every message with the names that it cites, and no checkpoint is looked for.
+        `once` is given every message with the names that it cites, and no checkpoint is looked for. `gather` is given
+        the messages of role "user".
         """
         tally = Tally()
         conversation = self._converse()
+        conversation.brief = once is None
         marks = None if once else Marks(conversation.saved, tally, since)
         found, keys = marks.found if marks else Found(), array("q")
         if since is not None:
             conversation.restore(since.conversation)
+        gathered: list[Any] = []
         chunks = Chunks(file, since) if marks else None
         given = _Input(file, None if self._is_document else limit, since.offset if since else 0, chunks)
         for message in self._messages(given, None, conversation, tally, marks):
@@ -169,6 +185,8 @@ class RecordReader:
                 found.cited.append((message.key, tuple(names)))
             if once is not None:
                 once(message, names)
+            if gather is not None and message.role == "user":
+                gathered += gather(message)
             found.first_uuid = found.first_uuid or message.uuid
             found.last_uuid = message.uuid
             if stamp := message.timestamp:
@@ -199,6 +217,7 @@ class RecordReader:
             since=since,
             checkpoint=checkpoint,
             is_exact=marks is None or marks.is_exact,
+            gathered=None if gather is None else tuple(gathered),
         )
 
     def messages(self, file: FileIO, limit: int | None, tally: Tally) -> Iterator[Message]:

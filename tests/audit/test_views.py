@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -28,7 +29,7 @@ from reflector.ledger.store import Ledger
 from reflector.ledger.views import VIEWS, create_views
 from reflector.playbook.counting import COUNTINGS
 from reflector.proof.verify import verify
-from tests.conftest import examples
+from tests.conftest import Postgres, examples
 from tests.ledger import sql
 from tests.ledger.events import about, added, adopted, changed, imported, reflected, retracted, tagged, window
 from tests.ledger.slow import close_checkpoints
@@ -355,3 +356,15 @@ def test_doubles_of_a_moment_are_what_they_were_before_a_retraction_and_an_erasu
     assert double_counts(ledger) != before
     assert double_counts(ledger, past=Past(ledger, then)) == before
     assert double_counts(ledger, "pat-001", Past(ledger, then)).totals == {"pat-001": before.totals["pat-001"]}
+
+
+@pytest.mark.postgres
+def test_a_view_that_comes_out_of_a_dump_is_the_one_that_went_in(postgres: Postgres) -> None:
+    """A dump has the server's own words for a view; a view that is made of them has to have the same ones."""
+    described = "SELECT pg_get_viewdef(%s::regclass)"
+    with postgres.database() as url, psycopg.connect(url) as connection:
+        for name in VIEWS:
+            (standing,) = connection.execute(described, [name]).fetchone() or ("",)
+            connection.execute(f"CREATE VIEW restored AS {standing}")
+            assert connection.execute(described, ["restored"]).fetchone() == (standing,), name
+            connection.execute("DROP VIEW restored")

@@ -201,6 +201,8 @@ def make_history(agent: Agent) -> None:
         for at in range(number % 3):
             session.cites(names[(number + at) % 4], ("helpful", "harmful", None)[(number + at) % 3])
         session.user("Go on.").runs("make test", "1 failed, 3 passed")
+        if number % 9 == 4:
+            session.user(f"Always run linter {number} before you push.")
         put(agent, session, f"{number}", f"2026-01-{number + 1:02d}")
     origin = Session("origin").cites("pat-001", None)
     put(agent, origin, "origin", "2026-02-01")
@@ -226,6 +228,7 @@ def test_many_processes_write_the_same_ledger_as_one(agent: Agent) -> None:
     one = agent.call("import-history", "--jobs", "1", code=1)
     alone = ledger(agent), agent.counters()
     assert sum(event["type"] == "bullet.tagged" for event in alone[0]) > 20
+    assert sum(event["type"] == "wish.heard" for event in alone[0]) == 3
     begin_again(agent)
     assert agent.call("import-history", "--jobs", "3", code=1) == one
     assert (ledger(agent), agent.counters()) == alone

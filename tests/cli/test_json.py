@@ -144,6 +144,10 @@ def test_verify(lived_in: Agent, tmp_path: Path) -> None:
     sound = lived_in.json("verify", "--anchor", lived_in.call("head").out.strip())
     assert sound["findings"] == []
     assert sound["anchors"]
+    assert (sound["since"], sound["left_out"]) == (None, [])
+    new = lived_in.json("verify", "--since", lived_in.call("head").out.strip())
+    assert (new["findings"], new["since"]) == ([], {**sound["anchors"][0]})
+    assert new["left_out"]
     tampered = Agent(Path(shutil.copytree(lived_in.project, tmp_path / "tampered", symlinks=True)), lived_in.home)
     tamper(tampered)
     findings = tampered.json("verify", code=1)["findings"]

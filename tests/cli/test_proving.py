@@ -285,7 +285,7 @@ def test_every_example_of_the_page_prints_what_it_shows(tmp_path: Path, monkeypa
             continue
         assert RANDOM.sub("KEY", ran.out) == RANDOM.sub("KEY", told), command
         key = key or RANDOM.findall(ran.out)[0]
-    assert len(parts) == 3
+    assert len(parts) == 6
     (shape,) = re.findall(r"^```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     assert [line[:13] for line in shape.splitlines() if "=" not in line] == [
         line[:13] for line in Path("note.txt").read_text("utf-8").splitlines() if not line.endswith("=") or " " in line

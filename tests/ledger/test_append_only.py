@@ -378,3 +378,13 @@ def test_a_playbook_that_arrived_takes_events_again(told: Ledger) -> None:
     assert told.seal() is None
     told.append([added("oth-002")])
     assert list(verify(told)) == []
+
+
+def test_an_event_that_a_forger_puts_behind_a_move_is_found(told: Ledger) -> None:
+    told.append([moved()])
+    with sql.triggers_off(told) as connection:
+        where = f"position = {told.head().position}"
+        connection.exec_driver_sql(
+            _copied("INSERT", where, position="position + 1", event_id="'x'", type="'wish.heard'")
+        )
+    assert "move" in {finding.code for finding in verify(told)}

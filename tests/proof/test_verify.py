@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,13 +11,15 @@ import sqlalchemy as sa
 
 from reflector.events import event as ev
 from reflector.events.registry import EVENT_TYPES
-from reflector.ledger.canonical import digest, genesis, next_chain
+from reflector.ledger.canonical import digest, genesis, leaf, next_chain
 from reflector.ledger.migration import create_triggers, triggers
 from reflector.ledger.store import Ledger
-from reflector.proof.verify import Anchor, verify
+from reflector.proof.schema import MADE, made
+from reflector.proof.verify import Anchor, verify, verify_since
+from reflector.resources import resource_dir
 from tests.conftest import OpenLedger
 from tests.ledger import sql
-from tests.ledger.events import added, adopted, changed, history, learned, merged, reflected, retracted, window
+from tests.ledger.events import about, added, adopted, changed, history, learned, merged, reflected, retracted, window
 
 
 @pytest.fixture
@@ -378,7 +381,7 @@ def test_a_redacted_text_that_is_back_is_found_though_its_hash_fits(told: Ledger
 def test_a_tag_table_that_was_emptied_is_told_in_a_few_findings(told: Ledger) -> None:
     for number in range(100, 110):
         of = window(number)
-        told.append([of, *reflected(f"r{number}", of, *[("pat-001", "helpful")] * 5)])
+        told.append([of, *reflected(f"held-{number}", of, *[("pat-001", "helpful")] * 5)])
     sql.run(told, "DELETE FROM tag")
     findings = [finding for finding in verify(told) if "tag" in finding.message]
     assert len(findings) < 30
@@ -398,7 +401,7 @@ def test_findings_come_in_order_and_say_what_to_do(told: Ledger) -> None:
 def test_verifying_is_not_disturbed_by_appends_meanwhile(told: Ledger, open_ledger: OpenLedger) -> None:
     writer = open_ledger()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("reflector.proof.event_check._BATCH", 2)
+        patched.setattr("reflector.proof.reading._BATCH", 2)
 
         def appending(original: Callable[..., object]) -> Callable[..., object]:
             def step(*arguments: object) -> object:
@@ -408,13 +411,13 @@ def test_verifying_is_not_disturbed_by_appends_meanwhile(told: Ledger, open_ledg
 
             return step
 
-        patched.setattr("reflector.proof.event_check.digest", appending(digest))
+        patched.setattr("reflector.proof.event_check.leaf", appending(leaf))
         assert list(verify(told)) == []
-    assert told.head().position > len(history()) * 2
+    assert told.head().position == len(history()) * 2
 
 
 def test_large_ledgers_are_read_in_batches(told: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reflector.proof.event_check._BATCH", 3)
+    monkeypatch.setattr("reflector.proof.reading._BATCH", 3)
     assert list(verify(told)) == []
 
 
@@ -445,3 +448,87 @@ def test_a_copy_of_the_file_is_a_ledger(told: Ledger, tmp_path: Path) -> None:
         ledger.append([added("oth-001")])
         with ledger.engine.alchemy().connect() as connection:
             assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+
+
+def _since(ledger: Ledger, since: Anchor, *anchors: Anchor) -> set[tuple[str, int | None]]:
+    return {(finding.code, finding.where) for finding in verify_since(ledger, since, *anchors)}
+
+
+def test_behind_a_known_head_only_what_is_new_is_read_and_all_of_it_is_proved(told: Ledger) -> None:
+    known = Anchor(told.head().position, told.head().chain)
+    told.append([added("oth-001"), added("oth-002")])
+    last = told.head().position
+    assert _since(told, known) == set()
+    assert _since(told, Anchor(last, told.head().chain)) == set()
+    # What it says that it leaves out, it leaves out.
+    _forge(told, "UPDATE event SET actor = 'x' WHERE position = 4", "UPDATE bullet SET helpful = 9")
+    assert _since(told, known) == set()
+    _forge(told, f"UPDATE event SET actor = 'x' WHERE position = {last - 1}")
+    assert _since(told, known) == {("chain", last - 1)}
+    _forge(told, f"DELETE FROM event WHERE position = {last}")
+    assert _since(told, known) == {("chain", last - 1), ("head", last - 1), ("head", None)}
+
+
+def test_a_history_that_does_not_go_through_the_known_head_is_found(told: Ledger) -> None:
+    head = told.head()
+    events = {event.position: event.chain for event in told.events()}
+    for position in (0, 5, head.position + 3):
+        assert _since(told, Anchor(position, head.chain)) == {("anchor", position)}
+    start = Anchor(0, genesis(head.playbook, head.origin))
+    assert _since(told, start, start, *(Anchor(*one) for one in events.items())) == set()
+    # Heads before the known one are looked up.
+    known = Anchor(5, events[5])
+    assert _since(told, known, start, Anchor(3, events[3]), Anchor(9, events[9])) == set()
+    assert _since(told, known, Anchor(3, head.chain), Anchor(9, head.chain)) == {("anchor", 3), ("anchor", 9)}
+
+
+def test_a_renamed_playbook_is_found_behind_a_known_head(told: Ledger) -> None:
+    known = Anchor(told.head().position, told.head().chain)
+    _forge(told, "UPDATE playbook SET name = 'mine'")
+    assert _since(told, known) == {("head", None)}
+
+
+@pytest.mark.parametrize("policy", ["as_applied", "once_per_session", "once_per_reflection"])
+def test_what_does_not_fit_into_memory_gives_the_same_findings(
+    told: Ledger, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    monkeypatch.setattr("reflector.proof.scratch._HELD", 3)
+    monkeypatch.setattr("reflector.proof.window_rows._HELD", 2)
+    told.append([adopted(policy)])
+    windows = [window(number, f"s{number % 3}", keys=[number, 1, number * 7]) for number in range(100, 110)]
+    told.append(windows)
+    for number, of in enumerate(windows[:7]):
+        told.append(reflected(f"held-{number}", of, *[("pat-001", "helpful"), ("ctx-001", "harmful")] * 2))
+    told.append([retracted(windows[2]), merged("pat-777", "pat-001", "ctx-001")])
+    told.append([about(ev.REFLECTION_FAILED, windows[8], stage="parse", message="no", final=True)])
+    assert list(verify(told)) == []
+    for statement, found in (
+        ("DELETE FROM record WHERE key = 700", "1 transcript records"),
+        ("INSERT INTO record VALUES (1, 99999)", "1 transcript records"),
+        ("UPDATE session_window SET attempts = 5 WHERE session_id = 's1' AND state = 'pending'", "window"),
+        ("UPDATE session_window SET state = 'pending' WHERE state = 'given_up'", "window"),
+        ("UPDATE bullet SET harmful = harmful + 1 WHERE name = 'pat-777'", "pat-777: harmful"),
+    ):
+        _forge(told, statement)
+        assert any(finding.message.startswith(found) for finding in verify(told)), statement
+        told.rebuild()
+        assert list(verify(told)) == []
+
+
+def test_tags_are_judged_by_the_events_where_the_tables_of_bullets_and_retractions_are_wrong(told: Ledger) -> None:
+    """The walk counts by what those tables say of the end, so a wrong one must not make other rows look wrong."""
+    for statement, found in (
+        ("UPDATE retraction SET target_id = 'x'", "retraction"),
+        ("UPDATE bullet SET recounted_at = 9 WHERE name = 'ctx-001'", "ctx-001: recounted_at"),
+        ("UPDATE projection SET policy_id = 'once_per_session' WHERE name = 'tables'", "version, counting"),
+    ):
+        _forge(told, statement)
+        messages = [finding.message for finding in verify(told)]
+        assert messages, statement
+        assert all(message.startswith(found) for message in messages), messages
+        told.rebuild()
+
+
+def test_the_file_that_keeps_what_the_migrations_make_on_sqlite_is_up_to_date() -> None:
+    kept = json.loads((resource_dir("migrations") / MADE).read_text("utf-8"))
+    assert kept == made(), "run `python -m tests.made_schema`"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from reflector.curator.wishes import wishes
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.protocol import Answer, Request
@@ -52,7 +54,16 @@ def test_nothing_is_judged_where_no_live_bullet_is_cited_or_nobody_asked(path: P
     assert prefetch(path, None, {"pat-777": Bullet("pat-777", "pat", "x")}).answer is None
     asked = prefetch(path, None, {})
     assert asked.answer is None
-    assert asked.scan == scan(path)
+    assert replace(asked.scan, gathered=None) == scan(path)
+
+
+def test_what_people_ask_for_is_heard_in_the_same_pass(tmp_path: Path) -> None:
+    session = Session().cites("pat-001").user("Always run the linter before you push.").agent("I will.")
+    path = session.user("Never commit generated files.").write(tmp_path / "s.jsonl")
+    gathered = prefetch(path, None, {}).scan.gathered
+    assert gathered is not None
+    assert [wish.form for wish in gathered] == ["always", "never"]
+    assert list(gathered) == list(wishes(read_messages(path)))
 
 
 def test_an_answer_is_used_once_for_the_request_that_it_is_one_to(path: Path) -> None:

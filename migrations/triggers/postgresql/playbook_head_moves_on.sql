@@ -16,10 +16,11 @@ BEGIN
     THEN
         RAISE EXCEPTION 'append-only: a playbook''s head only moves forward (playbook: %)', OLD.name;
     END IF;
-    IF EXISTS (SELECT 1 FROM event WHERE playbook_id = OLD.id AND position = OLD.position AND type = 'ledger.moved')
-        AND NOT EXISTS (
-            SELECT 1 FROM event
-            WHERE playbook_id = OLD.id AND position = OLD.position + 1 AND type = 'ledger.arrived'
+    IF 'ledger.moved' = (
+            SELECT type FROM event WHERE playbook_id = OLD.id AND position <= OLD.position ORDER BY position DESC LIMIT 1
+        )
+        AND 'ledger.arrived' IS DISTINCT FROM (
+            SELECT type FROM event WHERE playbook_id = OLD.id AND position > OLD.position ORDER BY position LIMIT 1
         )
     THEN
         RAISE EXCEPTION 'append-only: this playbook moved to another ledger (playbook: %)', OLD.name;

@@ -22,10 +22,7 @@ def absent(text: str, table: str) -> frozenset[str]:
     Of the table `commands`, the kinds that a segment of a command is not of.
     """
     known, find = _finder(table)
-    try:
-        return known.difference(*find(text if table == "printed" else folded(text)))
-    except UnicodeEncodeError:  # half a surrogate pair
-        return frozenset()
+    return known.difference(*find(text if table == "printed" else folded(text)))
 
 
 def folded(text: str) -> str:
@@ -37,7 +34,7 @@ def folded(text: str) -> str:
 def _finder(table: str) -> tuple[frozenset[str], Callable[[str], Iterable[frozenset[str]]]]:
     """Return all ids that have strings, and what finds those whose strings are in a text."""
     try:
-        from ahocorasick_rs import AhoCorasick
+        from ahocorasick import Automaton
     except ImportError:
         return frozenset(), lambda _: ()
     strings: dict[str, list[str]] = json.loads(Path(__file__).with_name("needles.json").read_bytes())[table]
@@ -45,6 +42,8 @@ def _finder(table: str) -> tuple[frozenset[str], Callable[[str], Iterable[frozen
     for id, needles in strings.items():
         for needle in needles:
             ids.setdefault(needle, set()).add(id)
-    search = AhoCorasick(list(ids), store_patterns=False).find_matches_as_indexes
-    of = [frozenset(those) for those in ids.values()]
-    return frozenset(strings), lambda text: {of[number] for number, _, _ in search(text, overlapping=True)}
+    automaton = Automaton()
+    for needle, those in ids.items():
+        automaton.add_word(needle, frozenset(those))
+    automaton.make_automaton()
+    return frozenset(strings), lambda text: {those for _, those in automaton.iter(text)}

@@ -144,6 +144,7 @@ _RANK: dict[str, int] = {
 
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1.*?^\s*\2\b", re.DOTALL | re.MULTILINE)
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_REDIRECTION = re.compile(r"\s+\d?>+&?\s*\S+")
 _INNER_SHELL = re.compile(
     r"\b(?:(?:bash|sh|zsh|fish|dash|powershell|pwsh|cmd)(?:\.exe)? (?:-\w+ )*(?:-l?i?c|-Command|/c) |ssh (?:-\S+ (?:[^-\s'\"]\S* )?)*[\w@.:-]+ |docker (?:compose )?exec (?:-\S+ )*[\w-]+ (?:bash -c |sh -c )?)(['\"])(.*?)\1",
     re.DOTALL,
@@ -269,7 +270,7 @@ def _unwrapped(segment: str) -> str:
         if match is None or match.end() == 0:
             break
         rest = rest[match.end() :].lstrip()
-    return re.sub(r"\s+\d?>+&?\s*\S+", "", rest).strip()
+    return (_REDIRECTION.sub("", rest) if ">" in rest else rest).strip()
 
 
 def files_in(text: str) -> tuple[str, ...]:

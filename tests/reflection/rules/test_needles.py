@@ -26,7 +26,7 @@ _KINDS = ("sign", "person", "agent", "counted", "check", "line", "mechanics")
 
 @pytest.fixture
 def without_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setitem(sys.modules, "ahocorasick_rs", None)
+    monkeypatch.setitem(sys.modules, "ahocorasick", None)
     _finder.cache_clear()
     absent.cache_clear()
     yield

@@ -1,0 +1,65 @@
+"""A whole process: what it takes from its start to its end, nothing subtracted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.harness import Side
+from reflector.hooks import fast
+
+#: A process is charged with the memory of the one that started it, so a small one starts it.
+_STARTER = """\
+import os, sys
+null = os.open(os.devnull, os.O_WRONLY)
+streams = [(os.POSIX_SPAWN_DUP2, null, number) for number in (1, 2)]
+pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=streams)
+_, status, used = os.wait4(pid, 0)
+print(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss)
+"""
+CHECKOUT = Path(fast.__file__).parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """CPU seconds, of the user and the system, and the most memory in bytes."""
+
+    seconds: float
+    peak: int
+
+
+def run(command: Sequence[str], environ: dict[str, str]) -> Took:
+    """Run a command to its end. Raises RuntimeError where it fails."""
+    starter = [sys.executable, "-I", "-S", "-c", _STARTER, *command]
+    answer = subprocess.run(starter, env=environ, stdout=subprocess.PIPE, text=True, check=True).stdout
+    code, seconds, peak = answer.split()
+    if code != "0":
+        raise RuntimeError(f"{' '.join(command)} ended with {code}")
+    return Took(float(seconds), int(peak) * (1 if sys.platform == "darwin" else 1024))
+
+
+class Asked:
+    """`reflector` asked about a ledger's file, each time by a process of its own."""
+
+    def __init__(self, folder: Path, file: Path) -> None:
+        (folder / "project" / ".claude").mkdir(parents=True, exist_ok=True)
+        self._at = ["--project", str(folder / "project")]
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("CLAUDE", "PYTHON", "REFLECTOR"))}
+        self._environ = kept | {
+            "HOME": str(folder),
+            "PYTHONPATH": str(CHECKOUT),
+            "REFLECTOR_NO_SPAWN": "1",
+            "REFLECTOR_LEDGER_URL": f"sqlite:///{file}",
+        }
+
+    def run(self, *arguments: str) -> Took:
+        """Ask once."""
+        return run([sys.executable, "-m", "reflector", *self._at, *arguments], self._environ)
+
+    def cpu(self, *arguments: str) -> Side:
+        """A side: the CPU seconds of the question."""
+        return lambda: self.run(*arguments).seconds

@@ -1,0 +1,58 @@
+"""Rows of a ledger that nobody vouches for: read as a stream, and told apart from a ledger that is out of reach.
+
+Invariant: memory does not grow with the number of rows, on either engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, Final
+
+from reflector.ledger.statements import Statements
+
+_BATCH = 1000
+_numbers = count()
+#: Words of errors that say that a database holds what no ledger does. The drivers' errors have no class in common, and
+#: "no such column" of a changed table is an error of the statement.
+_UNREADABLE: Final = (
+    *("malformed", "not a database", "corrupt", "could not decode"),
+    *("no such", "does not exist", "unsupported"),
+)
+#: What Python raises for values that no event or row has.
+MALFORMED: Final = (TypeError, ValueError, LookupError, AttributeError, RecursionError, OverflowError)
+
+
+def stream(sql: Statements, table: str, columns: str, where: str = "", order: str = "position") -> Iterator[Any]:
+    """Yield a playbook's rows of a table in order, as the driver gives them."""
+    query = f"SELECT {columns} FROM {table} WHERE playbook_id = {sql.id:d}{where} ORDER BY {order}"  # noqa: S608
+    connection = sql.cursor.connection
+    # On PostgreSQL only a named cursor leaves the rest at the server.
+    cursor = connection.cursor(f"{table}_{next(_numbers)}") if sql.postgres else connection.cursor()
+    try:
+        cursor.execute(query)
+        while batch := cursor.fetchmany(_BATCH):
+            yield from batch
+    finally:
+        cursor.close()
+
+
+@contextmanager
+def savepoint(sql: Statements) -> Iterator[None]:
+    """A statement that fails ends PostgreSQL's transaction, but not what was before this block."""
+    if not sql.postgres:
+        yield
+        return
+    name = f"proof_{next(_numbers)}"
+    sql.execute(f"SAVEPOINT {name}")
+    try:
+        yield
+    finally:
+        sql.execute(f"ROLLBACK TO SAVEPOINT {name}")
+
+
+def unreadable(error: Exception) -> bool:
+    """Return whether an error says that a database holds what no ledger does, and not that it cannot be reached."""
+    words = str(error).lower()
+    return isinstance(error, MALFORMED) or any(word in words for word in _UNREADABLE)
