@@ -14,7 +14,7 @@ from typing import Any
 from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_ARRIVED, LEDGER_MOVED, MAX_INT, Event, identity
 from reflector.ledger.checkpoints import TABLES
 from reflector.ledger.engines import Engine
-from reflector.ledger.errors import LedgerMoved, translated
+from reflector.ledger.errors import HeadMisplaced, LedgerMoved, translated
 from reflector.ledger.rows import (
     OPEN_WINDOW,
     PROJECTED,
@@ -43,6 +43,8 @@ _HISTORY = f"SELECT {PROJECTED} FROM event WHERE playbook_id = ? AND position > 
 _HISTORY += f" LIMIT {_PAGE}"
 _REDACTIONS = f"SELECT target_id, event_id, data FROM event WHERE playbook_id = ? AND type = ? AND {_NOT_A_TAG}"  # noqa: S608
 
+_MAY_APPEND = "SELECT current_setting('transaction_read_only') = 'off' AND has_table_privilege('event', 'INSERT')"
+
 
 class Reader:
     """The questions that a playbook's ledger answers."""
@@ -56,6 +58,13 @@ class Reader:
         """Return the playbook's head."""
         with self._reading() as sql:
             return Head(*sql.run(_HEAD).fetchone())
+
+    def may_append(self) -> bool:
+        """Whether whoever asks may append: False for a role that may only read, and on a server that is a standby."""
+        if self.engine.dialect == "sqlite":
+            return True
+        with self._reading() as sql:
+            return bool(sql.execute(_MAY_APPEND).fetchone()[0])
 
     def seal(self) -> Event | None:
         """Return the `ledger.moved` that ends the history; None where the history goes on here."""
@@ -148,7 +157,10 @@ class Reader:
         with self._reading() as sql:
             while low < high:
                 middle = (low + high + 1) // 2
-                if sql.run(_RECORDED_AT, middle).fetchone()[0] <= time:
+                found = sql.run(_RECORDED_AT, middle).fetchone()
+                if found is None:
+                    raise HeadMisplaced(self.engine.url.shown)
+                if found[0] <= time:
                     low = middle
                 else:
                     high = middle - 1

@@ -5,6 +5,7 @@ CREATE OR REPLACE FUNCTION reflector_playbook_head_moves_on() RETURNS trigger LA
 SET search_path = {schema}, pg_temp AS $$
 BEGIN
     IF NEW.name <> OLD.name OR NEW.id <> OLD.id OR NEW.position < 0
+        OR NEW.position = 0 AND NEW.recorded_at <> OLD.recorded_at
         OR OLD.position > 0 AND (
             NEW.position <= OLD.position OR NEW.recorded_at < OLD.recorded_at OR NEW.origin <> OLD.origin
         )
