@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from reflector.events.state import Entry, Playbook
 from reflector.ledger.checkpoints import TABLES
-from reflector.ledger.statements import Statements
 from reflector.playbook.counting import DEFAULT, Counting, is_counting
+
+if TYPE_CHECKING:
+    from reflector.ledger.statements import Statements
 
 #: How many tags count, in SQL. Under the last two policies a tag without the id is a member by itself.
 MEMBERS: Final[dict[Counting, str]] = {
