@@ -9,13 +9,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from hashlib import sha256
 from itertools import count
 from pathlib import Path
 
 import sqlalchemy as sa
 
-from benchmarks import made
+from benchmarks import bench_verify, made
 from benchmarks.harness import Row, Side, paired_ratio, timed
 from benchmarks.process import Asked
 from reflector.audit.blame import blame
@@ -27,7 +26,6 @@ from reflector.ledger.as_of import Past
 from reflector.ledger.rows import event_of
 from reflector.ledger.store import Ledger
 from reflector.playbook.condition import condition
-from reflector.proof.verify import verify
 
 
 def rows(quick: bool, big: bool = False) -> list[Row]:
@@ -41,6 +39,7 @@ def rows(quick: bool, big: bool = False) -> list[Row]:
         found = [
             *_recount(files),
             *_folds(files),
+            *bench_verify.rows(files, Path(folder)),
             *_questions(files),
             *_whole_ledger(files),
         ]
@@ -73,7 +72,7 @@ def _growth(part: str, times: dict[int, float], goal: float | None) -> Row:
 
 
 def _folds(files: dict[int, Path]) -> list[Row]:
-    """Everything from the events alone, and everything proved."""
+    """Everything from the events alone."""
     size = 10**5
     with Ledger.open_file(files[size]) as ledger:
         core = timed(lambda: _core_fold(ledger))
@@ -89,12 +88,6 @@ def _folds(files: dict[int, Path]) -> list[Row]:
                 *paired_ratio(core, timed(ledger.rebuild), 5),
                 None,
                 "same floor; also writes every projected row anew",
-            ),
-            Row(
-                f"verify everything, {size:,} events",
-                *paired_ratio(timed(lambda: _hash_rows(ledger)), timed(lambda: list(verify(ledger))), 5),
-                2.0,
-                "floor: every row read and hashed once, nothing compared",
             ),
         ]
 
@@ -112,17 +105,6 @@ def _core_fold(ledger: Ledger) -> dict[tuple[str, str], set[str]]:
                 if data["disposition"] == "counted":
                     counted.setdefault((data["name"], data["tag"]), set()).add(row.event_id)
     return counted
-
-
-def _hash_rows(ledger: Ledger) -> str:
-    digest = sha256()
-    with ledger.engine.alchemy().connect() as connection:
-        cursor = connection.connection.cursor()
-        cursor.execute("SELECT * FROM event ORDER BY playbook_id, position")
-        while rows := cursor.fetchmany(1000):
-            for row in rows:
-                digest.update(repr(row).encode())
-    return digest.hexdigest()
 
 
 def _questions(files: dict[int, Path]) -> list[Row]:

@@ -239,6 +239,11 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             ">> heads.txt",
             "--sign team.key",
         ),
+        "grants": Command(
+            "grants",
+            "Print the GRANTs that make a role of PostgreSQL the ledger's reader, writer or owner.",
+            "--role reader --to analysts",
+        ),
         "keygen": Command(
             "keys", "Make a key that signs heads, and print its public key.", "team.key --name example.com/my-project"
         ),

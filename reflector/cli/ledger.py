@@ -135,6 +135,7 @@ def _begin_anew(place: Place, project: Project) -> Path | None:
 @click.option("--key", "keys", multiple=True, metavar="KEY", help="Accept only heads signed by this public key.")
 @click.option("--head", "print_head", is_flag=True, help="Print the head, to publish as an anchor.")
 @click.option("--mend-triggers", is_flag=True, help="Create the append-only triggers and the views again.")
+@click.option("--mend-head", is_flag=True, help="Set a head that was moved to the last event, and rebuild the tables.")
 @json_option
 @click.pass_obj
 def verify(
@@ -144,6 +145,7 @@ def verify(
     keys: tuple[str, ...],
     print_head: bool,
     mend_triggers: bool,
+    mend_head: bool,
     as_json: bool,
 ) -> None:
     """Prove that the ledger is what was appended; silent when it is.
@@ -160,6 +162,7 @@ def verify(
     from reflector.ledger.migration import create_triggers
     from reflector.ledger.views import create_views
     from reflector.proof.anchors import head_line
+    from reflector.proof.heads import mend_head as set_back
     from reflector.proof.verify import LEFT_OUT, verify_opening
     from reflector.sessions.seen_head import seen
 
@@ -177,6 +180,8 @@ def verify(
             with schema_transaction(ledger.engine) as connection:
                 create_triggers(connection)
                 create_views(connection)
+        if mend_head and (done := set_back(ledger)):
+            note(f"reflector: {done}")
         return ledger
 
     named = (anchor for one in published for anchor in one.anchors)

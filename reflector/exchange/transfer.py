@@ -18,7 +18,7 @@ from reflector.exchange.cloudevents import Header, Line, NotALine, event_line, h
 from reflector.ledger.admission import check_facts, check_fields, prepare
 from reflector.ledger.canonical import NotCanonical, genesis, next_chain, plain, sealed
 from reflector.ledger.engines import write_transaction
-from reflector.ledger.errors import LedgerError, translated
+from reflector.ledger.errors import HeadMisplaced, LedgerError, translated
 from reflector.ledger.reader import Reader
 from reflector.ledger.rebuilding import rebuild
 from reflector.ledger.rows import Head, Stored
@@ -72,6 +72,8 @@ def exported(ledger: Reader, upto: int | None = None, *, after: int = 0) -> Iter
         name, origin, head = sql.run("SELECT name, origin, position FROM playbook WHERE id = ?").fetchone()
         end = head if upto is None else min(upto, head)
         found = sql.run("SELECT chain FROM event WHERE playbook_id = ? AND position = ?", end).fetchone()
+        if end and found is None:
+            raise HeadMisplaced(ledger.engine.url.shown)
         yield header_line(Header(name, origin, end, found[0] if found else genesis(name, origin)))
         position = after
         while rows := sql.run(_ROWS, position, end).fetchall():

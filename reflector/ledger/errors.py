@@ -95,6 +95,16 @@ class LedgerCorrupt(LedgerError):
     """The database answers, but what it holds is not a sound ledger."""
 
 
+class HeadMisplaced(LedgerCorrupt):
+    """A playbook's head does not stand at its last event."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(
+            f"the head of the playbook in {where} does not stand at its last event, and nothing was appended; "
+            "find out who moved it with `reflector verify`, then run `reflector verify --mend-head`"
+        )
+
+
 class LedgerGone(LedgerCorrupt):
     """There was a ledger in this file, and it is missing or empty."""
 
@@ -155,6 +165,8 @@ def _no_target(where: str) -> LedgerError:
 def _refused(text: str, where: str) -> LedgerError:
     if "moved to another ledger" in text:
         return LedgerMoved(where)
+    if "one above the last" in text:
+        return HeadMisplaced(where)
     return LedgerCorrupt(f"the ledger {where} refused a change: {text}")
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_ARRIVED, LEDGER_MOVED, MAX_INT, Event, identity
 from reflector.ledger.checkpoints import TABLES
-from reflector.ledger.engines import Engine
-from reflector.ledger.errors import LedgerMoved, translated
+from reflector.ledger.errors import HeadMisplaced, LedgerMoved, translated
 from reflector.ledger.rows import (
     OPEN_WINDOW,
     PROJECTED,
@@ -27,8 +26,11 @@ from reflector.ledger.rows import (
     redaction_data,
 )
 from reflector.ledger.statements import Statements
-from reflector.playbook.bullet import Bullet
-from reflector.playbook.counting import Counting
+
+if TYPE_CHECKING:
+    from reflector.ledger.engines import Engine
+    from reflector.playbook.bullet import Bullet
+    from reflector.playbook.counting import Counting
 
 _PAGE = 2000
 #: Literal conditions: the planners take a partial index only where they read its own condition.
@@ -43,6 +45,8 @@ _HISTORY = f"SELECT {PROJECTED} FROM event WHERE playbook_id = ? AND position > 
 _HISTORY += f" LIMIT {_PAGE}"
 _REDACTIONS = f"SELECT target_id, event_id, data FROM event WHERE playbook_id = ? AND type = ? AND {_NOT_A_TAG}"  # noqa: S608
 
+_MAY_APPEND = "SELECT current_setting('transaction_read_only') = 'off' AND has_table_privilege('event', 'INSERT')"
+
 
 class Reader:
     """The questions that a playbook's ledger answers."""
@@ -56,6 +60,13 @@ class Reader:
         """Return the playbook's head."""
         with self._reading() as sql:
             return Head(*sql.run(_HEAD).fetchone())
+
+    def may_append(self) -> bool:
+        """Whether whoever asks may append: False for a role that may only read, and on a server that is a standby."""
+        if self.engine.dialect == "sqlite":
+            return True
+        with self._reading() as sql:
+            return bool(sql.execute(_MAY_APPEND).fetchone()[0])
 
     def seal(self) -> Event | None:
         """Return the `ledger.moved` that ends the history; None where the history goes on here."""
@@ -148,7 +159,10 @@ class Reader:
         with self._reading() as sql:
             while low < high:
                 middle = (low + high + 1) // 2
-                if sql.run(_RECORDED_AT, middle).fetchone()[0] <= time:
+                found = sql.run(_RECORDED_AT, middle).fetchone()
+                if found is None:
+                    raise HeadMisplaced(self.engine.url.shown)
+                if found[0] <= time:
                     low = middle
                 else:
                     high = middle - 1

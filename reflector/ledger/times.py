@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from reflector.ledger.errors import LedgerCorrupt
+
 
 def utc_now() -> str:
     """Now, as the ledger writes time: ISO 8601 in UTC with microseconds, of fixed width."""
@@ -20,8 +22,14 @@ def later_than(recorded_at: str) -> str:
 
 
 def just_after(time: str) -> str:
-    """Return a microsecond later."""
-    return _written(datetime.fromisoformat(time) + timedelta(microseconds=1))
+    """Return a microsecond later. Raises LedgerCorrupt for a time after which there is none."""
+    try:
+        return _written(datetime.fromisoformat(time) + timedelta(microseconds=1))
+    except (OverflowError, ValueError) as error:
+        raise LedgerCorrupt(
+            f"the head is at the time {time!r}, behind which nothing can be recorded; run `reflector verify`: where "
+            "only the head is wrong, `reflector verify --mend-head` mends it, else restore a backup"
+        ) from error
 
 
 def _written(moment: datetime) -> str:

@@ -12,13 +12,16 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reflector.ledger.checkpoints import TABLES
 from reflector.ledger.counters import IN_FORCE, InForce
 from reflector.ledger.engines import Engine, Taken, patience
 from reflector.ledger.lock import Lock
 from reflector.ledger.statements import COPIED, Statements
+
+if TYPE_CHECKING:
+    from reflector.ledger.engines import Engine, Taken
 
 _HEAD = "SELECT position, chain, recorded_at FROM playbook WHERE id = ?"
 #: Those who wait for a row race for it once it is free; for this lock they queue. Whoever knows nothing of it waits for

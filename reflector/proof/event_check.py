@@ -23,7 +23,7 @@ from reflector.ledger.statements import Statements
 from reflector.mistakes import Finding
 from reflector.proof.folding import Folding
 from reflector.proof.reading import MALFORMED, stream
-from reflector.proof.remedies import RESTORE
+from reflector.proof.remedies import MEND_HEAD, RESTORE
 from reflector.proof.scratch import Scratch
 
 _COLUMNS: Final = ", ".join(Stored._fields)
@@ -116,9 +116,9 @@ class Walk:
                 unfit = True
                 yield Finding("data", position, f"the data of this {type_} cannot be read ({error!r})", RESTORE)
         if position != end[0]:
-            yield Finding("head", position, f"the events end at {position}, the head says {end[0]}", RESTORE)
+            yield Finding("head", position, f"the events end at {position}, the head says {end[0]}", MEND_HEAD)
         elif f"{PREFIX}{link.hex()}" != end[1] or (position and last != end[2]):
-            yield Finding("head", position, "the head's chain or time is not the last event's", RESTORE)
+            yield Finding("head", position, "the head's chain or time is not the last event's", MEND_HEAD)
         for anchor in dict.fromkeys(self.anchors):
             if anchor not in there:
                 yield _not_there(anchor, position)

@@ -6,3 +6,4 @@ from typing import Final
 
 RESTORE: Final = "restore a backup, or compare with an export from before the change"
 REBUILD: Final = "run `reflector rebuild`"
+MEND_HEAD: Final = "find out who moved it, then run `reflector verify --mend-head`"

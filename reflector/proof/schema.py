@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reflector.ledger import migration
 from reflector.ledger.engines import Engine, open_engine
-from reflector.ledger.migration import triggers
+from reflector.ledger.migration import triggers_of
 from reflector.ledger.statements import Statements
 from reflector.ledger.views import VIEWS, view_sql
 from reflector.mistakes import Finding
@@ -59,8 +59,7 @@ def wrong_triggers(sql: Statements) -> Iterator[tuple[str, str]]:
     """Yield (name, what is wrong) of each trigger that is missing, disabled, changed, or not the ledger's."""
     dialect = "postgresql" if sql.postgres else "sqlite"
     standing = _standing_triggers(sql)
-    schema = sql.execute("SELECT quote_ident(current_schema())").fetchone()[0] if sql.postgres else ""
-    ours = triggers(dialect, schema)
+    ours, schema = triggers_of(dialect, lambda query: sql.execute(query).fetchone())
     for name, text in ours.items():
         wanted = _wanted(text, dialect)
         if name not in standing:
@@ -224,8 +223,14 @@ def _hidden(sql: Statements, tables: Collection[str]) -> Iterator[Finding]:
         if table in tables:
             yield _changed("rule", rule, f"{_STRANGE} and hangs on its table {table}")
     secured = f"SELECT relname FROM pg_class WHERE {ours} AND relrowsecurity"  # noqa: S608
+    from reflector.ledger.grants import is_by_playbook
+
+    policies = (
+        "SELECT policyname, permissive, roles::text[], cmd, qual, with_check FROM pg_policies"
+        " WHERE schemaname = current_schema() AND tablename = ?"
+    )
     for (table,) in sql.execute(secured).fetchall():
-        if table in tables:
+        if table in tables and not is_by_playbook(table, sql.execute(policies, table).fetchall()):
             yield _changed("table", table, "hides rows (row level security)")
     invalid = (
         "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"  # noqa: S608

@@ -54,6 +54,8 @@ class Pipeline:
         #: The state of the playbook that the start hook prints; a shared file says nothing about it.
         self._rendered: str | None = _NEVER
         self.notes: list[str] = []
+        #: Whether a server lets us ask and nothing more.
+        self.only_reads = False
         self.reflected: list[Reflected] = []
 
     @cached_property
@@ -156,8 +158,8 @@ class Pipeline:
 def open_pipeline(project: Project, *, wait: bool = True, write: bool = True) -> Iterator[Pipeline | None]:
     """Hold the project's lock and open its ledger; None when another process holds the lock and `wait` is False.
 
-    Edits of playbook.json are recorded; the file itself is left as it is unless `write`.
-    Raises LedgerError, PlaybookRefused and ConfigError.
+    Edits of playbook.json are recorded; the file itself is left as it is unless `write`. A question to a ledger that
+    may only be read records nothing. Raises LedgerError, PlaybookRefused and ConfigError.
     """
     state = project.make_state_dir()
     with locks.held(state, "drain.lock", wait=wait) as held:
@@ -166,6 +168,10 @@ def open_pipeline(project: Project, *, wait: bool = True, write: bool = True) ->
             return
         with project.open_ledger() as ledger, _users_beside(project) as users:
             pipeline = Pipeline(project, ledger, users)
+            if not write and not ledger.may_append():
+                pipeline.only_reads = True
+                yield pipeline
+                return
             # First of all, so that what a person wrote into playbook.json is known when it is cited.
             pipeline.write(file=write)
             lost = seen_head.missed(project, ledger)
@@ -313,6 +319,9 @@ def refresh(project: Project) -> list[str]:
             drains = spool.counts(project.spool_dir).pending
             what = "a session is still being processed" if drains else "another command is at work on this playbook"
             return [f"{what}; ask again in a moment"]
+        if pipeline.only_reads:
+            waits = len(spool.pending_for(project.root))
+            return [f"the ledger may only be read; sessions that wait here: {waits}"] if waits else []
         failed = []
         if spool.pending_for(project.root):
             from reflector.sessions.deliveries import Drained, take_deliveries

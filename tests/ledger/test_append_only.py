@@ -244,7 +244,7 @@ def test_a_text_that_no_event_says_is_refused_in_the_table_that_the_agents_read(
 
 def test_a_forged_event_at_the_next_position_stops_every_append_and_is_found(told: Ledger) -> None:
     sql.run(told, _copied("INSERT", position="(SELECT max(position) + 1 FROM event)", event_id="'forged'"))
-    with pytest.raises(LedgerCorrupt, match="append-only"):
+    with pytest.raises(LedgerCorrupt, match="does not stand at its last event"):
         told.append([added("pat-009")])
     assert {finding.code for finding in verify(told)} >= {"chain", "head"}
 

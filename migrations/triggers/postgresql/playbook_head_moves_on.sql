@@ -5,22 +5,23 @@ CREATE OR REPLACE FUNCTION reflector_playbook_head_moves_on() RETURNS trigger LA
 SET search_path = {schema}, pg_temp AS $$
 BEGIN
     IF NEW.name <> OLD.name OR NEW.id <> OLD.id OR NEW.position < 0
+        OR NEW.position = 0 AND NEW.recorded_at <> OLD.recorded_at
         OR OLD.position > 0 AND (
             NEW.position <= OLD.position OR NEW.recorded_at < OLD.recorded_at OR NEW.origin <> OLD.origin
         )
         OR NEW.position > 0 AND NOT coalesce((
             -- By its order, as in event_in_order.
-            SELECT position = NEW.position AND chain = NEW.chain AND recorded_at = NEW.recorded_at FROM event
+            SELECT position = NEW.position AND chain = NEW.chain AND recorded_at = NEW.recorded_at FROM {event}
             WHERE playbook_id = NEW.id AND position <= NEW.position ORDER BY position DESC LIMIT 1
         ), false)
     THEN
         RAISE EXCEPTION 'append-only: a playbook''s head only moves forward (playbook: %)', OLD.name;
     END IF;
     IF 'ledger.moved' = (
-            SELECT type FROM event WHERE playbook_id = OLD.id AND position <= OLD.position ORDER BY position DESC LIMIT 1
+            SELECT type FROM {event} WHERE playbook_id = OLD.id AND position <= OLD.position ORDER BY position DESC LIMIT 1
         )
         AND 'ledger.arrived' IS DISTINCT FROM (
-            SELECT type FROM event WHERE playbook_id = OLD.id AND position > OLD.position ORDER BY position LIMIT 1
+            SELECT type FROM {event} WHERE playbook_id = OLD.id AND position > OLD.position ORDER BY position LIMIT 1
         )
     THEN
         RAISE EXCEPTION 'append-only: this playbook moved to another ledger (playbook: %)', OLD.name;

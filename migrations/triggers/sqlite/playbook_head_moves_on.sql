@@ -7,6 +7,7 @@ BEGIN
     WHERE NEW.name IS NOT OLD.name
         OR NEW.id IS NOT OLD.id
         OR NEW.position < 0
+        OR NEW.position = 0 AND NEW.recorded_at <> OLD.recorded_at
         OR OLD.position > 0 AND (
             NEW.position <= OLD.position OR NEW.recorded_at < OLD.recorded_at OR NEW.origin IS NOT OLD.origin
         )

