@@ -148,10 +148,13 @@ def revise(place: Place, name: str, text: str, dry_run: bool, as_json: bool) -> 
 @click.argument("name", type=BULLET)
 @click.argument("section", type=SECTION, required=False)
 @click.option("--to", "url", metavar="URL", help="Move the playbook NAME to the ledger at this URL.")
+@click.option("--lost", is_flag=True, help="With --to: the ledger that NAME went to is lost; go on without it.")
 @dry_run_option
 @json_option
 @click.pass_obj
-def move(place: Place, name: str, section: str | None, url: str | None, dry_run: bool, as_json: bool) -> None:
+def move(
+    place: Place, name: str, section: str | None, url: str | None, lost: bool, dry_run: bool, as_json: bool
+) -> None:
     """Move a bullet to another section, or a playbook to another ledger.
 
     A bullet keeps its name and its counts.
@@ -159,14 +162,18 @@ def move(place: Place, name: str, section: str | None, url: str | None, dry_run:
     With --to, NAME is a playbook. It goes on in the ledger at URL with the same history, while others write to it; the
     ledger that had it refuses events of it from then on and says where it went. `ledgers.toml` names the new place, if
     there is such a file. A move that was stopped is completed by the same command. Moving back undoes it.
+
+    With --lost, the playbook goes on behind the seal of the old ledger; what was recorded in the lost one is not there.
     """
     if url is not None:
         from reflector.cli.ledgers import move_playbook
 
         if section is not None or dry_run:
             raise click.UsageError("--to moves a playbook; leave out SECTION and --dry-run")
-        move_playbook(place, name, url, as_json=as_json)
+        move_playbook(place, name, url, lost=lost, as_json=as_json)
         return
+    if lost:
+        raise click.UsageError("--lost says that the ledger of a playbook is lost; name another one with --to")
     if section is None:
         raise click.UsageError("name the section to which the bullet moves, or with --to the ledger of a playbook")
 

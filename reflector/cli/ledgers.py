@@ -58,7 +58,7 @@ def ledgers(place: Place, question: str | None, as_json: bool) -> None:
     wrong = any(answer.value for answer in found.answers) if question == "verify" else False
     if as_json:
         print_json(_document(found))
-    else:
+    elif found.answers or not found.down:
         _SHOWN[question](found)
     for error in found.down.values():
         note(f"No answer: {error}")
@@ -199,15 +199,17 @@ _SHOWN: Final[Mapping[str | None, Callable[[Any], None]]] = {
 }
 
 
-def move_playbook(place: Place, playbook: str, url: str, *, as_json: bool) -> None:
+def move_playbook(place: Place, playbook: str, url: str, *, lost: bool, as_json: bool) -> None:
     """Move a playbook to the ledger at a URL, and name it in `ledgers.toml` where there is that file."""
     from reflector.directory import directory, directory_file, switch
-    from reflector.exchange.relocation import relocate
+    from reflector.exchange.relocation import relocate, reopen
     from reflector.ledger.url import url_of
     from reflector.proof.anchors import head_line
 
     to = url_of(url)
-    with _source(place.project(), playbook, to.place) as source:
+    with _source(place.project(), playbook, to.place, lost=lost) as source:
+        if lost:
+            reopen(source, actor="human")
         before = source.seal()
         with progress(source.head().position, "moving") as bar:
             end = relocate(source, url, actor="human", progress=bar.update)
@@ -229,11 +231,13 @@ def move_playbook(place: Place, playbook: str, url: str, *, as_json: bool) -> No
         note("Name that ledger in ledgers.toml or with `ledger_url`; until then, commands are refused here.")
 
 
-def _source(project: Project, playbook: str, to: str) -> Ledger:
-    """Return the ledger from which a playbook moves: the one that has it, or that was sealed for this very move."""
+def _source(project: Project, playbook: str, to: str, *, lost: bool) -> Ledger:
+    """Return the ledger from which a playbook moves: the one that has it, or that was sealed for this very move, or for
+    one to a ledger that is lost."""
     from difflib import get_close_matches
 
     from reflector.directory import ledger_of
+    from reflector.ledger.errors import LedgerMoved, LedgerUnavailable
     from reflector.ledger.store import Ledger, playbooks_in
     from reflector.ledger.url import sqlite_url
     from reflector.project import followed
@@ -248,4 +252,14 @@ def _source(project: Project, playbook: str, to: str) -> Ledger:
         near = get_close_matches(playbook, names, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise click.UsageError(f"there is no playbook {playbook!r} in its ledger{hint}")
-    return followed(Ledger.open(url, playbook), until=to)
+    try:
+        ledger = followed(Ledger.open(url, playbook), until="" if lost else to)
+    except (LedgerMoved, LedgerUnavailable):
+        if lost:
+            return Ledger.open(url, playbook)
+        raise
+    if lost:
+        where = ledger.engine.url.place
+        ledger.close()
+        raise click.UsageError(f"the playbook {playbook!r} is in {where}, which answers; move it without --lost")
+    return ledger

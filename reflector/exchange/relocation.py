@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from reflector.events.event import LEDGER_ARRIVED, LEDGER_MOVED, NewEvent, identity
+from reflector.events.event import LEDGER_ARRIVED, LEDGER_MOVED, Event, NewEvent, identity
 from reflector.exchange.cloudevents import Header
 from reflector.exchange.transfer import MOVE, Progress, become, checked, exported, grow, locked, stored_of
 from reflector.ledger.admission import prepare
@@ -64,6 +64,21 @@ def relocate(source: Ledger, url: str, *, actor: str, progress: Progress | None 
             else:
                 become(sql, Header(end.playbook, end.origin, end.position, end.chain), taking.last)
         return end
+
+
+def reopen(source: Ledger, *, actor: str) -> None:
+    """Let a sealed history go on where it ends, because the ledger that the playbook went to is lost.
+
+    What was recorded there is not in this history. Raises LedgerError.
+    """
+    seal = source.seal()
+    if seal is not None:
+        source.append([_arrival(seal, source.engine.url.place, actor)])
+
+
+def _arrival(seal: Event, place: str, actor: str) -> NewEvent:
+    event_id = identity(LEDGER_ARRIVED, seal.event_id)
+    return NewEvent(LEDGER_ARRIVED, event_id, {"at": place}, actor, target_id=seal.event_id)
 
 
 def _begin(source: Ledger, sql: Statements, there: Head, place: str) -> Head | None:
@@ -125,8 +140,7 @@ class _Taking:
     def arrive(self, place: str, actor: str) -> Head:
         """Append the event that opens the history again behind the seal; the head."""
         (seal,) = events_where(self.sql, "position = ?", self.head.position)
-        event_id = identity(LEDGER_ARRIVED, seal.event_id)
-        event = NewEvent(LEDGER_ARRIVED, event_id, {"at": place}, actor, target_id=seal.event_id)
+        event = _arrival(seal, place, actor)
         made = prepare(event)
         time = later_than(self.head.recorded_at)
         stored = stored_of(event, self.head.position + 1, time, (made.data, made.data_hash, made.meta, ""))

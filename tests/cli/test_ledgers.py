@@ -151,10 +151,23 @@ def test_a_project_s_own_ledger_moves_to_a_place_and_the_project_says_where(tmp_
         (["paymens", "--to", "sqlite:///x.db"], "did you mean 'payments'"),
         (["payments", "pat", "--to", "sqlite:///x.db"], "leave out SECTION"),
         (["payments"], "name the section"),
+        (["payments", "pat", "--lost"], "name another one with --to"),
     ],
 )
 def test_a_move_that_cannot_be_meant_is_a_usage_error(payments: Agent, words: list[str], what: str) -> None:
     assert what in payments.call("move", *words, code=2).err
+
+
+def test_where_the_new_ledger_is_lost_the_playbook_goes_on_behind_the_seal(payments: Agent, team: Team) -> None:
+    head = payments.call("head").out.strip()
+    payments.call("move", "payments", "--to", team.url("c"))
+    assert "which answers" in payments.call("move", "payments", "--to", team.url("a"), "--lost", code=2).err
+    team.names(**{"*": "a"})
+    (team.folder / "c.db").unlink()
+    (team.folder / "c.db.lock").unlink()
+    payments.call("move", "payments", "--to", team.url("a"), "--lost")
+    payments.call("add", "pat", "Keep functions small.")
+    assert payments.call("verify", "--anchor", head).out == ""
 
 
 @pytest.mark.postgres

@@ -17,30 +17,36 @@ import pytest
 
 from reflector.directory import ledger_of
 from reflector.events import event as ev
+from reflector.events.event import NewEvent
+from reflector.exchange import relocation
 from reflector.exchange.transfer import exported
 from reflector.ledger.errors import LedgerLocked, LedgerMoved, LedgerUnavailable
 from reflector.ledger.store import Ledger, playbooks_in
 from reflector.project import Project
-from tests.ledger.events import added, changed
+from tests.ledger.events import added, window
 from tests.processes import REFLECTOR
 from tests.scale.clusters import Cluster, clusters
 
 pytestmark = [pytest.mark.scale, pytest.mark.timeout(900)]
 
 _TEAMS = "abcd"
+#: Events that each playbook has before its writer begins.
+_BEFORE = 2_000
 _NAMES = [f"{team}-{number}" for team in _TEAMS for number in range(4)]
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["__main__", "tests.scale.test_shards"])
 
 
+def _session(number: int) -> NewEvent:
+    return window(number, f"session-{number}", keys=[number])
+
+
 def _write(playbook: str, folder: str, acknowledged: str, until: Any) -> None:
     """Append until told to stop; each event again, wherever the playbook is by then, until it is acknowledged."""
-    number, ledger = 0, None
+    number, ledger = _BEFORE, None
     with open(acknowledged, "w", encoding="utf-8", buffering=1) as told:
         while not until.is_set():
-            event = changed(
-                ev.BULLET_REVISED, "pat-001", playbook, number, text=f"Read the error first, {number} times"
-            )
+            event = _session(number)
             try:
                 ledger = ledger or Project.at(Path(folder), flags={"playbook": playbook}).open_ledger()
                 ledger.append([event])
@@ -66,7 +72,7 @@ def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Clu
         file.write_text("\n".join(["[playbooks]", *lines, ""]))
         for name in _NAMES:
             with Ledger.open(ledger_of(name), name) as ledger:
-                ledger.append([added("pat-001")])
+                ledger.append([added("pat-001"), *(_session(number) for number in range(_BEFORE))])
         yield made
 
 
@@ -86,32 +92,37 @@ def _moved(folder: Path, playbook: str, to: Cluster) -> int:
     raise AssertionError(ran.stderr)
 
 
-def _sealed(url: str, playbook: str) -> bool:
-    try:
-        with Ledger.open(url, playbook) as ledger:
-            return ledger.seal() is not None
-    except LedgerUnavailable:
-        return False
-
-
-def _kill_during(folder: Path, playbook: str, to: Cluster, victim: Cluster, moment: float | None) -> int:
-    """Move a playbook, kill a cluster so many seconds later (None: when the source is sealed) and start it again."""
-    source, times = ledger_of(playbook), []
+def _kill_during(folder: Path, playbook: str, to: Cluster, victim: Cluster, moment: float) -> int:
+    """Move a playbook, kill a cluster so many seconds later and start it again; how often the command was run."""
+    times: list[int] = []
     mover = threading.Thread(target=lambda: times.append(_moved(folder, playbook, to)))
     mover.start()
-    if moment is None:
-        while mover.is_alive() and not _sealed(source, playbook):
-            pass
-    else:
-        time.sleep(moment)
+    time.sleep(moment)
     victim.kill()
     down = json.loads(_reflector(folder, "ledgers", "--json").stdout)
     assert len(down["down"]) == 1
     assert down["playbooks"]
-    time.sleep(0.5)
     victim.start()
     mover.join()
     return times[0]
+
+
+def _kill_between(folder: Path, playbook: str, to: Cluster, victim: Cluster) -> int:
+    """Move a playbook, and kill a cluster when the old ledger is sealed and the new one lacks the rest."""
+
+    def killing(source: Ledger, **named: Any) -> Iterator[str]:
+        if source.seal() is not None:
+            victim.kill()
+        return exported(source, **named)
+
+    with pytest.MonkeyPatch.context() as patched, Ledger.open(ledger_of(playbook), playbook) as source:
+        patched.setattr(relocation, "exported", killing)
+        with pytest.raises(LedgerUnavailable):
+            relocation.relocate(source, to.url, actor="human")
+    victim.start()
+    with Ledger.open(ledger_of(playbook), playbook) as source, pytest.raises(LedgerMoved):
+        source.append([added("oth-001")])
+    return 1 + _moved(folder, playbook, to)
 
 
 def test_sixteen_playbooks_move_between_four_clusters_under_writers_and_kills(
@@ -139,9 +150,10 @@ def test_sixteen_playbooks_move_between_four_clusters_under_writers_and_kills(
             home = places.index(ledger_of(playbook))
             to = shards[(home + 1) % len(shards)]
             victim = shards[home] if number % 2 else to
-            attempts.append(
-                _kill_during(folder, playbook, to, victim, None if number < 2 else random.uniform(0.2, 2.5))
-            )
+            if number < 4:
+                attempts.append(_kill_between(folder, playbook, to, victim))
+            else:
+                attempts.append(_kill_during(folder, playbook, to, victim, random.uniform(0.8, 3)))
         attempts.append(_moved(folder, "a-0", shards[0]))  # and back
         time.sleep(1)
     assert [writer.exitcode for writer in writers] == [0] * len(writers)
@@ -149,7 +161,7 @@ def test_sixteen_playbooks_move_between_four_clusters_under_writers_and_kills(
     for name in _NAMES:
         acknowledged = told[name].read_text().split()
         with Ledger.open(ledger_of(name), name) as ledger:
-            there = [event.event_id for event in ledger.events(types=[ev.BULLET_REVISED])]
+            there = [event.event_id for event in ledger.events(types=[ev.SESSION_RECORDED])][_BEFORE:]
             history = list(exported(ledger))[1:]
         assert there == acknowledged, name
         assert len(acknowledged) > 20, name
