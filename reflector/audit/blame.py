@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reflector.events import event as ev
 from reflector.events.event import Event, identity
 from reflector.ledger.as_of import Past
-from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.counting import member
 from reflector.proof.merge_proof import RESTATED
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import BulletRow, Ledger
 
 #: Why a tag does not count by itself whose bullet a merge recounted.
 IN_A_MERGE = "what the merge counted holds it, unless counters set by hand had taken it out"

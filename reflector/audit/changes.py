@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from reflector.events import event as ev
 from reflector.events.event import Event, identity
 from reflector.events.fold import Playbook, apply
 from reflector.events.registry import RARE_TYPES
 from reflector.ledger.as_of import Past
-from reflector.ledger.rows import BulletRow
-from reflector.ledger.store import Ledger
-from reflector.playbook.condition import Condition
 from reflector.playbook.counting import Counting, member
+
+if TYPE_CHECKING:
+    from reflector.ledger.rows import BulletRow
+    from reflector.ledger.store import Ledger
+    from reflector.playbook.condition import Condition
 
 
 @dataclass(slots=True)

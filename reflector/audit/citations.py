@@ -11,13 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from reflector.audit.use import tally_of
 from reflector.ledger.as_of import Past
 from reflector.ledger.bullet_tally import BulletTally, spans_of
-from reflector.ledger.rows import BulletRow, WindowRow
-from reflector.ledger.statements import Statements
-from reflector.ledger.store import Ledger
 from reflector.ledger.windows import windows
+
+if TYPE_CHECKING:
+    from reflector.ledger.rows import BulletRow, WindowRow
+    from reflector.ledger.statements import Statements
+    from reflector.ledger.store import Ledger
 
 #: What a window may cite besides live bullets.
 _KINDS = ("retired", "unknown")
@@ -99,31 +103,9 @@ class Orphans:
     told: tuple[int | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
-    """How a bullet was used, as far as it was judged.
-
-    sessions  that gave it a verdict, neutral ones included
-    last      when the last of these verdicts was recorded, ISO 8601 in UTC
-    trend     the last eight verdicts, oldest first: `+` helpful, `-` harmful, `.` neither
-    """
-
-    sessions: int
-    last: str
-    trend: str
-
-
-def use(ledger: Ledger, past: Past | None = None, name: str | None = None) -> dict[str, Use]:
-    """Return the use of each bullet that was ever judged, or of one, by its name. Raises LedgerError."""
-    tally = _tally(ledger, past)
-    found = {one: of for one, of in tally.bullets.items() if of.last and name in (None, one)}
-    times = {event.position: event.recorded_at for event in ledger.at([of.last for of in found.values()])}
-    return {one: Use(of.judged, times[of.last], of.trend) for one, of in found.items()}
-
-
 def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
     """Each bullet's way from told to judged, in order of creation, tombstones included. Raises LedgerError."""
-    tally = _tally(ledger, past)
+    tally = tally_of(ledger, past)
     found = []
     for row in (past or ledger).rows():
         of = tally.of(row.name)
@@ -143,12 +125,6 @@ def citations(ledger: Ledger, past: Past | None = None) -> list[Cited]:
             )
         )
     return found
-
-
-def _tally(ledger: Ledger, past: Past | None) -> BulletTally:
-    upto = past.position if past is not None else ledger.head().position
-    with ledger.asking() as sql:
-        return BulletTally.at(sql, upto)
 
 
 def cited_by_session(ledger: Ledger, upto: int) -> dict[str, set[str]]:

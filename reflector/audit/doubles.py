@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from reflector.events.event import REFLECTION_COMPLETED, identity
 from reflector.events.registry import COMPLETION_TYPES
@@ -20,6 +20,10 @@ from reflector.ledger.store import Ledger
 from reflector.ledger.views import view_sql
 from reflector.ledger.windows import whose
 from reflector.playbook.counting import COUNTINGS, Counting
+
+if TYPE_CHECKING:
+    from reflector.ledger.statements import Statements
+    from reflector.ledger.store import Ledger
 
 CLASSES: Final = {
     "D1": "the same tag twice in one reflection",

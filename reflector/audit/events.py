@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from reflector.events import event as ev
-from reflector.events.event import Event
 from reflector.events.registry import NAMING_TYPES, names_in
-from reflector.ledger.statements import Statements
-from reflector.ledger.store import Ledger
+
+if TYPE_CHECKING:
+    from reflector.events.event import Event
+    from reflector.ledger.statements import Statements
+    from reflector.ledger.store import Ledger
 
 _NOT_A_TAG: Final = f"type <> '{ev.BULLET_TAGGED}'"
 

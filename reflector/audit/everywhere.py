@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reflector.ledger.errors import LedgerError
-from reflector.ledger.rows import Head
 from reflector.ledger.store import Ledger, playbooks_in
 from reflector.ledger.url import url_of
+
+if TYPE_CHECKING:
+    from reflector.ledger.rows import Head
 
 #: Ledgers that are asked at once: most of the time goes by on their servers.
 _AT_ONCE = 8

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.events.registry import EVENT_TYPES, NAMING_TYPES
-from reflector.ledger.store import BulletRow, Ledger
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import BulletRow, Ledger
 
 #: The most sessions that an error names for an ambiguous beginning.
 _CANDIDATES = 6

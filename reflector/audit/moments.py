@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from reflector.audit.history import UnknownSession, session_named
-from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger
 
 _TIME: Final = re.compile(
     r"(?P<day>\d{4}-\d{2}-\d{2})"

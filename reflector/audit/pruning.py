@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from reflector.audit.citations import Cited, citations
-from reflector.ledger.store import Ledger
 from reflector.playbook.condition import Condition, condition
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger
 
 #: Requirement A-32.
 HARMS = "harmful >= 3 and harmful > helpful"

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reflector.events.event import BULLET_TAGGED, REFLECTION_ANSWERED, REFLECTION_COMPLETED
-from reflector.ledger.as_of import Past
-from reflector.ledger.rows import BulletRow
-from reflector.ledger.store import Ledger
-from reflector.playbook.condition import Condition
-from reflector.playbook.counting import Counting
 from reflector.reflection.rules.weighing import SIDES, shipped
+
+if TYPE_CHECKING:
+    from reflector.ledger.as_of import Past
+    from reflector.ledger.rows import BulletRow
+    from reflector.ledger.store import Ledger
+    from reflector.playbook.condition import Condition
+    from reflector.playbook.counting import Counting
 
 
 @dataclass(frozen=True, slots=True)

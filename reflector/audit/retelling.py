@@ -9,13 +9,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from reflector.audit.citations import cited_by_session
 from reflector.events.event import ADVICE_TOLD, Event
 from reflector.ledger.as_of import Past
-from reflector.ledger.store import Ledger
-from reflector.playbook.bullet import Bullet
 from reflector.playbook.ranking import Standing, choose
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger
+    from reflector.playbook.bullet import Bullet
 
 #: The newest texts that are chosen again: each needs the playbook of its time.
 MOST = 200

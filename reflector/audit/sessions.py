@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from reflector.audit.history import session_named
 from reflector.events import event as ev
-from reflector.events.event import Event
 from reflector.events.fold import verdict
 from reflector.events.registry import WINDOW_TYPES, window_step
 from reflector.events.spent import Spent, spent_on
 from reflector.ledger.as_of import Past
-from reflector.ledger.store import Ledger
 from reflector.playbook.counting import member
+
+if TYPE_CHECKING:
+    from reflector.events.event import Event
+    from reflector.ledger.store import Ledger
 
 #: Of a tag that was given to be counted: in the count, one of equals under the policy in force, or taken out of it.
 Standing = Literal["counted", "double", "taken out"]

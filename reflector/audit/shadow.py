@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from reflector.events import event as ev
-from reflector.ledger.store import Ledger, WindowRow
 from reflector.quality.policy import Decision, GatePolicy, Signs
-from reflector.quality.window import WindowQuality
 from reflector.reflection.gate import quality_of, signs_of
 from reflector.reflection.judging import Judge, Judgement, case_of
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger, WindowRow
+    from reflector.quality.window import WindowQuality
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from reflector.events.registry import WINDOW_TYPES
 from reflector.events.spent import Spent
@@ -16,6 +17,10 @@ from reflector.ledger.answer_tally import answers, cost_of
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.reflection.window import HUMAN, verdicts
+
+if TYPE_CHECKING:
+    from reflector.ledger.as_of import Past
+    from reflector.ledger.store import Ledger
 
 KINDS = ("model", "template", "day")
 

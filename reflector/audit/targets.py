@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from reflector.audit.history import UnknownSession, session_named
 from reflector.events import event as ev
-from reflector.events.event import Event
 from reflector.events.registry import WINDOW_TYPES
-from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
+
+if TYPE_CHECKING:
+    from reflector.events.event import Event
+    from reflector.ledger.store import Ledger
 
 Kind = Literal["session", "reflection", "event"]
 #: The most candidates that an error names.

@@ -30,7 +30,7 @@ from reflector.playbook.bullet import best_first
 from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:
-    from reflector.audit.citations import Use
+    from reflector.audit.use import Use
     from reflector.ledger.as_of import Past
     from reflector.ledger.store import BulletRow, Ledger
     from reflector.playbook.ranking import Standing
@@ -83,7 +83,7 @@ def list_(
     the agent is not told all of them. `demoted` is in how many sessions a bullet was told since it last helped, where
     these are so many that it gives way to others.
     """
-    from reflector.audit.citations import use
+    from reflector.audit.use import use
     from reflector.sessions.ranks import ranks, told_names
 
     with place.reading() as ledger:
@@ -162,9 +162,9 @@ def _print_list(
 @click.pass_obj
 def show(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     """Show one bullet with its history."""
-    from reflector.audit.citations import use
     from reflector.audit.history import about, summary
     from reflector.audit.history import as_json as event_json
+    from reflector.audit.use import use
     from reflector.sessions.ranks import ranks, told_names
 
     with place.reading() as ledger:

@@ -6,15 +6,17 @@ approval of a proposal.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
-from reflector.ledger.store import BulletRow
 from reflector.playbook.admissible import hidden_fault, text_fault
-from reflector.playbook.bullet import Bullet
-from reflector.playbook.change import Change, Kind
 from reflector.text.secrets import found
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import BulletRow
+    from reflector.playbook.bullet import Bullet
+    from reflector.playbook.change import Change, Kind
 
 TYPE_OF: Final[dict[Kind, str]] = {
     "add": ev.BULLET_ADDED,

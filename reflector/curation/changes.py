@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from reflector.curation.bullets import BulletRefused, advice_fault, bullet_event
 from reflector.events.bullets import MOST_SOURCES
-from reflector.events.event import NewEvent
-from reflector.events.state import Entry
 from reflector.ledger.as_of import Past
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.admissible import MAX_COUNT
-from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.names import SECTIONS, next_name
+
+if TYPE_CHECKING:
+    from reflector.events.event import NewEvent
+    from reflector.events.state import Entry
+    from reflector.playbook.bullet import Bullet
 
 #: How often a name is chosen again that another process gave out meanwhile.
 _TRIES = 100

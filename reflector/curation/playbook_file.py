@@ -13,7 +13,6 @@ moment which this ledger does not know is another ledger's, or this one's before
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -261,6 +260,8 @@ def checkpoint_of(project: Project, what: str = WRITTEN) -> str:
     projects and clones, on several machines, and what one of them wrote says nothing of another's file."""
     if not project.config.ledger_url:
         return what
+    import platform
+
     return f"{what} of {digest(f'{platform.node()}:{project.root.resolve()}')[:16]}"
 
 

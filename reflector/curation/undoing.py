@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from reflector.curation.bullets import TYPE_OF, BulletRefused
 from reflector.curation.changes import merged_again
 from reflector.events import event as ev
-from reflector.events.event import Event
 from reflector.events.registry import EVENT_TYPES, names_in
 from reflector.events.state import REDACTED, Entry
 from reflector.ledger.as_of import Past
-from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change
+
+if TYPE_CHECKING:
+    from reflector.events.event import Event
+    from reflector.ledger.store import Ledger
 
 #: Types of events that change bullets, apart from counts.
 CHANGING: Final = frozenset({ev.PLAYBOOK_IMPORTED, *TYPE_OF.values()})

@@ -14,7 +14,6 @@ from reflector.events.state import Data, Entry, FoldedEvent, Playbook, verdict
 from reflector.playbook.counting import is_counting
 
 
-@dataclass(frozen=True, slots=True)
 class Effect:
     """The base of all effects.
 
@@ -22,6 +21,8 @@ class Effect:
     changes    whether a bullet or a count may differ afterwards: `last_updated` is the time of the last such event
     reads      whether the fold needs the event's data, or its header only
     """
+
+    __slots__ = ()
 
     folds: ClassVar[bool] = True
     changes: ClassVar[bool] = True
@@ -46,18 +47,20 @@ class BringsBullets(Effect):
         book.add(event, self.bullets(data))
 
 
-@dataclass(frozen=True, slots=True)
 class MergesBullets(BringsBullets):
     """Adds a bullet that has the evidence of its `sources`."""
+
+    __slots__ = ()
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         for bullet in self.bullets(data):
             book.merge(event, bullet, data.get("sources", ()))
 
 
-@dataclass(frozen=True, slots=True)
 class UndoesMerge(Effect):
     """Gives the sources of the merged bullet that the data names their evidence back."""
+
+    __slots__ = ()
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         book.unmerge(data.get("name", ""))
@@ -76,9 +79,10 @@ class ChangesBullet(Effect):
             book.put(replace(entry, **self.values(event, entry, data)))  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True)
 class GivesTag(Effect):
     """Gives a bullet a tag, which counts if it is a verdict: only then does it change anything."""
+
+    __slots__ = ()
 
     changes: ClassVar[bool] = False
 
@@ -88,9 +92,10 @@ class GivesTag(Effect):
             book.take_tag(judged[0], tag, event.recorded_at)
 
 
-@dataclass(frozen=True, slots=True)
 class OpensWindow(Effect):
     """Records a window of a session, which waits for its reflection."""
+
+    __slots__ = ()
 
     folds: ClassVar[bool] = False
     changes: ClassVar[bool] = False
@@ -122,14 +127,16 @@ class MovesWindow(Effect):
         return self.final if self.final and data.get("final") else self.state
 
 
-@dataclass(frozen=True, slots=True)
 class GivesAnswer(MovesWindow):
     """Holds what a backend answered about the target window, and what that took."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
+
 class CompletesReflection(MovesWindow):
     """Completes the target window, and binds the tags behind it to the reflection."""
+
+    __slots__ = ()
 
     folds: ClassVar[bool] = True
 
@@ -137,9 +144,10 @@ class CompletesReflection(MovesWindow):
         book.complete(event)
 
 
-@dataclass(frozen=True, slots=True)
 class Retracts(Effect):
     """Takes the target out of the count, or puts back what a retraction took out."""
+
+    __slots__ = ()
 
     reads: ClassVar[bool] = False
 
@@ -147,9 +155,10 @@ class Retracts(Effect):
         book.retract(event)
 
 
-@dataclass(frozen=True, slots=True)
 class AdoptsPolicy(Effect):
     """Puts a counting policy in force."""
+
+    __slots__ = ()
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         if is_counting(data.get("counting")):
@@ -167,6 +176,7 @@ class ChangesNothing(Effect):
     reads: ClassVar[bool] = False
 
 
-@dataclass(frozen=True, slots=True)
 class Tells(ChangesNothing):
     """Records which bullets a session was told: the tallies count them."""
+
+    __slots__ = ()

@@ -30,6 +30,8 @@ from reflector.ledger.windows import one_of, whose
 if TYPE_CHECKING:
     from decimal import Decimal
 
+    from reflector.ledger.statements import Statements
+
 #: A group: model, template and day.
 Key = tuple[str, str, str]
 _GIVEN = (*ANSWER_TYPES, *COMPLETION_TYPES)

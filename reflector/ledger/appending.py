@@ -7,6 +7,7 @@ Loaded by the first append, since a question needs none of it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from reflector.events.event import BULLET_ASSERTED, EVENT_REDACTED, Appended, NewEvent, identity
 from reflector.events.registry import new_bullets
@@ -17,9 +18,11 @@ from reflector.ledger.projection import Projector
 from reflector.ledger.reader import line_of
 from reflector.ledger.redaction import Takes, everything, redaction_of
 from reflector.ledger.rows import Projected, Stored
-from reflector.ledger.statements import Statements
 from reflector.ledger.times import later_than
-from reflector.ledger.writer import Writing
+
+if TYPE_CHECKING:
+    from reflector.ledger.statements import Statements
+    from reflector.ledger.writer import Writing
 
 
 def append(writing: Writing, prepared: Iterable[Prepared]) -> list[Appended]:

@@ -12,16 +12,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from reflector.events import event as ev
 from reflector.events.fold import MAX_TAGS, Entry, Playbook, fold
 from reflector.events.registry import RARE_TYPES
 from reflector.ledger.counters import FAMILY, MEMBERS
-from reflector.ledger.reader import Reader
 from reflector.ledger.rows import BulletRow
-from reflector.ledger.statements import Statements
-from reflector.playbook.bullet import Bullet
-from reflector.playbook.counting import Counting
+
+if TYPE_CHECKING:
+    from reflector.ledger.reader import Reader
+    from reflector.ledger.statements import Statements
+    from reflector.playbook.bullet import Bullet
+    from reflector.playbook.counting import Counting
 
 #: One range of the index tag_count for each value of `active` and `tag`.
 _COUNT = (

@@ -12,13 +12,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from reflector.events.event import BULLET_TAGGED
 from reflector.events.registry import TELLING_TYPES, WINDOW_TYPES
-from reflector.ledger.statements import Statements
 from reflector.ledger.tallies import Tally
 from reflector.ledger.windows import told, told_where, whose, windows, windows_where
+
+if TYPE_CHECKING:
+    from reflector.ledger.statements import Statements
 
 #: What lies between two positions.
 Span = tuple[int, int]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from reflector.ledger.statements import Statements
+if TYPE_CHECKING:
+    from reflector.ledger.statements import Statements
 
 #: Raised when the projector writes other rows for the same events; a ledger with an older one is rebuilt.
 CODE_VERSION: Final = 2

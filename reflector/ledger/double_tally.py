@@ -6,15 +6,17 @@ here itself, or stands beside another window of the same records. So whoever loo
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from reflector.events.event import REFLECTION_COMPLETED, SESSION_RECORDED, identity
 from reflector.events.registry import COMPLETION_TYPES
 from reflector.ledger.bullet_tally import going_on, judged_before
 from reflector.ledger.reader import kept_of
-from reflector.ledger.statements import Statements
 from reflector.ledger.tallies import Tally
 from reflector.ledger.windows import one_of
+
+if TYPE_CHECKING:
+    from reflector.ledger.statements import Statements
 
 
 class DoubleTally(Tally):

@@ -12,11 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reflector.files import folder_of
 from reflector.ledger.errors import LedgerLocked, LedgerUnavailable
 from reflector.ledger.turns import Turns
-from reflector.ledger.url import Url
+
+if TYPE_CHECKING:
+    from reflector.ledger.url import Url
 
 BUSY_TIMEOUT_MS = 30_000
 #: What the system says of a file system on which no file can be locked.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from reflector.events import event as ev
 from reflector.events.effects import (
@@ -37,6 +37,10 @@ from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
 from reflector.ledger.tallies import Tally, keep
 from reflector.playbook.counting import is_counting
+
+if TYPE_CHECKING:
+    from reflector.ledger.rows import Projected
+    from reflector.ledger.statements import Statements
 
 #: The tallies that are kept.
 KEPT: Final[tuple[type[Tally], ...]] = (BulletTally, AnswerTally, DoubleTally)
@@ -134,7 +138,7 @@ class Projector:
         )
         self.sql.insert("tag", _TAG_COLUMNS, waiting.tags)
         if waiting.counted:
-            self.counters.increase(waiting.counted)
+            self.counters.increase(waiting.counted, waiting.tags)
 
     def _covered_from(self, reflection_id: str | None) -> int | None:
         """Return the position of this reflection's completion, if an active retraction covers it or its window."""

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_ARRIVED, LEDGER_MOVED, MAX_INT, Event, identity
 from reflector.ledger.checkpoints import TABLES
-from reflector.ledger.engines import Engine
 from reflector.ledger.errors import HeadMisplaced, LedgerMoved, translated
 from reflector.ledger.rows import (
     OPEN_WINDOW,
@@ -27,8 +26,11 @@ from reflector.ledger.rows import (
     redaction_data,
 )
 from reflector.ledger.statements import Statements
-from reflector.playbook.bullet import Bullet
-from reflector.playbook.counting import Counting
+
+if TYPE_CHECKING:
+    from reflector.ledger.engines import Engine
+    from reflector.playbook.bullet import Bullet
+    from reflector.playbook.counting import Counting
 
 _PAGE = 2000
 #: Literal conditions: the planners take a partial index only where they read its own condition.

@@ -15,11 +15,13 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from reflector.ledger.errors import LedgerError, translated
-from reflector.ledger.reader import Reader
 from reflector.ledger.sqlite_file import sqlite_module
+
+if TYPE_CHECKING:
+    from reflector.ledger.reader import Reader
 
 _PAGE = 1000
 #: SQLite's virtual machine looks at the clock, and at Ctrl-C, each time it has done so many steps.

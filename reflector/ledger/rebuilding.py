@@ -7,15 +7,17 @@ in place. The same projector fills the tables after an append and in a rebuild.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from reflector.events.event import MAX_INT
 from reflector.events.fold import projects
 from reflector.ledger.checkpoints import TABLES, set_checkpoint
 from reflector.ledger.projection import Projector
 from reflector.ledger.reader import history_page
-from reflector.ledger.statements import Statements
 from reflector.playbook.counting import DEFAULT
+
+if TYPE_CHECKING:
+    from reflector.ledger.statements import Statements
 
 #: The tables that a rebuild empties and fills again.
 REBUILDABLE: Final = ("bullet", "bullet_status", "tag", "session_window", "retraction", "record", "tally")

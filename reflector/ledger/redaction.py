@@ -11,13 +11,15 @@ and erases that: redactions of one event are a line, of which the last one holds
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reflector.events.event import Event
 from reflector.events.fold import REDACTED
-from reflector.events.kinds import Field
 from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.errors import LedgerError
+
+if TYPE_CHECKING:
+    from reflector.events.event import Event
+    from reflector.events.kinds import Field
 
 #: Which texts go: called with the object that holds a text, and the text.
 Takes = Callable[[Mapping[str, Any], str], bool]

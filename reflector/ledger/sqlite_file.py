@@ -9,11 +9,12 @@ created elsewhere are removed.
 from __future__ import annotations
 
 import os
-import sqlite3
 import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,16 +32,19 @@ _ONE_AT_A_TIME = threading.Lock()
 _Identity = tuple[int, int]
 
 
+@cache
 def sqlite_module() -> ModuleType:
-    """The interpreter's sqlite3, or the wheel's (pysqlite3) where the interpreter's SQLite is older than sound."""
-    if sqlite3.sqlite_version_info >= SOUND_SQLITE:
+    """The wheel's SQLite (pysqlite3) where it is sound, else the newer one of it and the interpreter's."""
+    wheel: ModuleType | None = None
+    with suppress(ImportError):
+        wheel = import_module("pysqlite3.dbapi2")
+    if wheel is not None and wheel.sqlite_version_info >= SOUND_SQLITE:
+        return wheel
+    import sqlite3
+
+    if wheel is None or sqlite3.sqlite_version_info >= wheel.sqlite_version_info:
         return sqlite3
-    try:
-        from pysqlite3 import dbapi2
-    except ImportError:
-        return sqlite3
-    newer: ModuleType = dbapi2
-    return newer if newer.sqlite_version_info > sqlite3.sqlite_version_info else sqlite3
+    return wheel
 
 
 def had_ledger(path: Path) -> bool:

@@ -21,12 +21,12 @@ from reflector.ledger.rows import BulletRow, Head, WindowRow
 from reflector.ledger.sqlite_file import claim_file, had_ledger
 from reflector.ledger.statements import Statements
 from reflector.ledger.url import sqlite_url
-from reflector.ledger.writer import Writer, Writing
 
 if TYPE_CHECKING:
     from reflector.events.event import Appended, NewEvent
     from reflector.ledger.rebuilding import Progress
     from reflector.ledger.redaction import Takes
+    from reflector.ledger.writer import Writer, Writing
 
 __all__ = ["BulletRow", "Head", "Ledger", "WindowRow"]
 
@@ -41,7 +41,7 @@ class Ledger(Reader):
 
     def __init__(self, engine: Engine, playbook_id: int, name: str) -> None:
         super().__init__(engine, playbook_id, name)
-        self._writer = Writer(engine, playbook_id)
+        self._writer: Writer | None = None
 
     @classmethod
     def open(cls, url: str, playbook: str = "default") -> Self:
@@ -77,7 +77,8 @@ class Ledger(Reader):
 
     def close(self) -> None:
         """Release the database's connections."""
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
         self.engine.close()
 
     def __enter__(self) -> Self:
@@ -166,10 +167,17 @@ class Ledger(Reader):
     @contextmanager
     def _writing(self, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
         try:
-            with translated(self.engine.url.shown), self._writer.transaction(event_ids) as writing:
+            with translated(self.engine.url.shown), self._ready().transaction(event_ids) as writing:
                 yield writing
         except LedgerMoved as moved:
             raise self.moved() or moved from moved
+
+    def _ready(self) -> Writer:
+        if self._writer is None:
+            from reflector.ledger.writer import Writer
+
+            self._writer = Writer(self.engine, self.playbook_id)
+        return self._writer
 
 
 def playbooks_in(url: str) -> list[str]:
@@ -223,9 +231,9 @@ def _created(engine: Engine, name: str) -> tuple[int, int | None]:
         sql = Statements(connection.cursor(), engine.dialect, 0)
         # The number is the database's. Who comes second waits for the first at the name alone.
         made = sql.execute(
-            "INSERT INTO playbook (name, origin, position, chain, recorded_at) SELECT ?, ?, 0, ?, ?"
-            " WHERE NOT EXISTS (SELECT 1 FROM playbook WHERE name = ?) ON CONFLICT (name) DO NOTHING",
-            *(name, origin, genesis(name, origin), utc_now(), name),
+            "INSERT INTO playbook (name, origin, position, chain, recorded_at) VALUES (?, ?, 0, ?, ?)"
+            " ON CONFLICT (name) DO NOTHING",
+            *(name, origin, genesis(name, origin), utc_now()),
         ).rowcount
         found = _find_playbook(sql, name)
         if found is None:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from reflector.ledger.statements import Statements
+if TYPE_CHECKING:
+    from reflector.ledger.statements import Statements
 
 #: How far checkpoints are apart, in positions; few enough events to be read whenever somebody asks.
 INTERVAL = 2048

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from reflector.events.event import MAX_INT
 from reflector.events.registry import TELLING_TYPES
 from reflector.ledger.bullet_tally import BulletTally
-from reflector.ledger.reader import Reader
-from reflector.ledger.statements import Statements
 from reflector.ledger.windows import Told, one_of, told
+
+if TYPE_CHECKING:
+    from reflector.ledger.reader import Reader
+    from reflector.ledger.statements import Statements
 
 
 @dataclass(frozen=True, slots=True)

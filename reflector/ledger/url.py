@@ -7,9 +7,8 @@ than a question takes to answer.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import quote, unquote
 
 from reflector.ledger.errors import LedgerUnavailable
@@ -29,8 +28,7 @@ _DRIVERS: Final[dict[str, Dialect]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Url:
+class Url(NamedTuple):
     """A ledger's URL.
 
     text      as SQLAlchemy takes it, with its password

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.events.event import BULLET_TAGGED
 from reflector.events.registry import TELLING_TYPES, WINDOW_TYPES
 from reflector.ledger.reader import kept_of
-from reflector.ledger.statements import Statements
+
+if TYPE_CHECKING:
+    from reflector.ledger.statements import Statements
 
 #: Positions that are read at once.
 _PAGE = 20_000

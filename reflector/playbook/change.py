@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
-from .bullet import Bullet
+if TYPE_CHECKING:
+    from .bullet import Bullet
 
 Kind = Literal["add", "revise", "move", "remove", "merge", "unmerge", "restore", "recount"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)

@@ -23,14 +23,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from reflector.mistakes import Finding
-
-from .bullet import Bullet
 from .names import SECTIONS, by_number
 from .reading import MAX_BYTES as MAX_BYTES
 from .reading import REBUILD, SHAPES, SHOWN, Reading
+
+if TYPE_CHECKING:
+    from reflector.mistakes import Finding
+
+    from .bullet import Bullet
 
 VERSION: Final = "1.0"
 

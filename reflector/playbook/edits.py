@@ -13,9 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from .bullet import Bullet
 from .change import Change, added
+
+if TYPE_CHECKING:
+    from .bullet import Bullet
 
 
 def edits_between(

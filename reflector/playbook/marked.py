@@ -12,10 +12,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from .bullet import Bullet
 from .names import SECTIONS, by_number
+
+if TYPE_CHECKING:
+    from .bullet import Bullet
 
 _BEGIN: Final = re.compile(rb"<!-- reflector:begin ([0-9a-f]{12})\+([0-9])[^>\r\n]*-->(\r?\n)")
 _END: Final = b"<!-- reflector:end -->"

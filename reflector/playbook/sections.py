@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from reflector.playbook.bullet import Bullet
 from reflector.playbook.names import SECTIONS
+
+if TYPE_CHECKING:
+    from reflector.playbook.bullet import Bullet
 
 
 def sections_text(bullets: Iterable[Bullet]) -> str:

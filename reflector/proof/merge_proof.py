@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from reflector.events import event as ev
 from reflector.events.renames import inverse, renamed
 from reflector.ledger.canonical import canonical, digest, genesis, leaf, link
 from reflector.ledger.rows import Stored
-from reflector.ledger.statements import Statements
 from reflector.ledger.times import just_after
+
+if TYPE_CHECKING:
+    from reflector.ledger.statements import Statements
 
 #: The key of `meta` under which an event says where it came from, and that of one which only says what a merge gave.
 MERGED: Final = "merged"

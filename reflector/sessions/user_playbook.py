@@ -26,14 +26,14 @@ from reflector.locate import agent_folder, user_folder
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
-from reflector.reflection.runner import Reflected, Retry
 from reflector.sessions import locks
-from reflector.sessions.intake import Source, WindowMode, safe_id, take_in
-from reflector.transcripts.reading import Scan
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
+    from reflector.reflection.runner import Reflected, Retry
+    from reflector.sessions.intake import Source, WindowMode
     from reflector.sessions.pipeline import Pipeline
+    from reflector.transcripts.reading import Scan
 
 _TROUBLE = (LedgerError, ConfigError, OSError)
 
@@ -67,6 +67,8 @@ class Users:
         A transcript that may have come with the project is recorded only if a person names it. Raises
         UsersPlaybookError.
         """
+        from reflector.sessions.intake import safe_id, take_in
+
         if source.trigger != "ingest" and self._may_have_come_along(source.path):
             if found.cited:
                 self._note(

@@ -12,12 +12,10 @@ that fails at the end of a long run cannot start again inside that run, so no in
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache
 
-from reflector.text.assignments import redact_assignments
 from reflector.text.bounds import whole_end
-from reflector.text.key_blocks import redact_keys
-from reflector.text.places import redact_places
-from reflector.text.tokens import redact_tokens
 from reflector.text.visible import clean, visible
 
 _MARKER = re.compile(r"\[redacted:([a-z-]+)\]")
@@ -25,7 +23,20 @@ _MARKER = re.compile(r"\[redacted:([a-z-]+)\]")
 
 def redact(text: str) -> str:
     """`text` with every secret replaced by `[redacted:kind]`."""
-    return redact_assignments(redact_places(redact_tokens(redact_keys(text))))
+    for rule in _rules():
+        text = rule(text)
+    return text
+
+
+@cache
+def _rules() -> tuple[Callable[[str], str], ...]:
+    # Their expressions take longer to compile than a question takes to answer that quotes nobody.
+    from reflector.text.assignments import redact_assignments
+    from reflector.text.key_blocks import redact_keys
+    from reflector.text.places import redact_places
+    from reflector.text.tokens import redact_tokens
+
+    return redact_keys, redact_tokens, redact_places, redact_assignments
 
 
 def found(text: str) -> list[str]:

@@ -201,7 +201,7 @@ def test_a_drain_that_dies_between_the_two_ledgers_is_made_up_for_once(
     def dies(*_: object, **__: object) -> None:
         raise Killed
 
-    place = {"take_in": "reflector.sessions.user_playbook.take_in", "settle": "reflector.sessions.spool.settle"}
+    place = {"take_in": "reflector.sessions.intake.take_in", "settle": "reflector.sessions.spool.settle"}
     with monkeypatch.context() as patch:
         patch.setattr(place.get(killed_at, "reflector.reflection.runner.Runner.finish_pending"), dies)
         with pytest.raises(Killed):

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from reflector.audit.comparison.agreement import Ruling, Side
-from reflector.ledger.store import Ledger, WindowRow
 from reflector.reflection.judging import Case, Judge, Judgement, case_of
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger, WindowRow
 
 #: The other side could not judge the window.
 _NOT_ASKED = Judgement(None)

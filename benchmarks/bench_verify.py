@@ -1,0 +1,100 @@
+"""Verifying a ledger on SQLite: against the sum of its parts, behind a head, in memory, and beside other playbooks.
+
+Whole processes, their CPU seconds: SQLite checks its file in a thread, so wall time would hide a part of the work.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from benchmarks import made
+from benchmarks.harness import Row, Side, paired_ratio
+from reflector.ledger.store import Ledger
+from reflector.proof.anchors import head_at, head_line
+from reflector.proof.verify import verify
+
+#: Mebibytes that a process may take at the most, whatever the ledger's size.
+_PEAK = 100
+_OTHERS = 400
+
+
+def rows(files: dict[int, Path], folder: Path) -> list[Row]:
+    """Verify at the larger sizes of ledgers that exist, and in a file of many playbooks."""
+    sizes = sorted(files)[1:]
+    return [*(row for size in sizes for row in _one(files[size], size, folder)), *_among_others(folder)]
+
+
+def _one(path: Path, size: int, folder: Path) -> list[Row]:
+    with Ledger.open_file(path) as ledger:
+        after = size // 2
+        at = head_at(ledger, after)
+    whole = [sys.executable, "-m", "benchmarks.verify_floor", str(path), "0", "whole"]
+    new = [sys.executable, "-m", "benchmarks.verify_floor", str(path), str(after)]
+    ours = [sys.executable, "-m", "reflector", "verify"]
+    since = [*ours, "--since", head_line(at.position, at.chain)]
+    peaks: list[float] = []
+    repeats = 5 if size < 10**6 else 3 if size < 10**7 else 1
+    everything = paired_ratio(_process(whole, path, folder), _process(ours, path, folder, peaks), repeats)
+    behind = paired_ratio(_process(new, path, folder), _process(since, path, folder), repeats)
+    peak = statistics.median(peaks)
+    note = "CPU of a process; floor: fetch, hash, count the tags, integrity_check. Ours also makes the tallies again"
+    since_note = f"{size - after:,} events are new; floor: a process that reads and hashes these"
+    return [
+        Row(f"verify everything, {size:,} events", *everything, 1.3, note),
+        Row(f"verify --since, {size:,} events", *behind, 1.5, since_note),
+        Row(f"verify, peak of {size:,} events", _PEAK, peak, peak / _PEAK, 1.0, "floor: the limit that was set", "MiB"),
+    ]
+
+
+def _process(command: list[str], ledger: Path, folder: Path, peaks: list[float] | None = None) -> Side:
+    """The CPU seconds of a process, and its peak memory in MiB. Raises if it fails."""
+    env = {**os.environ, "REFLECTOR_LEDGER_URL": f"sqlite:///{ledger}", "HOME": str(folder)}
+    env["PYTHONPATH"] = str(Path(__file__).parents[1])
+
+    def work() -> float:
+        process = subprocess.Popen(
+            command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        assert process.stderr is not None
+        said = process.stderr.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise RuntimeError(f"{command} failed: {said}")
+        if peaks is not None:
+            peaks.append(used.ru_maxrss / 1024)
+        return used.ru_utime + used.ru_stime
+
+    return work
+
+
+def _among_others(folder: Path) -> list[Row]:
+    """One of many playbooks of a file, against the same playbook alone and SQLite's check of the file of many."""
+    alone, many = folder / "alone.db", folder / "many.db"
+    for path, count in ((alone, 1), (many, _OTHERS)):
+        for number in range(count):
+            with Ledger.open_file(path, f"playbook-{number}") as ledger:
+                ledger.append([made.playbook()])
+                ledger.append([event for session in range(20) for event in made.session(session)])
+
+    def cpu(path: Path) -> float:
+        with Ledger.open_file(path, "playbook-0") as ledger:
+            begun = time.process_time()
+            assert not list(verify(ledger))
+            return time.process_time() - begun
+
+    def floor() -> float:
+        with Ledger.open_file(many) as ledger, ledger.engine.connection() as connection:
+            begun = time.process_time()
+            connection.execute("PRAGMA integrity_check").fetchall()
+            connection.execute("PRAGMA foreign_key_check").fetchall()
+            took = time.process_time() - begun
+        return took + cpu(alone)
+
+    note = f"CPU; floor: it alone, and SQLite's check of the file of {_OTHERS}"
+    return [Row(f"verify one of {_OTHERS} playbooks", *paired_ratio(floor, lambda: cpu(many), 7), 1.3, note)]

@@ -1,0 +1,51 @@
+"""What verifying has to do at least, in a process of its own: `python -m benchmarks.verify_floor FILE AFTER [whole]`.
+
+Fetches the events behind a position and hashes them. `whole` counts the tags as well, without comparing a row, and has
+SQLite check its file. Nothing of reflector is imported.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from hashlib import sha256
+from typing import Any
+
+try:
+    from pysqlite3 import dbapi2 as sqlite
+except ImportError:
+    import sqlite3 as sqlite
+
+_COLUMNS = (
+    "position, event_id, type, schema_version, occurred_at, recorded_at, actor, session_id, reflection_id, target_id,"
+    " data, data_hash, meta, chain"
+)
+
+
+def main(path: str, after: int, whole: bool) -> None:
+    connection = sqlite.connect(path)
+    cursor = connection.execute(
+        f"SELECT {_COLUMNS} FROM event WHERE playbook_id = 1 AND position > {after:d} ORDER BY position"  # noqa: S608
+    )
+    chain = bytes(32)
+    counted: dict[tuple[str, str], set[str]] = {}
+    while rows := cursor.fetchmany(1000):
+        for row in rows:
+            chain = _hashed(chain, row)
+            if whole and row[2] == "bullet.tagged":
+                data = json.loads(row[10])
+                if data["disposition"] == "counted":
+                    counted.setdefault((data["name"], data["tag"]), set()).add(row[1])
+    if whole:
+        connection.execute("PRAGMA integrity_check").fetchall()
+        connection.execute("PRAGMA foreign_key_check").fetchall()
+
+
+def _hashed(chain: bytes, row: Any) -> bytes:
+    data, meta = sha256(row[10].encode()).hexdigest(), sha256(row[12].encode()).hexdigest()
+    header = "\n".join(map(str, row[:7])) + f"\n{row[7] or ''}\n{row[8] or ''}\n{row[9] or ''}\n{data}\n{meta}"
+    return sha256(b"\x03" + chain + sha256(b"\x01" + header.encode()).digest()).digest()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3:] == ["whole"])
