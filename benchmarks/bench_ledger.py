@@ -1,11 +1,9 @@
-"""The ledger on SQLite: appending, rebuilding, proving and asking, each against what the machine itself needs."""
+"""The ledger on SQLite: rebuilding, proving and asking, each against what the machine itself needs."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -29,16 +27,9 @@ from reflector.ledger.rows import event_of
 from reflector.ledger.store import Ledger
 from reflector.playbook.condition import condition
 
-#: Transactions a measured side makes at a time.
-_BURST = 100
-_WRITERS = 8
-_WRITE_SECONDS = 1.5
-#: Longest wait of one append among `_WRITERS` writers, in seconds.
-_LONGEST_WAIT = 0.1
-
 
 def rows(quick: bool, big: bool = False) -> list[Row]:
-    """Appends, many writers, rebuilds, verify, questions and refresh; ledgers of up to 10^5 events when quick, else
+    """Rebuilds, verify, questions and refresh; ledgers of up to 10^5 events when quick, else
     10^6, 10^7 when big."""
     sizes = [10**4, 10**5] if quick else [10**4, 10**5, 10**6, 10**7] if big else [10**4, 10**5, 10**6]
     with tempfile.TemporaryDirectory() as folder:
@@ -46,9 +37,6 @@ def rows(quick: bool, big: bool = False) -> list[Row]:
         files = made.ledgers(Path(folder), sizes)
         took = time.perf_counter() - begun
         found = [
-            *_append(Path(folder)),
-            *_bulk(Path(folder)),
-            *_writers(Path(folder)),
             *_recount(files),
             *_folds(files),
             *bench_verify.rows(files, Path(folder)),
@@ -56,159 +44,6 @@ def rows(quick: bool, big: bool = False) -> list[Row]:
             *_whole_ledger(files),
         ]
         print(f"made {sizes[-1]:,} events in {took:.0f} s,", end=" ", file=sys.stderr)
-    return found
-
-
-def _append(folder: Path) -> list[Row]:
-    numbers = count()
-    with Ledger.open_file(folder / "append.db") as ledger:
-        ledger.append([made.playbook()])
-        for _ in range(5):
-            _append_sessions(ledger, [next(numbers) for _ in range(100)])
-        _checkpoint(ledger)
-        _append_reflections(ledger, numbers, _BURST)
-        size = (folder / "append.db-wal").stat().st_size // _BURST
-        ratio = paired_ratio(
-            _synced_write(folder / "floor", size, _BURST),
-            lambda: _append_reflections(ledger, numbers, _BURST) / _BURST,
-            15,
-        )
-    note = f"chain, triggers, counters, synchronous=FULL; floor: pwrite + fdatasync of {size // 1024} KiB"
-    return [Row("append, 10 events per transaction", *ratio, 4.0, note)]
-
-
-def _append_sessions(ledger: Ledger, numbers: list[int]) -> None:
-    ledger.append([event for number in numbers for event in made.session(number)])
-
-
-def _append_reflections(ledger: Ledger, numbers: Iterator[int], times: int) -> float:
-    """Seconds of `times` appends of ten events; their windows are appended before and not counted."""
-    chosen = [next(numbers) for _ in range(times)]
-    ledger.append([made.window(number) for number in chosen])
-    batches = [made.reflection(number, 9) for number in chosen]
-    begun = time.perf_counter()
-    for batch in batches:
-        ledger.append(batch)
-    return time.perf_counter() - begun
-
-
-def _checkpoint(ledger: Ledger) -> None:
-    with ledger.engine.alchemy().connect() as connection:
-        connection.connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
-def _synced_write(path: Path, size: int, times: int) -> Side:
-    """Writes of `size` bytes into a file that is long enough, as SQLite reuses its log, each made durable."""
-    file = os.open(path, os.O_RDWR | os.O_CREAT)
-    block = os.urandom(size)
-    os.pwrite(file, bytes(size * times), 0)
-    os.fsync(file)
-
-    def work() -> float:
-        begun = time.perf_counter()
-        for number in range(times):
-            os.pwrite(file, block, number * size)
-            os.fdatasync(file)
-        return (time.perf_counter() - begun) / times
-
-    return work
-
-
-def _bulk(folder: Path) -> list[Row]:
-    """A thousand events a transaction against the same rows, ready made, through the bare driver."""
-    numbers = count()
-    with Ledger.open_file(folder / "bulk.db") as ledger, Ledger.open_file(folder / "twin.db") as twin:
-
-        def ours() -> float:
-            events = [event for _ in range(100) for event in made.session(next(numbers))]
-            begun = time.perf_counter()
-            ledger.append(events)
-            return (time.perf_counter() - begun) / len(events)
-
-        for _ in range(3):
-            ours()
-        copy = Copy(ledger, twin)
-        floor, mine, ratio = paired_ratio(lambda: copy.work(1000), ours, 15)
-    note = "floor: the driver's INSERTs of the same rows, ready made, into the same indexes and triggers"
-    return [Row("bulk append, 1,000 per transaction", 1 / floor, 1 / mine, ratio, 2.0, note, "events/s")]
-
-
-class Copy:
-    """Rows of one ledger inserted into another's tables by the driver, in order: what the database itself needs."""
-
-    def __init__(self, source: Ledger, target: Ledger) -> None:
-        self._source, self._target = source, target
-        self._position = 0
-
-    def work(self, size: int) -> float:
-        """Copy the next rows in one transaction; seconds an event."""
-        chosen = (self._position, self._position + size)
-        self._position += size
-        with self._source.engine.alchemy().connect() as connection:
-            rows = {
-                table: connection.execute(
-                    sa.select(table)
-                    .where(table.c.position > chosen[0], table.c.position <= chosen[1])
-                    .order_by(table.c.position)
-                ).all()
-                for table in (tables.event, tables.tag)
-            }
-        assert len(rows[tables.event]) == size
-        with self._target.engine.alchemy().connect() as connection:
-            cursor = connection.connection.cursor()
-            begun = time.perf_counter()
-            if connection.dialect.name == "sqlite":
-                cursor.execute("BEGIN IMMEDIATE")
-            for table, found in rows.items():
-                mark = "?" if connection.dialect.name == "sqlite" else "%s"
-                marks = ", ".join([mark] * len(table.columns))
-                into = f"INSERT INTO {table.name} VALUES ({marks})"  # noqa: S608
-                cursor.executemany(into, [tuple(row) for row in found])
-            connection.connection.commit()
-            return (time.perf_counter() - begun) / size
-
-
-def _writers(folder: Path) -> list[Row]:
-    """Eight processes that append to one playbook for a while, against one."""
-    alone, together, waits = [], [], []
-    for turn in range(3):
-        path = folder / f"writers-{turn}.db"
-        with Ledger.open_file(path) as ledger:
-            ledger.append([made.playbook()])
-        for writers, rates in ((1, alone), (_WRITERS, together)):
-            counted = run_writers(f"sqlite:///{path}", writers, base=10**6 * writers)
-            rates.append(sum(appends for appends, _ in counted) * 10 / _WRITE_SECONDS)
-            if writers > 1:
-                waits.append(max(longest for _, longest in counted))
-    ratio = statistics.median(one / many for one, many in zip(alone, together, strict=True))
-    rate = (statistics.median(alone), statistics.median(together))
-    wait = statistics.median(waits)
-    return [
-        Row("8 writer processes, one playbook", *rate, ratio, 1 / 0.65, "no lock error; floor: 1 writer", "events/s"),
-        Row(
-            "longest wait of 8 writers", _LONGEST_WAIT, wait, wait / _LONGEST_WAIT, 1.0, "floor: the limit that was set"
-        ),
-    ]
-
-
-def run_writers(url: str, writers: int, base: int) -> list[tuple[int, float]]:
-    """(appends, longest wait in seconds) of each of some processes that append at once. A lock error raises."""
-    begin = time.time() + 1.0 + 0.3 * writers
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.writer", url, str(begin), str(_WRITE_SECONDS), str(base + number)],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(writers)
-    ]
-    found = []
-    for process in processes:
-        answer = process.communicate()[0]
-        if process.returncode:
-            raise RuntimeError(f"a writer failed: exit code {process.returncode}")
-        appends, longest = answer.split()
-        found.append((int(appends), float(longest)))
     return found
 
 

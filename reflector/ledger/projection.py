@@ -138,7 +138,7 @@ class Projector:
         )
         self.sql.insert("tag", _TAG_COLUMNS, waiting.tags)
         if waiting.counted:
-            self.counters.increase(waiting.counted)
+            self.counters.increase(waiting.counted, waiting.tags)
 
     def _covered_from(self, reflection_id: str | None) -> int | None:
         """Return the position of this reflection's completion, if an active retraction covers it or its window."""

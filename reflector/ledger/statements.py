@@ -1,7 +1,7 @@
 """SQL in the engine's own parameter style, run on the driver's cursor of an open transaction.
 
 Invariant: the same call writes the same rows on both engines, each in the way that costs it least: SQLite runs
-a statement for each row, PostgreSQL one statement over arrays. SQLAlchemy's handling of a statement costs as
+a statement for each row, PostgreSQL one statement over arrays, or COPY. SQLAlchemy's handling of a statement costs as
 much as the inserts themselves, so the paths that every session takes come through here.
 """
 
@@ -22,6 +22,10 @@ def _numbers() -> frozenset[str]:
 
     every = (column for table in tables.metadata.tables.values() for column in table.columns)
     return frozenset(column.name for column in every if isinstance(column.type, sa.Integer))
+
+
+#: So many rows at once go to PostgreSQL by COPY.
+COPIED = 500
 
 
 class Statements:
@@ -73,6 +77,19 @@ class Statements:
         if rows:
             self.cursor.executemany(sql.replace("?", "%s") if self.postgres else sql, rows)
 
+    def add(self, table: str, columns: tuple[str, ...], key: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """Add to columns of the playbook's rows; each of `rows` has an amount for each column, and the row's key."""
+        if self.postgres:
+            sums = ", ".join(f"{column} = {table}.{column} + more.{column}" for column in columns)
+            arrays = f"{'%b::bigint[], ' * len(columns)}%b::text[]"
+            values = f"unnest({arrays}) AS more ({', '.join(columns)}, {key})"
+            where = f"{table}.playbook_id = {self.id:d} AND {table}.{key} = more.{key}"
+            by_column = [list(column) for column in zip(*rows, strict=True)]
+            self.cursor.execute(f"UPDATE {table} SET {sums} FROM {values} WHERE {where}", by_column)  # noqa: S608
+        else:
+            sums = ", ".join(f"{column} = {column} + ?" for column in columns)
+            self.cursor.executemany(f"UPDATE {table} SET {sums} WHERE playbook_id = {self.id:d} AND {key} = ?", rows)  # noqa: S608
+
     def insert(self, table: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
         """Insert rows of these columns into the playbook."""
         self._insert(table, columns, rows, "")
@@ -84,6 +101,12 @@ class Statements:
     def _insert(self, table: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]], conflicts: str) -> None:
         if not rows:
             return
+        if self.postgres and not conflicts and len(rows) >= COPIED and not self._is_pipelined():
+            names = ", ".join(f'"{column}"' for column in columns)
+            with self.cursor.copy(f"COPY {table} (playbook_id, {names}) FROM STDIN") as copy:
+                for row in rows:
+                    copy.write_row((self.id, *row))
+            return
         sql = self._inserts.get((table, *columns))
         if sql is None:
             sql = self._inserts[table, *columns] = self._insert_text(table, columns) + conflicts
@@ -91,6 +114,10 @@ class Statements:
             self.cursor.execute(sql, [list(column) for column in zip(*rows, strict=True)])
         else:
             self.cursor.executemany(sql, rows)
+
+    def _is_pipelined(self) -> bool:
+        """Return whether statements are sent without waiting for answers, among which COPY is refused."""
+        return bool(self.cursor.connection.info.pipeline_status)
 
     def _insert_text(self, table: str, columns: tuple[str, ...]) -> str:
         names = ", ".join(f'"{column}"' for column in columns)

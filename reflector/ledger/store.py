@@ -231,9 +231,9 @@ def _created(engine: Engine, name: str) -> tuple[int, int | None]:
         sql = Statements(connection.cursor(), engine.dialect, 0)
         # The number is the database's. Who comes second waits for the first at the name alone.
         made = sql.execute(
-            "INSERT INTO playbook (name, origin, position, chain, recorded_at) SELECT ?, ?, 0, ?, ?"
-            " WHERE NOT EXISTS (SELECT 1 FROM playbook WHERE name = ?) ON CONFLICT (name) DO NOTHING",
-            *(name, origin, genesis(name, origin), utc_now(), name),
+            "INSERT INTO playbook (name, origin, position, chain, recorded_at) VALUES (?, ?, 0, ?, ?)"
+            " ON CONFLICT (name) DO NOTHING",
+            *(name, origin, genesis(name, origin), utc_now()),
         ).rowcount
         found = _find_playbook(sql, name)
         if found is None:

@@ -18,7 +18,7 @@ from reflector.ledger.checkpoints import TABLES
 from reflector.ledger.counters import IN_FORCE, InForce
 from reflector.ledger.engines import Engine, Taken, patience
 from reflector.ledger.lock import Lock
-from reflector.ledger.statements import Statements
+from reflector.ledger.statements import COPIED, Statements
 
 if TYPE_CHECKING:
     from reflector.ledger.engines import Engine, Taken
@@ -64,7 +64,7 @@ class Writer:
         with self._turn, self._lock.held():
             connection, sql = self._kept()
             try:
-                with self._pipelined(connection):
+                with self._pipelined(connection, len(event_ids)):
                     yield self._begun(sql, event_ids)
                     connection.commit()
             except BaseException:
@@ -102,9 +102,10 @@ class Writer:
             found = known.fetchall() if known is not None else ()
         return Writing(sql, head[0], head[1], head[2], {row[0]: (row[1], row[2]) for row in found}, in_force)
 
-    def _pipelined(self, connection: Any) -> AbstractContextManager[Any]:
-        """On PostgreSQL: statements are sent without waiting for the answer of the one before."""
-        return connection.pipeline() if self._postgres else nullcontext()
+    def _pipelined(self, connection: Any, events: int) -> AbstractContextManager[Any]:
+        """On PostgreSQL: statements are sent without waiting for the answer of the one before; not where the rows are
+        so many that COPY, which a pipeline refuses, gains more."""
+        return connection.pipeline() if self._postgres and events < COPIED else nullcontext()
 
     def _kept(self) -> tuple[Any, Statements]:
         connection: Any = self._taken.driver if self._taken is not None else None

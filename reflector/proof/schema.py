@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reflector.ledger import migration
 from reflector.ledger.engines import Engine, open_engine
-from reflector.ledger.migration import triggers
+from reflector.ledger.migration import triggers_of
 from reflector.ledger.statements import Statements
 from reflector.ledger.views import VIEWS, view_sql
 from reflector.mistakes import Finding
@@ -59,8 +59,7 @@ def wrong_triggers(sql: Statements) -> Iterator[tuple[str, str]]:
     """Yield (name, what is wrong) of each trigger that is missing, disabled, changed, or not the ledger's."""
     dialect = "postgresql" if sql.postgres else "sqlite"
     standing = _standing_triggers(sql)
-    schema = sql.execute("SELECT quote_ident(current_schema())").fetchone()[0] if sql.postgres else ""
-    ours = triggers(dialect, schema)
+    ours, schema = triggers_of(dialect, lambda query: sql.execute(query).fetchone())
     for name, text in ours.items():
         wanted = _wanted(text, dialect)
         if name not in standing:

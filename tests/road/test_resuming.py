@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,12 @@ from reflector.reflection.rules import reading
 from reflector.sessions import readings
 from reflector.sessions.readings import Readings
 from reflector.transcripts import checkpoint
+from reflector.transcripts.formats import read_messages, scan
 from tests.conftest import examples
 from tests.road.cuts import Cut, Yard, ends, take
 from tests.road.sessions import Session
-from tests.road.test_cuts import BULLETS, RUNS, STEPS, Step
-from tests.road.test_real_transcripts import SHARED
+from tests.road.test_cuts import BULLETS, CITES, RUNS, STEPS, Step
 from tests.transcripts.records import queue
-
-JUDGED = SHARED.parent / "judged"
 
 
 def again(session: Session) -> None:
@@ -132,3 +131,30 @@ def test_going_on_finds_what_reading_the_whole_finds(yard: Yard, steps: list[Ste
     places = data.draw(st.lists(st.sampled_from(ends(path)), min_size=1, max_size=6, unique=True).map(sorted))
     cuts = [Cut(place, data.draw(st.booleans())) for place in places]
     assert not differing(yard, path, cuts)[0]
+
+
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(
+    before=st.lists(st.sampled_from(RUNS + RUNS[1:2] * 3), min_size=4, max_size=12),
+    words=st.lists(st.booleans(), min_size=12, max_size=12),
+    after=st.lists(st.sampled_from(RUNS), min_size=1, max_size=4),
+)
+def test_a_judge_who_begins_there_knows_the_checks_that_were_red(
+    yard: Yard, before: list[Any], words: list[bool], after: list[Any]
+) -> None:
+    session = Session()
+    for speaks, (command, output, is_error) in zip(words, before, strict=False):
+        (session.agent("I look into it.") if speaks else session).runs(command, output, is_error=is_error)
+    path = yard.folder / "red.jsonl"
+    place = scan(session.write(path)).checkpoint
+    session.agent(CITES[0].format("pat-001"))
+    for command, output, is_error in after:
+        session.runs(command, output, is_error=is_error)
+    session.user("Thanks.").write(path)
+    if place is not None:
+        bullets = {bullet.name: bullet for bullet in BULLETS}
+        whole, rest = (
+            [replace(one, turn=0) for one in reading.Reader(bullets).read(read_messages(path, start=start))]
+            for start in (0, place.offset)
+        )
+        assert rest == whole

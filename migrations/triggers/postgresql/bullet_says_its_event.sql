@@ -7,11 +7,11 @@ DECLARE
     says jsonpath := '$.** ? (@.name == $name && @.text == $text)';
 BEGIN
     IF NEW.text <> '[redacted]' AND NOT EXISTS (
-        SELECT 1 FROM event
+        SELECT 1 FROM {event}
         WHERE playbook_id = NEW.playbook_id AND position = NEW.position
             AND jsonb_path_exists(replace(data, '\u0000', '\ufffd')::jsonb, says, said)
     ) AND NOT EXISTS (
-        SELECT 1 FROM event
+        SELECT 1 FROM {event}
         WHERE playbook_id = NEW.playbook_id AND type <> 'bullet.tagged'
             AND type IN ('bullet.revised', 'playbook.imported', 'bullet.added', 'bullet.merged', 'event.redacted')
             AND jsonb_path_exists(replace(data, '\u0000', '\ufffd')::jsonb, says, said)

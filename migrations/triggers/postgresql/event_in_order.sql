@@ -6,14 +6,14 @@ CREATE OR REPLACE FUNCTION reflector_event_in_order() RETURNS trigger LANGUAGE p
 SET search_path = {schema}, pg_temp AS $$
 BEGIN
     IF NEW.position <> 1 + coalesce(
-        (SELECT position FROM event WHERE playbook_id = NEW.playbook_id ORDER BY position DESC LIMIT 1), 0
+        (SELECT position FROM {event} WHERE playbook_id = NEW.playbook_id ORDER BY position DESC LIMIT 1), 0
     ) THEN
         RAISE EXCEPTION 'append-only: the next position is one above the last (position: %)', NEW.position;
     END IF;
     IF NEW.recorded_at COLLATE "C" > to_char(
         clock_timestamp() AT TIME ZONE 'UTC' + interval '1 minute', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
     ) AND NOT EXISTS (
-        SELECT 1 FROM event
+        SELECT 1 FROM {event}
         WHERE playbook_id = NEW.playbook_id AND position = NEW.position - 1
             AND NEW.recorded_at::timestamptz <= recorded_at::timestamptz + interval '1 millisecond'
     ) THEN

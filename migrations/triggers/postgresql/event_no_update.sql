@@ -4,12 +4,12 @@
 CREATE OR REPLACE FUNCTION reflector_event_no_update() RETURNS trigger LANGUAGE plpgsql
 SET search_path = {schema}, pg_temp AS $$
 DECLARE
-    erased event%ROWTYPE;
+    erased record;
 BEGIN
     erased := OLD;
     erased.data := NULL;
     IF OLD.data IS NULL OR NEW IS DISTINCT FROM erased OR NOT EXISTS (
-        SELECT 1 FROM event
+        SELECT 1 FROM {event}
         WHERE playbook_id = OLD.playbook_id AND type = 'event.redacted' AND target_id = OLD.event_id
             AND (
                 OLD.type IN ({whole})

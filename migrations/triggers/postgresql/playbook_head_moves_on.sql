@@ -11,17 +11,17 @@ BEGIN
         )
         OR NEW.position > 0 AND NOT coalesce((
             -- By its order, as in event_in_order.
-            SELECT position = NEW.position AND chain = NEW.chain AND recorded_at = NEW.recorded_at FROM event
+            SELECT position = NEW.position AND chain = NEW.chain AND recorded_at = NEW.recorded_at FROM {event}
             WHERE playbook_id = NEW.id AND position <= NEW.position ORDER BY position DESC LIMIT 1
         ), false)
     THEN
         RAISE EXCEPTION 'append-only: a playbook''s head only moves forward (playbook: %)', OLD.name;
     END IF;
     IF 'ledger.moved' = (
-            SELECT type FROM event WHERE playbook_id = OLD.id AND position <= OLD.position ORDER BY position DESC LIMIT 1
+            SELECT type FROM {event} WHERE playbook_id = OLD.id AND position <= OLD.position ORDER BY position DESC LIMIT 1
         )
         AND 'ledger.arrived' IS DISTINCT FROM (
-            SELECT type FROM event WHERE playbook_id = OLD.id AND position > OLD.position ORDER BY position LIMIT 1
+            SELECT type FROM {event} WHERE playbook_id = OLD.id AND position > OLD.position ORDER BY position LIMIT 1
         )
     THEN
         RAISE EXCEPTION 'append-only: this playbook moved to another ledger (playbook: %)', OLD.name;

@@ -1,0 +1,132 @@
+"""The floor of an append: the bare driver executes the same statements with the same values.
+
+Invariant: three ledgers begin as copies of one file. The first appends and has its statements recorded, out of the
+measured time; the second is what is measured; the driver executes on the third what was recorded of the first.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.harness import paired_ratio
+from reflector.events.event import NewEvent
+from reflector.ledger.store import Ledger
+
+#: What is appended first, not measured, and the transactions that are.
+Burst = tuple[list[NewEvent], list[list[NewEvent]]]
+
+
+class Call(NamedTuple):
+    """A statement as it was executed: for each of its rows of values, or once; and whether its answer was read."""
+
+    many: bool
+    sql: str
+    values: Any
+    read: bool
+
+
+class Recorder:
+    """A driver's cursor that remembers what it is asked to do."""
+
+    def __init__(self, cursor: Any) -> None:
+        self._cursor = cursor
+        self.calls: list[Call] = []
+
+    def execute(self, sql: str, *values: Any) -> Recorder:
+        self.calls.append(Call(False, sql, values, False))
+        self._cursor.execute(sql, *values)
+        return self
+
+    def executemany(self, sql: str, rows: Any) -> Recorder:
+        rows = list(rows)
+        self.calls.append(Call(True, sql, rows, False))
+        self._cursor.executemany(sql, rows)
+        return self
+
+    def fetchone(self) -> Any:
+        self.calls[-1] = self.calls[-1]._replace(read=True)
+        return self._cursor.fetchone()
+
+    def fetchall(self) -> Any:
+        self.calls[-1] = self.calls[-1]._replace(read=True)
+        return self._cursor.fetchall()
+
+
+class Replay:
+    """The three ledgers, from a SQLite ledger's file; close it at the end."""
+
+    def __init__(self, file: Path) -> None:
+        self._open = ExitStack()
+        self._recorded, self._measured, self._bare = (self._copy(file, name) for name in ("recorded", "ours", "bare"))
+        self._recorder = Recorder(_writing(self._recorded).cursor)
+        _writing(self._recorded).cursor = self._recorder
+        # Prepared by the ledger like every connection of it: page size, WAL, synchronous, foreign keys.
+        self._cursor = _writing(self._bare).cursor
+
+    def close(self) -> None:
+        self._open.close()
+
+    def ratio(self, bursts: Sequence[Burst]) -> tuple[float, float, float]:
+        """(floor, ours, ratio) in seconds a transaction. The first burst is thrown away."""
+        turns = iter(bursts)
+        waiting: dict[str, Any] = {}
+
+        def prepared(side: str) -> Any:
+            if not waiting:
+                before, batches = next(turns)
+                for events in (before, *batches):
+                    if events:
+                        self._recorded.append(events)
+                        waiting.setdefault("calls", []).append(self._recorder.calls)
+                        self._recorder.calls = []
+                calls = waiting.pop("calls")
+                if before:
+                    self._execute(calls[:1])
+                    self._measured.append(before)
+                waiting["floor"], waiting["ours"] = calls[bool(before) :], batches
+            return waiting.pop(side)
+
+        def floor() -> float:
+            calls = prepared("floor")
+            begun = time.perf_counter()
+            self._execute(calls)
+            return (time.perf_counter() - begun) / len(calls)
+
+        def ours() -> float:
+            batches = prepared("ours")
+            begun = time.perf_counter()
+            for events in batches:
+                self._measured.append(events)
+            return (time.perf_counter() - begun) / len(batches)
+
+        return paired_ratio(floor, ours, len(bursts) - 1)
+
+    def _execute(self, transactions: list[list[Call]]) -> None:
+        cursor = self._cursor
+        for calls in transactions:
+            for many, sql, values, read in calls:
+                if many:
+                    cursor.executemany(sql, values)
+                else:
+                    cursor.execute(sql, *values)
+                if read:
+                    cursor.fetchall()
+            cursor.connection.commit()
+
+    def _copy(self, file: Path, name: str) -> Ledger:
+        copy = file.with_name(f"{file.stem}-{name}.db")
+        shutil.copyfile(file, copy)
+        return self._open.enter_context(Ledger.open_file(copy))
+
+
+def _writing(ledger: Ledger) -> Any:
+    """The statements of the connection that a ledger appends on."""
+    ledger.append([])
+    statements = ledger._writer._sql
+    assert statements is not None
+    return statements
