@@ -1,4 +1,4 @@
-"""How long a command takes to say something, against the bare start of the interpreter."""
+"""How long a person waits for an everyday command: whole processes, on a small ledger that is current."""
 
 from __future__ import annotations
 
@@ -6,26 +6,47 @@ import os
 import subprocess
 import sys
 import tempfile
+from itertools import count
 from pathlib import Path
 
 from benchmarks.harness import Row, Side, paired_ratio, timed
+from benchmarks.made import transcript
 from reflector.hooks import fast
 
 CHECKOUT = Path(fast.__file__).parents[2]
 _BARE = [sys.executable, "-c", "pass"]
+#: What no command of ours can do without.
+_FLOOR = [sys.executable, "-c", "import click, pysqlite3"]
 _COMMAND = [sys.executable, "-m", "reflector"]
 #: Ends with 1 where what the command needed is imported though it must not be.
 _WITHOUT = """\
 import sys
 from reflector.cli import main
 code = main()
-found = [name for name in ("alembic", "anthropic", "pydantic") if name in sys.modules]
+found = [name for name in ("sqlalchemy", "alembic", "anthropic", "pydantic") if name in sys.modules]
 sys.exit(f"imported: {found}" if found else code)
 """
+_GOAL = 1.8
+_EVERYDAY = (
+    "list",
+    "show pat-001",
+    "blame pat-001",
+    "log",
+    "status",
+    "session 5e55104d",
+    "statusline",
+    "add pat ADVICE",
+)
+_MCP = b"""\
+{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},\
+"clientInfo":{"name":"bench","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":2,"method":"tools/list"}
+""".replace(b"\\\n", b"")
 
 
 def rows(quick: bool) -> list[Row]:
-    """Help, version, and questions to a small ledger whose schema is current."""
+    """Help, and each everyday command against the start of the interpreter with click and SQLite."""
     pairs = 5 if quick else 25
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -34,26 +55,31 @@ def rows(quick: bool) -> list[Row]:
         environ = {k: v for k, v in os.environ.items() if not k.startswith(("CLAUDE", "PYTHON", "REFLECTOR"))}
         environ |= {"HOME": name, "PYTHONPATH": str(CHECKOUT), "REFLECTOR_NO_SPAWN": "1"}
 
-        def side(*command: str) -> Side:
-            return timed(lambda: subprocess.run(command, env=environ, stdout=subprocess.PIPE, check=True))
+        def side(*command: str, given: bytes = b"") -> Side:
+            def run() -> None:
+                subprocess.run(command, env=environ, input=given, capture_output=True, cwd=project, check=True)
+
+            return timed(run)
 
         at = ["--project", str(project)]
         for number in range(5):
             side(*_COMMAND, *at, "add", "pat", f"Run the tests before commit {number}")()
-        bare = side(*_BARE)
-        heavy = paired_ratio(bare, side(sys.executable, "-c", "import sqlalchemy"), pairs)
-        side(sys.executable, "-c", _WITHOUT, *at, "list", "--json")()
-        side(sys.executable, "-c", _WITHOUT, *at, "status")()
-        current = "schema found current, neither Alembic nor a model's library imported"
-        return [
-            Row("`reflector --help`", *paired_ratio(bare, side(*_COMMAND, "--help"), pairs), 6.0),
-            Row("`reflector --version`", *paired_ratio(bare, side(*_COMMAND, "--version"), pairs)),
-            Row("`reflector status`", *paired_ratio(bare, side(*_COMMAND, *at, "status"), pairs), None, current),
-            Row(
-                "`reflector list --json`",
-                *paired_ratio(bare, side(*_COMMAND, *at, "list", "--json"), pairs),
-                None,
-                current,
-            ),
-            Row("`import sqlalchemy`, of the two above", *heavy),
-        ]
+        transcript(folder / "session.jsonl", 1)
+        side(*_COMMAND, *at, "ingest", str(folder / "session.jsonl"))()
+        for _ in range(2):  # the first leaves the mark that nothing happened since
+            side(sys.executable, "-c", _WITHOUT, *at, "list", "--json")()
+        floor = side(*_FLOOR)
+        found = [Row("`reflector --help`", *paired_ratio(side(*_BARE), side(*_COMMAND, "--help"), pairs), 6.0)]
+        note = "floor: click and SQLite imported"
+        for command in _EVERYDAY:
+            words = command.split()
+            ours = side(*_COMMAND, *(() if command == "statusline" else at), *words)
+            found.append(Row(f"`reflector {words[0]}`", *paired_ratio(floor, ours, pairs), _GOAL, note))
+        numbers = count()
+        add = timed(lambda: side(*_COMMAND, *at, "add", "pat", f"Advice of its own, number {next(numbers)}")())
+        found.append(Row("`reflector add`", *paired_ratio(floor, add, pairs), _GOAL, note))
+        mcp = side(*_COMMAND, *at, "mcp", given=_MCP)
+        found.append(
+            Row("`reflector mcp`, first answer", *paired_ratio(floor, mcp, 5), _GOAL, "most of it loads the SDK")
+        )
+        return found

@@ -132,8 +132,8 @@ MUTATIONS = [
     Mutation(PIPED, "delivery.received_at_ns) <= oldest:", "delivery.received_at_ns) >= oldest:", PIPELINE),
     Mutation(PIPED, "not spool.has_stop(delivery) and not", "not", PIPELINE),
     # Verify.
-    Mutation(WALK, "(_digest_of_tag(data) if is_tag else digest(data)) != row[11]", "False", VERIFY),
-    Mutation(WALK, ' or "" in row[7:10]', "", VERIFY),
+    Mutation(WALK, "(_digest_of_tag(data) if is_tag else digest(data)) != of", "False", VERIFY),
+    Mutation(WALK, ' or "" in (session_id, reflection_id, target_id)', "", VERIFY),
     Mutation(WALK, "if recorded_at < last:", "if False:", VERIFY),
     Mutation(WALK, "if position != end[0]:", "if position < end[0]:", VERIFY),
     Mutation(WALK, "(position and last != end[2])", "False", VERIFY),

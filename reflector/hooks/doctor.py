@@ -30,7 +30,7 @@ from reflector.hooks.mending import Fix, close_to_others, left_behind, open_to_o
 from reflector.hooks.reach import Check, State, checks_of_hooks, missing_program
 from reflector.ledger.answer_tally import answers
 from reflector.ledger.errors import LedgerError
-from reflector.ledger.migration import HEAD_REVISION
+from reflector.ledger.migration import HEAD_REVISION, refused_by_citus
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Finding
@@ -242,6 +242,11 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     yield Check("ledger", "ok", f"{_counted(head.position, 'event')}, head {head.chain[:20]}…")
     if (lost := missed(project, ledger)) is not None:
         yield Check("head", "error", str(lost), lost.remedy)
+    if ledger.engine.dialect == "postgresql":
+        with ledger.asking() as sql:
+            what, _, way_out = refused_by_citus(lambda query: sql.execute(query).fetchone()).partition("; ")
+        if what:
+            yield Check("citus", "error", what, way_out)
     if wrong := wrong_triggers(ledger):
         names = ", ".join(wrong)
         yield Check("triggers", "error", f"missing or changed: {names}", "reflector verify --mend-triggers")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from reflector.ledger.engines import Engine, migration_transaction
-from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew
+from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew, LedgerUnavailable
 from reflector.resources import resource_dir
 
 if TYPE_CHECKING:
@@ -145,6 +145,16 @@ def _event_table(ask: Ask) -> str:
     return f"event_{found[0]}" if found else "event"
 
 
+def refused_by_citus(ask: Ask) -> str:
+    """Return why a Citus would refuse a ledger's triggers, with the way out; "" where nothing does."""
+    if is_citus(ask) and ask("SELECT current_setting('citus.enable_unsafe_triggers', true)")[0] != "on":
+        return (
+            "Citus refuses triggers on tables of its workers; set citus.enable_unsafe_triggers = on in the "
+            "configuration of the coordinator and of each worker"
+        )
+    return ""
+
+
 def _filled(sql: str, places: dict[str, str]) -> str:
     for place, text in places.items():
         sql = sql.replace(place, text)
@@ -174,9 +184,15 @@ def drop_triggers(connection: sa.Connection) -> None:
 def create_triggers(connection: sa.Connection) -> None:
     """Drop and create every trigger, so that each is the one of this code."""
     sqlite = connection.dialect.name == "sqlite"
+
+    def ask(query: str) -> Any:
+        return connection.exec_driver_sql(query).first()
+
+    if not sqlite and (reason := refused_by_citus(ask)):
+        raise LedgerUnavailable(reason)
     # On the driver's cursor: percent signs that are not placeholders.
     cursor = connection.connection.cursor()
-    ours, _ = triggers_of(connection.dialect.name, lambda query: connection.exec_driver_sql(query).first())
+    ours, _ = triggers_of(connection.dialect.name, ask)
     for name, sql in ours.items():
         if sqlite:
             cursor.execute(f"DROP TRIGGER IF EXISTS {name}")

@@ -70,19 +70,18 @@ class Walk:
         position, link = start.position, bytes.fromhex(start.chain.removeprefix(PREFIX))
         there = {start}
         # What is before a head that is known to be good follows from it: a look at the row is enough.
-        before = [anchor.position for anchor in self.anchors if anchor.position < start.position]
-        if before:
-            among, values = sql.among("position", before)
+        earlier = [anchor.position for anchor in self.anchors if anchor.position < start.position]
+        if earlier:
+            among, values = sql.among("position", earlier)
             query = f"SELECT position, chain FROM event WHERE playbook_id = ? AND {among}"  # noqa: S608
             there |= {Anchor(*row) for row in sql.run(query, values).fetchall()}
             there.add(Anchor(0, genesis(name, origin)))
         wanted = {anchor.position for anchor in self.anchors}
         erased = {row[0] for row in sql.run(_REDACTED).fetchall()}
-        meta, meta_hash = "{}", digest("{}")
+        before, meta_hash = "{}", digest("{}")
         unfit, gapless = False, True
         for row in stream(sql, "event", _COLUMNS, f" AND position > {position:d}"):
-            at, event_id, type_ = row[:3]
-            data, recorded_at, chain = row[10], row[5], row[13]
+            at, event_id, type_, _, _, recorded_at, _, session_id, reflection_id, target_id, data, of, meta, chain = row
             if at != position + 1:
                 gapless = False
                 yield Finding("order", at, f"position {at} follows {position}", RESTORE)
@@ -90,13 +89,13 @@ class Walk:
             if data is None or (erased and event_id in erased):
                 yield from self._erased(row, erased)
             is_tag = type_ == ev.BULLET_TAGGED
-            if data is not None and (_digest_of_tag(data) if is_tag else digest(data)) != row[11]:
+            if data is not None and (_digest_of_tag(data) if is_tag else digest(data)) != of:
                 yield Finding("data", position, f"the data of this {type_} is not what was appended", RESTORE)
-            if row[12] != meta:  # most events have the meta of the event before
-                meta, meta_hash = row[12], digest(row[12])
-            link = sha256(b"\x03" + link + leaf(row[:10], row[11], meta_hash)).digest()
+            if meta != before:  # most events have the meta of the event before
+                before, meta_hash = meta, digest(meta)
+            link = sha256(b"\x03" + link + leaf(row[:10], of, meta_hash)).digest()
             # An absent field is hashed as an empty text, which no field is.
-            if f"{PREFIX}{link.hex()}" != chain or "" in row[7:10]:
+            if f"{PREFIX}{link.hex()}" != chain or "" in (session_id, reflection_id, target_id):
                 yield Finding("chain", position, f"this {type_} or the event before it was changed", RESTORE)
                 if isinstance(chain, str) and _WELL_FORMED.fullmatch(chain):
                     link = bytes.fromhex(chain.removeprefix(PREFIX))
@@ -109,7 +108,8 @@ class Walk:
                 if not is_tag:
                     yield from self._read(row, folding)
                 elif folding is not None:
-                    folding.take_tag(position, event_id, recorded_at, row[7], row[8], "{}" if data is None else data)
+                    text = "{}" if data is None else data
+                    folding.take_tag(position, event_id, recorded_at, session_id, reflection_id, text)
                 elif data is not None:
                     json.loads(data)
             except MALFORMED as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -15,6 +16,7 @@ from reflector.ledger.grants import grants, policies
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import Postgres
+from tests.road.agent import Agent
 
 from .events import added, changed, history, retracted, window
 
@@ -122,6 +124,36 @@ def test_a_reader_asks_everything_and_writes_nothing(server: tuple[str, Login]) 
         "CREATE TABLE public.t ()",
     ]
     assert _accepted(url, [*_REFUSED, *writes]) == []
+
+
+@pytest.mark.parametrize("who", ["reader", "a standby's"])
+def test_a_question_writes_nothing_where_the_ledger_may_only_be_read(
+    server: tuple[str, Login], postgres: Postgres, tmp_path: Path, who: str
+) -> None:
+    url, login = server
+    if who == "reader":
+        url = login("reader")
+    else:
+        postgres._run(f"ALTER DATABASE {sa.make_url(url).database} SET default_transaction_read_only = on")
+    agent = Agent(tmp_path / "project", tmp_path, environ={"REFLECTOR_LEDGER_URL": url})
+    agent.project.mkdir()
+    agent.playbook.parent.mkdir()
+    agent.playbook.write_text('{"sections": {}}')
+    for question in (
+        "list",
+        "stats",
+        "log",
+        "show pat-001",
+        "blame pat-001",
+        "double-counts",
+        "citations",
+        "export",
+        "verify",
+    ):
+        agent.call(*question.split())
+    statements = agent.json("grants", "--role", "reader")["statements"]
+    assert any(statement.startswith("GRANT SELECT ON public.playbook") for statement in statements)
+    assert agent.playbook.read_text() == '{"sections": {}}'
 
 
 def test_an_owner_that_was_made_by_the_grants_rebuilds_erases_and_migrates(server: tuple[str, Login]) -> None:
