@@ -79,6 +79,8 @@ class Statements:
 
     def add(self, table: str, columns: tuple[str, ...], key: str, rows: Sequence[tuple[object, ...]]) -> None:
         """Add to columns of the playbook's rows; each of `rows` has an amount for each column, and the row's key."""
+        if not rows:
+            return
         if self.postgres:
             sums = ", ".join(f"{column} = {table}.{column} + more.{column}" for column in columns)
             arrays = f"{'%b::bigint[], ' * len(columns)}%b::text[]"
