@@ -229,7 +229,9 @@ def _created(engine: Engine, name: str) -> tuple[int, int | None]:
     origin = secrets.token_hex(16)
     with write_transaction(engine) as connection:
         sql = Statements(connection.cursor(), engine.dialect, 0)
-        # The number is the database's. Who comes second waits for the first at the name alone.
+        if (found := _find_playbook(sql, name)) is not None:
+            return found
+        # The number is the database's. On a server, who comes second waits for the first at the name alone.
         made = sql.execute(
             "INSERT INTO playbook (name, origin, position, chain, recorded_at) VALUES (?, ?, 0, ?, ?)"
             " ON CONFLICT (name) DO NOTHING",
