@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from reflector.ledger.engines import Engine, Taken
 
 _HEAD = "SELECT position, chain, recorded_at FROM playbook WHERE id = ?"
-#: Those who wait for a row race for it once it is free; for this lock they queue. Whoever knows nothing of it waits for
-#: the row.
-_TURN = "SELECT pg_advisory_xact_lock('playbook'::regclass::oid::int, ?)"
 _KNOWN = "SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND "
 
 
@@ -94,8 +91,7 @@ class Writer:
             in_force = sql.run(IN_FORCE, TABLES).fetchone()
         else:
             # All are sent at once. The first waits; what the others see was committed before they ran.
-            sql.run(f"{_TURN} WHERE {patience()} <> ''")
-            locked = sql.run(f"{_HEAD} FOR UPDATE")
+            locked = sql.run(f"{_HEAD} AND {patience()} <> '' FOR UPDATE")
             known = sql.run(_KNOWN + among, ids) if event_ids else None
             in_force = sql.run(IN_FORCE, TABLES).fetchone()
             (head,) = locked.fetchall()
