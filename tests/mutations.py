@@ -42,10 +42,10 @@ class Mutation(NamedTuple):
 
 
 STATE, EFFECTS, BULLETS = (f"reflector/events/{name}.py" for name in ("state", "effects", "bullets"))
-STORE, ADMISSION, PROJECTION, COUNTERS, AS_OF = (
-    f"reflector/ledger/{name}.py" for name in ("store", "admission", "projection", "counters", "as_of")
+STORE, APPENDING, ADMISSION, PROJECTION, COUNTERS, AS_OF = (
+    f"reflector/ledger/{name}.py" for name in ("store", "appending", "admission", "projection", "counters", "as_of")
 )
-SPOOLED, TAKEN, PIPED = (f"reflector/sessions/{name}.py" for name in ("spool", "intake", "pipeline"))
+SPOOLED, TAKEN, PIPED = (f"reflector/sessions/{name}.py" for name in ("spool", "intake", "deliveries"))
 RECONCILED = "reflector/exchange/reconcile.py"
 WALK, DRIFT, TAG_ROWS, WINDOW_ROWS, EVIDENCE, PROVEN = (
     f"reflector/proof/{name}.py" for name in ("event_check", "drift", "tag_rows", "window_rows", "evidence", "verify")
@@ -69,17 +69,17 @@ MUTATIONS = [
     Mutation(BULLETS, '"recounted_at": event.position}', '"recounted_at": event.position + 1}', FOLD),
     Mutation(BULLETS, '"removed_into": data.get("into")', '"removed_into": None', FOLD),
     # The append: the store, what it admits, and the tables.
-    Mutation(STORE, "later_than(writing.recorded_at)", "utc_now()", APPEND),
-    Mutation(STORE, "if first[1] != item.data_hash:", "if False:", APPEND),
-    Mutation(STORE, "known[event.event_id] = (position, item.data_hash)", "pass", APPEND),
-    Mutation(STORE, "event.occurred_at or recorded_at", "recorded_at", APPEND),
-    Mutation(STORE, "row is not None or name in seen:", "row is not None:", APPEND),
+    Mutation(APPENDING, "later_than(writing.recorded_at)", "writing.recorded_at[:-1] + '0Z'", APPEND),
+    Mutation(APPENDING, "if first[1] != item.data_hash:", "if False:", APPEND),
+    Mutation(APPENDING, "known[event.event_id] = (position, item.data_hash)", "pass", APPEND),
+    Mutation(APPENDING, "event.occurred_at or recorded_at", "recorded_at", APPEND),
+    Mutation(APPENDING, "row is not None or name in seen:", "row is not None:", APPEND),
     Mutation(
-        STORE, "writing.position, writing.chain, writing.recorded_at = position, chain, recorded_at", "pass", APPEND
+        APPENDING, "writing.position, writing.chain, writing.recorded_at = position, chain, recorded_at", "pass", APPEND
     ),
     Mutation(STORE, "                rebuild(writing.sql)\n", "                pass\n", APPEND),
     Mutation(ADMISSION, "one.target.required and event.target_id is None", "False", APPEND),
-    Mutation(ADMISSION, "0 < len(value) <= _MAX_FIELD", "0 <= len(value) <= _MAX_FIELD", APPEND),
+    Mutation(ADMISSION, "isprintable() and 0 < len(value)", "isprintable() and 0 <= len(value)", APPEND),
     Mutation(ADMISSION, "event.reflection_id is None or event.event_id != wanted", "False", APPEND),
     Mutation(ADMISSION, "(foreign or one.checked)", "foreign", APPEND),
     Mutation(PROJECTION, "start < event.position <= start + MAX_TAGS", "False", TABLES),
@@ -121,7 +121,9 @@ MUTATIONS = [
     Mutation(TAKEN, "[name for name in _cited_names(found, keys) if name in cited]", "[]", INTAKE),
     Mutation(TAKEN, "if name in rows and rows[name].counts]", "if name in rows]", INTAKE),
     Mutation(PIPED, "        spool.fail(delivery, error)\n", "        spool.settle(delivery)\n", PIPELINE),
-    Mutation(PIPED, "again = bool(spool.pending_for(project.root))", "again = False", PIPELINE),
+    Mutation(
+        "reflector/sessions/pipeline.py", "again = bool(spool.pending_for(project.root))", "again = False", PIPELINE
+    ),
     Mutation(
         PIPED,
         "        taken = pipeline.take(source)\n",
