@@ -35,7 +35,6 @@ _EVERYDAY = (
     "status",
     "session 5e55104d",
     "statusline",
-    "add pat ADVICE",
 )
 _MCP = b"""\
 {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},\
