@@ -194,14 +194,14 @@ def test_a_reflection_may_have_as_many_tags_as_the_runner_keeps(ledger: Ledger) 
 
 @pytest.mark.parametrize(
     ("counting", "expected"),
-    [("as_applied", (6, 2)), ("once_per_reflection", (5, 2)), ("once_per_session", (4, 1))],
+    [("as_applied", (7, 2)), ("once_per_reflection", (5, 2)), ("once_per_session", (4, 1))],
 )
 def test_a_policy_decides_which_tags_are_one(ledger: Ledger, counting: str, expected: tuple[int, int]) -> None:
     one, two = window(1, "s1"), window(2, "s1")
     ledger.append([added("pat-001", helpful=1), one, two])
     ledger.append(reflected("r1", one, ("pat-001", "helpful"), ("pat-001", "helpful"), ("pat-001", "harmful")))
     ledger.append([adopted(counting)])
-    ledger.append(reflected("r2", two, ("pat-001", "helpful"), ("pat-001", "harmful")))
+    ledger.append(reflected("r2", two, ("pat-001", "helpful"), ("pat-001", "helpful"), ("pat-001", "harmful")))
     # Without a reflection and a session each stands for itself, even beside an id that looks like a position.
     ledger.append([tagged(None, index, "pat-001", "helpful", session=None) for index in range(2)])
     assert _counts(ledger) == {"pat-001": expected}
@@ -209,7 +209,7 @@ def test_a_policy_decides_which_tags_are_one(ledger: Ledger, counting: str, expe
     ledger.rebuild()
     assert _counts(ledger) == {"pat-001": expected}
     ledger.append([adopted("as_applied", 2)])
-    assert _counts(ledger) == {"pat-001": (6, 2)}
+    assert _counts(ledger) == {"pat-001": (7, 2)}
 
 
 def test_no_id_from_outside_can_pass_for_another_tags_own(ledger: Ledger) -> None:
