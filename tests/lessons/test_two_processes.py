@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -45,31 +47,33 @@ def work(url: str, worker: int) -> None:
             elif what == "tell":
                 relevant(lesson_book(ledger), "api", "", 3)
                 record_told(ledger, [id], via="retrieval", actor="engine", task="api", key=[worker, number])
+            print(number, flush=True)
 
 
 @pytest.mark.slow
 def test_counts_equal_the_oracle_however_often_the_processes_are_killed(ledger: Ledger) -> None:
-    url = ledger.engine.url.text
-    chance = random.Random(11)
-    running: dict[int, subprocess.Popen[bytes]] = {}
-    killed, left = 0, {1, 2}
-    while left:
-        for worker in left - running.keys():
-            running[worker] = subprocess.Popen([sys.executable, "-c", _WORKER, url, str(worker)])
-        time.sleep(0.4 + 0.6 * chance.random())
-        for worker, process in list(running.items()):
-            code = process.poll()
-            if code is None and killed < 8 and (not killed or chance.random() < 0.7):
-                process.kill()
-                process.wait()
-                killed += 1
-                del running[worker]
-            elif code is not None:
-                assert code == 0
-                del running[worker]
-                left.discard(worker)
+    with ThreadPoolExecutor() as both:
+        killed = sum(both.map(lambda worker: _worked_and_killed(ledger.engine.url.text, worker), (1, 2)))
     assert killed
     _equals_the_oracle(ledger)
+
+
+def _worked_and_killed(url: str, worker: int) -> int:
+    """Run a worker to its end; kill it four times on the way, each time somewhere in the step after a random one."""
+    chance = random.Random(worker)
+    killed = 0
+    for last_step in [*(chance.randrange(_STEPS // 2) for _ in range(4)), None]:
+        with subprocess.Popen([sys.executable, "-c", _WORKER, url, str(worker)], stdout=subprocess.PIPE) as process:
+            assert process.stdout
+            for number, _ in enumerate(process.stdout):
+                if number == last_step:
+                    time.sleep(0.01 * chance.random())
+                    process.kill()
+                    break
+        assert process.returncode in (0, -signal.SIGKILL)
+        killed += process.returncode != 0
+    assert process.returncode == 0
+    return killed
 
 
 def test_two_processes_that_run_to_their_end_equal_the_oracle(ledger: Ledger) -> None:
