@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from reflector.dataclass import dataclass
 from reflector.files import read_bounded, read_ours
 from reflector.locate import user_config, user_folder
 from reflector.playbook.ranking import RANKINGS

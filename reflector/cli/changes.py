@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +10,7 @@ import click
 from reflector.cli.app import Place
 from reflector.cli.arguments import BULLET, SECTION
 from reflector.cli.output import fields, json_option, note, print_json, safe
+from reflector.dataclass import dataclass
 from reflector.playbook.change import Change
 from reflector.playbook.names import SECTIONS, is_name
 

@@ -12,10 +12,11 @@ bullet both are kept; two verdicts of one reflection are a conflict that only a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import dropwhile, islice
 from typing import Any, Final
 
+from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.events.kinds import Merge
