@@ -116,7 +116,7 @@ def table(
         note(empty)
         return
     lines = list(_table(columns, rows, frozenset(numbers), frozenset(prose or columns[-1:]), extra, whole))
-    if paged and sys.stdout.isatty() and len(lines) >= _terminal().lines:
+    if paged and sys.stdout.isatty() and len(lines) >= terminal().lines:
         click.echo_via_pager("\n".join(lines) + "\n")
         return
     for line in lines:
@@ -134,7 +134,7 @@ def _table(
     cells = [[clean("" if cell is None else str(cell), 2_000) for cell in row] for row in rows]
     shown = [_Column(name, [row[index] for row in cells], name in prose) for index, name in enumerate(columns)]
     if sys.stdout.isatty():
-        room = _terminal().columns
+        room = terminal().columns
         shown = _fitted(shown, extra, room)
         if sum(column.width + 2 for column in shown) - 2 > max(room, _LAST):
             yield from _records(shown, room)
@@ -149,7 +149,7 @@ def _table(
             yield _line([*[""] * (len(row) - 1), other], widths, right)
 
 
-def _terminal() -> os.terminal_size:
+def terminal() -> os.terminal_size:
     """Return the terminal's size."""
     import shutil
 
@@ -276,7 +276,7 @@ def print_facts(rows: Iterable[tuple[str, str]], width: int, indent: int = 0, *,
 
     `begun` says that the indentation of the first line is printed already.
     """
-    room = _terminal().columns - indent - width - 1 if sys.stdout.isatty() else 0
+    room = terminal().columns - indent - width - 1 if sys.stdout.isatty() else 0
     for name, value in rows:
         shown = safe(value)
         for line in _broken(shown, room, words=False) if room >= _LAST else [shown]:

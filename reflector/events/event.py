@@ -54,6 +54,8 @@ WISH_HEARD: Final = "wish.heard"
 
 #: The actor of what a person says.
 HUMAN: Final = "human"
+#: The key of `meta` of an event that only says what a merge gave.
+RESTATED: Final = "restated"
 
 
 def identity(type_: str, *parts: str | int) -> str:
