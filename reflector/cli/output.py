@@ -292,10 +292,10 @@ def note(text: str) -> None:
 #: What a person can do about an error of the system; for others its own words must do.
 _WAYS_OUT = {
     errno.ENOENT: "check the path",
-    errno.EISDIR: "a file is wanted, not a folder",
+    errno.EISDIR: "remove the folder, or name a file",
     errno.EACCES: "check its permissions",
     errno.EPERM: "check its permissions",
-    errno.EROFS: "it is on a file system that may only be read: write elsewhere, or mount it to be written",
+    errno.EROFS: "remount the file system read-write, or use another folder",
     errno.EMFILE: "close programs or raise the limit (`ulimit -n`), then run the same command again",
     errno.ENFILE: "close programs or raise the limit (`ulimit -n`), then run the same command again",
     errno.ENOSPC: "free some space, then run the same command again",
