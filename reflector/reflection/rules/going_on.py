@@ -7,9 +7,9 @@ holds nobody's words: the reasons of what was judged before are in the ledger's 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from reflector.dataclass import dataclass
 from reflector.reflection.rules import reading
 from reflector.reflection.rules.reading import Reader
 from reflector.transcripts.checkpoint import Places, speaks
