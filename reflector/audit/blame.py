@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from reflector.dataclass import dataclass
 from reflector.events import event as ev
-from reflector.events.event import Event, identity
+from reflector.events.event import RESTATED, Event, identity
 from reflector.ledger.as_of import Past
 from reflector.playbook.counting import member
-from reflector.proof.merge_proof import RESTATED
 
 if TYPE_CHECKING:
     from reflector.ledger.store import BulletRow, Ledger

@@ -37,6 +37,8 @@ Key = tuple[str, str, str]
 _GIVEN = (*ANSWER_TYPES, *COMPLETION_TYPES)
 _FINAL = tuple(name for name in STEP_TYPES if isinstance(step := EVENT_TYPES[name].effect, MovesWindow) and step.final)
 _USD = "usd"
+#: What meta says where an answer took anything.
+_TOKENS, _COST = '_tokens"', '"cost_usd"'
 
 
 class _Given(NamedTuple):
@@ -172,7 +174,7 @@ class AnswerTally(Tally):
                 counts["reflections"] += times
                 continue
             counts["answers"] += times
-            if one.meta != "{}":
+            if _TOKENS in one.meta or _COST in one.meta:  # loading decimals takes longer than the rest
                 from reflector.events.spent import spent_on
 
                 models = [one.model, *(other.model for other in reversed(given))]
