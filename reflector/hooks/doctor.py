@@ -17,6 +17,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from reflector import locate
 from reflector.config import BACKENDS
@@ -30,7 +31,7 @@ from reflector.hooks.mending import Fix, close_to_others, left_behind, open_to_o
 from reflector.hooks.reach import Check, State, checks_of_hooks, missing_program
 from reflector.ledger.answer_tally import answers
 from reflector.ledger.errors import LedgerError
-from reflector.ledger.migration import HEAD_REVISION, refused_by_citus
+from reflector.ledger.migration import HEAD_REVISION, is_citus, on_citus, refused_by_citus
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Finding
@@ -243,10 +244,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     if (lost := missed(project, ledger)) is not None:
         yield Check("head", "error", str(lost), lost.remedy)
     if ledger.engine.dialect == "postgresql":
-        with ledger.asking() as sql:
-            what, _, way_out = refused_by_citus(lambda query: sql.execute(query).fetchone()).partition("; ")
-        if what:
-            yield Check("citus", "error", what, way_out)
+        yield from _citus(ledger)
     if wrong := wrong_triggers(ledger):
         names = ", ".join(wrong)
         yield Check("triggers", "error", f"missing or changed: {names}", "reflector verify --mend-triggers")
@@ -274,6 +272,28 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     yield from _windows(ledger, project)
     if not is_told and not refused:
         yield from _bullets(ledger, project)
+
+
+def _citus(ledger: Ledger) -> Iterator[Check]:
+    """Yield where a Citus keeps the ledger, and why it would refuse its triggers."""
+    with ledger.asking() as sql:
+
+        def ask(query: str) -> Any:
+            return sql.execute(query).fetchone()
+
+        if not is_citus(ask):
+            return
+        places = on_citus(ask)
+        reason = refused_by_citus(ask)
+    if len(places) > 1:
+        what = f"its tables are divided into {len(places)} shards, where triggers do not find the events"
+        yield Check("citus", "error", what, "reflector copy --to URL, into a schema of its own (docs/scale.md)")
+    elif reason:
+        what, _, way_out = reason.partition("; ")
+        yield Check("citus", "error", what, way_out)
+    else:
+        where = f"on {places[0]}" if places else "on the coordinator, for their schema is not distributed"
+        yield Check("citus", "ok", f"the tables are {where}; citus.enable_unsafe_triggers is on")
 
 
 def _windows(ledger: Ledger, project: Project) -> Iterator[Check]:
