@@ -66,9 +66,11 @@ def wrong_triggers(sql: Statements) -> Iterator[tuple[str, str]]:
     ours, schema = triggers_of(dialect, ask)
     wrong = dict(_differing_triggers(ours, _standing_triggers(sql), dialect, schema))
     if sql.postgres and (event := migration.event_table(ask)) != "event":
-        # Those of a worker fire. Citus puts triggers for each row alone there, and refuses TRUNCATE of a shard itself.
-        of_rows = {name: text for name, text in ours.items() if "FOR EACH ROW" in text}
-        found = _differing_triggers(of_rows, _worker_triggers(sql, schema, event), dialect, schema)
+        # Those of a worker fire. Citus puts a statement's there only when it moves the shard, and refuses TRUNCATE of
+        # a shard itself.
+        standing = _worker_triggers(sql, schema, event)
+        there = {name: text for name, text in ours.items() if name in standing or "FOR EACH ROW" in text}
+        found = _differing_triggers(there, standing, dialect, schema)
         wrong = {name: what if what == _STRANGE else f"{what} on its worker" for name, what in found} | wrong
     yield from wrong.items()
 

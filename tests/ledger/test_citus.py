@@ -22,7 +22,8 @@ from reflector.proof.verify import verify
 from tests.conftest import Postgres, is_on_citus, with_setting
 from tests.road.agent import Agent
 
-from .events import history
+from . import sql
+from .events import added, history
 
 pytestmark = pytest.mark.postgres
 
@@ -98,6 +99,24 @@ def test_a_trigger_that_was_taken_down_on_a_worker_is_found_and_mended(url: str,
         with schema_transaction(ledger.engine) as mending:
             create_triggers(mending)
         assert list(verify(ledger)) == []
+
+
+def test_a_ledger_that_is_moved_to_another_worker_goes_on_and_keeps_its_triggers(url: str) -> None:
+    worker = sa.make_url(_shard(url)[1])
+    nodes = "SELECT nodename, nodeport FROM pg_dist_node WHERE shouldhaveshards AND (nodename, nodeport) <> (%s, %s)"
+    with psycopg.connect(url, autocommit=True) as connection:
+        other = connection.execute(nodes, [worker.host, worker.port]).fetchone()
+        if other is None:
+            pytest.skip("this Citus has one worker")
+        move = "SELECT citus_schema_move(current_schema()::regnamespace, %s, %s, 'block_writes')"
+        with Ledger.open(url) as ledger:
+            ledger.append([added("oth-001")])
+            connection.execute(move, other)
+            ledger.append([added("oth-002")])
+            assert list(verify(ledger)) == []
+            assert sa.make_url(_shard(url)[1]).port == other[1]
+            with pytest.raises(sa.exc.DBAPIError, match="append-only"):
+                sql.run(ledger, "DELETE FROM event")
 
 
 def test_the_doctor_names_the_place_of_the_tables_and_each_server_that_refuses_triggers(
