@@ -17,7 +17,6 @@ from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from reflector import locate
 from reflector.config import BACKENDS
@@ -26,12 +25,13 @@ from reflector.curation.playbook_file import untaken
 from reflector.curation.sharing import is_shared, version_in_git
 from reflector.hooks import git_setup
 from reflector.hooks.agents import AGENTS
+from reflector.hooks.citus import checks_of_citus
 from reflector.hooks.git_setup import driver_of
 from reflector.hooks.mending import Fix, close_to_others, left_behind, open_to_others, remove
 from reflector.hooks.reach import Check, State, checks_of_hooks, missing_program
 from reflector.ledger.answer_tally import answers
 from reflector.ledger.errors import LedgerError
-from reflector.ledger.migration import HEAD_REVISION, is_citus, on_citus, refused_by_citus
+from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Finding
@@ -244,7 +244,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     if (lost := missed(project, ledger)) is not None:
         yield Check("head", "error", str(lost), lost.remedy)
     if ledger.engine.dialect == "postgresql":
-        yield from _citus(ledger)
+        yield from checks_of_citus(ledger)
     if wrong := wrong_triggers(ledger):
         names = ", ".join(wrong)
         yield Check("triggers", "error", f"missing or changed: {names}", "reflector verify --mend-triggers")
@@ -272,28 +272,6 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     yield from _windows(ledger, project)
     if not is_told and not refused:
         yield from _bullets(ledger, project)
-
-
-def _citus(ledger: Ledger) -> Iterator[Check]:
-    """Yield where a Citus keeps the ledger, and why it would refuse its triggers."""
-    with ledger.asking() as sql:
-
-        def ask(query: str) -> Any:
-            return sql.execute(query).fetchone()
-
-        if not is_citus(ask):
-            return
-        places = on_citus(ask)
-        reason = refused_by_citus(ask)
-    if len(places) > 1:
-        what = f"its tables are divided into {len(places)} shards, where triggers do not find the events"
-        yield Check("citus", "error", what, "reflector copy --to URL, into a schema of its own (docs/scale.md)")
-    elif reason:
-        what, _, way_out = reason.partition("; ")
-        yield Check("citus", "error", what, way_out)
-    else:
-        where = f"on {places[0]}" if places else "on the coordinator, for their schema is not distributed"
-        yield Check("citus", "ok", f"the tables are {where}; citus.enable_unsafe_triggers is on")
 
 
 def _windows(ledger: Ledger, project: Project) -> Iterator[Check]:
