@@ -6,11 +6,14 @@ same work. Shapes and sizes are those of real sessions; no text of one is used.
 
 from __future__ import annotations
 
+import atexit
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from reflector.events import event as ev
@@ -111,24 +114,36 @@ def window(number: int) -> NewEvent:
     return session(number)[0]
 
 
-def ledgers(folder: Path, sizes: list[int]) -> dict[int, Path]:
-    """A ledger file of each size (in events, rising), all prefixes of one history; made in one go."""
-    files: dict[int, Path] = {}
-    growing = folder / "growing.db"
-    number = 0
-    for size in sizes:
-        with Ledger.open_file(growing) as ledger:
-            ledger.engine.on_connect.append(_without_syncs)
-            ledger.engine.close()
-            if number == 0:
-                ledger.append([playbook()])
-            while number < size // _SESSION:
-                upto = min(number + 1000, size // _SESSION)
-                ledger.append([event for n in range(number, upto) for event in session(n)])
-                number = upto
-        files[size] = folder / f"{size}.db"
-        shutil.copyfile(growing, files[size])
-    return files
+def ledgers(sizes: Sequence[int]) -> dict[int, Path]:
+    """A ledger file of each size (in events, rising), all prefixes of one history; made once in a run, kept until its
+    end, in the folder for temporary files."""
+    if missing := [size for size in sizes if size not in _made]:
+        folder = _folder()
+        growing = folder / "growing.db"
+        number = 0
+        for size in missing:
+            with Ledger.open_file(growing) as ledger:
+                ledger.engine.on_connect.append(_without_syncs)
+                ledger.engine.close()
+                if number == 0:
+                    ledger.append([playbook()])
+                while number < size // _SESSION:
+                    upto = min(number + 1000, size // _SESSION)
+                    ledger.append([event for n in range(number, upto) for event in session(n)])
+                    number = upto
+            _made[size] = folder / f"{size}.db"
+            (shutil.move if size == missing[-1] else shutil.copyfile)(growing, _made[size])
+    return {size: _made[size] for size in sizes}
+
+
+_made: dict[int, Path] = {}
+
+
+@cache
+def _folder() -> Path:
+    folder = mkdtemp(prefix="reflector-made-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def _without_syncs(connection: Any) -> None:

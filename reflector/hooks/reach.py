@@ -11,13 +11,13 @@ import json
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from reflector import folders, locate
+from reflector.dataclass import dataclass
 from reflector.hooks.agents import AGENTS, CLAUDE, Agent, Scope
 from reflector.hooks.install import Handler, hook_command
 from reflector.hooks.json_text import MalformedJson, root

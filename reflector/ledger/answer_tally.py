@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 #: A group: model, template and day.
 Key = tuple[str, str, str]
 _USD = "usd"
+#: What meta says where an answer took anything.
+_TOKENS, _COST = '_tokens"', '"cost_usd"'
 
 
 class AnswerTally(Tally):
@@ -137,7 +139,7 @@ class AnswerTally(Tally):
                 counts["reflections"] += times
                 continue
             counts["answers"] += times
-            if one.meta != "{}":
+            if _TOKENS in one.meta or _COST in one.meta:  # loading decimals takes longer than the rest
                 from reflector.events.spent import spent_on
 
                 models = [one.model, *(other.model for other in reversed(given))]

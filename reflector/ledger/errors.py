@@ -197,8 +197,8 @@ def _of_file(_: BaseException, text: str, where: str) -> LedgerError:
         )
     if "unable to open" in lower:
         return LedgerUnavailable(
-            f"the ledger {where} cannot be opened ({text}); check that its folder exists, is yours and may be written: "
-            "a ledger on a read-only file system is read from a copy"
+            f"the ledger {where} cannot be opened ({text}); check that its folder exists, is yours and is writable. To "
+            "read a ledger on a read-only file system, copy its folder to a writable one"
         )
     return LedgerUnavailable(
         f"the ledger {where} could not be used: {text}; check its disk, the space left there and its permissions, "

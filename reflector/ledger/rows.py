@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from reflector.dataclass import dataclass
 from reflector.events.event import BULLET_TAGGED, Event
 from reflector.ledger.errors import LedgerCorrupt
 from reflector.playbook.bullet import Bullet

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from reflector.dataclass import dataclass
 
 from .bullet import Bullet
 from .names import SECTIONS, is_name, section_slug

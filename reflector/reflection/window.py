@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.events.record_keys import unpack_keys
@@ -27,6 +27,10 @@ from reflector.ledger.store import Ledger
 from reflector.transcripts.citations import CITATION
 from reflector.transcripts.formats import read_messages
 from reflector.transcripts.message import Message
+from reflector.transcripts.source import UnknownTranscript
+
+if TYPE_CHECKING:
+    from reflector.quality.window import WindowQuality
 
 _STORY = (ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
 
@@ -204,6 +208,20 @@ def own_messages(recorded: Event) -> Iterator[Message]:
     for message in read_messages(Path(transcript["path"]), limit=transcript["bytes"], start=start):
         if message.key in own:
             yield message
+
+
+def quality_of(recorded: Event | None) -> WindowQuality | str:
+    """Return the quality of a recorded window; why it is not known where it is not."""
+    if recorded is None or recorded.data is None:
+        return "the session's event was redacted"
+    if recorded.type != ev.SESSION_RECORDED:
+        return "the window has no transcript"
+    from reflector.quality.window import window_quality
+
+    try:
+        return window_quality(own_messages(recorded))
+    except (OSError, UnknownTranscript) as error:
+        return f"the transcript cannot be read: {error}"
 
 
 def _transcript(recorded: Event) -> Mapping[str, Any]:

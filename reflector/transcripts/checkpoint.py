@@ -18,11 +18,12 @@ import os
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from io import FileIO
 from typing import Any, Self
 from zlib import crc32
 
+from reflector.dataclass import dataclass
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.telling import Telling
 

@@ -63,8 +63,10 @@ def test_a_full_disk_is_told_and_what_was_not_taken_in_waits(tmp_path: Path) -> 
         agent.hook("SessionEnd", session_id="s-1", transcript_path=str(sessions[1]))
         filler = disk / "filler"
         fill(filler)
-        for command in (["ingest", sessions[2]], ["drain"]):
+        for command in (["ingest", sessions[2]], ["drain"], ["config", "set", "idle_minutes", "3"]):
             assert "space" in assert_told(agent, *command, about=disk)
+        (ledger,) = (check for check in agent.json("doctor", code=1) if check["name"] == "ledger")
+        assert "backup" not in ledger["mend"]
         assert json.loads(agent.playbook.read_bytes())
         assert len(agent.deliveries()) == 1
         filler.unlink()
@@ -84,7 +86,8 @@ def test_a_read_only_project_is_told_and_nothing_changes(tmp_path: Path) -> None
         agent.home = tmp_path / "home"
         agent.home.mkdir()
         subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-        for command in (["ingest", session], ["drain"], ["add", "pat", "More."], ["list"]):
+        changes = (["add", "pat", "More."], ["config", "set", "idle_minutes", "3"], ["install", "--project"])
+        for command in (["ingest", session], ["drain"], ["list"], *changes):
             assert_told(agent, *command, about=disk)
         (ledger,) = (check for check in agent.json("doctor", code=1) if check["name"] == "ledger")
         assert "writable" in ledger["mend"]
