@@ -65,8 +65,8 @@ class LedgerMoved(LedgerError):
     ) -> None:
         named = f"the playbook {playbook!r} moved from {where} to {to}" if to else f"this playbook moved from {where}"
         super().__init__(
-            f"the playbook {playbook!r} is moving to {to} and has not arrived there; try again, and if nobody moves it "
-            f"any more, complete the move: reflector move {playbook} --to {to}"
+            f"the playbook {playbook!r} is moving to {to} and has not arrived there; try again. If the move was "
+            f"interrupted, complete it: reflector move {playbook} --to {to}"
             if under_way
             else f"{named}, and nothing was appended here; name that ledger in ledgers.toml or with `ledger_url`, "
             "then run the same command again"
@@ -197,8 +197,8 @@ def _of_file(_: BaseException, text: str, where: str) -> LedgerError:
         )
     if "unable to open" in lower:
         return LedgerUnavailable(
-            f"the ledger {where} cannot be opened ({text}); check that its folder exists, is yours and may be written: "
-            "a ledger on a read-only file system is read from a copy"
+            f"the ledger {where} cannot be opened ({text}); check that its folder exists, is yours and is writable. To "
+            "read a ledger on a read-only file system, copy its folder to a writable one"
         )
     return LedgerUnavailable(
         f"the ledger {where} could not be used: {text}; check its disk, the space left there and its permissions, "

@@ -37,6 +37,11 @@ _ASKED: Final = (
     " WHERE attrelid = to_regclass('playbook') AND attname = 'id' AND atthasdef)"
 )
 _POLICY: Final = "reflector_by_playbook"
+#: What a SQLite ledger's file is told about, behind its path.
+NO_ROLES: Final = (
+    "is a SQLite ledger, which has no roles: the permissions of its folder decide who reads and writes it. For roles, "
+    "move the playbook to a PostgreSQL server (`reflector move PLAYBOOK --to URL`)"
+)
 #: Who may see a playbook's rows: the members of a role that is called `playbook:` and its name.
 _MEMBER: Final = (
     "EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'playbook:' || playbook.name"
@@ -57,10 +62,7 @@ def grants(engine: Engine, role: str, to: str) -> Iterator[str]:
     Raises LedgerUnavailable for an engine without roles, LedgerError.
     """
     if engine.dialect == "sqlite":
-        raise LedgerUnavailable(
-            f"{engine.url.shown} is a file, and its folder's permissions say who may read and write it; roles are "
-            "PostgreSQL's, which `ledger_url` names"
-        )
+        raise LedgerUnavailable(f"{engine.url.shown} {NO_ROLES}")
     with translated(engine.url.shown), engine.connection() as connection:
         schema, name, numbers = connection.execute(_ASKED, [to]).fetchone()
     tables = [f"{schema}.{table}" for table in _TABLES]

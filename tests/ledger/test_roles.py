@@ -198,5 +198,5 @@ def test_a_member_of_a_playbook_sees_that_one_alone_and_verify_knows_the_policie
 
 
 def test_a_file_has_no_roles() -> None:
-    with Ledger.open("sqlite://") as ledger, pytest.raises(LedgerUnavailable, match="roles are PostgreSQL's"):
+    with Ledger.open("sqlite://") as ledger, pytest.raises(LedgerUnavailable, match="which has no roles"):
         list(grants(ledger.engine, "reader", "me"))
