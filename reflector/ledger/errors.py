@@ -228,6 +228,14 @@ _BY_SQLSTATE: dict[str, tuple[type[LedgerError], str, str]] = {
     "XX001": (LedgerCorrupt, "is damaged on the server", "run `reflector verify`, and restore a backup"),
     "XX002": (LedgerCorrupt, "is damaged on the server", "run `reflector verify`, and restore a backup"),
 }
+#: Where a worker of Citus refuses a COPY or an INSERT … SELECT, only its words come back, under the code XX000. These
+#: are the same in every language: texts of our triggers and names of constraints.
+_BY_WORDS: dict[str, str] = {
+    "a minute ahead": "RF001",
+    "append-only": "P0001",
+    "event_target_once": "23505",
+    "event_target_exists": "23503",
+}
 
 
 def _of_server(error: BaseException, text: str, where: str) -> LedgerError:
@@ -239,11 +247,12 @@ def _of_server(error: BaseException, text: str, where: str) -> LedgerError:
             "and the host, user, password and database of the URL; then run the same command again. After a failover "
             "another server takes over within a minute"
         )
+    if code == "XX000":
+        code = next((known for words, known in _BY_WORDS.items() if words in text), code)
     if code == "P0001":  # raised by a trigger of ours
         return _refused(text, where)
     if code.startswith("23"):
-        constraint = getattr(getattr(error, "diag", None), "constraint_name", None)
-        if constraint == "event_target_once":
+        if "event_target_once" in text:
             return _retracted()
         if code == "23503":
             return _no_target(where)
