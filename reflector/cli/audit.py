@@ -96,7 +96,7 @@ def session(place: Place, session_id: str, moment: str | None, as_json: bool) ->
     """
     from reflector.audit.sessions import session_story
     from reflector.cli import session_view
-    from reflector.reflection.gate import quality_of
+    from reflector.reflection.window import quality_of
 
     with place.reading() as ledger:
         past = moments.past(ledger, moment)

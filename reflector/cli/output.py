@@ -20,14 +20,14 @@ import click
 from reflector.text.visible import clean, visible
 
 #: Characters that JSON may leave as they are but a terminal obeys or hides.
-_UNSAFE = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
+_UNSAFE = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 
 #: Columns of a terminal that prose keeps while anything else can give way, and that every column keeps.
 _LAST = 24
 _LEAST = 6
 
 #: What `short_time` gives.
-_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
+_TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d"
 
 #: Rows of CSV that are written at once; memory does not grow with their number.
 _PAGE = 1000
@@ -52,7 +52,7 @@ def print_json(value: Any) -> None:
 
 def _escaped(text: str) -> bytes:
     """JSON without a character that a terminal obeys."""
-    return _UNSAFE.sub(lambda match: json.dumps(match[0])[1:-1], text).encode("utf-8", "replace")
+    return re.sub(_UNSAFE, lambda match: json.dumps(match[0])[1:-1], text).encode("utf-8", "replace")
 
 
 def print_json_lines(values: Iterable[Any]) -> None:
@@ -188,7 +188,7 @@ class _Column:
 
     def is_of_times(self) -> bool:
         """Whether each cell is a time as `short_time` gives it, or empty."""
-        return any(self.cells) and all(not cell or _TIME.fullmatch(cell) for cell in self.cells)
+        return any(self.cells) and all(not cell or re.fullmatch(_TIME, cell) for cell in self.cells)
 
 
 def _fitted(columns: list[_Column], extra: Sequence[str], room: int) -> list[_Column]:

@@ -221,7 +221,7 @@ def _revision(project: Project) -> Check | None:
     try:
         with closing(sqlite3.connect(f"{project.ledger_file.as_uri()}?mode=ro", uri=True)) as connection:
             revision = connection.execute("SELECT version_num FROM alembic_version").fetchone()[0]
-    except (sqlite3.Error, TypeError):  # opening it says why
+    except (sqlite3.Error, TypeError, UnicodeDecodeError):  # opening it says why
         return None
     if revision == HEAD_REVISION:
         return Check("schema", "ok", f"revision {revision}")
@@ -370,7 +370,7 @@ def _prompts(project: Project) -> Iterator[Check]:
         try:
             template = find_template(name, project.root)
         except TemplateError as error:
-            yield Check("prompt", "error", str(error), "mend the file or remove it")
+            yield Check("prompt", "error", str(error), "correct the file or remove it")
             continue
         if template.path.parent == resource_dir("prompts"):
             packaged += 1

@@ -65,8 +65,8 @@ class LedgerMoved(LedgerError):
     ) -> None:
         named = f"the playbook {playbook!r} moved from {where} to {to}" if to else f"this playbook moved from {where}"
         super().__init__(
-            f"the playbook {playbook!r} is moving to {to} and has not arrived there; try again, and if nobody moves it "
-            f"any more, complete the move: reflector move {playbook} --to {to}"
+            f"the playbook {playbook!r} is moving to {to} and has not arrived there; try again. If the move was "
+            f"interrupted, complete it: reflector move {playbook} --to {to}"
             if under_way
             else f"{named}, and nothing was appended here; name that ledger in ledgers.toml or with `ledger_url`, "
             "then run the same command again"
