@@ -7,11 +7,13 @@ is never replaced by a newer one: it stays until a person takes its file away.
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from pathlib import Path
 
 from reflector import folders
 from reflector.dataclass import dataclass
+from reflector.ledger.canonical import PREFIX
 from reflector.ledger.rows import Anchor
 from reflector.ledger.store import Ledger
 from reflector.project import Project
@@ -83,9 +85,5 @@ def _read(file: Path) -> Anchor | None:
         text = folders.read_file(str(file), _MOST_BYTES).decode("ascii", "replace")
     except OSError:
         return None
-    from reflector.proof.anchors import NoAnchor, anchors_in
-
-    try:
-        return anchors_in(text)[-1]
-    except NoAnchor:
-        return None
+    found = re.search(rf"^([0-9]{{1,15}}):({PREFIX}[0-9a-f]{{64}})\n\Z", text, re.MULTILINE)
+    return None if found is None else Anchor(int(found[1]), found[2])
