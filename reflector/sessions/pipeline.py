@@ -127,9 +127,7 @@ class Pipeline:
         if synced.of_another is not None:
             self._note(of_another(self.project.playbook_json, synced.of_another))
         for problem in synced.problems[:20]:
-            self._note(
-                f"{self.project.playbook_json}, {problem}. The file is left as it is; the ledger goes on counting"
-            )
+            self._note(f"{self.project.playbook_json}, {problem}. The file is unchanged, and counting continues")
         updated_at = self.ledger.updated_at()
         learned = False
         with suppress(OSError):  # a state folder that cannot be written keeps no session from starting
