@@ -36,7 +36,8 @@ from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, Counters, InForce
 from reflector.ledger.double_tally import DoubleTally
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
-from reflector.ledger.tallies import Tally, keep
+from reflector.ledger.tail import TAG_COLUMNS, TagRow
+from reflector.ledger.tallies import Checkpoint, Kept, Tally
 from reflector.playbook.counting import is_counting
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 KEPT: Final[tuple[type[Tally], ...]] = (BulletTally, AnswerTally, DoubleTally)
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
 _STATUS_COLUMNS = ("name", "position", "status")
-_TAG_COLUMNS = ("position", "name", "tag", "active", "session_id", "reflection_id")
 
 
 @dataclass(slots=True)
@@ -57,28 +57,37 @@ class _Waiting:
     windows: list[tuple[object, ...]] = field(default_factory=list)
     keys: list[int] = field(default_factory=list)
     states: list[tuple[object, ...]] = field(default_factory=list)
-    tags: list[tuple[object, ...]] = field(default_factory=list)
+    tags: list[TagRow] = field(default_factory=list)
     counted: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
 class Projector:
     """Writes the tables of one playbook on an open write transaction."""
 
-    def __init__(self, statements: Statements, in_force: InForce = None) -> None:
+    def __init__(self, statements: Statements, in_force: InForce = None, tallies: Kept | None = None) -> None:
         self.sql = statements
+        #: What was kept up to the event before the first one; None where that was by somebody else.
+        self.tallies = tallies
         self.counters = Counters(statements, in_force)
         self._covers: dict[str | None, int | None] = {}
         self._waiting = _Waiting()
 
     def project(self, events: Sequence[Projected]) -> None:
         """Fold events into the tables, in order."""
+        if not events:
+            return
         updated_at = None
+        tallies = self.tallies
+        if tallies is None or tallies.position != events[0].position - 1:
+            tallies = self.tallies = Kept(self.sql, KEPT, events[0].position - 1)
         for event in events:
             type_, data = event.type, event.data if event.data is not None else {}
             if type_ == ev.BULLET_TAGGED:
                 if self._tagged(event, data):
                     updated_at = event.recorded_at
+                tallies.take_tag(self._waiting.tags[-1])
                 continue
+            tallies.take(event)
             effect = effect_of(type_)
             if effect is None or isinstance(effect, ChangesNothing):
                 continue
@@ -101,19 +110,19 @@ class Projector:
         if updated_at is not None:
             sql = "UPDATE projection SET updated_at = ? WHERE playbook_id = ? AND name = ?"
             self.sql.execute(sql, updated_at, self.sql.id, TABLES)
-        if events:
-            keep(self.sql, KEPT, events[0].position - 1, events[-1].position)
+        tallies.position = events[-1].position
+        self.sql.insert("tally", Checkpoint._fields, list(tallies.checkpoints()))
 
     def _tagged(self, event: Projected, data: Mapping[str, Any]) -> bool:
         """Add a tag; return whether it counts."""
         judged = verdict(data)
         waiting = self._waiting
         if judged is None:
-            row = (event.position, storable(data.get("name")), 0, 0, event.session_id, event.reflection_id)
-            waiting.tags.append(row)
+            name = storable(data.get("name"))
+            waiting.tags.append((event.position, name, 0, event.session_id, event.reflection_id, 0))
             return False
         active = 0 if self.counters.has_retractions() and self._is_covered(event) else 1
-        waiting.tags.append((event.position, *judged, active, event.session_id, event.reflection_id))
+        waiting.tags.append((event.position, *judged, event.session_id, event.reflection_id, active))
         if active:
             waiting.counted[judged] = waiting.counted.get(judged, 0) + 1
         return True
@@ -137,7 +146,7 @@ class Projector:
             " AND state <> 'completed'",
             waiting.states,
         )
-        self.sql.insert("tag", _TAG_COLUMNS, waiting.tags)
+        self.sql.insert("tag", TAG_COLUMNS, waiting.tags)
         if waiting.counted:
             self.counters.increase(waiting.counted, waiting.tags)
 
