@@ -86,7 +86,9 @@ def _beside_peers(folder: Path, numbers: Iterator[int], pairs: int) -> list[Row]
     with Ledger.open_file(folder / "peers.db") as ledger:
         ledger.append([made.playbook()])
         for name, peer, goal in (("eventsourcing", sourcing, 1.0), ("sqlite-utils", table, None)):
-            for size, times in ((1, _BURST), (100, 1)) if peer is not None else ():
+            if peer is None:
+                continue
+            for size, times in ((1, _BURST), (100, 1)):
                 floor, ours = (appended_by(one.append, numbers, size, times) for one in (peer, ledger))
                 took, mine, ratio = paired_ratio(floor, ours, pairs)
                 part = f"append beside {name}, {10 * size:,} per transaction"

@@ -33,6 +33,23 @@ if __name__ == '__main__':
     sys.argv[0] = re.sub(r'(-script\\.pyw|\\.exe)?$', '', sys.argv[0])
     sys.exit(main())
 """
+#: What a hook of the ACE tools for Claude Code does before it asks a model, written anew here: the SDK is imported, the
+#: playbook read and printed at a session's start; at its end the transcript is read and the playbook written in place.
+_ACE_START = """\
+import json, sys
+import anthropic
+json.load(sys.stdin)
+sections = json.load(open(".claude/playbook.json"))["sections"]
+for bullet in (bullet for section in sections.values() for bullet in section):
+    print(f"[{bullet['name']}] helpful={bullet['helpful']} harmful={bullet['harmful']} :: {bullet['text']}")
+"""
+_ACE_END = """\
+import json, sys
+import anthropic
+messages = [json.loads(line) for line in open(json.load(sys.stdin)["transcript_path"])]
+playbook = json.load(open(".claude/playbook.json"))
+json.dump(playbook, open(".claude/playbook-in-place.json", "w"), indent=2)
+"""
 
 
 def rows(quick: bool) -> list[Row]:
@@ -97,6 +114,24 @@ class _Bench:
             ),
             self._row("`reflector hook`, inject 100 bullets", venv, self._side(self.script, self.start), 2.0),
             self._row("`reflector hook`, one durable spool record", venv, self._side(self.script, self.end), 2.0),
+            *self._beside_ace(),
+        ]
+
+    def _beside_ace(self) -> list[Row]:
+        note = "floor: the work of an ACE tool's hook: interpreter, `import anthropic`, {}; no model asked"
+        return [
+            self._row(
+                f"installed hook, {part}, beside an ACE tool's",
+                self._side([sys.executable, "-c", theirs], payload, folder=self.project),
+                self._side(INSTALLED, payload),
+                1.0,
+                note.format(what),
+                pairs=10,
+            )
+            for part, theirs, payload, what in (
+                ("session start", _ACE_START, self.start, "playbook read and printed"),
+                ("session end", _ACE_END, self.end, "transcript read, playbook written in place"),
+            )
         ]
 
     def _row(self, part: str, floor: Side, ours: Side, goal: float, note: str = "", pairs: int | None = None) -> Row:
@@ -119,6 +154,7 @@ class _Bench:
         *,
         times: int = 1,
         environ: dict[str, str] | None = None,
+        folder: Path | None = None,
         after: Callable[[], None] | None = None,
     ) -> Side:
         def run() -> None:
@@ -126,7 +162,9 @@ class _Bench:
             for _ in range(times):
                 with open(payload or os.devnull, "rb") as stdin:
                     running.append(
-                        subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, env=environ or self.environ)
+                        subprocess.Popen(
+                            command, stdin=stdin, stdout=subprocess.PIPE, env=environ or self.environ, cwd=folder
+                        )
                     )
             for process in running:
                 process.communicate()

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -26,25 +27,24 @@ from reflector.ledger.as_of import Past
 from reflector.ledger.rows import event_of
 from reflector.ledger.store import Ledger
 from reflector.playbook.condition import condition
+from reflector.project import Project
 
 
 def rows(quick: bool, big: bool = False) -> list[Row]:
     """Rebuilds, verify, questions and refresh; ledgers of up to 10^5 events when quick, else
     10^6, 10^7 when big."""
     sizes = [10**4, 10**5] if quick else [10**4, 10**5, 10**6, 10**7] if big else [10**4, 10**5, 10**6]
+    begun = time.perf_counter()
+    files = made.ledgers(sizes)
+    print(f"made {sizes[-1]:,} events in {time.perf_counter() - begun:.0f} s,", end=" ", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        begun = time.perf_counter()
-        files = made.ledgers(Path(folder), sizes)
-        took = time.perf_counter() - begun
-        found = [
+        return [
             *_recount(files),
             *_folds(files),
             *bench_verify.rows(files, Path(folder)),
-            *_questions(files),
+            *_questions(files, Path(folder)),
             *_whole_ledger(files),
         ]
-        print(f"made {sizes[-1]:,} events in {took:.0f} s,", end=" ", file=sys.stderr)
-    return found
 
 
 def _recount(files: dict[int, Path]) -> list[Row]:
@@ -53,7 +53,7 @@ def _recount(files: dict[int, Path]) -> list[Row]:
     times: dict[int, float] = {}
     for size, path in files.items():
         with Ledger.open_file(path) as ledger:
-            floor = timed(lambda path=path: subprocess.run(["cat", path], stdout=subprocess.DEVNULL, check=True))
+            floor = timed(partial(subprocess.run, ["cat", path], stdout=subprocess.DEVNULL, check=True))
             ratio = paired_ratio(floor, timed(ledger.recount), 7 if size >= 10**6 else 15)
         times[size] = ratio[1]
         goal = 1.5 if size >= 10**5 else None
@@ -107,16 +107,16 @@ def _core_fold(ledger: Ledger) -> dict[tuple[str, str], set[str]]:
     return counted
 
 
-def _questions(files: dict[int, Path]) -> list[Row]:
+def _questions(files: dict[int, Path], folder: Path) -> list[Row]:
     """Why a bullet stands where it does, and the refresh of playbook.json after a session."""
     smaller, larger = sorted(files)[-2:]
-    numbers = count(2 * 10**6)
+    numbers, project = count(2 * 10**6), Project.at(folder)
     found = []
     with Ledger.open_file(files[smaller]) as small, Ledger.open_file(files[larger]) as large:
         with Ledger.open_file(files[10**4]) as least:
             assert len(blame(least, made.MARKED)) == made.MARKS
         for size, ledger in ((smaller, small), (larger, large)):
-            ratio = paired_ratio(timed(lambda ledger=ledger: _look_up(ledger)), _blame(ledger), 15)
+            ratio = paired_ratio(timed(partial(_look_up, ledger)), _blame(ledger), 15)
             note = f"{made.MARKS} tags explained; floor: look-up of one event by its key"
             found.append(Row(f"blame of a bullet, {size:,} events", *ratio, 20.0, note))
         growth = paired_ratio(_blame(small), _blame(large), 15)
@@ -124,7 +124,7 @@ def _questions(files: dict[int, Path]) -> list[Row]:
         for what, ask in _GROWS_NOT.items():
             ratio = paired_ratio(_asked(small, ask), _asked(large, ask), 15)
             found.append(Row(f"{what} at {larger:,} events", *ratio, 1.5, f"floor: at {smaller:,} events"))
-        refreshed = paired_ratio(_refresh(small, numbers), _refresh(large, numbers), 15)
+        refreshed = paired_ratio(_refresh(small, project, numbers), _refresh(large, project, numbers), 15)
         note = f"a session appended, playbook.json rendered; floor: at {smaller:,} events"
         found.append(Row(f"refresh at {larger:,} events", *refreshed, 1.3, note))
     return found
@@ -180,12 +180,12 @@ def _asked(ledger: Ledger, ask: Callable[[Ledger], object]) -> Side:
     return timed(lambda: ask(ledger))
 
 
-def _refresh(ledger: Ledger, numbers: Iterator[int]) -> Side:
+def _refresh(ledger: Ledger, project: Project, numbers: Iterator[int]) -> Side:
     def work() -> float:
         events = made.session(next(numbers))
         begun = time.perf_counter()
         ledger.append(events)
-        render(ledger)
+        render(ledger, project)
         return time.perf_counter() - begun
 
     return work

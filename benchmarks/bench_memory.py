@@ -39,7 +39,7 @@ def rows(quick: bool, big: bool = False) -> list[Row]:
     least, most = 10**4, 10**5 if quick else 10**7 if big else 10**6
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        files = made.ledgers(folder, [least, most])
+        files = made.ledgers([least, most])
         small, large = Asked(folder, files[least]), Asked(folder, files[most])
         found = []
         for command in _COMMANDS:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from io import BufferedReader, FileIO
 from pathlib import Path
 
@@ -129,7 +130,7 @@ class _Ends:
             write_transcript(session, size * _MB, session=size)
             n = pairs if size < 500 else max(3, pairs // 3)
             floor = _sum(_process(["sha256sum", str(session)]), _process(["grep", "-cE", _CITES, str(session)]))
-            first = paired_ratio(floor, lambda session=session: self._end(session), n)
+            first = paired_ratio(floor, partial(self._end, session), n)
             found.append(
                 Row(f"first reading of a transcript, {size} MB", *first, _WHOLE, "floor: `sha256sum` + `grep -c` of it")
             )
@@ -202,7 +203,7 @@ class _Ends:
             (self.uncited, f"{size} of history without citations", "read"),
             (self.cited, f"{size} of history with citations", "read, a citation in each 300 kB judged"),
         ):
-            took = paired_ratio(floor, lambda template=template: imported(template), pairs)
+            took = paired_ratio(floor, partial(imported, template), pairs)
             peak = int(shown.rsplit(b"peak ", 1)[1]) / 1024
             note = (
                 f"`import-history` with `rules`: {sessions} sessions {told}; peak memory of the process that writes "

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 from benchmarks import made
-from benchmarks.harness import Row, Side, paired_ratio
+from benchmarks.harness import Row, paired_ratio
+from benchmarks.process import CHECKOUT, Asked, run
 from reflector.ledger.store import Ledger
 from reflector.proof.anchors import head_at, head_line
 from reflector.proof.verify import verify
@@ -33,14 +33,19 @@ def _one(path: Path, size: int, folder: Path) -> list[Row]:
     with Ledger.open_file(path) as ledger:
         after = size // 2
         at = head_at(ledger, after)
-    whole = [sys.executable, "-m", "benchmarks.verify_floor", str(path), "0", "whole"]
-    new = [sys.executable, "-m", "benchmarks.verify_floor", str(path), str(after)]
-    ours = [sys.executable, "-m", "reflector", "verify"]
-    since = [*ours, "--since", head_line(at.position, at.chain)]
+    asked, floor = Asked(folder, path), [sys.executable, "-m", "benchmarks.verify_floor", str(path)]
+    environ = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
     peaks: list[float] = []
-    repeats = 5 if size < 10**6 else 3 if size < 10**7 else 1
-    everything = paired_ratio(_process(whole, path, folder), _process(ours, path, folder, peaks), repeats)
-    behind = paired_ratio(_process(new, path, folder), _process(since, path, folder), repeats)
+
+    def ours() -> float:
+        took = asked.run("verify")
+        peaks.append(took.peak / 2**20)
+        return took.seconds
+
+    repeats, warm = (5 if size < 10**6 else 3, True) if size < 10**7 else (1, False)
+    everything = paired_ratio(lambda: run([*floor, "0", "whole"], environ).seconds, ours, repeats, warm=warm)
+    since = asked.cpu("verify", "--since", head_line(at.position, at.chain))
+    behind = paired_ratio(lambda: run([*floor, str(after)], environ).seconds, since, repeats, warm=warm)
     peak = statistics.median(peaks)
     note = "CPU of a process; floor: fetch, hash, count the tags, integrity_check. Ours also makes the tallies again"
     since_note = f"{size - after:,} events are new; floor: a process that reads and hashes these"
@@ -49,28 +54,6 @@ def _one(path: Path, size: int, folder: Path) -> list[Row]:
         Row(f"verify --since, {size:,} events", *behind, 1.5, since_note),
         Row(f"verify, peak of {size:,} events", _PEAK, peak, peak / _PEAK, 1.0, "floor: the limit that was set", "MiB"),
     ]
-
-
-def _process(command: list[str], ledger: Path, folder: Path, peaks: list[float] | None = None) -> Side:
-    """The CPU seconds of a process, and its peak memory in MiB. Raises if it fails."""
-    env = {**os.environ, "REFLECTOR_LEDGER_URL": f"sqlite:///{ledger}", "HOME": str(folder)}
-    env["PYTHONPATH"] = str(Path(__file__).parents[1])
-
-    def work() -> float:
-        process = subprocess.Popen(
-            command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
-        assert process.stderr is not None
-        said = process.stderr.read()
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            raise RuntimeError(f"{command} failed: {said}")
-        if peaks is not None:
-            peaks.append(used.ru_maxrss / 1024)
-        return used.ru_utime + used.ru_stime
-
-    return work
 
 
 def _among_others(folder: Path) -> list[Row]:

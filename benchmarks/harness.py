@@ -52,14 +52,14 @@ def timed(work: Callable[[], object]) -> Side:
     return side
 
 
-def paired_ratio(floor: Side, ours: Side, n: int) -> tuple[float, float, float]:
+def paired_ratio(floor: Side, ours: Side, n: int, *, warm: bool = True) -> tuple[float, float, float]:
     """Measure both sides `n` times in turn: (median floor, median ours, median of the paired ratios).
 
-    One pair is run before and thrown away, so that both sides start with warm caches. Which side comes
+    With `warm`, one pair is run before and thrown away, so that both sides start with warm caches. Which side comes
     first changes from pair to pair: what the first does to the machine must not always hit the second.
     """
     pairs = []
-    for number in range(-1, n):
+    for number in range(-1 if warm else 0, n):
         if number % 2:
             ours_took, floor_took = ours(), floor()
         else:

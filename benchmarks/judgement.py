@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import load
@@ -34,7 +35,7 @@ from reflector.reflection.rules.reading import Reader
 from reflector.reflection.rules.weighing import SIDES, Judgement, Side, Weights, judge
 from reflector.transcripts.formats import read_messages
 
-TAGS = ("helpful", "harmful", "neutral")
+TAGS: tuple[Verdict, ...] = ("helpful", "harmful", "neutral")
 VERSION = "rules/4"
 POLICY = 85
 WEIGHTS = Path(__file__).parent.parent / "reflector/reflection/rules/weights.json"
@@ -68,7 +69,7 @@ class Case:
 def cases_of(folder: Path) -> list[Case]:
     """All labelled citations of a folder, each read without the wordings that were made in view of its group."""
     bullets = {bullet.name: bullet for bullet in load((folder / "playbook.json").read_bytes()).bullets}
-    by_transcript: dict[str, list[dict[str, str]]] = defaultdict(list)
+    by_transcript: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for line in (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         by_transcript[row["transcript"]].append(row)
@@ -152,9 +153,9 @@ def cutoffs(judged: Iterable[Judged]) -> dict[Side, dict[int, float]]:
     return found
 
 
-def decided(judged: Sequence[Judged], precision: int) -> list[tuple[Case, str]]:
+def decided(judged: Sequence[Judged], precision: int) -> list[tuple[Case, Verdict]]:
     """Each case with its tag, where the cutoffs for a group come from the other groups as well."""
-    tags = []
+    tags: list[tuple[Case, Verdict]] = []
     for group in sorted({one.case.group for one in judged}):
         weights = Weights("", {}, cutoffs([one for one in judged if one.case.group != group]))
         for one in (one for one in judged if one.case.group == group):
@@ -174,7 +175,7 @@ def interval(right: int, given: int) -> str:
     return f"{right}/{given} = {share:.2f} ({middle - reach:.2f}–{middle + reach:.2f})"
 
 
-def report(title: str, tags: Sequence[tuple[Case, str]]) -> str:
+def report(title: str, tags: Sequence[tuple[Case, Verdict]]) -> str:
     """Confusion, precision and recall of some cases."""
     pairs = Counter((case.label, tag) for case, tag in tags)
     lines = [f"{title}: {len(tags)} citations", f"{'label':10}" + "".join(f"{'→ ' + tag:>11}" for tag in TAGS)]

@@ -6,11 +6,15 @@ same work. Shapes and sizes are those of real sessions; no text of one is used.
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from reflector.events import event as ev
@@ -111,9 +115,20 @@ def window(number: int) -> NewEvent:
     return session(number)[0]
 
 
-def ledgers(folder: Path, sizes: list[int]) -> dict[int, Path]:
-    """A ledger file of each size (in events, rising), all prefixes of one history; made in one go."""
-    files: dict[int, Path] = {}
+def ledgers(sizes: Sequence[int]) -> dict[int, Path]:
+    """A ledger file of each size (in events, rising), all prefixes of one history; made once in a run, kept until its
+    end, in the folder for temporary files. REFLECTOR_BENCH_LEDGERS names a folder that keeps copies for later runs."""
+    folder = _folder()
+    kept = Path(os.environ.get("REFLECTOR_BENCH_LEDGERS") or folder)
+    if missing := [size for size in sizes if not (kept / f"{size}.db").exists()]:
+        _grow(kept, missing)
+    for size in sizes:
+        if not (folder / f"{size}.db").exists():
+            shutil.copyfile(kept / f"{size}.db", folder / f"{size}.db")
+    return {size: folder / f"{size}.db" for size in sizes}
+
+
+def _grow(folder: Path, sizes: Sequence[int]) -> None:
     growing = folder / "growing.db"
     number = 0
     for size in sizes:
@@ -126,9 +141,14 @@ def ledgers(folder: Path, sizes: list[int]) -> dict[int, Path]:
                 upto = min(number + 1000, size // _SESSION)
                 ledger.append([event for n in range(number, upto) for event in session(n)])
                 number = upto
-        files[size] = folder / f"{size}.db"
-        shutil.copyfile(growing, files[size])
-    return files
+        (shutil.move if size == sizes[-1] else shutil.copyfile)(growing, folder / f"{size}.db")
+
+
+@cache
+def _folder() -> Path:
+    folder = mkdtemp(prefix="reflector-made-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def _without_syncs(connection: Any) -> None:

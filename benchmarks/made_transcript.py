@@ -167,6 +167,7 @@ class _Session:
 
     def _tool(self, name: str) -> tuple[str, dict[str, Any], str, Any]:
         """A tool's name, arguments, answer, and the client's details of the answer."""
+        details: dict[str, Any]
         chance, file = self.chance, f"/home/user/project/src/{self.chance.choice(_NAMES)}.py"
         if name == "Read":
             text = self._code(chance.randrange(20, 220))

@@ -110,17 +110,19 @@ class Rows:
 
     def __init__(self, file: Path) -> None:
         from sqlite_utils import Database
+        from sqlite_utils.db import Table
 
         self._database = Database(file)
         self._database.enable_wal()
         self._database.execute("PRAGMA synchronous=FULL")
+        self._table = Table(self._database, "event")
         self._position = 0
 
     def append(self, events: Sequence[NewEvent]) -> None:
         """Insert a row for each event, in one transaction."""
         rows = [{"position": self._position + number, **asdict(event)} for number, event in enumerate(events, 1)]
         self._position += len(rows)
-        self._database["event"].insert_all(rows, pk="position", batch_size=len(rows))
+        self._table.insert_all(rows, pk="position", batch_size=len(rows))
 
 
 def rows_in(file: Path) -> Rows | None:

@@ -127,6 +127,7 @@ class Replay:
 def _writing(ledger: Ledger) -> Any:
     """The statements of the connection that a ledger appends on."""
     ledger.append([])
+    assert ledger._writer is not None
     statements = ledger._writer._sql
     assert statements is not None
     return statements

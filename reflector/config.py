@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from reflector.dataclass import dataclass
 from reflector.files import read_bounded, read_ours
+from reflector.folders import error_words
 from reflector.locate import user_config, user_folder
 from reflector.playbook.ranking import RANKINGS
 
@@ -296,13 +298,13 @@ def read_toml(
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read ({error}); mend or remove it") from error
+        raise ConfigError(f"{path} cannot be read ({error_words(error)}); correct or remove it") from error
     import tomllib  # 4 ms, and most projects have no settings
 
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from error
+        raise ConfigError(f"{path} is not TOML: {error}; correct or remove it") from error
 
 
 def _over(config: Config, values: Mapping[str, Any], layer: Layer, where: Callable[[str], str]) -> Config:

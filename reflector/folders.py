@@ -99,12 +99,18 @@ class Folder:
 
     def replace(self, old: str, new: str) -> None:
         """Give a file in it another name, durably."""
-        system.replace(self.at + old, self.at + new, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+        try:
+            system.replace(self.at + old, self.at + new, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+        except OSError as error:
+            raise told(error, f"{self.path}/{new}") from None
         self.sync()
 
     def remove(self, name: str) -> None:
         """Remove a file from it."""
-        system.unlink(self.at + name, dir_fd=self.fd)
+        try:
+            system.unlink(self.at + name, dir_fd=self.fd)
+        except OSError as error:
+            raise told(error, f"{self.path}/{name}") from None
 
     def sync(self) -> None:
         """Make the names in it durable, where the system can sync folders."""
@@ -120,6 +126,13 @@ def told(error: OSError, path: str) -> OSError:
     """Return an error with the whole path, and in words where a link or a file has the place of what is ours."""
     # ENOTDIR, and ELOOP on Linux and macOS
     return OSError(error.errno, NOT_OURS if error.errno in (20, 40, 62) else error.strerror, path)
+
+
+def error_words(error: BaseException) -> str:
+    """Return an error's text; of the system's own, the path and what is wrong, without the number."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
 
 
 def read_file(path: str, limit: int) -> bytes:
@@ -189,8 +202,13 @@ def replace_file(folder: Folder, temporary: str, name: str, data: bytes, mode: i
         finally:
             system.close(fd)
         folder.replace(temporary, name)
-    except BaseException:
-        folder.remove(temporary)
+    except BaseException as error:
+        try:  # noqa: SIM105  contextlib is not worth its import
+            folder.remove(temporary)
+        except OSError:  # the first error says why
+            pass
+        if isinstance(error, OSError):
+            raise told(error, f"{folder.path}/{name}") from None
         raise
 
 

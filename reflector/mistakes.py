@@ -6,7 +6,7 @@ return findings, all of them; a mistake ends the command.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from reflector.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ _LAYERS = {
 _LAYERS["cli"] = set(_LAYERS)
 #: Modules of the package itself that any layer may use: they know of no layer above the ledger.
 _SHARED = {
+    "reflector.dataclass",
     "reflector.files",
     "reflector.folders",
     "reflector.git",
@@ -54,10 +55,10 @@ _SHARED = {
     "reflector.project",
 }
 _SHARED_BY = {
-    "ledger": {"reflector.files", "reflector.resources"},
-    "playbook": {"reflector.mistakes"},
-    "transcripts": set(),
-    "events": set(),
+    "ledger": {"reflector.dataclass", "reflector.files", "reflector.resources"},
+    "playbook": {"reflector.dataclass", "reflector.mistakes"},
+    "transcripts": {"reflector.dataclass"},
+    "events": {"reflector.dataclass"},
 }
 
 _MOST_LINES = 400
@@ -169,6 +170,18 @@ def _graphs() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
 
 def test_no_import_goes_round_in_a_circle() -> None:
     assert [_circle(graph) for graph in _graphs()] == ["", ""]
+
+
+def test_every_class_of_values_is_made_by_our_own_dataclass() -> None:
+    tree = {name: ast.walk(_tree(path)) for name, path in _MODULES.items()}
+    others = {
+        name
+        for name, nodes in tree.items()
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
+        if any(alias.name in ("dataclass", "make_dataclass") for alias in node.names)
+    }
+    assert others == {"reflector.dataclass"}
 
 
 _SPEAKS = {"print", "input", "exit", "quit"}

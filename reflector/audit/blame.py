@@ -7,15 +7,14 @@ that does not count is listed too, with the reason it does not.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from reflector.dataclass import dataclass
 from reflector.events import event as ev
-from reflector.events.event import Event, identity
+from reflector.events.event import RESTATED, Event, identity
 from reflector.ledger.as_of import Past
 from reflector.playbook.counting import member
-from reflector.proof.merge_proof import RESTATED
 
 if TYPE_CHECKING:
     from reflector.ledger.store import BulletRow, Ledger
@@ -115,7 +114,7 @@ class _Blame:
         births = {name: self.then.entries[name].position for name in self.family}
         self.recounts = self._recounts()
         # All in one question; an import may hold as many bytes as the tags together and is read once.
-        events = {event.position: event for event in self.ledger.at([*active, *births.values()])}
+        events = self.ledger.all_at([*active, *births.values()])
         self.judged = _judged(self.ledger, events.values())
         found = [(events[position], name) for position, name in owner.items()]
         found += [(events[position], name) for name, position in births.items()]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from reflector.dataclass import dataclass
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger, playbooks_in
 from reflector.ledger.url import url_of

@@ -5,7 +5,6 @@ Invariant: each command that is shown can be typed unchanged and does what is sa
 
 from __future__ import annotations
 
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from reflector.cli.output import fields
@@ -51,7 +50,9 @@ def _command(window: WindowRow, trouble: Trouble, project: Project) -> str | Non
     reflector = f"reflector {playbook}".rstrip()
     if window.session_id is None:
         return f"{reflector} drain --retry-failed" if window.state == "failed" else None
-    session = quote(window.session_id)
+    import shlex
+
+    session = shlex.quote(window.session_id)
     if trouble.stage == REDACTED:
         return f"{reflector} give-up {session} --why redacted" if window.state == "failed" else None
     return f"{reflector} reflect {session}"

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
 from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from reflector.project import Project
 
 _Found = Iterable[tuple[str, str]]
@@ -31,6 +32,8 @@ class _Completed(click.ParamType[str]):
         return value.strip("[]").removeprefix("lesson ") if self in (BULLET, LESSON) else value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
         from reflector.cli.app import Place
 
         options = ctx.find_root().params
@@ -60,6 +63,8 @@ class _Section(click.ParamType[str]):
         raise click.BadParameter(f"{value!r} is not a section; the sections are {known}", ctx, param, "SECTION")
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
         return [CompletionItem(slug, help=SECTIONS[slug]) for slug in SECTIONS if slug.startswith(incomplete)]
 
 

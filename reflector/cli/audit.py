@@ -30,11 +30,12 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     beginning, shows that lesson's outcomes.
     """
     from reflector.audit.blame import blame as steps_of
-    from reflector.cli.lessons import show
     from reflector.cli.playbook import find_bullet
     from reflector.playbook.names import is_name
 
     if not is_name(name) and set(name) <= set("0123456789abcdef"):
+        from reflector.cli.lessons import show
+
         click.get_current_context().invoke(show, id=name, moment=moment, as_json=as_json)
         return
 
@@ -95,7 +96,7 @@ def session(place: Place, session_id: str, moment: str | None, as_json: bool) ->
     """
     from reflector.audit.sessions import session_story
     from reflector.cli import session_view
-    from reflector.reflection.gate import quality_of
+    from reflector.reflection.window import quality_of
 
     with place.reading() as ledger:
         past = moments.past(ledger, moment)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +10,7 @@ import click
 from reflector.cli.app import Place
 from reflector.cli.arguments import BULLET, SECTION
 from reflector.cli.output import fields, json_option, note, print_json, safe
+from reflector.dataclass import dataclass
 from reflector.playbook.change import Change
 from reflector.playbook.names import SECTIONS, is_name
 
@@ -148,7 +148,7 @@ def revise(place: Place, name: str, text: str, dry_run: bool, as_json: bool) -> 
 @click.argument("name", type=BULLET)
 @click.argument("section", type=SECTION, required=False)
 @click.option("--to", "url", metavar="URL", help="Move the playbook NAME to the ledger at this URL.")
-@click.option("--lost", is_flag=True, help="With --to: the ledger that NAME went to is lost; go on without it.")
+@click.option("--lost", is_flag=True, help="With --to: the ledger that NAME moved to is lost; continue without it.")
 @dry_run_option
 @json_option
 @click.pass_obj
@@ -159,11 +159,11 @@ def move(
 
     A bullet keeps its name and its counts.
 
-    With --to, NAME is a playbook. It goes on in the ledger at URL with the same history, while others write to it; the
-    ledger that had it refuses events of it from then on and says where it went. `ledgers.toml` names the new place, if
-    there is such a file. A move that was stopped is completed by the same command. Moving back undoes it.
+    With --to, NAME is a playbook. The ledger at URL receives its whole history, even while others write to it. From
+    then on the old ledger refuses events of the playbook and names the new one. `ledgers.toml` is changed too, if you
+    have one. If a move is interrupted, run the same command again to complete it. To undo a move, move back.
 
-    With --lost, the playbook goes on behind the seal of the old ledger; what was recorded in the lost one is not there.
+    With --lost, the playbook continues from the old ledger's last event. Events that only the lost ledger had are gone.
     """
     if url is not None:
         from reflector.cli.ledgers import move_playbook

@@ -27,18 +27,18 @@ def grants(place: Place, role: str, to: str | None, by_playbook: bool, as_json: 
 
     With --by-playbook, the role called "playbook:NAME" has as members those who see the playbook NAME.
     """
+    from reflector.ledger.grants import NO_ROLES, policies
     from reflector.ledger.grants import grants as statements_for
-    from reflector.ledger.grants import policies
 
     if by_playbook and role != "owner":
         raise click.UsageError("--by-playbook is the owner's: the policies hold for all other roles")
     project = place.project()
     if not project.config.ledger_url:
-        raise click.UsageError("the ledger is a file, and its folder says who may read it; roles are PostgreSQL's")
+        raise click.UsageError(f"{project.ledger_file} {NO_ROLES}")
     with project.open_ledger() as ledger:
         statements = list(statements_for(ledger.engine, role, to or f"reflector_{role}"))
-    if by_playbook:
-        statements += policies()
+        if by_playbook:
+            statements += policies(ledger.engine)
     if as_json:
         print_json({"role": role, "to": to or f"reflector_{role}", "statements": statements})
     else:

@@ -46,7 +46,9 @@ def ledgers(place: Place, question: str | None, as_json: bool) -> None:
     urls = directory()
     if not urls:
         raise click.UsageError(
-            f'{directory_file()} names no ledger; write `"*" = "postgresql://host/db"` below [playbooks] there'
+            f"{directory_file()} {'names no ledger' if directory_file().exists() else 'does not exist'}; it lists the "
+            'ledgers of a team, such as `"*" = "postgresql://host/db"` below a line `[playbooks]`. This project\'s own '
+            f"ledger answers `{place.command(question or 'status')}`"
         )
     ask = _questions(place.project())[question] if question else lambda _: None
     with progress(0, "asking") as bar:
@@ -236,18 +238,27 @@ def _source(project: Project, playbook: str, to: str, *, lost: bool) -> Ledger:
     one to a ledger that is lost."""
     from difflib import get_close_matches
 
-    from reflector.directory import ledger_of
+    from reflector.directory import directory_file, ledger_of
     from reflector.ledger.errors import LedgerMoved, LedgerUnavailable
     from reflector.ledger.store import Ledger, playbooks_in
     from reflector.ledger.url import sqlite_url
+    from reflector.playbook.names import is_name
     from reflector.project import followed
 
     url = ledger_of(playbook)
     if project.config.playbook == playbook and project.has_ledger():
         url = project.config.ledger_url or sqlite_url(project.ledger_file)
+    names = playbooks_in(url) if url else []
+    if playbook not in names and is_name(playbook):
+        raise click.UsageError(
+            f"{playbook} is the name of a bullet, and --to moves a whole playbook; for this one, write "
+            f"{project.config.playbook!r} in its place. To move the bullet, write a section instead of --to"
+        )
     if not url:
-        raise click.UsageError(f"no ledger is known of the playbook {playbook!r}: name it in ledgers.toml")
-    names = playbooks_in(url)
+        raise click.UsageError(
+            f"the ledger of the playbook {playbook!r} is unknown; name it in {directory_file()}, or move the playbook "
+            f"of this project, {project.config.playbook!r}"
+        )
     if playbook not in names:
         near = get_close_matches(playbook, names, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -13,7 +12,17 @@ from reflector.cli import moments
 from reflector.cli.app import Place
 from reflector.cli.arguments import BULLET, EVENT_TYPE, SESSION
 from reflector.cli.audit import session_named
-from reflector.cli.output import json_option, note, print_json, print_json_lines, safe, short_id, short_time, table
+from reflector.cli.output import (
+    json_option,
+    note,
+    print_json,
+    print_json_lines,
+    safe,
+    short_id,
+    short_time,
+    table,
+    terminal,
+)
 
 if TYPE_CHECKING:
     from reflector.audit.events import Filter
@@ -76,16 +85,15 @@ def log(
     from reflector.audit.history import as_json as event_json
     from reflector.audit.history import summary
     from reflector.audit.moments import position_before, position_of
-    from reflector.curation.undoing import undo_of, undone
     from reflector.events.registry import EVENT_TYPES
 
     for name in types:
         if name not in EVENT_TYPES:
             raise click.UsageError(f"{name!r} is not an event type; the types are {', '.join(sorted(EVENT_TYPES))}")
     if follow and (until or moment or event_id):
-        raise click.UsageError("--follow goes on into the future; leave --until, --as-of and --event away")
+        raise click.UsageError("--follow waits for new events; leave out --until, --as-of and --event")
     if follow and undo:
-        raise click.UsageError("--undo shows what can be undone now; leave --follow away")
+        raise click.UsageError("--undo shows what can be undone now; leave out --follow")
     if follow and not place.project().has_ledger():
         raise click.UsageError("there is no ledger to follow yet; it begins with the first `reflector ingest` or hook")
     with place.reading() as ledger:
@@ -103,8 +111,12 @@ def log(
         if follow:
             _follow(ledger, chosen, events, head, as_json=as_json)
             return
-        gone = undone(ledger) if undo else {}
-    undoing = {e.event_id: undo_of(e, gone, place.command("undo")) for e in events} if undo else {}
+        undoing: dict[str, str | None] = {}
+        if undo:
+            from reflector.curation.undoing import undo_of, undone
+
+            gone = undone(ledger)
+            undoing = {e.event_id: undo_of(e, gone, place.command("undo")) for e in events}
     if as_json:
         print_json([{**event_json(e), **({"undo": undoing[e.event_id]} if undo else {})} for e in events])
         return
@@ -150,7 +162,7 @@ def _print(events: list[Event], *, as_json: bool) -> None:
     if as_json:
         print_json_lines(event_json(event) for event in events)
     else:
-        room = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else None
+        room = terminal().columns if sys.stdout.isatty() else None
         for e in events:
             start = f"{e.position:>8}  {short_time(e.recorded_at)}  {e.type:<20}  {e.actor:<16}"
             line = safe(f"{start}  {short_id(e.session_id):<8}  {summary(e)}".replace("\n", " "))

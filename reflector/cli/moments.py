@@ -26,7 +26,9 @@ def as_of(command: _Command) -> _Command:
 
 def past(ledger: Ledger, moment: str | None) -> Past | None:
     """Return the playbook of a moment, None for now. Raises UnknownMoment."""
+    if moment is None:
+        return None
     from reflector.audit.moments import position_of
     from reflector.ledger.as_of import Past
 
-    return None if moment is None else Past(ledger, position_of(ledger, moment))
+    return Past(ledger, position_of(ledger, moment))

@@ -6,14 +6,12 @@ width; a pipe gets every character. JSON is one document a command, and escapes 
 
 from __future__ import annotations
 
-import csv
 import errno
 import io
 import json
+import os
 import re
-import shutil
 import sys
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -22,14 +20,14 @@ import click
 from reflector.text.visible import clean, visible
 
 #: Characters that JSON may leave as they are but a terminal obeys or hides.
-_UNSAFE = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
+_UNSAFE = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 
 #: Columns of a terminal that prose keeps while anything else can give way, and that every column keeps.
 _LAST = 24
 _LEAST = 6
 
 #: What `short_time` gives.
-_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
+_TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d"
 
 #: Rows of CSV that are written at once; memory does not grow with their number.
 _PAGE = 1000
@@ -54,7 +52,7 @@ def print_json(value: Any) -> None:
 
 def _escaped(text: str) -> bytes:
     """JSON without a character that a terminal obeys."""
-    return _UNSAFE.sub(lambda match: json.dumps(match[0])[1:-1], text).encode("utf-8", "replace")
+    return re.sub(_UNSAFE, lambda match: json.dumps(match[0])[1:-1], text).encode("utf-8", "replace")
 
 
 def print_json_lines(values: Iterable[Any]) -> None:
@@ -73,6 +71,8 @@ def print_lines(lines: Iterable[str]) -> None:
 
 def print_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Comma-separated values with a header (RFC 4180)."""
+    import csv
+
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")
     writer.writerow([_cell(column) for column in columns])
@@ -116,7 +116,7 @@ def table(
         note(empty)
         return
     lines = list(_table(columns, rows, frozenset(numbers), frozenset(prose or columns[-1:]), extra, whole))
-    if paged and sys.stdout.isatty() and len(lines) >= shutil.get_terminal_size().lines:
+    if paged and sys.stdout.isatty() and len(lines) >= terminal().lines:
         click.echo_via_pager("\n".join(lines) + "\n")
         return
     for line in lines:
@@ -134,7 +134,7 @@ def _table(
     cells = [[clean("" if cell is None else str(cell), 2_000) for cell in row] for row in rows]
     shown = [_Column(name, [row[index] for row in cells], name in prose) for index, name in enumerate(columns)]
     if sys.stdout.isatty():
-        room = shutil.get_terminal_size((100, 24)).columns
+        room = terminal().columns
         shown = _fitted(shown, extra, room)
         if sum(column.width + 2 for column in shown) - 2 > max(room, _LAST):
             yield from _records(shown, room)
@@ -147,6 +147,13 @@ def _table(
         yield _line([*row[:-1], first], widths, right)
         for other in others:
             yield _line([*[""] * (len(row) - 1), other], widths, right)
+
+
+def terminal() -> os.terminal_size:
+    """Return the terminal's size."""
+    import shutil
+
+    return shutil.get_terminal_size((100, 24))
 
 
 def _records(columns: list[_Column], room: int) -> Iterator[str]:
@@ -181,7 +188,7 @@ class _Column:
 
     def is_of_times(self) -> bool:
         """Whether each cell is a time as `short_time` gives it, or empty."""
-        return any(self.cells) and all(not cell or _TIME.fullmatch(cell) for cell in self.cells)
+        return any(self.cells) and all(not cell or re.fullmatch(_TIME, cell) for cell in self.cells)
 
 
 def _fitted(columns: list[_Column], extra: Sequence[str], room: int) -> list[_Column]:
@@ -239,6 +246,8 @@ def _width(text: str) -> int:
     """Return how many columns of a terminal a text takes: Chinese letters two, combining marks none."""
     if text.isascii():
         return len(text)
+    import unicodedata
+
     return sum(
         0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
         for letter in text
@@ -267,10 +276,10 @@ def print_facts(rows: Iterable[tuple[str, str]], width: int, indent: int = 0, *,
 
     `begun` says that the indentation of the first line is printed already.
     """
-    room = shutil.get_terminal_size((100, 24)).columns - indent - width - 1
+    room = terminal().columns - indent - width - 1 if sys.stdout.isatty() else 0
     for name, value in rows:
         shown = safe(value)
-        for line in _broken(shown, room, words=False) if sys.stdout.isatty() and room >= _LAST else [shown]:
+        for line in _broken(shown, room, words=False) if room >= _LAST else [shown]:
             click.echo(f"{'' if begun else ' ' * indent}{name:<{width}} {line}".rstrip())
             name, begun = "", False
 
@@ -283,10 +292,10 @@ def note(text: str) -> None:
 #: What a person can do about an error of the system; for others its own words must do.
 _WAYS_OUT = {
     errno.ENOENT: "check the path",
-    errno.EISDIR: "a file is wanted, not a folder",
+    errno.EISDIR: "remove the folder, or name a file",
     errno.EACCES: "check its permissions",
     errno.EPERM: "check its permissions",
-    errno.EROFS: "it is on a file system that may only be read: write elsewhere, or mount it to be written",
+    errno.EROFS: "remount the file system read-write, or use another folder",
     errno.EMFILE: "close programs or raise the limit (`ulimit -n`), then run the same command again",
     errno.ENFILE: "close programs or raise the limit (`ulimit -n`), then run the same command again",
     errno.ENOSPC: "free some space, then run the same command again",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from rich.text import Text
@@ -12,6 +11,7 @@ from reflector.cli.output import safe, short_id, short_time
 from reflector.curation import proposals as of
 from reflector.curation.changes import Step, preview
 from reflector.curation.proposals import Proposal
+from reflector.dataclass import dataclass
 from reflector.ledger.as_of import Past
 from reflector.playbook.names import SECTIONS
 from reflector.sessions.pipeline import Pipeline
@@ -84,5 +84,5 @@ def details(item: Item) -> Text:
         text.append(f"{_WHO[quote.by]}{where}{when}\n", style="dim")
         text.append(f"  “{safe(quote.text)}”\n")
     if not one.evidence:
-        text.append("  nobody is quoted\n", style="dim")
+        text.append("  no quotation\n", style="dim")
     return text

@@ -7,9 +7,10 @@ type. A new type takes an effect that exists; a new effect is a change to the pr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
+from reflector.dataclass import dataclass
 from reflector.events.state import Data, Entry, FoldedEvent, Playbook, verdict
 from reflector.playbook.counting import is_counting
 
@@ -132,6 +133,10 @@ class GivesAnswer(MovesWindow):
 
     __slots__ = ()
 
+    @property
+    def projects(self) -> bool:
+        return True
+
 
 class CompletesReflection(MovesWindow):
     """Completes the target window, and binds the tags behind it to the reflection."""
@@ -139,6 +144,10 @@ class CompletesReflection(MovesWindow):
     __slots__ = ()
 
     folds: ClassVar[bool] = True
+
+    @property
+    def projects(self) -> bool:
+        return True
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         book.complete(event)
@@ -180,3 +189,7 @@ class Tells(ChangesNothing):
     """Records which bullets a session was told: the tallies count them."""
 
     __slots__ = ()
+
+    @property
+    def projects(self) -> bool:
+        return True

@@ -8,9 +8,10 @@ append of it adds nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from hashlib import sha256
+from dataclasses import field
 from typing import Any, Final
+
+from reflector.dataclass import dataclass
 
 SCHEMA_VERSION: Final = 1
 #: The largest whole number that every JSON reader keeps exactly.
@@ -53,12 +54,16 @@ WISH_HEARD: Final = "wish.heard"
 
 #: The actor of what a person says.
 HUMAN: Final = "human"
+#: The key of `meta` of an event that only says what a merge gave.
+RESTATED: Final = "restated"
 
 
 def identity(type_: str, *parts: str | int) -> str:
     """Return an event id: the first 32 hex digits of SHA-256 over the type and the parts of the input's identity."""
+    import hashlib
+
     text = "\n".join([type_, *(str(part).replace("\\", "\\\\").replace("\n", "\\n") for part in parts)])
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,13 @@ bullet both are kept; two verdicts of one reflection are a conflict that only a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import dropwhile, islice
 from typing import Any, Final
 
+from reflector.dataclass import dataclass
 from reflector.events import event as ev
-from reflector.events.event import NewEvent, identity
+from reflector.events.event import RESTATED, NewEvent, identity
 from reflector.events.kinds import Merge
 from reflector.events.record_keys import unpack_keys
 from reflector.events.registry import EVENT_TYPES
@@ -35,7 +36,7 @@ from reflector.ledger.rows import Head, Projected, Stored
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
 from reflector.ledger.times import later_than
-from reflector.proof.merge_proof import RESTATED, first_moment
+from reflector.proof.merge_proof import first_moment
 
 Lines = Callable[[], Iterable[str | bytes]]
 
@@ -338,6 +339,8 @@ class _Merging:
                 stored.reflection_id,
                 stored.target_id,
                 facts,
+                stored.actor,
+                stored.meta,
             )
         )
 

@@ -18,7 +18,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from reflector.events import event as ev
-from reflector.events.event import MAX_INT, NewEvent, identity
+from reflector.events.event import MAX_INT, RESTATED, NewEvent, identity
 from reflector.events.fold import REDACTED, Playbook, fold, reads
 from reflector.events.registry import names_in, new_bullets
 from reflector.events.renames import renamed, renamed_ids
@@ -26,7 +26,7 @@ from reflector.ledger.counters import Counters
 from reflector.ledger.reader import history_page
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
-from reflector.proof.merge_proof import MERGED, RESTATED, Clock, Moment, came_through, first_moment, of_merges
+from reflector.proof.merge_proof import MERGED, Clock, Moment, came_through, first_moment, of_merges
 
 ACTOR = "merge"
 _ROWS = "SELECT name, section, text, status, reason, removed_into, helpful, harmful FROM bullet WHERE playbook_id = ?"

@@ -27,6 +27,7 @@ if __name__ == "__main__":
 
 from reflector.folders import (
     Folder,
+    error_words,
     open_state,
     private_folder,
     read_all,
@@ -200,14 +201,14 @@ def injection(project: str) -> tuple[bytes, bytes, bytes, bytes]:
         kept = read_file(state_folder(project) + "/injection.txt", MAX_INJECTION)
     except OSError:
         kept = b""
-    if not kept.startswith(stamp + b"\n"):
+    if not kept.startswith(stamp + b"\n") or kept.count(b"\n") < 4:
         try:
             from reflector.sessions.injection import write_injection
 
             kept = write_injection(project)
         except Exception as error:  # noqa: BLE001  no playbook is worth the agent's session
-            complain(f"the playbook is not shown: {error}")
-            return f"playbook: not shown: {error}".encode("utf-8", "replace"), b"", b"", b""
+            complain(f"the playbook is not shown: {error_words(error)}")
+            return f"playbook: not shown: {error_words(error)}".encode("utf-8", "replace"), b"", b"", b""
     _, line, told, as_json, text = kept.split(b"\n", 4)
     # What begins as JSON would be obeyed and not read.
     is_sound = as_json.startswith(SUBAGENT) and text[:1] != b"{"
@@ -314,11 +315,12 @@ def deliver(project: str, payload: dict[str, object] | None, data: bytes) -> str
         try:
             return keep_elsewhere(payload, data)
         except OSError as second:
-            raise OSError(f"{first}; {second}") from None
+            raise OSError(f"{error_words(first)}; {error_words(second)}") from None
 
 
 def note_unheard(project: str, error: str) -> None:
-    """Leave a trace, for `status`, of a payload that never came, if the folder is a project."""
+    """Print why no payload came, and leave that for `status` if the folder is a project."""
+    complain(error)
     try:
         if not environment("CLAUDE_PROJECT_DIR"):
             system.stat(state_folder(project))
@@ -332,9 +334,7 @@ def hook() -> None:
     try:
         raw = read_all(0, MAX_PAYLOAD)
     except OSError as error:  # started without a stdin, for one
-        said = f"nothing kept: stdin cannot be read: {error}"
-        complain(said)
-        note_unheard(project_of({}), said)
+        note_unheard(project_of({}), f"nothing was recorded: stdin cannot be read: {error_words(error)}")
         return
     try:
         if len(raw) > MAX_PAYLOAD:
@@ -384,7 +384,7 @@ def hook() -> None:
         try:
             start_drain(project)
         except (OSError, ValueError) as error:
-            complain(f"the drain was not started, the next hook or command will: {error}")
+            complain(f"the drain was not started, the next hook or command starts it: {error_words(error)}")
 
 
 def main() -> None:
@@ -392,7 +392,7 @@ def main() -> None:
     try:
         hook()
     except BaseException as error:  # noqa: BLE001  the agent takes any other exit code for a verdict on its work
-        complain(f"nothing kept: {type(error).__name__}: {error}")
+        complain(f"nothing was recorded: {type(error).__name__}: {error_words(error)}")
     system._exit(0)
 
 

@@ -11,13 +11,13 @@ import json
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from reflector import folders, locate
+from reflector.dataclass import dataclass
 from reflector.hooks.agents import AGENTS, CLAUDE, Agent, Scope
 from reflector.hooks.install import Handler, hook_command
 from reflector.hooks.json_text import MalformedJson, root
@@ -54,7 +54,9 @@ def checks_of_hooks(project: Project, environ: Mapping[str, str]) -> Iterator[Ch
             try:
                 found += [(path, handler) for handler in agent.form.handlers(read_text(path) or "")]
             except (SettingsRefused, MalformedJson) as error:
-                yield Check("hooks", "error", f"{path}: {error}", f"mend the file; {agent.title} cannot read it either")
+                yield Check(
+                    "hooks", "error", f"{path}: {error}", f"correct the file; {agent.title} cannot read it either"
+                )
         copies = plugins(project.root, environ) if agent is CLAUDE else []
         if found or copies:
             callers.append(agent)

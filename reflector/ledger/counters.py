@@ -107,7 +107,7 @@ class Counters:
 
     def _first_of_sessions(self, tags: Iterable[tuple[Any, ...]]) -> Counter[tuple[str, int]]:
         """Return how many of these tags that count are the first such verdict of their session on the bullet."""
-        new = [(position, (name, tag, session)) for position, name, tag, active, session, _ in tags if active]
+        new = [(position, (name, tag, session)) for position, name, tag, session, _, active in tags if active]
         among, values = self.sql.among("event.session_id", {one[2] for _, one in new if one[2] is not None})
         query = (
             "SELECT tag.name, tag.tag, tag.session_id, min(tag.position) FROM event"  # noqa: S608

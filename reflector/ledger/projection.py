@@ -12,9 +12,10 @@ is counted again. Nothing is ever subtracted.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, field
 from typing import TYPE_CHECKING, Any, Final
 
+from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.effects import (
     AdoptsPolicy,
@@ -37,7 +38,8 @@ from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, Counters, InForce
 from reflector.ledger.double_tally import DoubleTally
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
-from reflector.ledger.tallies import Tally, keep
+from reflector.ledger.tail import TAG_COLUMNS, TagRow
+from reflector.ledger.tallies import Checkpoint, Kept, Tally
 from reflector.playbook.counting import is_counting
 
 if TYPE_CHECKING:
@@ -52,7 +54,6 @@ _ON_BULLETS: Final = frozenset(
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
 _STATE_COLUMNS = ("state", "attempts", "changed_at", "event_id")
 _STATUS_COLUMNS = ("name", "position", "status")
-_TAG_COLUMNS = ("position", "name", "tag", "active", "session_id", "reflection_id")
 
 
 @dataclass(slots=True)
@@ -85,15 +86,17 @@ class _Waiting:
     states: dict[str, _Window] = field(default_factory=dict)
     statuses: list[tuple[object, ...]] = field(default_factory=list)
     uncounted: set[str] = field(default_factory=set)
-    tags: list[tuple[Any, ...]] = field(default_factory=list)
+    tags: list[TagRow] = field(default_factory=list)
     counted: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
 class Projector:
     """Writes the tables of one playbook on an open write transaction."""
 
-    def __init__(self, statements: Statements, in_force: InForce = None) -> None:
+    def __init__(self, statements: Statements, in_force: InForce = None, tallies: Kept | None = None) -> None:
         self.sql = statements
+        #: What was kept up to the event before the first one; None where that was by somebody else.
+        self.tallies = tallies
         self.counters = Counters(statements, in_force)
         self._covers: dict[str | None, int | None] = {}
         self._waiting = _Waiting()
@@ -103,14 +106,21 @@ class Projector:
 
     def project(self, events: Sequence[Projected]) -> None:
         """Fold events into the tables, in order."""
+        if not events:
+            return
         updated_at = None
         self._read_bullets(events)
+        tallies = self.tallies
+        if tallies is None or tallies.position != events[0].position - 1:
+            tallies = self.tallies = Kept(self.sql, KEPT, events[0].position - 1)
         for event in events:
             type_, data = event.type, event.data if event.data is not None else {}
             if type_ == ev.BULLET_TAGGED:
                 if self._tagged(event, data):
                     updated_at = event.recorded_at
+                tallies.take_tag(self._waiting.tags[-1])
                 continue
+            tallies.take(event)
             effect = effect_of(type_)
             if effect is None or isinstance(effect, ChangesNothing):
                 continue
@@ -130,19 +140,19 @@ class Projector:
         if updated_at is not None:
             sql = "UPDATE projection SET updated_at = ? WHERE playbook_id = ? AND name = ?"
             self.sql.execute(sql, updated_at, self.sql.id, TABLES)
-        if events:
-            keep(self.sql, KEPT, events[0].position - 1, events[-1].position)
+        tallies.position = events[-1].position
+        self.sql.insert("tally", Checkpoint._fields, list(tallies.checkpoints()))
 
     def _tagged(self, event: Projected, data: Mapping[str, Any]) -> bool:
         """Add a tag; return whether it counts."""
         judged = verdict(data)
         waiting = self._waiting
         if judged is None:
-            row = (event.position, storable(data.get("name")), 0, 0, event.session_id, event.reflection_id)
-            waiting.tags.append(row)
+            name = storable(data.get("name"))
+            waiting.tags.append((event.position, name, 0, event.session_id, event.reflection_id, 0))
             return False
         active = 0 if self.counters.has_retractions() and self._is_covered(event) else 1
-        waiting.tags.append((event.position, *judged, active, event.session_id, event.reflection_id))
+        waiting.tags.append((event.position, *judged, event.session_id, event.reflection_id, active))
         if active:
             waiting.counted[judged] = waiting.counted.get(judged, 0) + 1
         return True
@@ -172,7 +182,7 @@ class Projector:
         self.sql.insert("bullet_status", _STATUS_COLUMNS, waiting.statuses)
         among = [(name,) for name in sorted(waiting.uncounted)]
         self.sql.change("tag", "active = 0", "name = {name} AND active = 1", ("name",), among)
-        self.sql.insert("tag", _TAG_COLUMNS, waiting.tags)
+        self.sql.insert("tag", TAG_COLUMNS, waiting.tags)
         if waiting.counted:
             self.counters.increase(waiting.counted, waiting.tags)
 
@@ -274,7 +284,7 @@ class Projector:
         waiting = self._waiting
         waiting.uncounted.add(name)
         if (name, 1) in waiting.counted or (name, -1) in waiting.counted:
-            waiting.tags = [(*row[:3], 0, *row[4:]) if row[1] == name else row for row in waiting.tags]
+            waiting.tags = [(*row[:5], 0) if row[1] == name else row for row in waiting.tags]
             for tag in (1, -1):
                 waiting.counted.pop((name, tag), None)
 

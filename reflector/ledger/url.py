@@ -16,9 +16,7 @@ from reflector.ledger.errors import LedgerUnavailable
 Dialect = Literal["sqlite", "postgresql"]
 _FILE: Final = "sqlite:///"
 #: libpq's spelling of several servers: postgresql://user@host:port,host:port/name?option=value
-_SEVERAL: Final = re.compile(
-    r"(postgresql(?:\+psycopg)?://(?:[^@/?#]*@)?)([^@/?#,]*(?:,[^@/?#,]*)+)(/[^?#]*)?(?:\?(.*))?"
-)
+_SEVERAL: Final = r"(postgresql(?:\+psycopg)?://(?:[^@/?#]*@)?)([^@/?#,]*(?:,[^@/?#,]*)+)(/[^?#]*)?(?:\?(.*))?"
 #: Parameters of a URL that say which server, database or schema it is.
 _OF_PLACE: Final = frozenset({"host", "port", "dbname", "options", "service"})
 _DRIVERS: Final[dict[str, Dialect]] = {
@@ -109,7 +107,7 @@ def url_of(text: str) -> Url:
 
 def _one_spelling(text: str) -> str:
     """Return a URL with several servers as SQLAlchemy spells it, `?host=host:port&host=host:port`; others unchanged."""
-    found = _SEVERAL.fullmatch(text)
+    found = re.fullmatch(_SEVERAL, text)
     if found is None:
         return text
     begin, servers, path, query = found.groups()

@@ -15,13 +15,15 @@ from typing import Final
 MAX_TEXT: Final = 10_000
 MAX_COUNT: Final = 10**9 - 1
 
-_REFUSED = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
+#: Compiled at its first use, as the next one.
+_REFUSED = (
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e"
+    "\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
 #: Characters without width. A joiner stays where writing needs it: between two letters or pictures of a script that has
 #: joiners, which are all behind the Armenian one. Two variation selectors in a row select nothing.
-_HIDDEN = re.compile(
+_HIDDEN = (
     "[\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2064\u206a-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
     "\U000e0080-\U000e0fff]|[\u200c\u200d]{2}|[\ufe00-\ufe0f]{2}"
     "|(?<![^\x00-\u058f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\u058f])"
@@ -37,14 +39,14 @@ def text_fault(text: object) -> str | None:
         return "the text is empty"
     if len(text) > MAX_TEXT:
         return f"the text has {len(text):,} characters, more than {MAX_TEXT:,}"
-    if refused := _REFUSED.search(text):
+    if refused := re.search(_REFUSED, text):
         return f"the text holds the character U+{ord(refused[0]):04X} at {refused.start()}"
     return None
 
 
 def hidden_fault(text: str) -> str | None:
     """Why a text cannot be a new one: it holds a character that nobody sees. None where it holds none."""
-    if not text.isascii() and (hidden := _HIDDEN.search(text)):
+    if not text.isascii() and (hidden := re.search(_HIDDEN, text)):
         before = text[: hidden.start()][-20:]
         where = f"at {hidden.start()}, behind {before!r}" if before else "at 0"
         return f"the text holds the invisible character U+{ord(hidden[0][0]):04X} {where}"

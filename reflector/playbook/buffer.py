@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from reflector.dataclass import dataclass
 
 from .bullet import Bullet
 from .names import SECTIONS, is_name, section_slug
@@ -111,7 +113,7 @@ def _heading(line: str, number: int) -> str:
 
 def _go_on(entries: list[_Entry], line: str, number: int) -> None:
     if not entries:
-        raise Slip(f"line {number}: an indented line goes on with the bullet above, and there is none")
+        raise Slip(f"line {number}: an indented line continues the bullet above it, and there is no bullet above")
     entry = entries[-1]
     entry.lines += [""] * entry.blank
     entry.blank = 0

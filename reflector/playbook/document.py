@@ -22,8 +22,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Literal
+
+from reflector.dataclass import dataclass
 
 from .names import SECTIONS, by_number
 from .reading import MAX_BYTES as MAX_BYTES

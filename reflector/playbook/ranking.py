@@ -19,10 +19,10 @@ ranks. It removes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from hashlib import sha256
+from dataclasses import field
 from typing import Final
 
+from reflector.dataclass import dataclass
 from reflector.playbook.bullet import Bullet, best_first
 
 RANKINGS: Final = ("balanced", "draw", "best")
@@ -137,13 +137,17 @@ def _turns(bullet: Bullet, standing: Standing) -> int:
 
 def _seed(bullets: Sequence[Bullet], standing: Standing) -> str:
     """Return 8 hex digits that change with the playbook, and with the turn of what was told."""
+    import hashlib
+
     parts = [standing.policy, str(standing.turn), *standing.pinned]
     parts += [f"{one.section} {one.line}" for one in sorted(bullets, key=lambda one: one.name)]
-    return sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:8]
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:8]
 
 
 def _hash(seed: str, name: str) -> str:
-    return sha256(f"{seed} {name}".encode("utf-8", "replace")).hexdigest()
+    import hashlib
+
+    return hashlib.sha256(f"{seed} {name}".encode("utf-8", "replace")).hexdigest()
 
 
 def _drawn(bullet: Bullet, seed: str) -> float:

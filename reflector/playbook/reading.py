@@ -11,9 +11,10 @@ import re
 import reprlib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from reflector.dataclass import dataclass
 from reflector.mistakes import Finding
 
 from .admissible import MAX_COUNT, text_fault

@@ -22,9 +22,8 @@ from reflector.ledger.times import just_after
 if TYPE_CHECKING:
     from reflector.ledger.statements import Statements
 
-#: The key of `meta` under which an event says where it came from, and that of one which only says what a merge gave.
+#: The key of `meta` under which an event says where it came from.
 MERGED: Final = "merged"
-RESTATED: Final = "restated"
 
 #: (when it was recorded, in which ledger, at which position): the order in which one ledger would have held the events.
 Moment = tuple[str, str, int]

@@ -10,11 +10,12 @@ import json
 import math
 import reprlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any, Final
 
+from reflector.dataclass import dataclass
 from reflector.quality.signals import QualitySignals, rounded
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from reflector.dataclass import dataclass
 from reflector.quality.signals import QualitySignals, quality_signals_for_response
 from reflector.quality.words import Words
 from reflector.transcripts.message import Message

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import tomllib
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from pathlib import Path
 
+from reflector.dataclass import dataclass
 from reflector.files import read_bounded
 from reflector.locate import user_settings
 from reflector.mistakes import Mistake

@@ -14,8 +14,9 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from reflector.dataclass import dataclass
 from reflector.events.fold import MAX_TAGS
 from reflector.playbook.names import is_name
 from reflector.playbook.verdicts import VERDICTS, decisive

@@ -10,30 +10,28 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reflector.config import Config
-from reflector.events import event as ev
+from reflector.dataclass import dataclass
 from reflector.events.event import Event
 from reflector.files import read_bounded
 from reflector.ledger.store import Ledger
 from reflector.locate import agent_folder
 from reflector.quality.policy import PRESETS, Signs
-from reflector.quality.window import WindowQuality, window_quality
+from reflector.quality.window import WindowQuality
 from reflector.reflection.budgets import left_of, spent_on_session, spent_this_month, this_month
 from reflector.reflection.protocol import BackendError
 from reflector.reflection.spending import Spending
-from reflector.reflection.window import own_messages
-from reflector.transcripts.source import UnknownTranscript
+from reflector.reflection.window import quality_of
 
 #: More than anybody's settings.
 _MOST_BYTES = 4 << 20
 #: Why most windows are not reflected on.
 CITES_NOTHING = "the window cites nothing"
 _UNTOLD = (
-    "the monthly budget is unknown: the record {} cannot be used ({}); mend or remove it, or set monthly_tokens to 0"
+    "the monthly budget is unknown: the record {} cannot be used ({}); correct or remove it, or set monthly_tokens to 0"
 )
 #: Settings of the ACE tool, in the client's user settings: what they switch off, where they are false.
 _ACE = {
@@ -154,18 +152,6 @@ class Gate:
             if tokens is not None:
                 left.append((tokens, kind))
         return Opened(*min(left)) if left else Opened()
-
-
-def quality_of(recorded: Event | None) -> WindowQuality | str:
-    """Return the quality of a recorded window; why it is not known where it is not."""
-    if recorded is None or recorded.data is None:
-        return "the session's event was redacted"
-    if recorded.type != ev.SESSION_RECORDED:
-        return "the window has no transcript"
-    try:
-        return window_quality(own_messages(recorded))
-    except (OSError, UnknownTranscript) as error:
-        return f"the transcript cannot be read: {error}"
 
 
 def signs_of(recorded: Event, quality: WindowQuality) -> Signs:

@@ -13,11 +13,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
+from reflector.dataclass import dataclass
 from reflector.files import open_ours, open_regular
 from reflector.git_index import tracked_below
 from reflector.locate import user_settings
@@ -121,7 +121,7 @@ def read_template(
         with opener(path) as file:
             raw = file.read(MAX_TEMPLATE + 1)
     except OSError as error:
-        raise TemplateError(f"{path}: cannot be read ({error.strerror}); mend or remove it") from None
+        raise TemplateError(f"{path}: cannot be read ({error.strerror}); correct or remove it") from None
     if len(raw) > MAX_TEMPLATE:
         raise TemplateError(f"{path}: is longer than {MAX_TEMPLATE // 1024} KiB; shorten it")
     try:

@@ -7,13 +7,15 @@ answer's text is appended to the ledger before anybody parses it, so no call is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from reflector.dataclass import dataclass
 from reflector.playbook.bullet import Bullet
 from reflector.transcripts.message import Message
 
 if TYPE_CHECKING:
+    from reflector.reflection.resuming import Story
     from reflector.reflection.truth.asking import Question
 
 #: Stages at which a failure says nothing about the window: the API is away, or refuses us whatever it is asked.
@@ -34,6 +36,7 @@ class Request:
     plan       how the answer to the first part divided the window, for the later parts; empty for the first
     reserve    called before a model is asked, with the most tokens that all of this request may take by then; raises
                BackendError of the stage budget where that is more than is left by now
+    story      where the judging of the session can go on; None where nobody keeps that
     """
 
     session_id: str
@@ -43,6 +46,7 @@ class Request:
     allowance: int | None = None
     plan: Mapping[str, int] = field(default_factory=dict)
     reserve: Callable[[int], None] = lambda _: None
+    story: Story | None = None
 
     @property
     def mode(self) -> Mode:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from typing import Final
 
+from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.ledger.store import Ledger
@@ -106,7 +107,7 @@ class _Chain:
         self.over = bool(said) and not message.calls
         self.excused = self.excused or _is_expected(said)
         for name in cited_names(message.text, CITED_LESSON):
-            if name not in self.applied and not opened(name, Bullet(name, "", ""), 0, (), said).declined:
+            if name not in self.applied and not opened(name, Bullet(name, "", ""), 0, (), said, 0).declined:
                 self.applied[name] = _Applied(dict(self.ended))
         for call in message.calls:
             step = read_call(call)

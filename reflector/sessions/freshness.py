@@ -1,15 +1,16 @@
 """Whether anything happened to a project since a question was last answered there.
 
 Invariant: where this says that nothing happened, processing the spool and the edits of playbook.json would change
-nothing and say nothing. It compares what those depend on, as a digest: the ledger's head, the settings, the state of
-each file that they read, and that no delivery waits. A digest that is missing or another costs time, never an answer.
+nothing and say nothing. It compares what those depend on, as a text: the ledger and its head, the settings, the state
+of each file that they read, and that no delivery waits. A text that is missing or another costs time, never an answer.
+It is kept as it is, for a digest takes longer to load than to compare; nothing in it is secret.
 """
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
-from hashlib import sha256
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from reflector import __version__, folders
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 #: In the state folder.
 SEEN: Final = "seen"
+#: More than such a text has.
+_MOST_BYTES: Final = 1 << 20
 
 
 def is_untouched(project: Project) -> bool:
@@ -38,32 +41,45 @@ def is_untouched(project: Project) -> bool:
 
 
 def seen(project: Project, ledger: Ledger) -> str | None:
-    """Return the digest of what an answer depends on; None where a delivery waits. Raises LedgerError."""
+    """Return what an answer depends on, as a text; None where a delivery waits. Raises LedgerError."""
     spools = [str(project.spool_dir), *(f"{state}/spool" for state in stand_ins())]
     if any(_waits(spool) for spool in spools):
         return None
     head = ledger.head()
-    parts = [__version__, repr(project.config), head.chain, str(head.position), str(ledger.updated_at())]
+    # A URL may hold a password.
+    settings = replace(project.config, ledger_url="", base_url="")
+    parts = [
+        __version__,
+        ledger.engine.url.place,
+        repr(settings),
+        head.chain,
+        str(head.position),
+        str(ledger.updated_at()),
+    ]
     # A question renders it anew with the same content: that it is there is enough.
     parts.append(str((project.state_dir / "injection.txt").exists()))
     parts += map(_state, _files(project))
-    return sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+    return "\n".join(parts)
 
 
-def was_seen(project: Project, digest: str | None) -> bool:
-    """Return whether the last question left this digest."""
-    if digest is None:
+def was_seen(project: Project, now: str | None) -> bool:
+    """Return whether the last question left this text."""
+    if now is None:
         return False
     try:
-        return folders.read_file(f"{project.state_dir}/{SEEN}", 100) == digest.encode()
+        return folders.read_file(f"{project.state_dir}/{SEEN}", _MOST_BYTES) == _bytes(now)
     except (OSError, ValueError):
         return False
 
 
-def keep(project: Project, digest: str) -> None:
-    """Leave the digest to the next question, where the state folder can be written."""
+def keep(project: Project, now: str) -> None:
+    """Leave the text to the next question, where the state folder can be written."""
     with suppress(OSError, ValueError):
-        folders.write_durably(folders.open_state(os.fspath(project.root)), digest.encode(), SEEN)
+        folders.write_durably(folders.open_state(os.fspath(project.root)), _bytes(now), SEEN)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _files(project: Project) -> list[str]:

@@ -21,12 +21,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from reflector import folders
+from reflector.dataclass import dataclass
 from reflector.files import open_ours
 from reflector.folders import read_file, state_folder
 from reflector.handover import MAX_TOLD, TOLD, complain, injection_stamp
@@ -225,7 +225,7 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
     except FileNotFoundError:
         pass
     except OSError as error:
-        complain(f"the user's playbook is not shown: {error}")
+        complain(f"the user's playbook is not shown: {folders.error_words(error)}")
     bullets += lessons_to_tell(folder)
     standing = standing_of(folder, users)
     rendered = render(bullets, template(folder) if bullets else "", files, troubles, standing)
@@ -236,7 +236,7 @@ def write_injection(project: str | os.PathLike[str], ask: Callable[[], Known | N
     try:
         folders.write_durably(folders.open_state(os.fspath(project)), content, "injection.txt")
     except (OSError, ValueError) as error:
-        complain(f"rendered playbook not kept, the next start renders it again: {error}")
+        complain(f"the rendered playbook was not stored; the next start renders it again: {folders.error_words(error)}")
     return content
 
 

@@ -7,11 +7,11 @@ is never replaced by a newer one: it stays until a person takes its file away.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from reflector import folders
+from reflector.dataclass import dataclass
 from reflector.ledger.rows import Anchor
 from reflector.ledger.store import Ledger
 from reflector.project import Project

@@ -27,11 +27,11 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reflector import folders
+from reflector.dataclass import dataclass
 from reflector.handover import MAX_PAYLOAD, Broken, decode, file_name, record, words
 from reflector.sessions.fallback import is_of, stand_ins
 from reflector.sessions.pauses import is_over
@@ -220,7 +220,7 @@ def _set_aside(path: Path, spool_dir: Path, error: BaseException | str) -> Path:
     folder = Path(folders.private_folder(str(spool_dir / "failed")))
     target = folder / path.name
     note = {
-        "error": (error if isinstance(error, str) else f"{type(error).__name__}: {error}")[:4000],
+        "error": (error if isinstance(error, str) else folders.error_words(error))[:4000],
         "attempts": _failure(target).attempts + 1,
         "failed_at_ns": time.time_ns(),
     }
@@ -328,7 +328,7 @@ def _read_all(folder: Path) -> list[Delivery]:
         except FileNotFoundError:  # settled meanwhile
             continue
         except (_Newer, OSError) as error:  # a record of another user keeps no other one waiting
-            _set_aside(path, spool_dir, str(error))
+            _set_aside(path, spool_dir, error)
         except ValueError:
             aside = Path(folders.private_folder(str(spool_dir / "broken")))
             with suppress(FileNotFoundError):  # another reader was first

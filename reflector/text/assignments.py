@@ -16,8 +16,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-#: The end of a line, as it is or escaped, and what the next one begins with: a line number, a sign of a diff.
-BREAK = r"(?:\\{1,4}n|\n)(?:[ ]{0,8}[0-9]{1,6}(?:→|\\{1,4}t|[\t:|])|[+>-])?[ \t]{0,40}"
+from reflector.text.tokens import BREAK
 
 # A pattern that begins with plain letters is searched ten times as fast as one that begins with alternatives.
 _NAME = re.compile(

@@ -8,7 +8,6 @@ secret is halved: megabytes that are thrown away are not redacted, and no rule r
 from __future__ import annotations
 
 import re
-from string import ascii_letters, digits
 from typing import Any
 
 #: The model's own words. Above what a model can answer in one message, so no citation is ever cut.
@@ -25,7 +24,7 @@ ARGUMENTS_TEXT = 16 * 1024
 
 #: How far a cut moves to the end of a line, and to the end of a run of characters on a longer one.
 _LINE, _RUN = 256, 8192
-_TOKEN = ascii_letters + digits + "+/=_.~%-"
+_TOKEN = "".join(filter(str.isalnum, map(chr, range(128)))) + "+/=_.~%-"
 _REST_OF_RUN = re.compile(r"[A-Za-z0-9+/=_.~%-]{0,8192}+")
 
 _ITEMS = 32

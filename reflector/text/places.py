@@ -11,17 +11,21 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
-from reflector.text.assignments import BREAK, is_placeholder
+from reflector.text.tokens import BREAK
 
 
 class _Rule(NamedTuple):
-    """A rule runs on texts that hold its literal (in lower case); `accepts` looks at what the pattern cannot."""
+    """A rule runs on texts that hold its literal (in lower case), and is compiled for the first of them.
+
+    `accepts` looks at what the pattern cannot.
+    """
 
     literal: str
     kind: str
-    pattern: re.Pattern[str]
+    pattern: str
     accepts: Callable[[re.Match[str]], bool] = bool
 
 
@@ -41,6 +45,8 @@ def _is_mixed(match: re.Match[str]) -> bool:
 
 
 def _is_password(match: re.Match[str]) -> bool:
+    from reflector.text.assignments import is_placeholder  # it compiles expressions
+
     return not is_placeholder(match["secret"])
 
 
@@ -60,20 +66,20 @@ _RULES = (
     _Rule(
         "://",
         "url-password",
-        re.compile(r"://(?P<keep>[^\s/:@\[\]\"'<>]{0,128}+:)(?P<secret>(?!\*)[^\s/\"'<>$\{\[][^\s/\"'<>]{0,255})@"),
+        r"://(?P<keep>[^\s/:@\[\]\"'<>]{0,128}+:)(?P<secret>(?!\*)[^\s/\"'<>$\{\[][^\s/\"'<>]{0,255})@",
     ),
     # A password with a slash is one of a database: of a web address it would be a port and a path.
     _Rule(
         "://",
         "url-password",
-        re.compile(r"://[^\s/:@\[\]\"'<>]{0,128}+:(?P<secret>(?!\*|[0-9]{1,5}/)[^\s/\"'<>$\{\[][^\s\"'<>\[]{0,255})@"),
+        r"://[^\s/:@\[\]\"'<>]{0,128}+:(?P<secret>(?!\*|[0-9]{1,5}/)[^\s/\"'<>$\{\[][^\s\"'<>\[]{0,255})@",
         lambda match: _DATABASE.search(match.string, max(0, match.start() - 24), match.start()) is not None,
     ),
-    _Rule("://", "url-token", re.compile(r"://(?P<secret>[A-Za-z0-9_]{20,255}+)@"), _is_mixed),
+    _Rule("://", "url-token", r"://(?P<secret>[A-Za-z0-9_]{20,255}+)@", _is_mixed),
     _Rule(
         "authorization",
         "authorization",
-        re.compile(
+        (
             r"(?i:authorization)(?:\\?[\"']?\]?\s{0,4}[:=,]\s{0,4}\\?[\"']?"
             r"(?:(?i:bearer|basic|token|digest|apikey|negotiate|aws4-hmac-sha256)\s{1,4})?)"
             r"(?P<secret>(?=[A-Za-z0-9+/=._~-]{0,255}[0-9=+/])(?=[0-9+/=._~-]{0,255}[A-Za-z])"
@@ -83,7 +89,7 @@ _RULES = (
     _Rule(
         "authorization",
         "authorization",
-        re.compile(
+        (
             r"(?i:authorization)\\?[\"']?\s{0,4}[:=,]\s{0,4}\\?[\"']?(?i:bearer|token)[ ]"
             r"(?P<secret>[A-Za-z]{20,}+)(?![A-Za-z0-9_.(\[])"
         ),
@@ -91,18 +97,18 @@ _RULES = (
     _Rule(
         "bearer",
         "bearer-token",
-        re.compile(r"(?i:bearer)\s{1,4}(?P<secret>(?=[A-Za-z+/=._~-]{0,255}[0-9])[A-Za-z0-9+/=._~-]{16,}+)"),
+        r"(?i:bearer)\s{1,4}(?P<secret>(?=[A-Za-z+/=._~-]{0,255}[0-9])[A-Za-z0-9+/=._~-]{16,}+)",
     ),
     _Rule(
         "basic",
         "basic-auth",
-        re.compile(r"(?i:basic)\s{1,4}(?P<secret>[A-Za-z0-9+/]{8,}+={0,2})(?![A-Za-z0-9_-])"),
+        r"(?i:basic)\s{1,4}(?P<secret>[A-Za-z0-9+/]{8,}+={0,2})(?![A-Za-z0-9_-])",
         _is_basic,
     ),
     _Rule(
         "cookie",
         "cookie",
-        re.compile(
+        (
             r"(?i:cookie)\\?[\"']?:\s{0,4}\\?[\"']?[A-Za-z0-9_.-]{1,64}+="
             r"(?P<secret>[^\s\"'\[<$\{\\][^\r\n\"'\\]{7,}+)"
         ),
@@ -111,19 +117,19 @@ _RULES = (
     _Rule(
         "-u",
         "password",
-        re.compile(r"(?<![^\s(])(?:-u|--user)[ =]['\"]?[^\s:'\"$\[]{1,128}+:(?P<secret>[^\s'\"$\[<\{][^\s'\"]{3,}+)"),
+        r"(?<![^\s(])(?:-u|--user)[ =]['\"]?[^\s:'\"$\[]{1,128}+:(?P<secret>[^\s'\"$\[<\{][^\s'\"]{3,}+)",
         lambda match: not match["secret"].isdigit(),
     ),
-    _Rule("sshpass", "password", re.compile(r"sshpass[ ]{1,4}-p[ ]{0,4}" + _ARGUMENT), _is_password),
-    _Rule("mysql", "password", re.compile(r"mysql[a-z]{0,12}+" + _before_option("-p") + _ARGUMENT), _is_password),
-    _Rule("mariadb", "password", re.compile(r"mariadb[a-z-]{0,12}+" + _before_option("-p") + _ARGUMENT), _is_password),
-    _Rule("redis-cli", "password", re.compile(r"redis-cli" + _before_option("-a[ ]") + _ARGUMENT), _is_password),
-    _Rule("docker login", "password", re.compile(r"docker login" + _before_option("-p[ ]") + _ARGUMENT), _is_password),
-    _Rule("pass:", "password", re.compile(r"-pass(?:in|out)?[ ]{1,4}\\?['\"]?pass:" + _ARGUMENT), _is_password),
+    _Rule("sshpass", "password", r"sshpass[ ]{1,4}-p[ ]{0,4}" + _ARGUMENT, _is_password),
+    _Rule("mysql", "password", r"mysql[a-z]{0,12}+" + _before_option("-p") + _ARGUMENT, _is_password),
+    _Rule("mariadb", "password", r"mariadb[a-z-]{0,12}+" + _before_option("-p") + _ARGUMENT, _is_password),
+    _Rule("redis-cli", "password", r"redis-cli" + _before_option("-a[ ]") + _ARGUMENT, _is_password),
+    _Rule("docker login", "password", r"docker login" + _before_option("-p[ ]") + _ARGUMENT, _is_password),
+    _Rule("pass:", "password", r"-pass(?:in|out)?[ ]{1,4}\\?['\"]?pass:" + _ARGUMENT, _is_password),
     _Rule(
         "htpasswd",
         "password",
-        re.compile(
+        (
             r"htpasswd[ ](?=-[A-Za-z]{0,8}b)(?:-[A-Za-mo-z]{1,8}+[ ][^\s]{1,200}+|-(?=[A-Za-z]{0,8}n)[A-Za-z]{1,8}+)[ ]"
             r"[^\s]{1,128}+[ ]" + _ARGUMENT
         ),
@@ -132,13 +138,13 @@ _RULES = (
     _Rule(
         "machine",
         "password",
-        re.compile(rf"machine[ ][^\s\\]{{1,128}}+{_BETWEEN}login[ ][^\s\\]{{1,128}}+{_BETWEEN}password[ ]" + _ARGUMENT),
+        rf"machine[ ][^\s\\]{{1,128}}+{_BETWEEN}login[ ][^\s\\]{{1,128}}+{_BETWEEN}password[ ]" + _ARGUMENT,
     ),
     # .pgpass: host:port:database:user:password
     _Rule(
         ":",
         "password",
-        re.compile(
+        (
             r"(?:(?<![^\s\"'→|+>])|(?<=\\n))[A-Za-z0-9_.*-]{1,128}+:(?:543[0-9]|6432|\*):[A-Za-z0-9_.*-]{1,64}+:[A-Za-z0-9_.*-]{1,64}+:"
             r"(?P<secret>(?![\[$<\{])[^\s\"'\\]{4,255})"
         ),
@@ -146,10 +152,13 @@ _RULES = (
     _Rule(
         "$",
         "password-hash",
-        re.compile(r"\$(?P<secret>(?:apr1|2[abxy]|[156y]|argon2(?:id?|d))\$[./A-Za-z0-9$,=+-]{20,}+)"),
+        r"\$(?P<secret>(?:apr1|2[abxy]|[156y]|argon2(?:id?|d))\$[./A-Za-z0-9$,=+-]{20,}+)",
     ),
-    _Rule("{s", "password-hash", re.compile(r"\{SS?HA\}(?P<secret>[A-Za-z0-9+/]{20,}+={0,2})")),
+    _Rule("{s", "password-hash", r"\{SS?HA\}(?P<secret>[A-Za-z0-9+/]{20,}+={0,2})"),
 )
+
+
+_compiled = cache(re.compile)
 
 
 def redact_places(text: str) -> str:
@@ -157,7 +166,7 @@ def redact_places(text: str) -> str:
     folded = text.lower()
     for rule in _RULES:
         if rule.literal in folded:
-            text = rule.pattern.sub(_replacement(rule), text)
+            text = _compiled(rule.pattern).sub(_replacement(rule), text)
     return text
 
 

@@ -12,38 +12,50 @@ that fails at the end of a long run cannot start again inside that run, so no in
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import cache
 
 from reflector.text.bounds import whole_end
 from reflector.text.visible import clean, visible
 
-_MARKER = re.compile(r"\[redacted:([a-z-]+)\]")
+_MARKER = r"\[redacted:([a-z-]+)\]"
+#: A text that is shorter holds no two whole lines of a private key.
+_LEAST_KEY = 128
+#: Each name that `assignments` looks for holds one of them.
+_NAMES = ("pass", "pw", "key", "session", "sid", "auth", "secret", "credential", "sig", "token")
 
 
 def redact(text: str) -> str:
     """`text` with every secret replaced by `[redacted:kind]`."""
-    for rule in _rules():
-        text = rule(text)
-    return text
-
-
-@cache
-def _rules() -> tuple[Callable[[str], str], ...]:
-    # Their expressions take longer to compile than a question takes to answer that quotes nobody.
-    from reflector.text.assignments import redact_assignments
-    from reflector.text.key_blocks import redact_keys
+    # The expressions of a module take longer to compile than a short text takes to be kept, so each is loaded for a
+    # text that may hold what it looks for.
     from reflector.text.places import redact_places
     from reflector.text.tokens import redact_tokens
 
-    return redact_keys, redact_tokens, redact_places, redact_assignments
+    if len(text) >= _LEAST_KEY or "-----" in text:
+        from reflector.text.key_blocks import redact_keys
+
+        text = redact_keys(text)
+    text = redact_places(redact_tokens(text))
+    if _may_assign(text):
+        from reflector.text.assignments import redact_assignments
+
+        text = redact_assignments(text)
+    return text
+
+
+def _may_assign(text: str) -> bool:
+    """Return False for a text that assigns nothing to the name of a secret. Other letters than ASCII's may stand for
+    one of them."""
+    if not text.isascii():
+        return True
+    lower = text.lower()
+    return any(name in lower for name in _NAMES)
 
 
 def found(text: str) -> list[str]:
     """Return the kinds of secrets that a text holds, in order; empty where it holds none."""
     text = visible(text)
     redacted = redact(text)
-    return list(dict.fromkeys(_MARKER.findall(redacted))) if redacted != text else []
+    return list(dict.fromkeys(re.findall(_MARKER, redacted))) if redacted != text else []
 
 
 def quote(text: str, limit: int) -> str:

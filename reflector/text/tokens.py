@@ -10,6 +10,9 @@ from __future__ import annotations
 import re
 from functools import cache
 
+#: The end of a line, as it is or escaped, and what the next one begins with: a line number, a sign of a diff.
+BREAK = r"(?:\\{1,4}n|\n)(?:[ ]{0,8}[0-9]{1,6}(?:→|\\{1,4}t|[\t:|])|[+>-])?[ \t]{0,40}"
+
 # A token may follow a word character only where that is the tail of an escape: `\n` in JSON source, or
 # `ESC[31m` in coloured output. The look-behind follows the literal, which keeps the literal search fast.
 _ESCAPED = r"(?<=\\[nrt]{0})|(?<=\[m{0})|(?<=[;\[][0-9]m{0})|(?<=[;\[][0-9][0-9]m{0})"

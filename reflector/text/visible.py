@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import re
 
-_ESCAPES = re.compile(
+#: Compiled when a text first needs them: most are plain.
+_ESCAPES = (
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI: colours, cursor movement
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, …
     r"|\x1b[ -/]{0,8}[0-~]"
 )
-_INVISIBLE = re.compile(
+_INVISIBLE = (
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
-_SURROGATES = re.compile("[\ud800-\udfff]")
+_SURROGATES = "[\ud800-\udfff]"
 
 
 def clean(text: str, limit: int) -> str:
@@ -35,4 +36,4 @@ def visible(text: str) -> str:
     """`text` without escape sequences, control, bidirectional and invisible characters; line breaks stay."""
     if text.isascii() and text.isprintable():
         return text
-    return _SURROGATES.sub("\ufffd", _INVISIBLE.sub("", _ESCAPES.sub("", text)))
+    return re.sub(_SURROGATES, "\ufffd", re.sub(_INVISIBLE, "", re.sub(_ESCAPES, "", text)))

@@ -228,7 +228,20 @@ def test_a_playbook_that_went_to_an_unknown_place_is_listed_with_it(payments: Ag
 
 
 def test_without_a_directory_the_command_says_how_to_begin_one(tmp_path: Path) -> None:
-    assert "names no ledger" in Agent.in_folder(tmp_path).call("ledgers", code=2).err
+    agent = Agent.in_folder(tmp_path)
+    told = agent.call("ledgers", "stats", code=2).err
+    assert "ledgers.toml does not exist" in told
+    assert "answers `reflector stats`" in told
+    assert "which has no roles" in agent.call("grants", "--role", "reader", code=2).err
+
+
+@pytest.mark.parametrize("patterns", [{}, {"*": "a"}])
+def test_a_bullet_that_is_named_where_a_playbook_moves_is_called_one(team: Team, patterns: dict[str, str]) -> None:
+    agent = team.agent("payments")
+    if patterns:
+        team.names(**patterns)
+    agent.call("add", "pat", "Run the tests.")
+    assert "pat-001 is the name of a bullet" in agent.call("move", "pat-001", "--to", team.url("c"), code=2).err
 
 
 def test_nothing_of_a_ledger_that_is_not_there_is_made(payments: Agent, team: Team) -> None:

@@ -177,6 +177,23 @@ def test_a_playbook_that_cannot_be_read_is_said_with_the_place(agent: Agent) -> 
     assert "[pat-001]" in told["hookSpecificOutput"]["additionalContext"]  # as the ledger knows it
 
 
+def test_a_rendered_text_that_was_cut_off_is_rendered_again(agent: Agent) -> None:
+    agent.call("list")
+    text = agent.hook("SessionStart")
+    rendered = agent.state / "injection.txt"
+    rendered.write_bytes(b"\n".join(rendered.read_bytes().split(b"\n")[:3]))
+    assert agent.hook("SessionStart") == text
+
+
+def test_a_rendered_text_that_cannot_be_stored_is_said_with_its_path(
+    agent: Agent, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rendered = agent.state / "injection.txt"
+    rendered.mkdir(parents=True)
+    agent.call("add", "pat", "More.")
+    assert f"renders it again: {rendered}: Is a directory" in capfd.readouterr().err
+
+
 def test_a_template_that_cannot_be_used_is_said(project: Project) -> None:
     project.write_playbook(("oth-001", "text", 0, 0))
     own = project.state / "prompts/playbook.txt"

@@ -155,13 +155,13 @@ ON_A_SERVER = pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=Tru
 @ON_A_SERVER
 def test_a_table_of_the_same_name_does_not_stand_in_for_the_events(told: Ledger) -> None:
     """PostgreSQL looks for a table without a schema among the session's temporary ones first."""
-    before = sql.content(told)
+    before, schema = sql.content(told), sql.schema(told)
     forged = "UPDATE pg_temp.event SET position = {}, chain = 'x', recorded_at = '2999-01-01T00:00:00.000000Z'"
-    insert = _copied("INSERT", position="6000", event_id="'new'").replace("event", "public.event", 1)
-    insert = insert.replace("FROM event", "FROM public.event")
-    head = "UPDATE public.playbook SET position = 9999, chain = 'x', recorded_at = '2999-01-01T00:00:00.000000Z'"
+    insert = _copied("INSERT", position="6000", event_id="'new'").replace("event", f"{schema}.event", 1)
+    insert = insert.replace("FROM event", f"FROM {schema}.event")
+    head = f"UPDATE {schema}.playbook SET position = 9999, chain = 'x', recorded_at = '2999-01-01T00:00:00.000000Z'"
     for position, statement in ((5999, insert), (9999, head)):
-        copied = f"CREATE TEMPORARY TABLE event AS SELECT {_COLUMNS} FROM public.event WHERE position = 2"
+        copied = f"CREATE TEMPORARY TABLE event AS SELECT {_COLUMNS} FROM {schema}.event WHERE position = 2"
         with pytest.raises(DBAPIError, match="append-only"):
             sql.run(told, copied, forged.format(position), statement)
     assert sql.content(told) == before
@@ -172,8 +172,8 @@ def test_a_table_of_the_same_name_does_not_stand_in_for_the_events(told: Ledger)
 def test_a_trigger_that_would_look_for_its_tables_elsewhere_is_found_and_mended(told: Ledger) -> None:
     sql.run(told, "ALTER FUNCTION reflector_event_in_order() RESET ALL")
     assert [finding.message for finding in verify(told)] == [
-        "the trigger event_in_order does not look for its tables in public alone, so the database itself no longer"
-        " refuses changes"
+        f"the trigger event_in_order does not look for its tables in {sql.schema(told)} alone, so the database itself"
+        " no longer refuses changes"
     ]
     with sql.triggers_off(told):
         pass
@@ -283,8 +283,9 @@ def test_a_text_that_no_event_says_is_refused_in_the_table_that_the_agents_read(
         " recounted_at, 0, 0, 0, 0 FROM bullet LIMIT 1",
     ]
     # The owner could take the trigger off, and is not held to it.
-    other = f"teller_{os.getpid()}"
-    sql.run(told, f"CREATE ROLE {other}", f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {other}")
+    other, schema = f"teller_{os.getpid()}", sql.schema(told)
+    sql.run(told, f"CREATE ROLE {other} LOGIN", f"GRANT USAGE ON SCHEMA {schema} TO {other}")
+    sql.run(told, f"GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {other}")
     for statement in statements:
         with pytest.raises(DBAPIError, match="text is that of an event"):
             sql.run(told, f"SET LOCAL ROLE {other}", statement)

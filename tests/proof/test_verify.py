@@ -378,6 +378,29 @@ def test_a_redacted_text_that_is_back_is_found_though_its_hash_fits(told: Ledger
     assert ("redaction", 1) in _codes(told)
 
 
+def test_prose_that_was_erased_without_a_redaction_is_found_though_a_redaction_keeps_nothing_of_it(
+    told: Ledger,
+) -> None:
+    answered = next(told.events(types=[ev.REFLECTION_ANSWERED]))
+    assert EVENT_TYPES[answered.type].all_prose
+    _forge(told, f"UPDATE event SET data = NULL WHERE position = {answered.position}")
+    assert _codes(told) == {("redaction", answered.position)}
+
+
+@pytest.mark.parametrize("policy", ["as_applied", "once_per_session", "once_per_reflection"])
+def test_a_merged_bullet_whose_counters_were_set_by_hand_is_compared_by_the_tags_behind_that(
+    told: Ledger, policy: str
+) -> None:
+    told.append([adopted(policy), merged("pat-777", "pat-001", "ctx-001")])
+    for number in (100, 101):
+        of = window(number, f"s{number}")
+        told.append([of, *reflected(f"held-{number}", of, ("pat-001", "helpful"), ("pat-777", "harmful"))])
+        if number == 100:
+            told.append([changed(ev.BULLET_RECOUNTED, "pat-777", helpful=7, harmful=5)])
+    assert [(row.helpful, row.harmful) for row in told.rows() if row.name == "pat-777"] == [(8, 6)]
+    assert list(verify(told)) == []
+
+
 def test_a_tag_table_that_was_emptied_is_told_in_a_few_findings(told: Ledger) -> None:
     for number in range(100, 110):
         of = window(number)

@@ -13,7 +13,8 @@ from reflector.events.event import Event
 from reflector.ledger.store import Ledger
 from reflector.quality.signals import QualitySignals
 from reflector.quality.window import WindowQuality, window_quality
-from reflector.reflection.gate import Gate, Opened, quality_of
+from reflector.reflection.gate import Gate, Opened
+from reflector.reflection.window import quality_of
 from reflector.sessions.intake import Source, take_in
 from reflector.transcripts.formats import read_messages
 from tests.road.agent import Agent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import random
 import subprocess
 import threading
@@ -41,8 +42,9 @@ def _session(number: int) -> NewEvent:
     return window(number, f"session-{number}", keys=[number])
 
 
-def _write(playbook: str, folder: str, acknowledged: str, until: Any) -> None:
+def _write(playbook: str, folder: str, acknowledged: str, until: Any, home: str) -> None:
     """Append until told to stop; each event again, wherever the playbook is by then, until it is acknowledged."""
+    os.environ["HOME"] = home  # what forks the processes was started by the run's first test, with a home of its own
     number, ledger = _BEFORE, None
     with open(acknowledged, "w", encoding="utf-8", buffering=1) as told:
         while not until.is_set():
@@ -136,7 +138,9 @@ def test_sixteen_playbooks_move_between_four_clusters_under_writers_and_kills(
     attempts: list[int] = []
     with ExitStack() as stack:
         writers = [
-            _CONTEXT.Process(target=_write, args=(name, str(folder), str(told[name]), until), daemon=True)
+            _CONTEXT.Process(
+                target=_write, args=(name, str(folder), str(told[name]), until, os.environ["HOME"]), daemon=True
+            )
             for name in _NAMES
         ]
         for writer in writers:

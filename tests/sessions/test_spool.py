@@ -75,7 +75,7 @@ def test_a_record_that_may_not_be_read_is_set_aside_and_keeps_no_other_one_waiti
     read = spool.waiting if part else spool.pending
     assert len(read(project.spool)) == 1
     (failure,) = spool.failed(project.spool)
-    assert (failure.path.name, str(path) in failure.error) == (path.name, True)
+    assert (failure.path.name, failure.error.startswith(f"{path}: ")) == (path.name, True)
 
 
 @pytest.mark.parametrize("name", ["SessionEnd", "Stop"])
@@ -111,7 +111,7 @@ def test_a_failed_delivery_keeps_its_reasons_and_can_be_retried(project: Project
     assert spool.fail(delivery, OSError("disk on fire")).read_bytes() == content
     assert spool.pending(project.spool) == []
     (failure,) = spool.failed(project.spool)
-    assert (failure.error, failure.attempts) == ("OSError: disk on fire", 1)
+    assert (failure.error, failure.attempts) == ("disk on fire", 1)
 
     assert spool.retry_failed(project.spool) == 1
     (again,) = spool.pending(project.spool)

@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reflector.text.assignments import redact_assignments
+from reflector.text.key_blocks import redact_keys
+from reflector.text.places import redact_places
 from reflector.text.secrets import quote, redact
+from reflector.text.tokens import redact_tokens
 from reflector.text.visible import clean, visible
 from tests.conftest import examples
 
@@ -275,6 +279,12 @@ HOSTILE = [
     "-----END PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\nVersion: a\n", "[redacted:",
     "[redacted:jwt]", "\x1b[", "\x1b]", "\x1b]0;", "\x9b", "\\\\", "{", '"',
 ]  # fmt: skip
+
+
+@settings(max_examples=examples(300))
+@given(st.lists(PARTS, max_size=14).map("".join))
+def test_a_rule_that_is_passed_over_has_nothing_to_find(text: str) -> None:
+    assert redact(text) == redact_assignments(redact_places(redact_tokens(redact_keys(text))))
 
 
 DOCUMENTS = st.recursive(

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reflector.config import BACKENDS, Config, ConfigError
-from reflector.reflection.protocol import Backend
+
+if TYPE_CHECKING:
+    from reflector.reflection.protocol import Backend
 
 
 def backend_of(config: Config, project: Path | None = None, *, template: Path | None = None) -> Backend:

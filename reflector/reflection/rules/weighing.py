@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
+from reflector.dataclass import dataclass
 from reflector.files import read_bounded
 from reflector.playbook.verdicts import Verdict, decisive
 from reflector.reflection.rules.citation import Citation
@@ -58,6 +58,7 @@ class Judgement:
     rule       the decisive finding and the wordings that it rests on
     estimates  how likely it was helpful and harmful, by findings alone
     found      the names of what was found
+    at         the offset of the record that cites, where that is known
     """
 
     tag: Verdict
@@ -66,6 +67,7 @@ class Judgement:
     rule: str = ""
     estimates: tuple[float, float] = (0.0, 0.0)
     found: tuple[str, ...] = ()
+    at: int = -1
 
 
 @lru_cache(maxsize=1)
