@@ -110,11 +110,12 @@ def assert_counters(writing: Writing, name: str, helpful: int, harmful: int, act
 
 
 def _refuse_taken_names(sql: Statements, events: list[Projected]) -> None:
-    seen: dict[str, int] = {}
-    for event in events:
-        for bullet in new_bullets(event.type, event.data or {}):
-            name = bullet["name"]
-            row = sql.run("SELECT position FROM bullet WHERE playbook_id = ? AND name = ?", name).fetchone()
-            if row is not None or name in seen:
-                raise NameTaken(event.event_id, name, row[0] if row is not None else seen[name])
-            seen[name] = event.position
+    new = [(event, bullet["name"]) for event in events for bullet in new_bullets(event.type, event.data or {})]
+    if not new:
+        return
+    among, names = sql.among("name", [name for _, name in new])
+    taken = dict(sql.run(f"SELECT name, position FROM bullet WHERE playbook_id = ? AND {among}", names).fetchall())  # noqa: S608
+    for event, name in new:
+        if name in taken:
+            raise NameTaken(event.event_id, name, taken[name])
+        taken[name] = event.position
