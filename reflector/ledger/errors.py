@@ -238,9 +238,32 @@ _BY_WORDS: dict[str, str] = {
 }
 
 
+#: Words of libpq, and of a server that speaks English, for a refusal that passes by itself.
+_PASSING = ("read-only", "hot standby", "too many", "connection slots", "no more connections")
+
+
+def _is_refused(error: BaseException) -> bool:
+    """Return whether a server that takes connections refused this one for good: the driver gives no code on the way to
+    the server, but libpq can ask it again whether it takes any."""
+    from psycopg import conninfo, errors, pq
+
+    tried = getattr(error, "pgconn", None)  # a finished one of a connection that never came about
+    if not isinstance(tried, errors.FinishedPGconn) or isinstance(error, errors.ConnectionTimeout):
+        return False
+    if any(word in str(error) for word in _PASSING):
+        return False
+    asked = {one.keyword.decode(): one.val.decode() for one in tried.info if one.val}
+    return bool(pq.PGconn.ping(conninfo.make_conninfo(**asked).encode()) == pq.Ping.OK)
+
+
 def _of_server(error: BaseException, text: str, where: str) -> LedgerError:
     """Return an error of PostgreSQL, known by its code; one without a code was met on the way to the server."""
     code: str | None = getattr(error, "sqlstate", None)
+    if code is None and _is_refused(error):
+        return LedgerUnavailable(
+            f"the ledger {where} is refused by its server ({text}), which does not pass by itself; check the user, the "
+            "password and the database of the URL, and the server's pg_hba.conf"
+        )
     if code is None or code.startswith("08"):
         return LedgerAway(
             f"the ledger {where} has no connection to its server ({text}); check that it runs and takes connections, "
@@ -254,6 +277,8 @@ def _of_server(error: BaseException, text: str, where: str) -> LedgerError:
     if code.startswith("23"):
         if "event_target_once" in text:
             return _retracted()
+        if "event_pkey" in text:
+            return HeadMisplaced(where)
         if code == "23503":
             return _no_target(where)
         return LedgerError(f"the ledger {where} refused the events, nothing was appended: {text}")
