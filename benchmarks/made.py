@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 from reflector.events import event as ev
@@ -129,19 +129,20 @@ def ledgers(sizes: Sequence[int]) -> dict[int, Path]:
 
 
 def _grow(folder: Path, sizes: Sequence[int]) -> None:
-    growing = folder / "growing.db"
-    number = 0
-    for size in sizes:
-        with Ledger.open_file(growing) as ledger:
-            ledger.engine.on_connect.append(_without_syncs)
-            ledger.engine.close()
-            if number == 0:
-                ledger.append([playbook()])
-            while number < size // _SESSION:
-                upto = min(number + 1000, size // _SESSION)
-                ledger.append([event for n in range(number, upto) for event in session(n)])
-                number = upto
-        (shutil.move if size == sizes[-1] else shutil.copyfile)(growing, folder / f"{size}.db")
+    with TemporaryDirectory(dir=folder) as name:
+        growing = Path(name) / "growing.db"
+        number = 0
+        for size in sizes:
+            with Ledger.open_file(growing) as ledger:
+                ledger.engine.on_connect.append(_without_syncs)
+                ledger.engine.close()
+                if number == 0:
+                    ledger.append([playbook()])
+                while number < size // _SESSION:
+                    upto = min(number + 1000, size // _SESSION)
+                    ledger.append([event for n in range(number, upto) for event in session(n)])
+                    number = upto
+            (shutil.move if size == sizes[-1] else shutil.copyfile)(growing, folder / f"{size}.db")
 
 
 @cache

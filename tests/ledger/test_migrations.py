@@ -34,7 +34,7 @@ from .events import added, changed, history
 pytestmark = pytest.mark.migrates
 
 #: The newest revision, and digests of the views and the triggers that it makes.
-_MADE_BY_REVISION = ("0007", "588959deff9c09e3", "4c8c916f66388bcc")
+_MADE_BY_REVISION = ("0007", "588959deff9c09e3", "ed431ef6149688cf")
 
 
 def _revisions() -> list[str]:
@@ -75,8 +75,8 @@ def test_the_migrations_make_the_tables_that_the_code_declares(ledger: Ledger) -
         assert [
             difference
             for difference in compare_metadata(context, tables.metadata)
-            # SQLite numbers the rows of such a table by itself.
-            if "alembic_version" not in str(difference) and "Identity(" not in str(difference)
+            # SQLite numbers the rows of such a table by itself; the default of `recorded_by` comes with its trigger.
+            if not re.search(r"alembic_version|Identity\(|modify_default.*'recorded_by'", str(difference))
         ] == []
 
 

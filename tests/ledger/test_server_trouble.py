@@ -7,19 +7,23 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import sleep
+from typing import Any
 
 import psycopg
 import pytest
 import sqlalchemy as sa
 
-from reflector.ledger.errors import LedgerError, LedgerLocked, LedgerUnavailable
+from reflector.ledger.errors import LedgerAway, LedgerError, LedgerLocked, LedgerUnavailable
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import Postgres, with_setting
+from tests.servers import postgres_server
 
-from .events import added
+from .events import added, retracted, window
 
 pytestmark = pytest.mark.postgres
 
@@ -134,19 +138,56 @@ def test_a_statement_that_the_server_stops_is_told_with_its_limit(postgres: Post
 
 
 @pytest.mark.parametrize(
-    ("database", "way_out"),
-    [("nowhere", "check that it runs and takes connections"), ("?host=/nowhere", "and the host, user, password")],
+    ("wrong", "is_away", "way_out"),
+    [
+        ({"database": "nowhere"}, False, "check the user, the password and the database"),
+        ({"username": "nobody"}, False, "check the user, the password and the database"),
+        ({"query": {"host": "/nowhere"}}, True, "check that it runs and takes connections"),
+    ],
 )
-def test_a_server_that_takes_no_connection_is_told_without_a_word_of_folders(
-    postgres: Postgres, database: str, way_out: str
+def test_a_server_that_takes_no_connection_is_away_only_where_that_passes_by_itself(
+    postgres: Postgres, wrong: dict[str, Any], is_away: bool, way_out: str
 ) -> None:
-    server = postgres.server.set(database="nowhere")
-    if database.startswith("?"):
-        server = server.update_query_dict({"host": "/nowhere"})
-    with pytest.raises(LedgerError) as caught:
-        Ledger.open(server.render_as_string(hide_password=False))
+    with pytest.raises(LedgerUnavailable) as caught:
+        Ledger.open(postgres.server.set(**wrong).render_as_string(hide_password=False))
+    assert isinstance(caught.value, LedgerAway) is is_away
     assert way_out in str(caught.value)
     assert "folder" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_a_wrong_password_is_told_at_once_and_no_drain_waits_for_the_server() -> None:
+    with postgres_server() as url:
+        with psycopg.connect(url, autocommit=True) as owner:
+            owner.execute("CREATE ROLE alice LOGIN PASSWORD 'right'")
+            (rules,) = owner.execute("SHOW hba_file").fetchone() or ("",)
+            file = Path(rules)
+            file.write_text(f"local all alice scram-sha-256\n{file.read_text()}")
+            owner.execute("SELECT pg_reload_conf()")
+        for password, refused in (("wrong", "password authentication failed"), (None, "no password supplied")):
+            alice = sa.make_url(url).set(username="alice", password=password).render_as_string(hide_password=False)
+            with pytest.raises(LedgerUnavailable, match=refused) as caught:
+                Ledger.open(alice)
+            assert not isinstance(caught.value, LedgerAway)
+            assert "wrong" not in str(caught.value)
+
+
+def test_a_refused_append_leaves_no_line_of_the_driver_where_a_host_logs(
+    postgres: Postgres, caplog: pytest.LogCaptureFixture
+) -> None:
+    with postgres.database() as url, Ledger.open(url) as ledger:
+        first = window()
+        ledger.append([first])
+        ledger.append([retracted(first)])
+        for refused in (retracted(added("pat-001")), replace(retracted(first), event_id="again")):
+            with pytest.raises(LedgerError):
+                ledger.append([refused])
+        with psycopg.connect(url) as other:
+            other.execute("SELECT 1 FROM playbook FOR UPDATE")
+            postgres._run(f"ALTER DATABASE {sa.make_url(url).database} SET statement_timeout = 50")
+            with Ledger.open(url) as limited, pytest.raises(LedgerLocked):
+                limited.append([added("pat-001")])
+    assert [record.getMessage() for record in caplog.records if record.name == "psycopg"] == []
 
 
 def test_a_connection_that_an_administrator_ends_is_told_and_the_next_append_goes_on(postgres: Postgres) -> None:
