@@ -7,7 +7,6 @@ holds anything but texts is refused, with its name, before anything is searched.
 from __future__ import annotations
 
 import os
-import tomllib
 from dataclasses import fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -48,6 +47,8 @@ def default_words() -> Words:
 
 def read_words(path: Path, base: Words) -> Words:
     """Return the lists of a file, and those of `base` that the file does not name. Raises WordsError."""
+    import tomllib
+
     try:
         given = tomllib.loads(read_bounded(path, _MOST_BYTES).decode("utf-8-sig"))
     except OSError as error:
