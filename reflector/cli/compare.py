@@ -174,7 +174,7 @@ def _confirm_cost(place: Place, trial: Trial, *, yes: bool) -> None:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise click.UsageError(
-            "these calls cost money, and no terminal is there to confirm them: add --yes to make them"
+            "these calls cost money, and there is no terminal to confirm them: add --yes to make them"
         )
     if not click.confirm("Make these calls?", err=True):
         note("Nothing was asked.")

@@ -45,7 +45,7 @@ def _summary(ledger: Ledger, say: Callable[[str], None]) -> None:
     from reflector.gating.config import load_config
     from reflector.gating.step import after_turn
 
-    say("A turn is applied, and the gate allows a summary. Nobody is asked; the same turn gives the same bytes:")
+    say("A turn is applied, and the gate allows a summary. No model is called; the same turn gives the same bytes:")
     turn = ReflectionBundle(
         ctx={"agent_id": "shop", "turn_id": 1, "now_iso": "2026-11-22T08:00:00Z"},
         state_view={},

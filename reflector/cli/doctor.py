@@ -17,7 +17,7 @@ _STYLES: dict[str, dict[str, Any]] = {"ok": {}, "warning": {"bold": True}, "erro
 
 
 @click.command()
-@click.option("--fix", is_flag=True, help="First mend what can be mended safely, and say what was done.")
+@click.option("--fix", is_flag=True, help="First fix what can be fixed safely, and print what was done.")
 @json_option
 @click.pass_obj
 def doctor(place: Place, fix: bool, as_json: bool) -> None:
@@ -54,18 +54,18 @@ def _mend(checks: list[Check]) -> None:
         try:
             check.fix.apply()
         except (SettingsRefused, GitRefused) as error:
-            note(f"{check.name}: not mended: {error}")
+            note(f"{check.name}: not fixed: {error}")
         except Exception as error:
             if known_code(error) is None:
                 raise
-            note(f"{check.name}: not mended: {words_of(error)}")
+            note(f"{check.name}: not fixed: {words_of(error)}")
         else:
             note(f"{check.name}: {check.fix.told}")
     if not done:
         by_hand = next(
             (check for check in checks if check.state == "error" and "reflector rebuild" in check.mend), None
         )
-        note(f"nothing that --fix can mend{f'; {by_hand.name}: {by_hand.mend}' if by_hand else ''}")
+        note(f"nothing that --fix can fix{f'; {by_hand.name}: {by_hand.mend}' if by_hand else ''}")
 
 
 def _fields(check: Check) -> dict[str, Any]:

@@ -32,7 +32,7 @@ _Taken = TypeVar("_Taken")
     "--from",
     "source",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Go on with a text that an earlier `edit` kept.",
+    help="Continue with a text that an earlier `edit` kept.",
 )
 @dry_run_option
 @json_option
@@ -55,11 +55,11 @@ def edit(place: Place, section: str | None, source: Path | None, dry_run: bool, 
     def take(written: str) -> tuple[list[Step], list[Applied]]:
         return _carry_out(place, written, section, dry_run=dry_run)
 
-    done = edit_until(file, text, take, f"go on with `{again}`", fresh=source is None, keep=dry_run)
+    done = edit_until(file, text, take, f"continue with `{again}`", fresh=source is None, keep=dry_run)
     if done is not None and done[0]:
         print_steps(place, *done, as_json=as_json)
         if dry_run:
-            note(f"The text is kept: go on with `{again}`")
+            note(f"The text is kept; continue with `{again}`")
     elif as_json:
         print_json({"applied": False, "changes": [], "undo": None})
     else:

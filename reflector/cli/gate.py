@@ -28,7 +28,7 @@ def gate(place: Place, name: str | None, threshold: float | None, as_json: bool)
     """Show the gate policies, or what one of them would have reflected on.
 
     With --shadow, each recorded window is scored from its transcript. The cost is that of asking the configured model
-    about the chosen windows, estimated where the ledger has no answer of it. Nobody is asked.
+    about the chosen windows, estimated where the ledger has no answer of it. No model is called.
     """
     from reflector.quality.policy import PRESETS
 
@@ -128,4 +128,4 @@ def _show(name: str, policy: GatePolicy, found: list[Shadowed], decisions: Decis
     prices = [cost(judge.model, Usage(input=tokens)) for tokens in sent]
     known = [price for price in prices if price is not None]
     price = f", ${sum(known):.4f}" if known and len(known) == len(prices) else ""
-    note(f"Asking {judge.model} about them sends about {sum(sent):,} tokens{price}; rules ask nobody.")
+    note(f"Asking {judge.model} about them sends about {sum(sent):,} tokens{price}; rules call no model.")

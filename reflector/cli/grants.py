@@ -37,8 +37,8 @@ def grants(place: Place, role: str, to: str | None, by_playbook: bool, as_json: 
         raise click.UsageError(f"{project.ledger_file} {NO_ROLES}")
     with project.open_ledger() as ledger:
         statements = list(statements_for(ledger.engine, role, to or f"reflector_{role}"))
-    if by_playbook:
-        statements += policies()
+        if by_playbook:
+            statements += policies(ledger.engine)
     if as_json:
         print_json({"role": role, "to": to or f"reflector_{role}", "statements": statements})
     else:

@@ -234,7 +234,7 @@ def _confirm(plan: Plan, pool: WorkerPool | None, *, yes: bool) -> None:
     told = f"a model is asked about up to {counted(len(sizes), 'session')}, at most about {sum(sizes):,} tokens"
     if not sys.stdin.isatty():
         raise click.UsageError(f"{told}; agree with --yes")
-    click.confirm(f"{told[0].upper()}{told[1:]}. Go on?", abort=True, err=True)
+    click.confirm(f"{told[0].upper()}{told[1:]}. Continue?", abort=True, err=True)
 
 
 def _take_all(plan: Plan, pool: WorkerPool | None) -> dict[Path, Backfilled]:

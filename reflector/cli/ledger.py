@@ -85,13 +85,14 @@ def _rebuild(place: Place, project: Project) -> Path | None:
     from reflector.sessions import locks
 
     with locks.held(project.make_state_dir(), "drain.lock", wait=True), project.open_ledger() as ledger:
+        # First, since all that follows reads the tables.
+        with progress(ledger.head().position, "rebuilding") as bar:
+            ledger.rebuild(lambda reached: bar.update(reached - bar.pos))
         kept = mend(ledger, project)
     if kept is not None:
         note(f"{project.playbook_json} could not be read and is written again; the old file is kept as {kept}")
-    with place.pipeline(project) as pipeline:
-        with progress(pipeline.ledger.head().position, "rebuilding") as bar:
-            pipeline.ledger.rebuild(lambda reached: bar.update(reached - bar.pos))
-        pipeline.write()
+    with place.pipeline(project):
+        pass  # it writes the file
     return kept
 
 

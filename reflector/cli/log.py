@@ -91,9 +91,9 @@ def log(
         if name not in EVENT_TYPES:
             raise click.UsageError(f"{name!r} is not an event type; the types are {', '.join(sorted(EVENT_TYPES))}")
     if follow and (until or moment or event_id):
-        raise click.UsageError("--follow goes on into the future; leave --until, --as-of and --event away")
+        raise click.UsageError("--follow waits for new events; leave out --until, --as-of and --event")
     if follow and undo:
-        raise click.UsageError("--undo shows what can be undone now; leave --follow away")
+        raise click.UsageError("--undo shows what can be undone now; leave out --follow")
     if follow and not place.project().has_ledger():
         raise click.UsageError("there is no ledger to follow yet; it begins with the first `reflector ingest` or hook")
     with place.reading() as ledger:

@@ -21,7 +21,7 @@ def mirror(place: Place, files: tuple[str, ...], remove: bool, as_json: bool) ->
 
     FILES are CLAUDE.md, CLAUDE.local.md, AGENTS.md, GEMINI.md, .github/copilot-instructions.md or
     .cursor/rules/playbook.mdc. The playbook stands between two marks; nothing else in the file changes. From then on
-    each change of the playbook is written there, and each edit there is taken in, until --remove. Without FILES, list
+    each change of the playbook is written there, and each edit there is recorded, until --remove. Without FILES, list
     the files that hold the playbook.
     """
     from reflector.curation.mirrors import add_mirror, mirrors, remove_mirror

@@ -84,5 +84,5 @@ def details(item: Item) -> Text:
         text.append(f"{_WHO[quote.by]}{where}{when}\n", style="dim")
         text.append(f"  “{safe(quote.text)}”\n")
     if not one.evidence:
-        text.append("  nobody is quoted\n", style="dim")
+        text.append("  no quotation\n", style="dim")
     return text

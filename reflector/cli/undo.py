@@ -93,7 +93,7 @@ def redact(
 
 def _reason(why: str | None) -> str:
     if why is None:
-        raise click.UsageError("say with --why why, without what is to be erased: the reason stays in the ledger")
+        raise click.UsageError("give a reason with --why, without the text to erase: the reason stays in the ledger")
     return why
 
 
@@ -188,7 +188,7 @@ def _ask(erasure: Erasure, where: str) -> None:
     import sys
 
     if not sys.stdin.isatty():
-        raise click.UsageError("erased text cannot be restored, and no terminal is there to confirm it: add --yes")
+        raise click.UsageError("erased text cannot be restored, and there is no terminal to confirm it: add --yes")
     if erasure.wanted is None:
         for text in erasure.texts[:_NAMED]:
             note(f"  {' '.join(text.split())[:200]}")

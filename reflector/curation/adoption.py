@@ -100,7 +100,7 @@ def unfit(bullets: Iterable[Bullet], fault: Callable[[str], str | None]) -> tupl
             where=f"bullet {bullet.name}",
             message=what,
             value=quote(bullet.text, 60),
-            remedy="correct the text; nothing of the file is taken in until then",
+            remedy="correct the text; nothing of the file is imported until then",
         )
         for bullet in bullets
         if (what := fault(bullet.text))

@@ -105,9 +105,9 @@ def erase(ledger: Ledger, erasure: Erasure, why: str, *, actor: str = "human") -
     """
     reason = quote(why, _MAX_REASON)
     if not reason:
-        raise ErasureRefused("the reason is empty; say with --why why, without what is to be erased")
+        raise ErasureRefused("the reason is empty; give one with --why, without the text to erase")
     if any(text in reason for text in _looked_for(erasure)):
-        raise ErasureRefused("the reason repeats the text that is to be erased, and would stay; say it without")
+        raise ErasureRefused("the reason repeats the text to erase, and the reason stays; give one without it")
     ids = [event.event_id for event, _ in erasure.events]
     return ledger.redact_all(ids, reason=reason, actor=actor, takes=erasure.takes)
 

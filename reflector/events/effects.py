@@ -133,6 +133,10 @@ class GivesAnswer(MovesWindow):
 
     __slots__ = ()
 
+    @property
+    def projects(self) -> bool:
+        return True
+
 
 class CompletesReflection(MovesWindow):
     """Completes the target window, and binds the tags behind it to the reflection."""
@@ -140,6 +144,10 @@ class CompletesReflection(MovesWindow):
     __slots__ = ()
 
     folds: ClassVar[bool] = True
+
+    @property
+    def projects(self) -> bool:
+        return True
 
     def apply(self, book: Playbook, event: FoldedEvent, data: Data) -> None:
         book.complete(event)
@@ -181,3 +189,7 @@ class Tells(ChangesNothing):
     """Records which bullets a session was told: the tallies count them."""
 
     __slots__ = ()
+
+    @property
+    def projects(self) -> bool:
+        return True

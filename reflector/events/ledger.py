@@ -66,7 +66,7 @@ TYPES: Final = (
     ),
     EventType(
         name=ev.LEDGER_ARRIVED,
-        meaning="The history goes on in the ledger that the target names.",
+        meaning="The history continues in the ledger that the target names.",
         since=7,
         fields={"at": f.needed(f.TEXT)},
         effect=ChangesNothing("it opens the history behind its target"),

@@ -339,6 +339,8 @@ class _Merging:
                 stored.reflection_id,
                 stored.target_id,
                 facts,
+                stored.actor,
+                stored.meta,
             )
         )
 

@@ -25,12 +25,13 @@ from reflector.curation.playbook_file import untaken
 from reflector.curation.sharing import is_shared, version_in_git
 from reflector.hooks import git_setup
 from reflector.hooks.agents import AGENTS
+from reflector.hooks.citus import checks_of_citus
 from reflector.hooks.git_setup import driver_of
 from reflector.hooks.mending import Fix, close_to_others, left_behind, open_to_others, remove
 from reflector.hooks.reach import Check, State, checks_of_hooks, missing_program
 from reflector.ledger.answer_tally import answers
 from reflector.ledger.errors import LedgerError
-from reflector.ledger.migration import HEAD_REVISION, refused_by_citus
+from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Finding
@@ -221,7 +222,7 @@ def _revision(project: Project) -> Check | None:
     try:
         with closing(sqlite3.connect(f"{project.ledger_file.as_uri()}?mode=ro", uri=True)) as connection:
             revision = connection.execute("SELECT version_num FROM alembic_version").fetchone()[0]
-    except (sqlite3.Error, TypeError):  # opening it says why
+    except (sqlite3.Error, TypeError, UnicodeDecodeError):  # opening it says why
         return None
     if revision == HEAD_REVISION:
         return Check("schema", "ok", f"revision {revision}")
@@ -240,10 +241,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     if (lost := missed(project, ledger)) is not None:
         yield Check("head", "error", str(lost), lost.remedy)
     if ledger.engine.dialect == "postgresql":
-        with ledger.asking() as sql:
-            what, _, way_out = refused_by_citus(lambda query: sql.execute(query).fetchone()).partition("; ")
-        if what:
-            yield Check("citus", "error", what, way_out)
+        yield from checks_of_citus(ledger)
     if wrong := wrong_triggers(ledger):
         names = ", ".join(wrong)
         yield Check("triggers", "error", f"missing or changed: {names}", "reflector verify --mend-triggers")
@@ -370,7 +368,7 @@ def _prompts(project: Project) -> Iterator[Check]:
         try:
             template = find_template(name, project.root)
         except TemplateError as error:
-            yield Check("prompt", "error", str(error), "mend the file or remove it")
+            yield Check("prompt", "error", str(error), "correct the file or remove it")
             continue
         if template.path.parent == resource_dir("prompts"):
             packaged += 1

@@ -54,7 +54,9 @@ def checks_of_hooks(project: Project, environ: Mapping[str, str]) -> Iterator[Ch
             try:
                 found += [(path, handler) for handler in agent.form.handlers(read_text(path) or "")]
             except (SettingsRefused, MalformedJson) as error:
-                yield Check("hooks", "error", f"{path}: {error}", f"mend the file; {agent.title} cannot read it either")
+                yield Check(
+                    "hooks", "error", f"{path}: {error}", f"correct the file; {agent.title} cannot read it either"
+                )
         copies = plugins(project.root, environ) if agent is CLAUDE else []
         if found or copies:
             callers.append(agent)

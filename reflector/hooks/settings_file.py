@@ -32,7 +32,7 @@ class SettingsRefused(Exception):
     """A settings file that we leave alone; says which, where and why."""
 
     def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path}{reason}; mend it and run the same command again. Nothing was changed.")
+        super().__init__(f"{path}{reason}; correct it and run the same command again. Nothing was changed.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from reflector.events.event import BULLET_ASSERTED, EVENT_REDACTED, Appended, Ne
 from reflector.events.registry import new_bullets
 from reflector.ledger.admission import Prepared, prepare
 from reflector.ledger.canonical import next_chain
-from reflector.ledger.errors import Conflict, NameTaken, NoSuchTarget, NotSo
+from reflector.ledger.errors import Conflict, LedgerCorrupt, NameTaken, NoSuchTarget, NotSo
 from reflector.ledger.projection import Projector
 from reflector.ledger.reader import line_of
 from reflector.ledger.redaction import Takes, everything, redaction_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def append(writing: Writing, prepared: Iterable[Prepared]) -> list[Appended]:
-    """Append prepared events on an open write transaction. Raises Conflict, NameTaken."""
+    """Append prepared events on an open write transaction. Raises Conflict, NameTaken, LedgerCorrupt."""
     sql, known = writing.sql, writing.known
     position, chain = writing.position, writing.chain
     recorded_at = later_than(writing.recorded_at)
@@ -46,7 +46,13 @@ def append(writing: Writing, prepared: Iterable[Prepared]) -> list[Appended]:
             *(event.occurred_at or recorded_at, recorded_at, event.actor),
             *(event.session_id, event.reflection_id, event.target_id),
         )
-        chain = next_chain(chain, header, item.data_hash, item.meta_hash)
+        try:
+            chain = next_chain(chain, header, item.data_hash, item.meta_hash)
+        except ValueError as error:
+            raise LedgerCorrupt(
+                f"the head's chain {chain[:80]!r} is not a hash, and nothing was appended; run `reflector verify`, "
+                "then `reflector verify --mend-head`"
+            ) from error
         stored = Stored(*header, item.data, item.data_hash, item.meta, chain)
         rows.append(stored)
         known[event.event_id] = (position, item.data_hash)
@@ -54,14 +60,16 @@ def append(writing: Writing, prepared: Iterable[Prepared]) -> list[Appended]:
         projected.append(
             Projected(
                 *(position, event.event_id, event.type, recorded_at),
-                *(event.session_id, event.reflection_id, event.target_id, item.facts),
+                *(event.session_id, event.reflection_id, event.target_id),
+                *(item.facts, event.actor, item.meta),
             )
         )
     if rows:
         _refuse_taken_names(sql, projected)
         sql.insert("event", Stored._fields, rows)
-        Projector(sql, writing.in_force).project(projected)
-        writing.in_force = None
+        projector = Projector(sql, writing.in_force, writing.tallies)
+        projector.project(projected)
+        writing.in_force, writing.tallies = None, projector.tallies
         update = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
         sql.execute(update, position, chain, recorded_at, sql.id)
         writing.position, writing.chain, writing.recorded_at = position, chain, recorded_at
@@ -80,6 +88,7 @@ def redact(writing: Writing, event_id: str, reason: str, actor: str, takes: Take
     event = NewEvent(EVENT_REDACTED, identity(EVENT_REDACTED, last.event_id), data, actor, target_id=last.event_id)
     (answer,) = append(writing, [prepare(event)])
     writing.sql.run("UPDATE event SET data = NULL WHERE playbook_id = ? AND event_id = ?", last.event_id)
+    writing.tallies = None
     return answer
 
 
@@ -101,11 +110,12 @@ def assert_counters(writing: Writing, name: str, helpful: int, harmful: int, act
 
 
 def _refuse_taken_names(sql: Statements, events: list[Projected]) -> None:
-    seen: dict[str, int] = {}
-    for event in events:
-        for bullet in new_bullets(event.type, event.data or {}):
-            name = bullet["name"]
-            row = sql.run("SELECT position FROM bullet WHERE playbook_id = ? AND name = ?", name).fetchone()
-            if row is not None or name in seen:
-                raise NameTaken(event.event_id, name, row[0] if row is not None else seen[name])
-            seen[name] = event.position
+    new = [(event, bullet["name"]) for event in events for bullet in new_bullets(event.type, event.data or {})]
+    if not new:
+        return
+    among, names = sql.among("name", [name for _, name in new])
+    taken = dict(sql.run(f"SELECT name, position FROM bullet WHERE playbook_id = ? AND {among}", names).fetchall())  # noqa: S608
+    for event, name in new:
+        if name in taken:
+            raise NameTaken(event.event_id, name, taken[name])
+        taken[name] = event.position

@@ -15,22 +15,19 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from reflector.dataclass import dataclass
-from reflector.events.event import BULLET_TAGGED
 from reflector.events.registry import TELLING_TYPES, WINDOW_TYPES
+from reflector.ledger.tail import windows_where
 from reflector.ledger.tallies import Tally
-from reflector.ledger.windows import told, told_where, whose, windows, windows_where
+from reflector.ledger.windows import told_where, whose
 
 if TYPE_CHECKING:
     from reflector.ledger.statements import Statements
+    from reflector.ledger.tail import TagRow, Tail, Window
+    from reflector.ledger.windows import Told
 
 #: What lies between two positions.
 Span = tuple[int, int]
 _TREND = 8
-_CITED = ("cited",)
-_TAGS = (
-    "SELECT position, name, tag, session_id FROM tag WHERE playbook_id = ? AND position > ? AND position <= ?"
-    " ORDER BY position"
-)
 
 
 @dataclass(slots=True)
@@ -69,8 +66,22 @@ class _Session:
     windows: list[int] = field(default_factory=list)
     cited: set[str] = field(default_factory=set)
     told: dict[str, int] = field(default_factory=dict)
-    judged: set[str] = field(default_factory=set)
+    judged: Collection[str] = ()
     is_known: bool = False
+
+    def open(self, window: Window) -> None:
+        """Take a window."""
+        self.windows.append(window.position)
+        self.cited.update(window.cited)
+
+    def hear(self, one: Told) -> None:
+        """Take what was told."""
+        for name in one.bullets:
+            self.told.setdefault(name, one.position)
+        self.is_known |= one.is_text
+
+
+_NOTHING = _Session()
 
 
 class BulletTally(Tally):
@@ -98,25 +109,22 @@ class BulletTally(Tally):
         self.texts, self.known = state["texts"], state["known"]
         self.bullets = {name: Tallied(*counts) for name, counts in state["bullets"].items()}
 
-    def count(self, sql: Statements, after: int, upto: int) -> None:
+    def count(self, tail: Tail) -> None:
         now: dict[str, _Session] = defaultdict(_Session)
-        for position, session, names in windows(sql, _CITED, after, upto):
-            now[session].windows.append(position)
-            now[session].cited.update(names["cited"])
+        for window in tail.windows:
+            now[window.session].open(window)
         alone: set[str] = set()
-        for one in told(sql, after, upto):
-            self.texts += 1
+        self.texts += len(tail.told)
+        for one in tail.told:
             if one.session is not None:
-                _take(now[one.session], one.position, one.bullets, one.is_text)
+                now[one.session].hear(one)
                 alone |= {one.session} if one.is_alone else set()
-        tags = sql.run(_TAGS, after, upto).fetchall()
-        for _, name, _, session in tags:
-            if session is not None:
-                now[session].judged.add(name)
-        before = _earlier(sql, now, alone, after) if after and now else {}
-        self._judge(tags, now, before)
+        for session, names in tail.judged.items():
+            now[session].judged = names
+        before = _earlier(tail, alone) if tail.after and now else {}
+        self._judge(tail.tags, now, before)
         self._acquaint(now, before)
-        self._live(sql, now, before, upto)
+        self._live(tail, now, before)
 
     def _named(self, name: str) -> Tallied:
         found = self.bullets.get(name)
@@ -124,75 +132,77 @@ class BulletTally(Tally):
             found = self.bullets[name] = Tallied()
         return found
 
-    def _judge(
-        self,
-        tags: Iterable[tuple[int, str, int, str | None]],
-        now: Mapping[str, _Session],
-        before: Mapping[str, _Session],
-    ) -> None:
+    def _judge(self, tags: Iterable[TagRow], now: Mapping[str, _Session], before: Mapping[str, _Session]) -> None:
         """Note the last verdicts, and in how many sessions a bullet had been told when it helped."""
         first: dict[str, list[int]] = defaultdict(list)
         for session, one in now.items():
-            known = before[session].told if session in before else ()
-            for name, position in one.told.items():
-                if name not in known:
-                    first[name].append(position)
-        given: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        for position, name, tag, _ in tags:
-            given[name].append((position, tag))
+            if one.told:
+                known = before.get(session, _NOTHING).told
+                for name, position in one.told.items():
+                    if name not in known:
+                        first[name].append(position)
+        given: dict[str, list[TagRow]] = defaultdict(list)
+        for row in tags:
+            given[row[1]].append(row)
         for name, verdicts in given.items():
             of = self._named(name)
             of.last = verdicts[-1][0]
-            of.trend = (of.trend + "".join(".+-"[tag] for _, tag in verdicts[-_TREND:]))[-_TREND:]
-            helped = max((position for position, tag in verdicts if tag > 0), default=0)
-            if helped:
-                of.helped, of.told_then = helped, of.told + sum(at <= helped for at in first.get(name, ()))
+            of.trend = (of.trend + "".join([".+-"[row[2]] for row in verdicts[-_TREND:]]))[-_TREND:]
+            for row in reversed(verdicts):
+                if row[2] > 0:
+                    of.helped, of.told_then = row[0], of.told + sum(at <= row[0] for at in first.get(name, ()))
+                    break
 
     def _acquaint(self, now: Mapping[str, _Session], before: Mapping[str, _Session]) -> None:
         """Count the sessions that are told, cite or judge a bullet for the first time."""
-        more: dict[str, Counter[str]] = defaultdict(Counter)
-        nothing = _Session()
+        told, cited, told_cited, judged, cited_judged = more = tuple[list[str], ...]([] for _ in range(5))
         for session, one in now.items():
-            was = before.get(session, nothing)
+            was = before.get(session)
+            if was is None:
+                self.known += one.is_known
+                told += one.told
+                cited += one.cited
+                judged += one.judged
+                if one.cited:
+                    told_cited += one.cited & one.told.keys()
+                    cited_judged += one.cited.intersection(one.judged)
+                continue
             self.known += one.is_known and not was.is_known
-            told, was_told = was.told.keys() | one.told.keys(), was.told.keys()
-            cited, judged = was.cited | one.cited, was.judged | one.judged
-            for kind, names in (
-                ("told", told - was_told),
-                ("cited", cited - was.cited),
-                ("judged", judged - was.judged),
-                ("told_cited", (told & cited) - (was_told & was.cited)),
-                ("cited_judged", (cited & judged) - (was.cited & was.judged)),
-            ):
-                if names:
-                    more[kind].update(names)
-        for kind, counts in more.items():
-            for name, count in counts.items():
+            all_told, all_cited = was.told.keys() | one.told.keys(), was.cited | one.cited
+            all_judged, was_judged = {*was.judged, *one.judged}, set(was.judged)
+            told += all_told - was.told.keys()
+            cited += all_cited - was.cited
+            judged += all_judged - was_judged
+            told_cited += (all_told & all_cited) - (was.told.keys() & was.cited)
+            cited_judged += (all_cited & all_judged) - (was.cited & was_judged)
+        for kind, names in zip(("told", "cited", "told_cited", "judged", "cited_judged"), more, strict=True):
+            for name, count in Counter(names).items():
                 of = self._named(name)
                 setattr(of, kind, getattr(of, kind) + count)
 
-    def _live(self, sql: Statements, now: Mapping[str, _Session], before: Mapping[str, _Session], upto: int) -> None:
+    def _live(self, tail: Tail, now: Mapping[str, _Session], before: Mapping[str, _Session]) -> None:
         """Count the sessions in which a bullet is live, of those that have a window, cite or are known since."""
-        statuses = spans_of(sql, upto)
+        statuses = spans_of(tail.sql, tail.upto)
         changes = sorted({edge for spans in statuses.values() for of in spans.values() for span in of for edge in span})
-        nothing = _Session()
         then, since = _Live(), _Live()
         for session, one in now.items():
-            was = before.get(session, nothing)
-            if not was.windows and not one.windows:
-                continue
-            had = _apart(was.windows, changes)
-            has = _apart([*was.windows, *one.windows], changes)
-            if had.keys() != has.keys() or not one.cited <= was.cited or (one.is_known and not was.is_known):
-                then.take(session, had, was.cited, is_known=was.is_known)
-                since.take(session, has, was.cited | one.cited, is_known=was.is_known or one.is_known)
+            was = before.get(session)
+            if was is None:
+                since.take(session, _apart(one.windows, changes), one.cited, is_known=one.is_known)
+            elif was.windows or one.windows:
+                had = _apart(was.windows, changes)
+                has = _apart([*was.windows, *one.windows], changes)
+                if had.keys() != has.keys() or not one.cited <= was.cited or (one.is_known and not was.is_known):
+                    then.take(session, had, was.cited, is_known=was.is_known)
+                    since.take(session, has, was.cited | one.cited, is_known=was.is_known or one.is_known)
         if not since.sessions:
             return
         for name in statuses.keys() | since.citing.keys():
             lives = statuses[name]["live"] if name in statuses else ()
-            live, unknown = (
-                one - other for one, other in zip(since.live(name, lives), then.live(name, lives), strict=True)
-            )
+            live, unknown = since.live(name, lives)
+            if then.sessions:
+                had_live, had_unknown = then.live(name, lives)
+                live, unknown = live - had_live, unknown - had_unknown
             if live or unknown:
                 of = self._named(name)
                 of.live += live
@@ -237,55 +247,25 @@ def _apart(positions: Iterable[int], changes: Sequence[int]) -> dict[int, int]:
     return {bisect_right(changes, position): position for position in positions}
 
 
-def _take(session: _Session, position: int, bullets: Iterable[str], is_text: bool) -> None:
-    for name in bullets:
-        session.told.setdefault(name, position)
-    session.is_known |= is_text
-
-
-def _earlier(sql: Statements, sessions: Collection[str], alone: Collection[str], upto: int) -> dict[str, _Session]:
-    """Return what the events of these sessions say up to a position; `alone` are windows without a session."""
+def _earlier(tail: Tail, alone: Collection[str]) -> dict[str, _Session]:
+    """Return what events before say of the tail's sessions; `alone` are windows without a session."""
+    sql, upto = tail.sql, tail.after
     found: dict[str, _Session] = defaultdict(_Session)
-    sessions = going_on(sql, sessions, upto)
     for ids, of, own, target in (
-        (sessions, "", "session_id", "session_id"),
+        (tail.going_on, "", "session_id", "session_id"),
         (alone, "session_id IS NULL AND ", "event_id", "target_id"),
     ):
         if not ids:
             continue
         among, values = sql.among(own, ids)
-        where = f"{of}{among} AND {whose(WINDOW_TYPES)} AND position <= ?"
-        for position, session, names in windows_where(sql, _CITED, where, values, upto):
-            found[session].windows.append(position)
-            found[session].cited.update(names["cited"])
+        for window in windows_where(sql, f"{of}{among} AND {whose(WINDOW_TYPES)} AND position <= ?", values, upto):
+            found[window.session].open(window)
         among, values = sql.among(target, ids)
-        where = f"{of}{among} AND {whose(TELLING_TYPES)} AND position <= ?"
-        for one in told_where(sql, where, values, upto):
+        for one in told_where(sql, f"{of}{among} AND {whose(TELLING_TYPES)} AND position <= ?", values, upto):
             if one.session is not None:
-                _take(found[one.session], one.position, one.bullets, one.is_text)
-    for session, judged in judged_before(sql, sessions, upto).items():
+                found[one.session].hear(one)
+    for session, judged in tail.judged_before.items():
         found[session].judged = judged
-    return found
-
-
-def going_on(sql: Statements, sessions: Collection[str], upto: int) -> list[str]:
-    """Return those of these sessions that have events up to a position."""
-    among, values = sql.among("session_id", sessions)
-    query = f"SELECT DISTINCT session_id FROM event WHERE playbook_id = ? AND {among} AND position <= ?"  # noqa: S608
-    return [row[0] for row in sql.run(query, values, upto).fetchall()]
-
-
-def judged_before(sql: Statements, sessions: Collection[str], upto: int) -> dict[str, set[str]]:
-    """Return the names that the tags of these sessions have up to a position."""
-    among, values = sql.among("event.session_id", sessions)
-    query = (
-        "SELECT DISTINCT event.session_id, tag.name FROM event"  # noqa: S608
-        " JOIN tag ON tag.playbook_id = event.playbook_id AND tag.position = event.position"
-        f" WHERE event.playbook_id = ? AND {among} AND event.position <= ? AND (event.type || '') = '{BULLET_TAGGED}'"
-    )
-    found: dict[str, set[str]] = defaultdict(set)
-    for session, name in sql.run(query, values, upto).fetchall() if sessions else ():
-        found[session].add(name)
     return found
 
 
@@ -296,11 +276,17 @@ class Spans:
         self._of = sessions
         self._once = sorted(positions[0] for positions in sessions.values() if len(positions) == 1)
         self._more = [positions for positions in sessions.values() if len(positions) > 1]
+        #: Most bullets are live between the same positions.
+        self._counted: dict[tuple[Span, ...], int] = {}
 
     def live(self, spans: Sequence[Span], cited: Collection[str]) -> int:
         """Return how many sessions have a window within the spans, or cite the bullet outside of them."""
-        alone = sum(bisect_left(self._once, last) - bisect_right(self._once, first) for first, last in spans)
-        within = alone + sum(_within(positions, spans) for positions in self._more)
+        within = self._counted.get(key := tuple(spans))
+        if within is None:
+            alone = sum(bisect_left(self._once, last) - bisect_right(self._once, first) for first, last in spans)
+            within = self._counted[key] = alone + sum(_within(positions, spans) for positions in self._more)
+        if not cited:
+            return within
         return within + sum(one in self._of and not _within(self._of[one], spans) for one in cited)
 
 

@@ -140,5 +140,5 @@ def leaf(header: tuple[str | int | None, ...], data_hash: str, meta_hash: str) -
 
 
 def link(previous: str, leaf: bytes) -> str:
-    """Return the chain after an event of this leaf."""
+    """Return the chain after an event of this leaf. Raises ValueError where the one before is not a chain."""
     return PREFIX + sha256(b"\x03" + bytes.fromhex(previous[4:]) + leaf).hexdigest()

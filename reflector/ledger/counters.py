@@ -41,6 +41,10 @@ FAMILY = (
     " AND tag IN (1, -1) AND position > family.value{more} GROUP BY tag"
 )
 
+_MORE: Final = "helpful = helpful + {helpful}, harmful = harmful + {harmful}"
+_TO: Final = "helpful = {helpful}, harmful = {harmful}"
+_FROM_BASELINE: Final = "helpful = baseline_helpful + {helpful}, harmful = baseline_harmful + {harmful}"
+
 ENTRY_COLUMNS: Final = tuple(one.name for one in fields(Entry))
 ENTRIES: Final = f"SELECT {', '.join(ENTRY_COLUMNS)} FROM bullet WHERE playbook_id = ?"  # noqa: S608  the code's own names
 _OF_MERGES = (
@@ -99,11 +103,11 @@ class Counters:
         for (name, tag), count in counted.items():
             for one in (name, *families.heirs(name)):
                 more.setdefault(one, [0, 0])[tag < 0] += count
-        self.sql.add("bullet", ("helpful", "harmful"), "name", [(*counts, name) for name, counts in more.items()])
+        self._set(_MORE, [(*counts, name) for name, counts in more.items()])
 
     def _first_of_sessions(self, tags: Iterable[tuple[Any, ...]]) -> Counter[tuple[str, int]]:
         """Return how many of these tags that count are the first such verdict of their session on the bullet."""
-        new = [(position, (name, tag, session)) for position, name, tag, active, session, _ in tags if active]
+        new = [(position, (name, tag, session)) for position, name, tag, session, _, active in tags if active]
         among, values = self.sql.among("event.session_id", {one[2] for _, one in new if one[2] is not None})
         query = (
             "SELECT tag.name, tag.tag, tag.session_id, min(tag.position) FROM event"  # noqa: S608
@@ -130,15 +134,13 @@ class Counters:
             rows = self.sql.run("SELECT name FROM bullet WHERE playbook_id = ?").fetchall()
             bullets = [row[0] for row in rows]
         several = {name: families.family(name) for name in bullets if families.sources(name)}
-        self.sql.many(
-            "UPDATE bullet SET helpful = baseline_helpful + ?, harmful = baseline_harmful + ?"
-            " WHERE playbook_id = ? AND name = ?",
-            [(counts.get((n, 1), 0), counts.get((n, -1), 0), self.sql.id, n) for n in bullets if n not in several],
-        )
-        self.sql.many(
-            "UPDATE bullet SET helpful = ?, harmful = ? WHERE playbook_id = ? AND name = ?",
-            [(*self._counted_for(families, family), self.sql.id, name) for name, family in several.items()],
-        )
+        alone = [(counts.get((n, 1), 0), counts.get((n, -1), 0), n) for n in bullets if n not in several]
+        self._set(_FROM_BASELINE, alone)
+        self._set(_TO, [(*self._counted_for(families, family), name) for name, family in several.items()])
+
+    def _set(self, sets: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """Change the counters of bullets by rows of (helpful, harmful, name)."""
+        self.sql.change("bullet", sets, "name = {name}", ("helpful", "harmful", "name"), rows)
 
     def _counted_for(self, families: Playbook, family: Mapping[str, int]) -> tuple[int, int]:
         """Return the counters of a bullet that others were merged into."""

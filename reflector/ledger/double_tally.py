@@ -8,15 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from reflector.events.event import REFLECTION_COMPLETED, SESSION_RECORDED, identity
-from reflector.events.registry import COMPLETION_TYPES
-from reflector.ledger.bullet_tally import going_on, judged_before
-from reflector.ledger.reader import kept_of
 from reflector.ledger.tallies import Tally
-from reflector.ledger.windows import one_of
 
 if TYPE_CHECKING:
-    from reflector.ledger.statements import Statements
+    from reflector.ledger.tail import Tail
 
 
 class DoubleTally(Tally):
@@ -44,41 +39,17 @@ class DoubleTally(Tally):
         self.sessions.update(state["sessions"])
         self.tags.update(state["tags"])
 
-    def count(self, sql: Statements, after: int, upto: int) -> None:
-        self.keys += _keys(sql, after, upto)
-        query = "SELECT position, name, session_id, reflection_id FROM tag WHERE playbook_id = ? AND tag <> 0"
-        tags = sql.run(f"{query} AND position > ? AND position <= ? ORDER BY position", after, upto).fetchall()
-        sessions = {tag[2] for tag in tags if tag[2] is not None}
-        judged = judged_before(sql, going_on(sql, sessions, after), after) if after else {}
-        query = "SELECT reflection_id, event_id, position, session_id FROM event WHERE playbook_id = ? AND {}"
-        between = f"{one_of(COMPLETION_TYPES)} AND position > ? AND position <= ?"
-        rows = sql.run(query.format(between), after, upto).fetchall()
-        done = {row[0]: row[2:] for row in rows if row[1] == identity(REFLECTION_COMPLETED, row[0] or "")}
-        if missing := {tag[3] for tag in tags if tag[3] is not None} - done.keys():
-            among, values = sql.among("event_id", [identity(REFLECTION_COMPLETED, one) for one in missing])
-            rows = sql.run(query.format(f"{among} AND position <= ?"), values, upto).fetchall()
-            done |= {row[0]: row[2:] for row in rows}
-        for position, name, session, reflection in tags:
+    def count(self, tail: Tail) -> None:
+        self.keys += sum(window.keys for window in tail.windows)
+        named: dict[str, set[str]] = {}
+        for session, reflection, rows in tail.runs:
             if session is not None:
-                names = judged.setdefault(session, set())
-                if name in names:
+                names = {row[1] for row in rows}
+                before = named[session] if session in named else tail.judged_before.get(session, set())
+                if len(names) < len(rows) or not names.isdisjoint(before):
                     self.sessions.add(session)
-                names.add(name)
-            at, of = done.get(reflection, (position, None))
-            if at >= position or of is None or of != session:
-                self.tags.add(position)
-
-
-def _keys(sql: Statements, after: int, upto: int) -> int:
-    """Return how many keys the windows between two positions brought."""
-    keys = sql.text_at("data", "window", "keys")
-    query = (
-        f"SELECT event_id, data IS NULL, {keys} FROM event WHERE playbook_id = ? AND {one_of((SESSION_RECORDED,))}"  # noqa: S608
-        " AND position > ? AND position <= ?"
-    )
-    rows = sql.run(query, after, upto).fetchall()
-    erased = [row[0] for row in rows if row[1]]
-    kept = kept_of(sql, erased) if erased else {}
-    texts = (((kept[row[0]] or {}).get("window", {}).get("keys") if row[1] else row[2]) or "" for row in rows)
-    # Eight bytes each, in base64.
-    return sum(len(text.rstrip("=")) * 6 // 64 for text in texts)
+                named[session] = names | before
+            done = tail.completions.get(reflection)
+            behind = done.position if done is not None and session is not None and done.session_id == session else None
+            if behind is None or behind >= rows[0][0]:
+                self.tags.update(row[0] for row in rows if row[2] and (behind is None or behind >= row[0]))

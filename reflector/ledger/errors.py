@@ -6,8 +6,10 @@ nothing in this package swallows one.
 
 from __future__ import annotations
 
+import binascii
 from collections.abc import Iterator
 from contextlib import contextmanager
+from json import JSONDecodeError
 
 
 class LedgerError(Exception):
@@ -65,8 +67,8 @@ class LedgerMoved(LedgerError):
     ) -> None:
         named = f"the playbook {playbook!r} moved from {where} to {to}" if to else f"this playbook moved from {where}"
         super().__init__(
-            f"the playbook {playbook!r} is moving to {to} and has not arrived there; try again, and if nobody moves it "
-            f"any more, complete the move: reflector move {playbook} --to {to}"
+            f"the playbook {playbook!r} is moving to {to} and has not arrived there; try again. If the move was "
+            f"interrupted, complete it: reflector move {playbook} --to {to}"
             if under_way
             else f"{named}, and nothing was appended here; name that ledger in ledgers.toml or with `ledger_url`, "
             "then run the same command again"
@@ -120,11 +122,9 @@ def translated(where: str) -> Iterator[None]:
         yield
     except LedgerError:
         raise
-    except UnicodeDecodeError as error:
-        # A driver that words an error with a part of the damaged schema.
-        raise LedgerCorrupt(
-            f"{where} is not a sound ledger ({error}); nothing was changed. Restore a backup or move the file away"
-        ) from error
+    except (UnicodeDecodeError, JSONDecodeError, binascii.Error) as error:
+        # What the ledger holds, or a driver that words an error with a part of the damaged schema.
+        raise LedgerCorrupt(_unsound(where, str(error))) from error
     except Exception as error:
         met = getattr(error, "orig", None) or error  # SQLAlchemy wraps what it met
         package = _package(met)
@@ -147,6 +147,13 @@ def _package(error: BaseException) -> str:
 def _translate(error: BaseException, where: str) -> LedgerError:
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     return (_of_server if _package(error) == "psycopg" else _of_file)(error, text, where)
+
+
+def _unsound(where: str, text: str) -> str:
+    return (
+        f"{where} is not a sound ledger ({text}); nothing was changed. "
+        "Run `reflector verify`, and restore a backup or move the file away"
+    )
 
 
 def _retracted() -> LedgerError:
@@ -184,10 +191,7 @@ def _of_file(_: BaseException, text: str, where: str) -> LedgerError:
     if "database is locked" in lower or "database table is locked" in lower:
         return LedgerLocked(f"the ledger {where} is locked by another process ({text}); try again")
     if "malformed" in lower or "not a database" in lower or "corrupt" in lower or "could not decode" in lower:
-        return LedgerCorrupt(
-            f"{where} is not a sound ledger ({text}); nothing was changed. "
-            "Run `reflector verify`, and restore a backup or move the file away"
-        )
+        return LedgerCorrupt(_unsound(where, text))
     if "is full" in lower:
         return LedgerUnavailable(f"no space left for the ledger {where} ({text}); free some and run it again")
     if "readonly" in lower:
@@ -224,23 +228,57 @@ _BY_SQLSTATE: dict[str, tuple[type[LedgerError], str, str]] = {
     "XX001": (LedgerCorrupt, "is damaged on the server", "run `reflector verify`, and restore a backup"),
     "XX002": (LedgerCorrupt, "is damaged on the server", "run `reflector verify`, and restore a backup"),
 }
+#: Where a worker of Citus refuses a COPY or an INSERT … SELECT, only its words come back, under the code XX000. These
+#: are the same in every language: texts of our triggers and names of constraints.
+_BY_WORDS: dict[str, str] = {
+    "a minute ahead": "RF001",
+    "append-only": "P0001",
+    "event_target_once": "23505",
+    "event_target_exists": "23503",
+}
+
+
+#: Words of libpq, and of a server that speaks English, for a refusal that passes by itself.
+_PASSING = ("read-only", "hot standby", "too many", "connection slots", "no more connections")
+
+
+def _is_refused(error: BaseException) -> bool:
+    """Return whether a server that takes connections refused this one for good: the driver gives no code on the way to
+    the server, but libpq can ask it again whether it takes any."""
+    from psycopg import conninfo, errors, pq
+
+    tried = getattr(error, "pgconn", None)  # a finished one of a connection that never came about
+    if not isinstance(tried, errors.FinishedPGconn) or isinstance(error, errors.ConnectionTimeout):
+        return False
+    if any(word in str(error) for word in _PASSING):
+        return False
+    asked = {one.keyword.decode(): one.val.decode() for one in tried.info if one.val}
+    return bool(pq.PGconn.ping(conninfo.make_conninfo(**asked).encode()) == pq.Ping.OK)
 
 
 def _of_server(error: BaseException, text: str, where: str) -> LedgerError:
     """Return an error of PostgreSQL, known by its code; one without a code was met on the way to the server."""
     code: str | None = getattr(error, "sqlstate", None)
+    if code is None and _is_refused(error):
+        return LedgerUnavailable(
+            f"the ledger {where} is refused by its server ({text}), which does not pass by itself; check the user, the "
+            "password and the database of the URL, and the server's pg_hba.conf"
+        )
     if code is None or code.startswith("08"):
         return LedgerAway(
             f"the ledger {where} has no connection to its server ({text}); check that it runs and takes connections, "
             "and the host, user, password and database of the URL; then run the same command again. After a failover "
             "another server takes over within a minute"
         )
+    if code == "XX000":
+        code = next((known for words, known in _BY_WORDS.items() if words in text), code)
     if code == "P0001":  # raised by a trigger of ours
         return _refused(text, where)
     if code.startswith("23"):
-        constraint = getattr(getattr(error, "diag", None), "constraint_name", None)
-        if constraint == "event_target_once":
+        if "event_target_once" in text:
             return _retracted()
+        if "event_pkey" in text:
+            return HeadMisplaced(where)
         if code == "23503":
             return _no_target(where)
         return LedgerError(f"the ledger {where} refused the events, nothing was appended: {text}")

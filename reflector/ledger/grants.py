@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from reflector.ledger.engines import Engine
 from reflector.ledger.errors import LedgerUnavailable, translated
+from reflector.ledger.migration import is_citus
 from reflector.ledger.tables import metadata
 from reflector.ledger.views import VIEWS
 
@@ -29,6 +30,12 @@ _CHANGED: Final = {
     "retraction": ("active",),
     "projection": ("code_version", "policy_id", "position", "state_hash", "updated_at"),
 }
+#: The schema and the role, quoted where they have to be, and the sequence that numbers playbooks where it is not the
+#: column's own: on Citus (revision 0007).
+_ASKED: Final = (
+    "SELECT quote_ident(current_schema()), quote_ident(%s), (SELECT 'playbook_id_seq' FROM pg_attribute"
+    " WHERE attrelid = to_regclass('playbook') AND attname = 'id' AND atthasdef)"
+)
 _POLICY: Final = "reflector_by_playbook"
 #: What a SQLite ledger's file is told about, behind its path.
 NO_ROLES: Final = (
@@ -57,12 +64,14 @@ def grants(engine: Engine, role: str, to: str) -> Iterator[str]:
     if engine.dialect == "sqlite":
         raise LedgerUnavailable(f"{engine.url.shown} {NO_ROLES}")
     with translated(engine.url.shown), engine.connection() as connection:
-        schema, name = connection.execute("SELECT quote_ident(current_schema()), quote_ident(%s)", [to]).fetchone()
+        schema, name, numbers = connection.execute(_ASKED, [to]).fetchone()
     tables = [f"{schema}.{table}" for table in _TABLES]
     readable = ", ".join([*tables, *(f"{schema}.{view}" for view in VIEWS)])
     if role == "owner":
         yield f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {name};"
         yield from (f"ALTER TABLE {table} OWNER TO {name};" for table in tables)
+        if numbers:
+            yield f"ALTER SEQUENCE {schema}.{numbers} OWNER TO {name};"
         yield from (f"ALTER VIEW {schema}.{view} OWNER TO {name};" for view in VIEWS)
         yield from (f"ALTER FUNCTION {schema}.{function}() OWNER TO {name};" for function in functions())
         return
@@ -74,6 +83,8 @@ def grants(engine: Engine, role: str, to: str) -> Iterator[str]:
         yield f"GRANT INSERT ON {', '.join(f'{schema}.{table}' for table in metadata.tables)} TO {name};"
         for table, columns in _CHANGED.items():
             yield f"GRANT UPDATE ({', '.join(columns)}) ON {schema}.{table} TO {name};"
+        if numbers:
+            yield f"GRANT USAGE ON SEQUENCE {schema}.{numbers} TO {name};"
 
 
 def functions() -> list[str]:
@@ -86,11 +97,17 @@ def functions() -> list[str]:
     return [name for name in found if name]
 
 
-def policies() -> Iterator[str]:
+def policies(engine: Engine) -> Iterator[str]:
     """Yield the statements after which a role sees and appends to those playbooks alone that it is a member of.
 
-    `verify` takes these policies, and no others, for the ledger's own.
+    `verify` takes these policies, and no others, for the ledger's own. Raises LedgerUnavailable on Citus, LedgerError.
     """
+    with translated(engine.url.shown), engine.connection() as connection:
+        if is_citus(lambda query: connection.execute(query).fetchone()):
+            raise LedgerUnavailable(
+                f"the ledger {engine.url.shown} is on Citus, whose policies cannot ask another table whose a playbook "
+                "is; give each team a ledger in a schema of its own (docs/scale.md)"
+            )
     for table in metadata.tables:
         condition = _MEMBER if table == "playbook" else _OF_PLAYBOOK
         yield f"CREATE POLICY {_POLICY} ON {table} USING ({condition});"

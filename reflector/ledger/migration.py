@@ -129,7 +129,7 @@ def triggers_of(dialect: str, ask: Ask) -> tuple[dict[str, str], str]:
     if dialect == "sqlite":
         return triggers("sqlite"), ""
     schema = str(ask("SELECT quote_ident(current_schema())")[0])
-    return triggers("postgresql", schema, _event_table(ask)), schema
+    return triggers("postgresql", schema, event_table(ask)), schema
 
 
 def is_citus(ask: Ask) -> bool:
@@ -137,20 +137,44 @@ def is_citus(ask: Ask) -> bool:
     return ask("SELECT 1 FROM pg_extension WHERE extname = 'citus'") is not None
 
 
-def _event_table(ask: Ask) -> str:
+def on_citus(ask: Ask) -> list[str]:
+    """Return the server (host:port) of each part of the events' table on Citus: one for a schema that is on a worker,
+    none for tables that are the coordinator's own."""
+    return list(ask(_PLACES)[0] or ())
+
+
+def event_table(ask: Ask) -> str:
     """Return the events' table as a trigger has to name it. On Citus triggers run where the rows are, and the table has
-    the number of its shard in its name there, on whichever worker it is. A schema's tables have one shard each."""
+    the number of its shard in its name there, on whichever worker it is. A schema's tables have one shard each.
+
+    So one text of a trigger serves both: a text for Citus alone would have to ask for the name at every row, by dynamic
+    SQL, and would be one more to keep equal.
+    """
     shards = "SELECT min(shardid) FROM pg_dist_shard WHERE logicalrelid = to_regclass('event') HAVING count(*) = 1"
     found = ask(shards) if is_citus(ask) else None
     return f"event_{found[0]}" if found else "event"
 
 
+_PLACES = (
+    "SELECT array_agg(nodename || ':' || nodeport ORDER BY shardid) FROM pg_dist_shard"
+    " JOIN pg_dist_placement USING (shardid) JOIN pg_dist_node USING (groupid)"
+    " WHERE logicalrelid = to_regclass('event') AND noderole = 'primary'"
+)
+#: The servers of a Citus that answer and take no triggers, beginning with the one that is asked.
+_REFUSING = (
+    "SELECT concat_ws(', ', CASE WHEN current_setting('citus.enable_unsafe_triggers') <> 'on' THEN 'this server' END,"
+    " (SELECT string_agg(nodename || ':' || nodeport, ', ' ORDER BY nodeid) FROM pg_dist_node"
+    " JOIN run_command_on_all_nodes('SHOW citus.enable_unsafe_triggers') USING (nodeid)"
+    " WHERE success AND result <> 'on'))"
+)
+
+
 def refused_by_citus(ask: Ask) -> str:
     """Return why a Citus would refuse a ledger's triggers, with the way out; "" where nothing does."""
-    if is_citus(ask) and ask("SELECT current_setting('citus.enable_unsafe_triggers', true)")[0] != "on":
+    if is_citus(ask) and (servers := ask(_REFUSING)[0]):
         return (
-            "Citus refuses triggers on tables of its workers; set citus.enable_unsafe_triggers = on in the "
-            "configuration of the coordinator and of each worker"
+            f"Citus refuses triggers on tables of its workers, for citus.enable_unsafe_triggers is off on {servers}; "
+            "set it to on in the configuration of the coordinator and of each worker"
         )
     return ""
 

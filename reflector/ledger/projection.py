@@ -19,6 +19,8 @@ from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.effects import (
     AdoptsPolicy,
+    BringsBullets,
+    ChangesBullet,
     ChangesNothing,
     Effect,
     MovesWindow,
@@ -27,7 +29,7 @@ from reflector.events.effects import (
     UndoesMerge,
 )
 from reflector.events.record_keys import unpack_keys
-from reflector.events.registry import WINDOW_TYPES, effect_of, names_in
+from reflector.events.registry import EVENT_TYPES, WINDOW_TYPES, effect_of, names_in
 from reflector.events.state import MAX_TAGS, Entry, Playbook, verdict
 from reflector.ledger.answer_tally import AnswerTally
 from reflector.ledger.bullet_tally import BulletTally
@@ -36,7 +38,8 @@ from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, Counters, InForce
 from reflector.ledger.double_tally import DoubleTally
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
-from reflector.ledger.tallies import Tally, keep
+from reflector.ledger.tail import TAG_COLUMNS, TagRow
+from reflector.ledger.tallies import Checkpoint, Kept, Tally
 from reflector.playbook.counting import is_counting
 
 if TYPE_CHECKING:
@@ -45,40 +48,79 @@ if TYPE_CHECKING:
 
 #: The tallies that are kept.
 KEPT: Final[tuple[type[Tally], ...]] = (BulletTally, AnswerTally, DoubleTally)
+_ON_BULLETS: Final = frozenset(
+    name for name, one in EVENT_TYPES.items() if isinstance(one.effect, BringsBullets | ChangesBullet | UndoesMerge)
+)
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
+_STATE_COLUMNS = ("state", "attempts", "changed_at", "event_id")
 _STATUS_COLUMNS = ("name", "position", "status")
-_TAG_COLUMNS = ("position", "name", "tag", "active", "session_id", "reflection_id")
+
+
+@dataclass(slots=True)
+class _Window:
+    """A window that waits: to be inserted, or its change of state where it was appended earlier."""
+
+    state: str
+    attempts: int
+    changed_at: str
+
+    def move(self, state: str, attempts: int, changed_at: str) -> None:
+        """Bring it to a state. A judged window stays judged; one that was skipped or given up may still be judged."""
+        if self.state != "completed":
+            self.state, self.attempts, self.changed_at = state, self.attempts + attempts, changed_at
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """Rows to write, by kind: windows, record keys, changes of windows' states, tags, and tags that count more."""
+    """What is to be written, folded, so that each row is written once.
 
-    windows: list[tuple[object, ...]] = field(default_factory=list)
+    windows    new ones by event id, with (position, event id, session id)
+    states     changes of earlier windows, by event id
+    statuses   rows of `bullet_status`
+    uncounted  names of bullets whose tags in the table count no more
+    counted    how many of `tags` count, by name and verdict
+    """
+
+    windows: dict[str, tuple[tuple[object, ...], _Window]] = field(default_factory=dict)
     keys: list[int] = field(default_factory=list)
-    states: list[tuple[object, ...]] = field(default_factory=list)
-    tags: list[tuple[object, ...]] = field(default_factory=list)
+    states: dict[str, _Window] = field(default_factory=dict)
+    statuses: list[tuple[object, ...]] = field(default_factory=list)
+    uncounted: set[str] = field(default_factory=set)
+    tags: list[TagRow] = field(default_factory=list)
     counted: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
 class Projector:
     """Writes the tables of one playbook on an open write transaction."""
 
-    def __init__(self, statements: Statements, in_force: InForce = None) -> None:
+    def __init__(self, statements: Statements, in_force: InForce = None, tallies: Kept | None = None) -> None:
         self.sql = statements
+        #: What was kept up to the event before the first one; None where that was by somebody else.
+        self.tallies = tallies
         self.counters = Counters(statements, in_force)
         self._covers: dict[str | None, int | None] = {}
         self._waiting = _Waiting()
+        #: The bullets that the events at hand name: as they are, and as the table has them.
+        self._book = Playbook()
+        self._stored: dict[str, Entry] = {}
 
     def project(self, events: Sequence[Projected]) -> None:
         """Fold events into the tables, in order."""
+        if not events:
+            return
         updated_at = None
+        self._read_bullets(events)
+        tallies = self.tallies
+        if tallies is None or tallies.position != events[0].position - 1:
+            tallies = self.tallies = Kept(self.sql, KEPT, events[0].position - 1)
         for event in events:
             type_, data = event.type, event.data if event.data is not None else {}
             if type_ == ev.BULLET_TAGGED:
                 if self._tagged(event, data):
                     updated_at = event.recorded_at
+                tallies.take_tag(self._waiting.tags[-1])
                 continue
+            tallies.take(event)
             effect = effect_of(type_)
             if effect is None or isinstance(effect, ChangesNothing):
                 continue
@@ -88,32 +130,29 @@ class Projector:
                 self._opened(event, data)
             elif isinstance(effect, MovesWindow):
                 self._moved(event, effect.state_by(data), effect.attempts)
+            elif isinstance(effect, Retracts):
+                self._retracted(event)
+            elif isinstance(effect, AdoptsPolicy):
+                self._adopted(data)
             else:
-                # These look at rows, so what waits is written first.
-                self._write_waiting()
-                if isinstance(effect, Retracts):
-                    self._retracted(event)
-                elif isinstance(effect, AdoptsPolicy):
-                    self._adopted(data)
-                else:
-                    self._change_bullets(event, effect, data)
+                self._change_bullets(event, effect, data)
         self._write_waiting()
         if updated_at is not None:
             sql = "UPDATE projection SET updated_at = ? WHERE playbook_id = ? AND name = ?"
             self.sql.execute(sql, updated_at, self.sql.id, TABLES)
-        if events:
-            keep(self.sql, KEPT, events[0].position - 1, events[-1].position)
+        tallies.position = events[-1].position
+        self.sql.insert("tally", Checkpoint._fields, list(tallies.checkpoints()))
 
     def _tagged(self, event: Projected, data: Mapping[str, Any]) -> bool:
         """Add a tag; return whether it counts."""
         judged = verdict(data)
         waiting = self._waiting
         if judged is None:
-            row = (event.position, storable(data.get("name")), 0, 0, event.session_id, event.reflection_id)
-            waiting.tags.append(row)
+            name = storable(data.get("name"))
+            waiting.tags.append((event.position, name, 0, event.session_id, event.reflection_id, 0))
             return False
         active = 0 if self.counters.has_retractions() and self._is_covered(event) else 1
-        waiting.tags.append((event.position, *judged, active, event.session_id, event.reflection_id))
+        waiting.tags.append((event.position, *judged, event.session_id, event.reflection_id, active))
         if active:
             waiting.counted[judged] = waiting.counted.get(judged, 0) + 1
         return True
@@ -126,20 +165,42 @@ class Projector:
         return start is not None and start < event.position <= start + MAX_TAGS
 
     def _write_waiting(self) -> None:
-        """Write the rows that wait; each kind at once costs far less than event by event."""
+        """Write what waits. Its bullets come before its tags, as their events do."""
         waiting, self._waiting = self._waiting, _Waiting()
-        self.sql.insert("session_window", _WINDOW_COLUMNS, waiting.windows)
+        windows = [(*row, now.state, now.attempts, now.changed_at) for row, now in waiting.windows.values()]
+        self.sql.insert("session_window", _WINDOW_COLUMNS, windows)
         self.sql.insert_new("record", ("key",), [(key,) for key in waiting.keys])
-        self.sql.many(
-            "UPDATE session_window SET state = ?, attempts = attempts + ?, changed_at = ? WHERE playbook_id = ?"
-            " AND position = (SELECT position FROM event WHERE playbook_id = ? AND event_id = ?)"
-            # A judged window stays judged; one that was skipped or given up may still be judged by hand.
+        self.sql.change(
+            "session_window",
+            "state = {state}, attempts = attempts + {attempts}, changed_at = {changed_at}",
+            "position = (SELECT position FROM event WHERE playbook_id = {playbook} AND event_id = {event_id})"
             " AND state <> 'completed'",
-            waiting.states,
+            _STATE_COLUMNS,
+            [(now.state, now.attempts, now.changed_at, event_id) for event_id, now in waiting.states.items()],
         )
-        self.sql.insert("tag", _TAG_COLUMNS, waiting.tags)
+        self._write_bullets()
+        self.sql.insert("bullet_status", _STATUS_COLUMNS, waiting.statuses)
+        among = [(name,) for name in sorted(waiting.uncounted)]
+        self.sql.change("tag", "active = 0", "name = {name} AND active = 1", ("name",), among)
+        self.sql.insert("tag", TAG_COLUMNS, waiting.tags)
         if waiting.counted:
             self.counters.increase(waiting.counted, waiting.tags)
+
+    def _write_bullets(self) -> None:
+        """Write the difference between the bullets and their rows."""
+        stored, self._stored = self._stored, dict(self._book.entries)
+        new = [entry for name, entry in self._stored.items() if name not in stored]
+        rows = [(*astuple(entry), *entry.baseline) for entry in new]
+        self.sql.insert("bullet", (*ENTRY_COLUMNS, "helpful", "harmful"), rows)
+        changes: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
+        for name, old in stored.items():
+            entry = self._stored[name]
+            if entry != old:
+                changed = tuple(column for column in ENTRY_COLUMNS if getattr(entry, column) != getattr(old, column))
+                changes.setdefault(changed, []).append((*(getattr(entry, column) for column in changed), name))
+        for columns, rows in changes.items():
+            sets = ", ".join(f"{column} = {{{column}}}" for column in columns)
+            self.sql.change("bullet", sets, "name = {name}", (*columns, "name"), rows)
 
     def _covered_from(self, reflection_id: str | None) -> int | None:
         """Return the position of this reflection's completion, if an active retraction covers it or its window."""
@@ -164,44 +225,53 @@ class Projector:
         ).fetchone()
         return found is not None
 
+    def _read_bullets(self, events: Sequence[Projected]) -> None:
+        """Look up the bullets that events name, all at once."""
+        names: set[str] = set()
+        for event in events:
+            if event.type in _ON_BULLETS:
+                names |= names_in(event.type, event.data or {})
+        self._stored = self._entries(names) if names else {}
+        last = 0
+        if names:
+            (last,) = self.sql.run("SELECT coalesce(max(ordinal), 0) FROM bullet WHERE playbook_id = ?").fetchone()
+        self._book = Playbook(entries=dict(self._stored), last_ordinal=last)
+
     def _change_bullets(self, event: Projected, effect: Effect, data: Mapping[str, Any]) -> None:
-        """Write the difference that the effect makes to the bullets that the event names."""
-        names = names_in(event.type, data)
+        """Fold the effect into the bullets that the event names."""
+        names, book = names_in(event.type, data), self._book
         if isinstance(effect, UndoesMerge):
-            among, values = self.sql.among("removed_into", names)
-            query = f"SELECT name FROM bullet WHERE playbook_id = ? AND status = 'merged' AND {among}"  # noqa: S608
-            names |= {row[0] for row in self.sql.run(query, values).fetchall()}
-        before = self._entries(names)
-        (last,) = self.sql.run("SELECT coalesce(max(ordinal), 0) FROM bullet WHERE playbook_id = ?").fetchone()
-        book = Playbook(entries=dict(before), last_ordinal=last)
+            names |= self._merged_into(names)
+        before = {name: book.entries[name] for name in names if name in book.entries}
         effect.apply(book, event, data)
-        new = [entry for name, entry in book.entries.items() if name not in before]
-        # What was tagged before the bullet existed is not part of its count.
-        self._uncount([entry.name for entry in new])
-        rows = [(*astuple(entry), *entry.baseline) for entry in new]
-        self.sql.insert("bullet", (*ENTRY_COLUMNS, "helpful", "harmful"), rows)
-        were = {name: one.status for name, one in before.items()}
-        since = [one for name, one in book.entries.items() if one.status != were.get(name)]
-        self.sql.insert("bullet_status", _STATUS_COLUMNS, [(one.name, event.position, one.status) for one in since])
         again: list[str] = []
-        for name, old in before.items():
-            entry = book.entries[name]
-            changed = [column for column in ENTRY_COLUMNS if getattr(entry, column) != getattr(old, column)]
-            if changed:
-                columns = ", ".join(f"{column} = ?" for column in changed)
-                values = [getattr(entry, column) for column in changed]
-                self.sql.execute(
-                    f"UPDATE bullet SET {columns} WHERE playbook_id = ? AND name = ?",  # noqa: S608
-                    *(*values, self.sql.id, name),
-                )
-            if "recounted_at" in changed:
-                self._uncount([name])
+        for name in sorted(names & book.entries.keys()):
+            entry, old = book.entries[name], before.get(name)
+            if old is None or entry.status != old.status:
+                self._waiting.statuses.append((name, event.position, entry.status))
+            if old is None or entry.recounted_at != old.recounted_at:
+                # What was tagged before is not part of its count.
+                self._uncount(name)
+            if old is not None and entry.recounted_at != old.recounted_at:
                 again.append(name)
-            if old.heir != entry.heir:
+            if old is not None and entry.heir != old.heir:
                 again += [name, *([old.heir] if old.heir else [])]
         if again:
+            self._write_waiting()
             self.counters.forget()
             self.counters.recount(again)
+
+    def _merged_into(self, names: Collection[str]) -> set[str]:
+        """Return the bullets that were merged into these, having looked them up."""
+        self._write_waiting()
+        among, values = self.sql.among("removed_into", sorted(names))
+        query = f"{ENTRIES} AND status = 'merged' AND {among} ORDER BY ordinal"
+        found = {row[0]: Entry(*row) for row in self.sql.run(query, values).fetchall()}
+        for name, entry in found.items():
+            if name not in self._stored:
+                self._stored[name] = entry
+                self._book.put(entry)
+        return set(found)
 
     def _entries(self, names: Collection[str]) -> dict[str, Entry]:
         """Return the bullets of these names, in order of creation."""
@@ -209,28 +279,37 @@ class Projector:
         rows = self.sql.run(f"{ENTRIES} AND {among} ORDER BY ordinal", values).fetchall()
         return {row[0]: Entry(*row) for row in rows}
 
-    def _uncount(self, names: Collection[str]) -> None:
-        """Take every tag so far of these names out of the count."""
-        self.sql.many(
-            "UPDATE tag SET active = 0 WHERE playbook_id = ? AND name = ? AND active = 1",
-            [(self.sql.id, name) for name in names],
-        )
+    def _uncount(self, name: str) -> None:
+        """Take every tag so far of a name out of the count."""
+        waiting = self._waiting
+        waiting.uncounted.add(name)
+        if (name, 1) in waiting.counted or (name, -1) in waiting.counted:
+            waiting.tags = [(*row[:5], 0) if row[1] == name else row for row in waiting.tags]
+            for tag in (1, -1):
+                waiting.counted.pop((name, tag), None)
 
     def _opened(self, event: Projected, data: Mapping[str, Any]) -> None:
-        row = (event.position, event.event_id, event.session_id, "pending", 0, event.recorded_at)
-        self._waiting.windows.append(row)
+        row = (event.position, event.event_id, event.session_id)
+        self._waiting.windows[event.event_id] = row, _Window("pending", 0, event.recorded_at)
         keys = data.get("window", {}).get("keys")
         if isinstance(keys, str):
             self._waiting.keys.extend(unpack_keys(keys))
 
     def _moved(self, event: Projected, state: str, attempts: int) -> None:
-        row = (state, attempts, event.recorded_at, self.sql.id, self.sql.id, event.target_id)
-        self._waiting.states.append(row)
+        waiting, target = self._waiting, event.target_id
+        if target is None:
+            return
+        _, window = waiting.windows.get(target, (None, waiting.states.get(target)))
+        if window is None:
+            waiting.states[target] = _Window(state, attempts, event.recorded_at)
+        else:
+            window.move(state, attempts, event.recorded_at)
 
     def _retracted(self, event: Projected) -> None:
         target = event.target_id
         if target is None:
             return
+        self._write_waiting()  # it looks at rows
         self.counters.forget()
         self._covers.clear()
         self.sql.run(
@@ -295,17 +374,17 @@ class Projector:
                     and not (whole and after < position <= after + MAX_TAGS)
                     and not self._covered([event_id])
                 ),
-                self.sql.id,
                 position,
             )
             for position, _, event_id, recounted_at in rows
         ]
         if changes:
-            self.sql.many("UPDATE tag SET active = ? WHERE playbook_id = ? AND position = ?", changes)
+            self.sql.change("tag", "active = {active}", "position = {position}", ("active", "position"), changes)
             self.counters.recount({name for _, name, _, _ in rows})
 
     def _adopted(self, data: Mapping[str, Any]) -> None:
         if is_counting(data.get("counting")):
+            self._write_waiting()  # it counts rows
             sql = "UPDATE projection SET policy_id = ? WHERE playbook_id = ? AND name = ?"
             self.sql.execute(sql, data["counting"], self.sql.id, TABLES)
             self.counters.forget()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_ARRIVED, LEDGER_MOVED, MAX_INT, Event, identity
 from reflector.ledger.checkpoints import TABLES
-from reflector.ledger.errors import HeadMisplaced, LedgerMoved, translated
+from reflector.ledger.errors import HeadMisplaced, LedgerCorrupt, LedgerMoved, translated
 from reflector.ledger.rows import (
     OPEN_WINDOW,
     PROJECTED,
@@ -26,6 +26,7 @@ from reflector.ledger.rows import (
     redaction_data,
 )
 from reflector.ledger.statements import Statements
+from reflector.playbook.names import SECTIONS
 
 if TYPE_CHECKING:
     from reflector.ledger.engines import Engine
@@ -150,6 +151,13 @@ class Reader:
             among, values = sql.among("position", positions)
             return events_where(sql, f"{among} ORDER BY position", values)
 
+    def all_at(self, positions: Collection[int]) -> dict[int, Event]:
+        """Return the event at each of these positions, which a table names. Raises LedgerCorrupt where one is gone."""
+        found = {event.position: event for event in self.at(positions)}
+        if gone := sorted(set(positions) - found.keys()):
+            raise LedgerCorrupt(f"a table names the event at position {gone[0]}, which is gone; run `reflector verify`")
+        return found
+
     def position_at(self, time: str) -> int:
         """Return the last position recorded at or before a time (ISO 8601 in UTC, as the ledger writes it); 0 for none.
 
@@ -172,13 +180,13 @@ class Reader:
         """Return every bullet in order of creation, tombstones included."""
         with self._reading() as sql:
             rows = sql.run(f"{_BULLETS} ORDER BY ordinal").fetchall()
-        return [BulletRow(*row) for row in rows]
+        return [_bullet(row) for row in rows]
 
     def row(self, name: str) -> BulletRow | None:
         """One bullet, a tombstone too; None for a name that was never given."""
         with self._reading() as sql:
             found = sql.run(f"{_BULLETS} AND name = ?", name).fetchone()
-        return BulletRow(*found) if found else None
+        return _bullet(found) if found else None
 
     def bullets(self) -> tuple[Bullet, ...]:
         """Return the live bullets with their counters, in order of creation."""
@@ -298,6 +306,16 @@ def history_page(sql: Statements, after: int, upto: int, reads: Callable[[str], 
     erased = [row[1] for row in rows if row[7] is None]
     kept = kept_of(sql, erased) if erased else {}
     return [projected_of(row, kept, reads) for row in rows]
+
+
+def _bullet(row: Sequence[Any]) -> BulletRow:
+    bullet = BulletRow(*row)
+    if bullet.section not in SECTIONS:
+        raise LedgerCorrupt(
+            f"the table of bullets has {bullet.name} in a section {bullet.section!r}, which does not exist; "
+            "run `reflector rebuild`, then `reflector verify`"
+        )
+    return bullet
 
 
 def kept_of(sql: Statements, erased: Collection[str]) -> dict[str, Mapping[str, Any] | None]:

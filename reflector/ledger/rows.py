@@ -112,6 +112,8 @@ class Projected(NamedTuple):
     reflection_id: str | None
     target_id: str | None
     data: Mapping[str, Any] | None
+    actor: str = ""
+    meta: str = "{}"
 
 
 class Stored(NamedTuple):
@@ -134,7 +136,7 @@ class Stored(NamedTuple):
 
 
 #: The columns of a `Projected`, `data` as text.
-PROJECTED = "position, event_id, type, recorded_at, session_id, reflection_id, target_id, data"
+PROJECTED = "position, event_id, type, recorded_at, session_id, reflection_id, target_id, data, actor, meta"
 
 
 def redaction_data(text: str | None) -> Mapping[str, Any] | None:
@@ -151,7 +153,7 @@ def projected_of(row: Sequence[Any], kept: Mapping[str, Any], reads: Callable[[s
 
     Data is parsed of the types that `reads` names, of the others it is None: prose is most of a ledger's bytes.
     """
-    position, event_id, type_, recorded_at, session_id, reflection_id, target_id, text = row
+    position, event_id, type_, recorded_at, session_id, reflection_id, target_id, text, actor, meta = row
     try:
         if type_ == BULLET_TAGGED and text is not None:
             data = tag_data(text)
@@ -163,7 +165,7 @@ def projected_of(row: Sequence[Any], kept: Mapping[str, Any], reads: Callable[[s
         raise LedgerCorrupt(
             f"event {position} ({type_}) does not hold JSON ({error}); run `reflector verify`"
         ) from error
-    return Projected(position, event_id, type_, recorded_at, session_id, reflection_id, target_id, data)
+    return Projected(position, event_id, type_, recorded_at, session_id, reflection_id, target_id, data, actor, meta)
 
 
 @lru_cache(maxsize=8192)

@@ -24,6 +24,11 @@ def _numbers() -> frozenset[str]:
     return frozenset(column.name for column in every if isinstance(column.type, sa.Integer))
 
 
+def _arrays(columns: Sequence[str]) -> str:
+    """Return the placeholders for one array a column."""
+    return ", ".join("%b::bigint[]" if column in _numbers() else "%b::text[]" for column in columns)
+
+
 #: So many rows at once go to PostgreSQL by COPY.
 COPIED = 500
 
@@ -72,25 +77,19 @@ class Statements:
             return f"(replace({column}, '\\u0000', '\\ufffd')::json #>> '{{{','.join(path)}}}')"
         return f"json_extract({column}, '$.{'.'.join(path)}')"
 
-    def many(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
-        """Execute for each row, with a `?` for each of its values."""
-        if rows:
-            self.cursor.executemany(sql.replace("?", "%s") if self.postgres else sql, rows)
-
-    def add(self, table: str, columns: tuple[str, ...], key: str, rows: Sequence[tuple[object, ...]]) -> None:
-        """Add to columns of the playbook's rows; each of `rows` has an amount for each column, and the row's key."""
+    def change(
+        self, table: str, sets: str, where: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]
+    ) -> None:
+        """Update rows of the playbook, once for each of `rows`, whose values `sets` and `where` name as `{column}`, and
+        its id as `{playbook}`. No two may change the same row: PostgreSQL takes all of them in one statement."""
         if not rows:
             return
-        if self.postgres:
-            sums = ", ".join(f"{column} = {table}.{column} + more.{column}" for column in columns)
-            arrays = f"{'%b::bigint[], ' * len(columns)}%b::text[]"
-            values = f"unnest({arrays}) AS more ({', '.join(columns)}, {key})"
-            where = f"{table}.playbook_id = {self.id:d} AND {table}.{key} = more.{key}"
-            by_column = [list(column) for column in zip(*rows, strict=True)]
-            self.cursor.execute(f"UPDATE {table} SET {sums} FROM {values} WHERE {where}", by_column)  # noqa: S608
-        else:
-            sums = ", ".join(f"{column} = {column} + ?" for column in columns)
-            self.cursor.executemany(f"UPDATE {table} SET {sums} WHERE playbook_id = {self.id:d} AND {key} = ?", rows)  # noqa: S608
+        marks = [f"new_{column}" if self.postgres else f"?{number}" for number, column in enumerate(columns, 1)]
+        places = dict(zip(columns, marks, strict=True), playbook=str(self.id))
+        source = f" FROM unnest({_arrays(columns)}) AS more ({', '.join(marks)})" if self.postgres else ""
+        where = f"{table}.playbook_id = {self.id:d} AND {where.format_map(places)}"
+        sql = f"UPDATE {table} SET {sets.format_map(places)}{source} WHERE {where}"  # noqa: S608
+        self._run_for(sql, rows)
 
     def insert(self, table: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
         """Insert rows of these columns into the playbook."""
@@ -112,6 +111,10 @@ class Statements:
         sql = self._inserts.get((table, *columns))
         if sql is None:
             sql = self._inserts[table, *columns] = self._insert_text(table, columns) + conflicts
+        self._run_for(sql, rows)
+
+    def _run_for(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """Execute for all rows: on PostgreSQL once, with an array for each column."""
         if self.postgres:
             self.cursor.execute(sql, [list(column) for column in zip(*rows, strict=True)])
         else:
@@ -124,8 +127,7 @@ class Statements:
     def _insert_text(self, table: str, columns: tuple[str, ...]) -> str:
         names = ", ".join(f'"{column}"' for column in columns)
         if self.postgres:
-            arrays = ", ".join("%b::bigint[]" if column in _numbers() else "%b::text[]" for column in columns)
-            values = f"SELECT {self.id:d}, * FROM unnest({arrays})"  # noqa: S608  names are the code's own
+            values = f"SELECT {self.id:d}, * FROM unnest({_arrays(columns)})"  # noqa: S608  names are the code's own
         else:
             values = f"VALUES ({self.id:d}{', ?' * len(columns)})"
         return f"INSERT INTO {table} (playbook_id, {names}) {values}"

@@ -61,7 +61,10 @@ class Ledger(Reader):
             raise
         ledger = cls(engine, playbook_id, playbook)
         if code_version is None or code_version < CODE_VERSION:
-            ledger.rebuild()
+            from reflector.ledger import upgrading
+
+            with upgrading.shown(ledger.head().position) as progress:
+                ledger.rebuild(progress)
         return ledger
 
     @classmethod

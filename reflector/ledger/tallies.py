@@ -4,17 +4,20 @@ Invariant: a tally at a position follows from the events up to it, and from noth
 retraction takes nothing out of it. The append that crosses a position which is a multiple of `INTERVAL` leaves a
 checkpoint of each tally there, in its own transaction. Whoever asks takes the last checkpoint before a moment, and
 reads what came since by the code that makes checkpoints; asking writes nothing. A rebuild leaves the same checkpoints,
-byte for byte, after a redaction too.
+byte for byte, after a redaction too. Whoever has the events at hand feeds them to `Kept`, so that none is read again.
 """
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
+
+from reflector.ledger.tail import TagRow, Tail
 
 if TYPE_CHECKING:
+    from reflector.ledger.rows import Projected
     from reflector.ledger.statements import Statements
 
 #: How far checkpoints are apart, in positions; few enough events to be read whenever somebody asks.
@@ -46,13 +49,6 @@ class Tally(ABC):
         return tally
 
     @classmethod
-    def checkpoint(cls, sql: Statements, last: int, position: int) -> str:
-        """Return the text of the checkpoint at a position, where the one before it is at `last`."""
-        tally = cls.after(last) if cls.is_part else cls.at(sql, last)
-        tally.advance(sql, position)
-        return tally.text()
-
-    @classmethod
     def after(cls, position: int) -> Self:
         """Return a tally that counts what comes behind a position alone."""
         tally = cls()
@@ -69,15 +65,19 @@ class Tally(ABC):
     def advance(self, sql: Statements, upto: int) -> None:
         """Count the events behind `position`, up to another one."""
         if upto > self.position:
-            self.count(sql, self.position, upto)
-            self.position = upto
+            self.take(Tail(sql, self.position, upto))
+
+    def take(self, tail: Tail) -> None:
+        """Count the events of a tail that begins at `position`."""
+        self.count(tail)
+        self.position = tail.upto
 
     def text(self) -> str:
         """Return the checkpoint's text: the same for the same counts, however they were come by."""
         return json.dumps(self.state(), sort_keys=True, separators=(",", ":"))
 
     @abstractmethod
-    def count(self, sql: Statements, after: int, upto: int) -> None:
+    def count(self, tail: Tail) -> None:
         """Count the events between two positions."""
 
     @abstractmethod
@@ -89,23 +89,75 @@ class Tally(ABC):
         """Take the counts of `state`."""
 
 
-def boundaries(after: int, upto: int) -> range:
-    """Return the positions between two others at which checkpoints may be."""
-    return range((after // INTERVAL + 1) * INTERVAL, upto + 1, INTERVAL)
+class Checkpoint(NamedTuple):
+    """A tally as it is kept."""
+
+    name: str
+    position: int
+    state: str
 
 
-def is_due(position: int, last: int, size: int) -> bool:
-    """Return whether a checkpoint is due, as large as it is likely to be: `size` is that of the one at `last`."""
-    return position - last >= size // _BYTES
+class Kept:
+    """The tallies of some kinds, kept up while events pass: `take` each in order, of a tag its row.
 
+    Of what it has seen nothing is read again but what earlier events say of the same sessions. What came before it
+    began is read when the first checkpoint is due.
+    """
 
-def keep(sql: Statements, kinds: Iterable[type[Tally]], after: int, upto: int) -> None:
-    """Leave the checkpoints that are due between two positions, up to which all tables tell."""
-    for position in boundaries(after, upto):
-        for kind in kinds:
-            last = "SELECT position, length(state) FROM tally WHERE playbook_id = ? AND name = ? ORDER BY position DESC"
-            row = sql.run(f"{last} LIMIT 1", kind.name).fetchone()
-            before, size = row or (0, 0)
-            if is_due(position, before, size):
-                made = (kind.name, position, kind.checkpoint(sql, before, position))
-                sql.insert("tally", ("name", "position", "state"), [made])
+    def __init__(self, sql: Statements, kinds: Iterable[type[Tally]], position: int) -> None:
+        self.sql = sql
+        #: Up to where events were taken, as far as whoever feeds it says.
+        self.position = position
+        self._tallies: dict[type[Tally], Tally | None] = {kind: None if position else kind() for kind in kinds}
+        #: (position, size) of the last checkpoint of each.
+        self._last: dict[type[Tally], tuple[int, int]] = {} if position else dict.fromkeys(self._tallies, (0, 0))
+        #: Tails that have come to an end, at positions where checkpoints may be.
+        self.full: list[Tail] = []
+        self._begin(position)
+
+    def take_tag(self, row: TagRow) -> None:
+        """Take the row of a tag."""
+        self._tail.tags.append(row)
+        if row[0] >= self._end:
+            self._cut(row[0])
+
+    def take(self, event: Projected) -> None:
+        """Take an event that is not a tag."""
+        self._tail.take(event)
+        if event.position >= self._end:
+            self._cut(event.position)
+
+    def checkpoints(self) -> Iterator[Checkpoint]:
+        """Yield the checkpoints that are due, once the tables tell up to the last of them."""
+        full, self.full = self.full, []
+        for tail in full:
+            tails = {tail.after: tail}
+            for kind, tally in self._tallies.items():
+                position, size = self._last.get(kind) or self._found(kind)
+                # As large as it is likely to be.
+                is_due = tail.upto - position >= size // _BYTES
+                if tally is None:
+                    if not is_due:
+                        continue
+                    tally = kind.after(position) if kind.is_part else kind.at(self.sql, position)
+                if tally.position not in tails:
+                    tails[tally.position] = Tail(self.sql, tally.position, tail.upto)
+                tally.take(tails[tally.position])
+                if is_due:
+                    yield (made := Checkpoint(kind.name, tail.upto, tally.text()))
+                    self._last[kind] = (tail.upto, len(made.state))
+                self._tallies[kind] = kind.after(tail.upto) if is_due and kind.is_part else tally
+
+    def _found(self, kind: type[Tally]) -> tuple[int, int]:
+        query = "SELECT position, length(state) FROM tally WHERE playbook_id = ? AND name = ? ORDER BY position DESC"
+        found: tuple[int, int] = self.sql.run(f"{query} LIMIT 1", kind.name).fetchone() or (0, 0)
+        return self._last.setdefault(kind, found)
+
+    def _begin(self, position: int) -> None:
+        self._tail = Tail.fed(self.sql, position)
+        self._end = (position // INTERVAL + 1) * INTERVAL
+
+    def _cut(self, position: int) -> None:
+        self._tail.upto = self._end
+        self.full.append(self._tail)
+        self._begin(position - position % INTERVAL)

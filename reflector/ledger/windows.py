@@ -7,7 +7,7 @@ its only window.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.events.event import BULLET_TAGGED
@@ -54,7 +54,7 @@ def whose(types: Sequence[str]) -> str:
     return f"(type || '') IN ({', '.join(map(repr, types))})"
 
 
-def windows_where(sql: Statements, kinds: Sequence[str], where: str, *values: object) -> Iterator[Cites]:
+def _windows_where(sql: Statements, kinds: Sequence[str], where: str, *values: object) -> Iterator[Cites]:
     """Yield the windows of a condition with the names that they cite, oldest first."""
     fields = ", ".join(sql.text_at("data", kind) for kind in kinds)
     query = (
@@ -77,23 +77,29 @@ def windows(sql: Statements, kinds: Sequence[str], after: int, upto: int) -> Ite
     """Yield the windows between two positions with the names that they cite, oldest first."""
     where = f"{one_of(WINDOW_TYPES)} AND position > ? AND position <= ?"
     for begin in range(after, upto, _PAGE):
-        yield from windows_where(sql, kinds, where, begin, min(begin + _PAGE, upto))
+        yield from _windows_where(sql, kinds, where, begin, min(begin + _PAGE, upto))
 
 
 def told_where(sql: Statements, where: str, *values: object) -> Iterator[Told]:
     """Yield what was told by the events of a condition, oldest first."""
     query = (
-        "SELECT position, event_id, coalesce(session_id, target_id), session_id IS NULL, data FROM event"  # noqa: S608
+        "SELECT position, event_id, session_id, target_id, data FROM event"  # noqa: S608
         f" WHERE playbook_id = ? AND {where} ORDER BY position"
     )
     rows = sql.run(query, *values).fetchall()
     erased = [row[1] for row in rows if row[4] is None]
     kept = kept_of(sql, erased) if erased else {}
-    for position, event_id, session, is_alone, text in rows:
-        data: Any = kept[event_id] if text is None else json.loads(text)
+    for position, event_id, session, target, text in rows:
+        data = kept[event_id] if text is None else json.loads(text)
         if data is not None:
-            bullets, lessons = data.get("bullets", ()), data.get("lessons", ())
-            yield Told(position, session, bullets, lessons, session is not None and "digest" in data, bool(is_alone))
+            yield told_of(position, session, target, data)
+
+
+def told_of(position: int, session_id: str | None, target_id: str | None, data: Mapping[str, Any]) -> Told:
+    """Return what an event with this data tells."""
+    session = target_id if session_id is None else session_id
+    is_text = session is not None and "digest" in data
+    return Told(position, session, data.get("bullets", ()), data.get("lessons", ()), is_text, session_id is None)
 
 
 def told(sql: Statements, after: int, upto: int) -> Iterator[Told]:

@@ -22,6 +22,7 @@ from reflector.ledger.statements import COPIED, Statements
 
 if TYPE_CHECKING:
     from reflector.ledger.engines import Engine, Taken
+    from reflector.ledger.tallies import Kept
 
 _HEAD = "SELECT position, chain, recorded_at FROM playbook WHERE id = ?"
 _KNOWN = "SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND "
@@ -29,8 +30,8 @@ _KNOWN = "SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? 
 
 @dataclass(slots=True)
 class Writing:
-    """An open write transaction: the playbook's head, (position, data hash) of the ids that it holds, and what is in
-    force until something is appended."""
+    """An open write transaction: the playbook's head, (position, data hash) of the ids that it holds, what is in force
+    until something is appended, and the tallies as this process has kept them."""
 
     sql: Statements
     position: int
@@ -38,6 +39,7 @@ class Writing:
     recorded_at: str
     known: dict[str, tuple[int, str]]
     in_force: InForce
+    tallies: Kept | None
 
 
 class Writer:
@@ -51,6 +53,7 @@ class Writer:
         self._lock = Lock(engine.url)
         self._taken: Taken | None = None
         self._sql: Statements | None = None
+        self._tallies: Kept | None = None
 
     @contextmanager
     def transaction(self, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
@@ -62,8 +65,10 @@ class Writer:
             connection, sql = self._kept()
             try:
                 with self._pipelined(connection, len(event_ids)):
-                    yield self._begun(sql, event_ids)
+                    writing = self._begun(sql, event_ids)
+                    yield writing
                     connection.commit()
+                self._tallies = writing.tallies
             except BaseException:
                 try:
                     connection.rollback()
@@ -96,7 +101,8 @@ class Writer:
             in_force = sql.run(IN_FORCE, TABLES).fetchone()
             (head,) = locked.fetchall()
             found = known.fetchall() if known is not None else ()
-        return Writing(sql, head[0], head[1], head[2], {row[0]: (row[1], row[2]) for row in found}, in_force)
+        tallies, self._tallies = self._tallies, None
+        return Writing(sql, head[0], head[1], head[2], {row[0]: (row[1], row[2]) for row in found}, in_force, tallies)
 
     def _pipelined(self, connection: Any, events: int) -> AbstractContextManager[Any]:
         """On PostgreSQL: statements are sent without waiting for the answer of the one before; not where the rows are

@@ -113,7 +113,7 @@ def _heading(line: str, number: int) -> str:
 
 def _go_on(entries: list[_Entry], line: str, number: int) -> None:
     if not entries:
-        raise Slip(f"line {number}: an indented line goes on with the bullet above, and there is none")
+        raise Slip(f"line {number}: an indented line continues the bullet above it, and there is no bullet above")
     entry = entries[-1]
     entry.lines += [""] * entry.blank
     entry.blank = 0

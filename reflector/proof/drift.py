@@ -94,8 +94,10 @@ def _checkpoints(sql: Statements, folding: Folding) -> Iterator[str]:
 
 
 def _tallies(sql: Statements, folding: Folding) -> Iterator[str]:
-    if folding.gapless:  # a forged position may be as large as a number can be
-        yield from tally_drift(sql, folding.playbook.position)
+    if folding.unread is not None:
+        raise folding.unread
+    if folding.gapless:  # tails end at positions
+        yield from tally_drift(sql, folding.checkpoints)
 
 
 #: What is compared, table by table.

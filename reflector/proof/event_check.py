@@ -150,7 +150,8 @@ class Walk:
             what = f"this {type_} holds data that is not admitted: {fault}"
             yield Finding("data", position, what, _TAKEN_IN)
         if folding is not None:
-            wrong = folding.take(Projected(position, event_id, type_, row[5], row[7], row[8], row[9], data))
+            header = (position, event_id, type_, row[5], row[7], row[8], row[9])
+            wrong = folding.take(Projected(*header, data, row[6], row[12]))
             if wrong is not None:
                 yield wrong
 

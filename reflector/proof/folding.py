@@ -17,9 +17,11 @@ from reflector.events.fold import Entry, Playbook, apply, verdict
 from reflector.events.record_keys import unpack_keys
 from reflector.events.registry import effect_of
 from reflector.ledger.as_of import counted_at, covered_at
-from reflector.ledger.projection import storable
+from reflector.ledger.canonical import digest
+from reflector.ledger.projection import KEPT, storable
 from reflector.ledger.rows import Projected
 from reflector.ledger.statements import Statements
+from reflector.ledger.tallies import Kept
 from reflector.mistakes import Finding
 from reflector.proof import tag_rows, window_rows
 from reflector.proof.evidence import Evidence, Standing, standing_of_tables
@@ -56,6 +58,11 @@ class Folding:
         self.windows = window_rows.WindowRows(stream(sql, "session_window", window_rows.COLUMNS), scratch)
         #: The keys of every transcript record that a window holds.
         self.keys = SortedSet(scratch, key="INTEGER")
+        #: The digest of each checkpoint of a tally, by its name and position.
+        self.checkpoints: dict[tuple[str, int], str] = {}
+        #: Why there are not all of them: what earlier events say of a session cannot be read.
+        self.unread: Exception | None = None
+        self._tallies = Kept(sql, KEPT, 0)
 
     def take_tag(
         self,
@@ -72,7 +79,9 @@ class Folding:
         if value:
             self.playbook.updated_at = recorded_at
             counts = self.evidence.take(position, event_id, name, value, session_id, reflection_id)
-        self.tags.take((position, name, value, session_id, reflection_id, counts))
+        row = (position, name, value, session_id, reflection_id, counts)
+        self.tags.take(row)
+        self._tallies.take_tag(row)
 
     def take(self, event: Projected) -> Finding | None:
         """Take any other event; return what is wrong with an assertion. Raises for data that no event has."""
@@ -88,9 +97,22 @@ class Folding:
         else:
             apply(self.playbook, event)
             self._note(event.position)
-            if event.type == ev.BULLET_ASSERTED and data:
-                return self._assertion(event.position, data)
+        self._tallies.take(event)
+        if self._tallies.full:
+            self._check()
+        if event.type == ev.BULLET_ASSERTED and data:
+            return self._assertion(event.position, data)
         return None
+
+    def _check(self) -> None:
+        """Note the checkpoints of tallies that are due."""
+        try:
+            with savepoint(self.sql):
+                self.checkpoints |= {(one.name, one.position): digest(one.state) for one in self._tallies.checkpoints()}
+        except Exception as error:
+            if not unreadable(error):
+                raise
+            self.unread = error
 
     def _note(self, position: int) -> None:
         while self.playbook.noted:
@@ -104,6 +126,7 @@ class Folding:
         """Settle which tags count, when all events were taken: the last position, and whether it is their number."""
         self.playbook.position = position
         self.gapless = gapless
+        self._check()
         standing = Standing.of(self.playbook)
         if self.evidence.unsure or standing != self.evidence.standing:
             again = tag_rows.TagRows(stream(self.sql, "tag", tag_rows.COLUMNS))

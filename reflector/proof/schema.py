@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reflector.ledger import migration
 from reflector.ledger.engines import Engine, open_engine
+from reflector.ledger.errors import LedgerAway
 from reflector.ledger.migration import triggers_of
 from reflector.ledger.statements import Statements
 from reflector.ledger.views import VIEWS, view_sql
@@ -58,8 +59,29 @@ def _changed(kind: str, name: str, what: str) -> Finding:
 def wrong_triggers(sql: Statements) -> Iterator[tuple[str, str]]:
     """Yield (name, what is wrong) of each trigger that is missing, disabled, changed, or not the ledger's."""
     dialect = "postgresql" if sql.postgres else "sqlite"
-    standing = _standing_triggers(sql)
-    ours, schema = triggers_of(dialect, lambda query: sql.execute(query).fetchone())
+
+    def ask(query: str) -> Any:
+        return sql.execute(query).fetchone()
+
+    ours, schema = triggers_of(dialect, ask)
+    wrong = dict(_differing_triggers(ours, _standing_triggers(sql), dialect, schema))
+    if sql.postgres and (event := migration.event_table(ask)) != "event":
+        # Those of a worker fire. Citus puts a statement's there only when it moves the shard, and refuses TRUNCATE of
+        # a shard itself.
+        standing = _worker_triggers(sql, schema, event)
+        there = {name: text for name, text in ours.items() if name in standing or "FOR EACH ROW" in text}
+        found = _differing_triggers(there, standing, dialect, schema)
+        wrong = {name: what if what == _STRANGE else f"{what} on its worker" for name, what in found} | wrong
+    yield from wrong.items()
+
+
+#: (statement, body and settings of PostgreSQL's function) of each enabled trigger of the ledger, by name.
+_Standing = dict[str, tuple[str, str | None, list[str] | None]]
+
+
+def _differing_triggers(
+    ours: dict[str, str], standing: _Standing, dialect: str, schema: str
+) -> Iterator[tuple[str, str]]:
     for name, text in ours.items():
         wanted = _wanted(text, dialect)
         if name not in standing:
@@ -75,23 +97,47 @@ def wrong_triggers(sql: Statements) -> Iterator[tuple[str, str]]:
         yield name, _STRANGE
 
 
-def _standing_triggers(sql: Statements) -> dict[str, tuple[str, str | None, list[str] | None]]:
-    """Return (statement, body and settings of PostgreSQL's function) of each enabled trigger of the ledger, by name."""
+#: (name, statement, body, settings, table) of each enabled trigger in a schema.
+_TRIGGERS = (
+    "SELECT t.tgname, pg_get_triggerdef(t.oid, true) AS statement, p.prosrc, p.proconfig, c.relname"
+    " FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_class c ON c.oid = t.tgrelid"
+    " WHERE NOT t.tgisinternal AND t.tgenabled IN ('O', 'A') AND c.relnamespace = {schema}::regnamespace"
+)
+
+
+def _standing_triggers(sql: Statements) -> _Standing:
     if not sql.postgres:
         rows = sql.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
         return {name: (_squeezed(statement), None, None) for name, statement in rows}
     from reflector.ledger.tables import metadata
 
-    rows = sql.execute(
-        "SELECT t.tgname, pg_get_triggerdef(t.oid, true), p.prosrc, p.proconfig, c.relname"
-        " FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_class c ON c.oid = t.tgrelid"
-        " WHERE NOT t.tgisinternal AND t.tgenabled IN ('O', 'A') AND c.relnamespace = current_schema()::regnamespace"
-    ).fetchall()
+    rows = sql.execute(_TRIGGERS.format(schema="current_schema()")).fetchall()
     return {
         name: (_squeezed(statement), _squeezed(body), settings)
         for name, statement, body, settings, table in rows
         if table in metadata.tables
     }
+
+
+def _worker_triggers(sql: Statements, schema: str, event: str) -> _Standing:
+    """Return the triggers of a ledger's shards, which have the shard's number in their names, under those of ours.
+
+    Raises LedgerAway if the worker does not answer.
+    """
+    quoted = "'" + schema.replace("'", "''") + "'"
+    command = f"SELECT json_agg(found) FROM ({_TRIGGERS.format(schema=quoted)}) AS found"  # noqa: S608  quoted above
+    query = "SELECT success, result FROM run_command_on_placements('event', ?)"
+    answers, told = sql.execute(query, command).fetchone()
+    if not answers:
+        raise LedgerAway(f"the worker that holds the table {event} does not answer ({told}); start it, then try again")
+    standing: _Standing = {}
+    for one in json.loads(told or "[]") or ():
+        _, _, number = one["relname"].rpartition("_")
+        if number.isdigit():
+            statement = one["statement"].replace(f"{schema}.", "").replace(f"_{number} ", " ")
+            name = one["tgname"].removesuffix(f"_{number}")
+            standing[name] = (_squeezed(statement), _squeezed(one["prosrc"]), one["proconfig"])
+    return standing
 
 
 def _wanted(text: str, dialect: str) -> tuple[str, str | None]:

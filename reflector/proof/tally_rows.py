@@ -1,42 +1,35 @@
-"""The tallies, compared with the events.
+"""The checkpoints of tallies, compared with those that the events give.
 
-Invariant: each checkpoint is made again from the events before it, one behind the other, so that the memory does not
-grow with the ledger. Each difference is one sentence; nothing is written.
+Invariant: each row is read once, each difference is one sentence, and nothing is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from reflector.ledger.canonical import digest
 from reflector.ledger.projection import KEPT
 from reflector.ledger.statements import Statements
-from reflector.ledger.tallies import Tally, boundaries, is_due
+from reflector.proof.reading import stream
 
 
-def tally_drift(sql: Statements, head: int) -> Iterator[str]:
-    """Differences between the checkpoints of tallies and the events up to the head."""
+def tally_drift(sql: Statements, made: Mapping[tuple[str, int], str]) -> Iterator[str]:
+    """Differences between the table and the checkpoints that the events give: their digests by name and position."""
     kinds = {kind.name for kind in KEPT}
-    for (name,) in sql.run("SELECT DISTINCT name FROM tally WHERE playbook_id = ?").fetchall():
+    left, unknown = dict(made), set()
+    for name, position, state in stream(sql, "tally", "name, position, state", order="name, position"):
+        wanted = left.pop((name, position), None)
         if name not in kinds:
-            yield f"no tally is called {str(name)[:60]!r}"
-    for kind in KEPT:
-        yield from _checkpoints(sql, kind, head)
+            if name not in unknown:
+                yield f"no tally is called {str(name)[:60]!r}"
+            unknown.add(name)
+        elif wanted is None:
+            yield f"the table holds a tally {name} at {position}, where none is kept"
+        elif digest(state) != wanted:
+            yield _unlike(name, position)
+    for name, position in left:
+        yield _unlike(name, position)
 
 
-def _checkpoints(sql: Statements, kind: type[Tally], head: int) -> Iterator[str]:
-    query = "SELECT position FROM tally WHERE playbook_id = ? AND name = ? ORDER BY position"
-    left = {row[0] for row in sql.run(query, kind.name).fetchall()}
-    state = "SELECT state FROM tally WHERE playbook_id = ? AND name = ? AND position = ?"
-    tally, last, size = kind(), 0, 0
-    for position in boundaries(0, head):
-        if is_due(position, last, size):
-            tally.advance(sql, position)
-            text = tally.text()
-            row = sql.run(state, kind.name, position).fetchone()
-            if row is None or row[0] != text:
-                yield f"the tally {kind.name} at {position} is not what the events say"
-            left.discard(position)
-            tally = kind.after(position) if kind.is_part else tally
-            last, size = position, len(text)
-    for position in sorted(left):
-        yield f"the table holds a tally {kind.name} at {position}, where none is kept"
+def _unlike(name: str, position: int) -> str:
+    return f"the tally {name} at {position} is not what the events say"

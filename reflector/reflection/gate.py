@@ -31,7 +31,7 @@ _MOST_BYTES = 4 << 20
 #: Why most windows are not reflected on.
 CITES_NOTHING = "the window cites nothing"
 _UNTOLD = (
-    "the monthly budget is unknown: the record {} cannot be used ({}); mend or remove it, or set monthly_tokens to 0"
+    "the monthly budget is unknown: the record {} cannot be used ({}); correct or remove it, or set monthly_tokens to 0"
 )
 #: Settings of the ACE tool, in the client's user settings: what they switch off, where they are false.
 _ACE = {

@@ -121,7 +121,7 @@ def read_template(
         with opener(path) as file:
             raw = file.read(MAX_TEMPLATE + 1)
     except OSError as error:
-        raise TemplateError(f"{path}: cannot be read ({error.strerror}); mend or remove it") from None
+        raise TemplateError(f"{path}: cannot be read ({error.strerror}); correct or remove it") from None
     if len(raw) > MAX_TEMPLATE:
         raise TemplateError(f"{path}: is longer than {MAX_TEMPLATE // 1024} KiB; shorten it")
     try:

@@ -15,6 +15,7 @@ from reflector.playbook.bullet import Bullet
 from reflector.transcripts.message import Message
 
 if TYPE_CHECKING:
+    from reflector.reflection.resuming import Story
     from reflector.reflection.truth.asking import Question
 
 #: Stages at which a failure says nothing about the window: the API is away, or refuses us whatever it is asked.
@@ -35,6 +36,7 @@ class Request:
     plan       how the answer to the first part divided the window, for the later parts; empty for the first
     reserve    called before a model is asked, with the most tokens that all of this request may take by then; raises
                BackendError of the stage budget where that is more than is left by now
+    story      where the judging of the session can go on; None where nobody keeps that
     """
 
     session_id: str
@@ -44,6 +46,7 @@ class Request:
     allowance: int | None = None
     plan: Mapping[str, int] = field(default_factory=dict)
     reserve: Callable[[int], None] = lambda _: None
+    story: Story | None = None
 
     @property
     def mode(self) -> Mode:

@@ -15,7 +15,8 @@ before the first record of the session are left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.events.record_keys import unpack_keys
 from reflector.ledger.store import Ledger
+from reflector.transcripts.checkpoint import Places
 from reflector.transcripts.citations import CITATION
 from reflector.transcripts.formats import read_messages
 from reflector.transcripts.message import Message
@@ -99,12 +101,30 @@ class Reading:
         again = frozenset[str]().union(*(names for _, names in self.earlier))
         return [name for name in (self.recorded.data or {})["carried"] if name in again]
 
-    def messages(self, live: Collection[str]) -> Iterator[Message]:
+    @property
+    def is_of_one_file(self) -> bool:
+        """Whether the windows are all of one file, down to its first byte: what the reading of a window went on from
+        is of the windows before it."""
+        line = [self.recorded, *(event for event, _ in reversed(self.earlier))]
+        follows = [_after(event) for event in line] == [*(event.event_id for event in line[1:]), None]
+        return follows and len({_transcript(event)["path"] for event in line}) == 1
+
+    def messages(
+        self,
+        live: Collection[str],
+        *,
+        places: Places | None = None,
+        start: int = 0,
+        see: Callable[[Message, bool], object] = lambda *_: None,
+    ) -> Iterator[Message]:
         """Yield the messages, oldest first, from the file that the window was recorded from.
 
-        Of the `live` names, those that are not judged again stand without brackets in the earlier records.
+        Of the `live` names, those that are not judged again stand without brackets in the earlier records. `places`
+        looks for places at which a later reading can begin, and `start` is such a place of an earlier one. `see` is
+        given each message as written, and whether it is of the recorded window.
         Raises OSError and UnknownTranscript.
         """
+        start = start or self.start
         data = self.recorded.data or {}
         own = frozenset(unpack_keys(data["window"]["keys"]))
         again: dict[int, frozenset[str]] = {}
@@ -112,12 +132,14 @@ class Reading:
             again.update(dict.fromkeys(keys_of(event), names))
         path = Path(data["transcript"]["path"])
         begun = False
-        for message in read_messages(path, limit=data["transcript"]["bytes"], start=self.start):
+        for message in read_messages(path, limit=data["transcript"]["bytes"], start=start, places=places):
             if message.key in own:
                 begun = True
+                see(message, True)
                 yield message
-            elif (begun and not self.start) or message.key in again:
+            elif (begun and not start) or message.key in again:
                 begun = True
+                see(message, False)
                 yield _without_brackets(message, live, again.get(message.key, frozenset()))
 
 
@@ -135,26 +157,18 @@ def reading(ledger: Ledger, recorded: Event, backend: str, *, then: bool = False
         names = {event.event_id: carried.intersection((event.data or {}).get("cited", ())) for event in before}
         _leave_decided(names, [one for one in given if one.is_erased or one.is_settled_for(backend)])
         earlier = [(event, names[event.event_id]) for event in before]
-        return Reading(recorded, earlier, _start(recorded, earlier))
+        read = Reading(recorded, earlier)
+        return replace(read, start=_start(read)) if read.is_of_one_file else read
     known = {event.event_id for event in before}
     last = {one.name: one.verdict for one in given if not then or one.window_id in known}
     undecided = frozenset(name for name in carried if last.get(name) == "neutral")
     return Reading(recorded, [(event, undecided) for event in before] if undecided else [])
 
 
-def _start(recorded: Event, earlier: Sequence[tuple[Event, frozenset[str]]]) -> int:
-    """Return where the reading of the first window began that cites a name which is judged.
-
-    The windows must be all of one file, down to its first byte: what the reading of a window went on from is of the
-    windows before it.
-    """
-    line = [recorded, *(event for event, _ in reversed(earlier))]
-    if [_after(event) for event in line] != [*(event.event_id for event in line[1:]), None] or len(
-        {_transcript(event)["path"] for event in line}
-    ) > 1:
-        return 0
-    starts: list[int] = [_transcript(event).get("since", 0) for event in line]
-    cited = [start for start, (_, names) in zip(starts[1:], reversed(earlier), strict=True) if names]
+def _start(read: Reading) -> int:
+    """Return where the reading of the first window began that cites a name which is judged; all are of one file."""
+    starts: list[int] = [_transcript(event).get("since", 0) for event in (read.recorded, *(e for e, _ in read.earlier))]
+    cited = [start for start, (_, names) in zip(starts[1:], read.earlier, strict=True) if names]
     return min([starts[0], *cited])
 
 

@@ -69,7 +69,7 @@ class Pipeline:
     @cached_property
     def runner(self) -> Runner:
         """What judges, by the project's settings. Raises ConfigError."""
-        return runner_of(self.project, self.ledger)
+        return runner_of(self.project, self.ledger, self.readings)
 
     def take(self, source: Source, *, window: WindowMode = "new", found: Scan | None = None) -> Taken:
         """Record a window; its reflection follows with `finish`. `found` is what a scan found, where there was one.
@@ -127,9 +127,7 @@ class Pipeline:
         if synced.of_another is not None:
             self._note(of_another(self.project.playbook_json, synced.of_another))
         for problem in synced.problems[:20]:
-            self._note(
-                f"{self.project.playbook_json}, {problem}. The file is left as it is; the ledger goes on counting"
-            )
+            self._note(f"{self.project.playbook_json}, {problem}. The file is unchanged, and counting continues")
         updated_at = self.ledger.updated_at()
         learned = False
         with suppress(OSError):  # a state folder that cannot be written keeps no session from starting
@@ -230,7 +228,7 @@ def drain(
     return done
 
 
-def runner_of(project: Project, ledger: Ledger) -> Runner:
+def runner_of(project: Project, ledger: Ledger, readings: Readings | None = None) -> Runner:
     """Return the runner that a project's settings ask for. Raises ConfigError."""
     from reflector.reflection.backends import backend_of
     from reflector.reflection.gate import Gate
@@ -241,6 +239,7 @@ def runner_of(project: Project, ledger: Ledger) -> Runner:
         backend_of(project.config, project.root),
         gate=Gate(project.config, project.root),
         max_attempts=project.config.max_attempts,
+        hints=readings,
     )
 
 

@@ -40,7 +40,7 @@ class Readings:
     """
 
     def __init__(self, state: Path, gather: Gatherer | None = None) -> None:
-        self._folder = state / "readings"
+        self._folder, self._judged = state / "readings", state / "judged"
         self._gather = gather
         self.gathered: dict[str, Sequence[Any]] = {}
 
@@ -54,7 +54,7 @@ class Readings:
 
     def _scan_on(self, ledger: Ledger, path: Path, limit: int | None) -> Scan | None:
         try:
-            held = json.loads(files.read_ours(self._file(path), _MOST_BYTES))
+            held = _held(self._folder, path)
             since = Checkpoint.of_json(held["checkpoint"])
             position, chain = int(held["ledger"][0]), str(held["ledger"][1])
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
@@ -68,22 +68,42 @@ class Readings:
     def keep(self, ledger: Ledger, path: Path, found: Scan, window: str) -> None:
         """Keep where the reading of a transcript can go on, now that its records are in the ledger, with a window that
         was the last of its session. Raises LedgerError."""
-        file, checkpoint = self._file(path), found.checkpoint
-        # A folder that cannot be written costs time.
-        with suppress(OSError):
-            if checkpoint is None or checkpoint.offset < WORTH:
-                file.unlink(missing_ok=True)
-                return
-            head = ledger.head()
-            held = {"ledger": [head.position, head.chain], "checkpoint": replace(checkpoint, window=window).as_json()}
-            files.private_folder(self._folder)
-            files.replace_file(file, json.dumps(held, separators=(",", ":")).encode(), 0o600)
-            self._sweep()
+        checkpoint = found.checkpoint
+        if checkpoint is None or checkpoint.offset < WORTH:
+            _keep(self._folder, path, None)
+            return
+        head = ledger.head()
+        kept = {"ledger": [head.position, head.chain], "checkpoint": replace(checkpoint, window=window).as_json()}
+        _keep(self._folder, path, kept)
 
-    def _sweep(self) -> None:
-        kept = list(self._folder.iterdir())
-        for path in sorted(kept, key=lambda path: path.lstat().st_mtime_ns)[: max(0, len(kept) - _MOST)]:
-            path.unlink(missing_ok=True)
+    def judged(self, path: Path) -> dict[str, Any]:
+        """Return what the last judge of a transcript left, {} where it left nothing (`reflection.resuming`)."""
+        with suppress(OSError, ValueError):
+            held = _held(self._judged, path)
+            return held if isinstance(held, dict) else {}
+        return {}
 
-    def _file(self, path: Path) -> Path:
-        return self._folder / f"{sha256(os.fsencode(path)).hexdigest()[:32]}.json"
+    def keep_judged(self, path: Path, held: dict[str, Any] | None) -> None:
+        """Keep what the next judge of a transcript goes on from; None for nothing."""
+        _keep(self._judged, path, held if held is not None and held["place"][0] >= WORTH else None)
+
+
+def _held(folder: Path, path: Path) -> Any:
+    return json.loads(files.read_ours(_file(folder, path), _MOST_BYTES))
+
+
+def _keep(folder: Path, path: Path, held: dict[str, Any] | None) -> None:
+    # A folder that cannot be written costs time.
+    with suppress(OSError):
+        if held is None:
+            _file(folder, path).unlink(missing_ok=True)
+            return
+        files.private_folder(folder)
+        files.replace_file(_file(folder, path), json.dumps(held, separators=(",", ":")).encode(), 0o600)
+        kept = list(folder.iterdir())
+        for oldest in sorted(kept, key=lambda path: path.lstat().st_mtime_ns)[: max(0, len(kept) - _MOST)]:
+            oldest.unlink(missing_ok=True)
+
+
+def _file(folder: Path, path: Path) -> Path:
+    return folder / f"{sha256(os.fsencode(path)).hexdigest()[:32]}.json"

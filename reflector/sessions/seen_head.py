@@ -7,11 +7,13 @@ is never replaced by a newer one: it stays until a person takes its file away.
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from pathlib import Path
 
 from reflector import folders
 from reflector.dataclass import dataclass
+from reflector.ledger.canonical import PREFIX
 from reflector.ledger.rows import Anchor
 from reflector.ledger.store import Ledger
 from reflector.project import Project
@@ -60,12 +62,13 @@ def missed(project: Project, ledger: Ledger) -> Missed | None:
 
 
 def keep(project: Project, ledger: Ledger) -> None:
-    """Keep the ledger's head as the newest that was seen. Call it where none is missed. Raises LedgerError, OSError."""
+    """Keep the ledger's head as the newest that was seen, unless one is missed. Raises LedgerError, OSError."""
     if ledger.engine.dialect != "postgresql":
         return
     head = ledger.head()
     known, file = seen(project, ledger), _file(project, ledger)
-    if head.position and (known is None or known.position < head.position):
+    # Asked again: the server may have lost it since the caller looked, and gone on from there.
+    if head.position and (known is None or (known.position < head.position and missed(project, ledger) is None)):
         # As `reflector head` prints it, so that `reflector verify --anchor` takes the file.
         where = f"# {ledger.engine.url.place}, playbook {head.playbook}, seen at {head.recorded_at}"
         text = f"{where}\n{head.position}:{head.chain}\n"
@@ -79,8 +82,8 @@ def _file(project: Project, ledger: Ledger) -> Path:
 
 def _read(file: Path) -> Anchor | None:
     try:
-        last = folders.read_file(str(file), _MOST_BYTES).decode("ascii", "replace").splitlines()[-1]
-        position, _, chain = last.partition(":")
-        return Anchor(int(position), chain)
-    except (OSError, ValueError, IndexError):
+        text = folders.read_file(str(file), _MOST_BYTES).decode("ascii", "replace")
+    except OSError:
         return None
+    found = re.search(rf"^([0-9]{{1,15}}):({PREFIX}[0-9a-f]{{64}})\n\Z", text, re.MULTILINE)
+    return None if found is None else Anchor(int(found[1]), found[2])

@@ -20,12 +20,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from io import FileIO
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from zlib import crc32
 
 from reflector.dataclass import dataclass
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.telling import Telling
+
+if TYPE_CHECKING:
+    from reflector.transcripts.reading import Conversation
 
 #: Raised whenever a reader finds other messages, keys or citations in the same bytes.
 READER = 1
@@ -179,7 +182,7 @@ class Marks:
         if message.chain != self._chain:
             self._is_mixed = self._is_mixed or self._chain is not None
             self._chain = message.chain
-        if here is not None and here.offset == message.offset and not self._is_mixed and _speaks(message):
+        if here is not None and here.offset == message.offset and not self._is_mixed and speaks(message):
             self._marks.append(here)
             self.next = here.offset + _SPACING
         if message.origin == "model":
@@ -233,6 +236,50 @@ class Marks:
         )
 
 
+class Places:
+    """Watches a reading for places at which a later one can begin, whoever reads the messages.
+
+    here      the offset of a line and what a conversation has to know there, until somebody takes it
+    repeated  records that the file has twice, so far
+    """
+
+    def __init__(self, conversation: list[Any] | None = None) -> None:
+        self.here: tuple[int, list[Any]] | None = None
+        self.next = 0
+        self._at = -1
+        self._given = conversation
+
+    def begin(self, conversation: Conversation, tally: Tally) -> None:
+        """Begin a reading, from what is known at its place where that was given. Raises ValueError and TypeError."""
+        self._conversation, self._tally = conversation, tally
+        if self._given is not None:
+            conversation.restore(self._given)
+
+    @property
+    def repeated(self) -> int:
+        return self._tally.duplicates
+
+    @property
+    def may_end(self) -> bool:
+        """Whether no prompt waits where the reading ended: it would be told there, and elsewhere in a longer file."""
+        return self._saved() is not None
+
+    def come_to(self, offset: int) -> None:
+        """Look at the place before a record; those of one line have one offset."""
+        if offset == self._at:
+            return
+        self._at = offset
+        self.here = (offset, saved) if (saved := self._saved()) is not None else None
+
+    def next_after(self, offset: int) -> None:
+        """Look for the next place some way from an offset."""
+        self.next = offset + _SPACING
+
+    def _saved(self) -> list[Any] | None:
+        self._conversation.heard.clear()  # of what our hook told, no judge asks
+        return self._conversation.saved()
+
+
 class Chunks:
     """Digests of the chunks of a file that is read from a checkpoint on."""
 
@@ -251,7 +298,8 @@ class Chunks:
         self._room -= len(view)
 
 
-def _speaks(message: Message) -> bool:
+def speaks(message: Message) -> bool:
+    """Return whether somebody speaks: nothing is left open then of what was said before."""
     if message.origin in ("human", "refusal"):
         return not message.results
     return message.origin == "model" and bool(message.text.strip())

@@ -239,7 +239,7 @@ def test_a_slip_of_the_pen_keeps_the_text_and_one_goes_on_with_it(agent: Agent, 
     edits(agent, tmp_path, f"text = text.replace({FIRST!r}, 'Test first.').replace('## OTHERS', '## OTHER')")
     told = agent.call("edit", code=1).err
     assert "'OTHER' is not a section" in told
-    command = told.partition("go on with `reflector ")[2].partition("`")[0]
+    command = told.partition("continue with `reflector ")[2].partition("`")[0]
     edits(agent, tmp_path, "text = text.replace('## OTHER', '## OTHERS')")
     agent.call(*shlex.split(command))
     assert agent.json("show", "pat-001")["text"] == "Test first."

@@ -146,7 +146,7 @@ def test_a_hook_whose_program_is_gone_is_an_error(agent: Agent) -> None:
 
 def test_settings_that_cannot_be_read_are_an_error(agent: Agent) -> None:
     (agent.claude / "settings.json").write_text('{"hooks": [')
-    assert "mend the file" in troubles(agent, code=1)["hooks"]
+    assert "correct the file" in troubles(agent, code=1)["hooks"]
 
 
 def test_hooks_that_are_switched_off_or_doubled_are_told(agent: Agent) -> None:
@@ -174,7 +174,7 @@ def test_a_prompt_of_ones_own_that_is_broken_is_an_error(agent: Agent) -> None:
     own = agent.state / "prompts" / "reflector.txt"
     own.parent.mkdir()
     own.write_text("{nothing}")
-    assert "mend the file" in troubles(agent, code=1)["prompt"]
+    assert "correct the file" in troubles(agent, code=1)["prompt"]
 
 
 def _mended(agent: Agent, told: str) -> None:
@@ -188,7 +188,7 @@ def _mended(agent: Agent, told: str) -> None:
 
 def test_where_all_is_well_there_is_nothing_to_fix(agent: Agent) -> None:
     before = {path: path.read_bytes() for path in agent.project.rglob("*") if path.is_file()}
-    assert agent.call("doctor", "--fix").err == "nothing that --fix can mend\n"
+    assert agent.call("doctor", "--fix").err == "nothing that --fix can fix\n"
     assert {path: path.read_bytes() for path in agent.project.rglob("*") if path.is_file()} == before
 
 
@@ -196,7 +196,7 @@ def test_a_broken_playbook_is_named_with_the_command_that_mends_it_and_is_said_o
     agent.call("add", "pat", "Read the error first")
     agent.playbook.write_text("{,")
     said = agent.call("doctor", "--fix", code=1).err
-    assert said.startswith("nothing that --fix can mend; playbook: ")
+    assert said.startswith("nothing that --fix can fix; playbook: ")
     assert "`reflector rebuild`" in said
     assert agent.call("undo", "--dry-run").err.count("is not JSON") == 1
 
@@ -282,7 +282,7 @@ def test_fix_says_what_it_could_not_mend(agent: Agent) -> None:
     document["hooks"]["PreCompact"] = [{"hooks": 7}]
     settings.write_text(json.dumps(document))
     said = agent.call("doctor", "--fix", code=None).err
-    assert said.startswith(f"hooks: not mended: {settings}, line 1, column ")
+    assert said.startswith(f"hooks: not fixed: {settings}, line 1, column ")
 
 
 def test_a_shared_playbook_without_a_working_merge_driver_gets_one(agent: Agent) -> None:

@@ -237,7 +237,7 @@ def test_a_search_that_cannot_be_meant_is_refused(told: Agent) -> None:
     assert "name an event" in told.call("redact", "--why", "x", code=2).err
     assert "name an event" in told.call("redact", "1", "--where", SECRET, "--why", "x", code=2).err
     assert "repeats the text" in told.call("redact", "--where", SECRET, "--why", SECRET, "--yes", code=1).err
-    assert "say with --why" in told.call("redact", "--where", SECRET, "--yes", code=2).err
+    assert "give a reason with --why" in told.call("redact", "--where", SECRET, "--yes", code=2).err
 
 
 def test_a_second_text_of_an_import_is_erased_by_its_name(told: Agent) -> None:

@@ -21,6 +21,7 @@ from reflector.sessions import background, fallback
 from reflector.sessions.pauses import MOST_ATTEMPTS
 from tests.conftest import Postgres
 from tests.ledger.events import added
+from tests.proof import forger
 from tests.road.agent import Agent
 from tests.road.sessions import Session, as_bytes
 
@@ -118,6 +119,32 @@ def test_a_locked_database_is_told(agent: Agent, monkeypatch: pytest.MonkeyPatch
         fcntl.flock(held, fcntl.LOCK_EX)
         assert "locked" in assert_told(agent, "add", "pat", "More.", about=agent.ledger)
     agent.call("add", "pat", "More.")
+
+
+@pytest.mark.parametrize(
+    ("change", "commands", "way_out"),
+    [
+        ("DELETE FROM event WHERE type = 'bullet.tagged'", ["list", "show pat-001", "blame pat-001"], "verify"),
+        ("UPDATE playbook SET chain = 'pl1:x'", ["add pat More.", "revise pat-001 More."], "verify"),
+        ("UPDATE event SET data = '' WHERE type = 'bullet.tagged'", ["export --format ndjson", "rebuild"], "verify"),
+        ('UPDATE event SET data = replace(data, \'"keys":"\', \'"keys":"!\')', ["rebuild"], "verify"),
+        ("UPDATE bullet SET section = 'x'", ["list", "add pat More."], "rebuild"),
+    ],
+)
+def test_a_damaged_row_is_told_without_a_traceback(
+    agent: Agent, tmp_path: Path, change: str, commands: list[str], way_out: str
+) -> None:
+    agent.call("ingest", Session().cites("pat-001", "helpful").write(tmp_path / "1.jsonl"))
+    before = agent.call("list").out
+    with forger.forging(agent.ledger) as connection:
+        connection.execute(change)
+    for command in commands:
+        assert f"reflector {way_out}" in agent.call(*command.split(), code=1).err
+    assert agent.call("verify", code=1).out
+    if way_out == "rebuild":
+        agent.call("rebuild")
+        assert agent.call("verify").out == ""
+        assert agent.call("list").out == before
 
 
 @pytest.mark.parametrize("made", ["a folder", "text", "another database", "a cut ledger"])

@@ -31,6 +31,11 @@ def content(ledger: Ledger) -> list[tuple[object, ...]]:
     ]
 
 
+def schema(ledger: Ledger) -> str:
+    """The schema that holds a ledger on PostgreSQL, where several may share a database."""
+    return str(rows(ledger, "SELECT current_schema()")[0][0])
+
+
 def is_postgres(ledger: Ledger) -> bool:
     return ledger.engine.dialect == "postgresql"
 
@@ -67,5 +72,8 @@ def _standing(connection: sa.Connection) -> list[tuple[str, str]]:
     if connection.dialect.name == "sqlite":
         query = "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger'"
     else:
-        query = "SELECT tgname, tgrelid::regclass::text FROM pg_trigger WHERE NOT tgisinternal"
+        query = (
+            "SELECT tgname, tgrelid::regclass::text FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid"
+            " WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace"
+        )
     return [(row[0], row[1]) for row in connection.exec_driver_sql(query)]

@@ -141,7 +141,7 @@ def test_copy_cannot_bring_events_in_beside_the_order(told: Ledger, change: str)
         cursor = connection.connection.cursor()
         row = (1, position, "new", "bullet.added", 1, "t", "t", "me", None, None, None, "{}", "h", "{}", "c")
         with (
-            pytest.raises(psycopg.Error, match="append-only"),
+            pytest.raises(psycopg.Error, match="append-only" if change == "gap" else "event_pkey"),
             cursor.copy(f"COPY event ({_COLUMNS}) FROM STDIN") as copy,
         ):
             copy.write_row(row)
@@ -155,13 +155,13 @@ ON_A_SERVER = pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=Tru
 @ON_A_SERVER
 def test_a_table_of_the_same_name_does_not_stand_in_for_the_events(told: Ledger) -> None:
     """PostgreSQL looks for a table without a schema among the session's temporary ones first."""
-    before = sql.content(told)
+    before, schema = sql.content(told), sql.schema(told)
     forged = "UPDATE pg_temp.event SET position = {}, chain = 'x', recorded_at = '2999-01-01T00:00:00.000000Z'"
-    insert = _copied("INSERT", position="6000", event_id="'new'").replace("event", "public.event", 1)
-    insert = insert.replace("FROM event", "FROM public.event")
-    head = "UPDATE public.playbook SET position = 9999, chain = 'x', recorded_at = '2999-01-01T00:00:00.000000Z'"
+    insert = _copied("INSERT", position="6000", event_id="'new'").replace("event", f"{schema}.event", 1)
+    insert = insert.replace("FROM event", f"FROM {schema}.event")
+    head = f"UPDATE {schema}.playbook SET position = 9999, chain = 'x', recorded_at = '2999-01-01T00:00:00.000000Z'"
     for position, statement in ((5999, insert), (9999, head)):
-        copied = f"CREATE TEMPORARY TABLE event AS SELECT {_COLUMNS} FROM public.event WHERE position = 2"
+        copied = f"CREATE TEMPORARY TABLE event AS SELECT {_COLUMNS} FROM {schema}.event WHERE position = 2"
         with pytest.raises(DBAPIError, match="append-only"):
             sql.run(told, copied, forged.format(position), statement)
     assert sql.content(told) == before
@@ -172,8 +172,8 @@ def test_a_table_of_the_same_name_does_not_stand_in_for_the_events(told: Ledger)
 def test_a_trigger_that_would_look_for_its_tables_elsewhere_is_found_and_mended(told: Ledger) -> None:
     sql.run(told, "ALTER FUNCTION reflector_event_in_order() RESET ALL")
     assert [finding.message for finding in verify(told)] == [
-        "the trigger event_in_order does not look for its tables in public alone, so the database itself no longer"
-        " refuses changes"
+        f"the trigger event_in_order does not look for its tables in {sql.schema(told)} alone, so the database itself"
+        " no longer refuses changes"
     ]
     with sql.triggers_off(told):
         pass
@@ -211,18 +211,64 @@ def test_a_history_that_was_ahead_of_the_clock_before_the_server_looked_goes_on(
 
 @pytest.mark.postgres
 @ON_A_SERVER
-def test_the_server_says_who_recorded_an_event_whatever_the_client_says(told: Ledger) -> None:
+def test_the_server_says_who_recorded_an_event_and_refuses_another_word(told: Ledger) -> None:
+    before = sql.content(told)
     assert {event.recorded_by for event in told.events()} == {sql.rows(told, "SELECT session_user")[0][0]}
-    chain = told.head().chain
     forged = _copied("INSERT", position="(SELECT max(position) + 1 FROM event)", event_id="'forged'")
-    forged = forged.replace(f"({_COLUMNS})", f"({_COLUMNS}, recorded_by)").replace(
-        " FROM event WHERE", ", 'somebody' FROM event WHERE"
+    forged = forged.replace(f"({_COLUMNS})", f"({_COLUMNS}, recorded_by)")
+    for word in ("'somebody'", "NULL"):
+        with pytest.raises(DBAPIError, match="the server says who recorded"):
+            sql.run(told, forged.replace(" FROM event WHERE", f", {word} FROM event WHERE"))
+    assert sql.content(told) == before
+
+
+_BEHIND = "(SELECT max(position) FROM event)"
+
+
+@pytest.mark.postgres
+@ON_A_SERVER
+@pytest.mark.parametrize(
+    ("positions", "is_refused"),
+    [
+        ((1,), False),
+        ((1, 2), False),
+        ((2, 1), False),
+        ((2,), True),
+        ((1, 3), True),
+        ((2, 3), True),
+        ((1, 100), True),
+        ((1, -100), True),
+    ],
+)
+def test_the_events_of_one_statement_follow_the_last_one_without_a_gap(
+    told: Ledger, positions: tuple[int, ...], is_refused: bool
+) -> None:
+    """Whoever brings several at once is looked at once, and no row of theirs stays behind."""
+    before = sql.content(told)
+    one = _copied("INSERT", position=f"{_BEHIND} + more", event_id="'new ' || more")
+    rows = ", ".join(f"({position})" for position in positions)
+    statement = one.replace(
+        "FROM event WHERE playbook_id", f"FROM event, (VALUES {rows}) AS v (more) WHERE playbook_id"
     )
-    sql.run(told, forged)
-    assert sql.rows(told, "SELECT count(DISTINCT recorded_by), count(recorded_by), count(*) FROM event") == [
-        (1, 20, 20)
-    ]
-    assert told.head().chain == chain
+    if is_refused:
+        with pytest.raises(DBAPIError, match="one above the last"):
+            sql.run(told, statement)
+        assert sql.content(told) == before
+    else:
+        sql.run(told, statement)
+        assert len(sql.content(told)) == len(before) + len(positions)
+
+
+@pytest.mark.postgres
+@ON_A_SERVER
+def test_no_event_of_a_statement_may_be_far_ahead_of_the_clock_even_behind_others(told: Ledger) -> None:
+    before = sql.content(told)
+    late = "CASE more WHEN 2 THEN '2999-01-01T00:00:00.000000Z' ELSE recorded_at END"
+    one = _copied("INSERT", position=f"{_BEHIND} + more", event_id="'new ' || more", recorded_at=late)
+    rows = "FROM event, (VALUES (1), (2), (3)) AS v (more) WHERE playbook_id"
+    with pytest.raises(DBAPIError, match="ahead of the server's clock"):
+        sql.run(told, one.replace("FROM event WHERE playbook_id", rows))
+    assert sql.content(told) == before
 
 
 @pytest.mark.postgres
@@ -237,8 +283,9 @@ def test_a_text_that_no_event_says_is_refused_in_the_table_that_the_agents_read(
         " recounted_at, 0, 0, 0, 0 FROM bullet LIMIT 1",
     ]
     # The owner could take the trigger off, and is not held to it.
-    other = f"teller_{os.getpid()}"
-    sql.run(told, f"CREATE ROLE {other}", f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {other}")
+    other, schema = f"teller_{os.getpid()}", sql.schema(told)
+    sql.run(told, f"CREATE ROLE {other} LOGIN", f"GRANT USAGE ON SCHEMA {schema} TO {other}")
+    sql.run(told, f"GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {other}")
     for statement in statements:
         with pytest.raises(DBAPIError, match="text is that of an event"):
             sql.run(told, f"SET LOCAL ROLE {other}", statement)

@@ -190,7 +190,7 @@ def test_a_table_of_another_program_in_the_way_is_refused_untouched(postgres: Po
         connection.execute(f"CREATE TABLE {table} (version_num TEXT)")  # type: ignore[call-overload]
         with pytest.raises(LedgerCorrupt, match=rf"holds tables that are not a ledger's \({table}\); nothing"):
             Ledger.open(url)
-        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
         assert found == [(table,)]
 
 

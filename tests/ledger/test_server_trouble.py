@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import sleep
+from typing import Any
 
 import psycopg
 import pytest
 import sqlalchemy as sa
 
-from reflector.ledger.errors import LedgerError, LedgerLocked, LedgerUnavailable
+from reflector.ledger.errors import LedgerAway, LedgerError, LedgerLocked, LedgerUnavailable
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
-from tests.conftest import Postgres
+from tests.conftest import Postgres, with_setting
+from tests.servers import postgres_server
 
-from .events import added
+from .events import added, retracted, window
 
 pytestmark = pytest.mark.postgres
 
@@ -92,7 +97,7 @@ def test_wherever_the_connection_is_cut_the_error_is_one_and_the_ledger_goes_on(
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
 def test_a_database_that_is_not_in_utf8_is_refused(postgres: Postgres, encoding: str) -> None:
     with postgres.database(empty=True) as url:
-        name = f"{sa.make_url(url).database}_other"
+        name = f"{sa.make_url(url).database}_{encoding.lower()}"
         postgres._run(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'")
         other = sa.make_url(url).set(database=name).render_as_string(hide_password=False)
         try:
@@ -107,13 +112,13 @@ def test_a_server_that_may_only_be_read_is_told_in_one_message_whatever_language
     postgres: Postgres, capfd: pytest.CaptureFixture[str], language: str
 ) -> None:
     with postgres.database() as url, Ledger.open(url) as ledger:
-        name = sa.make_url(url).database
         ledger.append([added("pat-001")])
-        postgres._run(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        standby = with_setting(url, "default_transaction_read_only", "on")
         with suppress(psycopg.errors.InvalidParameterValue):  # not every server has every language
-            postgres._run(f"ALTER DATABASE {name} SET lc_messages = '{language}'")
+            postgres._run(f"SET lc_messages = '{language}'")
+            standby = with_setting(standby, "lc_messages", language)
         with (
-            Ledger.open(url) as again,
+            Ledger.open(standby) as again,
             pytest.raises(LedgerUnavailable, match=r"may only be read .*; name the"),
         ):
             again.append([added("pat-002")])
@@ -123,42 +128,82 @@ def test_a_server_that_may_only_be_read_is_told_in_one_message_whatever_language
 def test_a_statement_that_the_server_stops_is_told_with_its_limit(postgres: Postgres) -> None:
     with postgres.database() as url, Ledger.open(url) as ledger, psycopg.connect(url) as other:
         other.execute("SELECT 1 FROM playbook FOR UPDATE")
-        postgres._run(f"ALTER DATABASE {sa.make_url(url).database} SET statement_timeout = 50")
-        with Ledger.open(url) as limited, pytest.raises(LedgerLocked, match="statement_timeout"):
+        with (
+            Ledger.open(with_setting(url, "statement_timeout", "50")) as limited,
+            pytest.raises(LedgerLocked, match="statement_timeout"),
+        ):
             limited.append([added("pat-001")])
         other.rollback()
         ledger.append([added("pat-001")])
 
 
 @pytest.mark.parametrize(
-    ("database", "way_out"),
-    [("nowhere", "check that it runs and takes connections"), ("?host=/nowhere", "and the host, user, password")],
+    ("wrong", "is_away", "way_out"),
+    [
+        ({"database": "nowhere"}, False, "check the user, the password and the database"),
+        ({"username": "nobody"}, False, "check the user, the password and the database"),
+        ({"query": {"host": "/nowhere"}}, True, "check that it runs and takes connections"),
+    ],
 )
-def test_a_server_that_takes_no_connection_is_told_without_a_word_of_folders(
-    postgres: Postgres, database: str, way_out: str
+def test_a_server_that_takes_no_connection_is_away_only_where_that_passes_by_itself(
+    postgres: Postgres, wrong: dict[str, Any], is_away: bool, way_out: str
 ) -> None:
-    server = postgres.server.set(database="nowhere")
-    if database.startswith("?"):
-        server = server.update_query_dict({"host": "/nowhere"})
-    with pytest.raises(LedgerError) as caught:
-        Ledger.open(server.render_as_string(hide_password=False))
+    with pytest.raises(LedgerUnavailable) as caught:
+        Ledger.open(postgres.server.set(**wrong).render_as_string(hide_password=False))
+    assert isinstance(caught.value, LedgerAway) is is_away
     assert way_out in str(caught.value)
     assert "folder" not in str(caught.value)
 
 
-def test_a_connection_that_an_administrator_ends_is_told_and_the_next_append_goes_on(postgres: Postgres) -> None:
+@pytest.mark.slow
+def test_a_wrong_password_is_told_at_once_and_no_drain_waits_for_the_server() -> None:
+    with postgres_server() as url:
+        with psycopg.connect(url, autocommit=True) as owner:
+            owner.execute("CREATE ROLE alice LOGIN PASSWORD 'right'")
+            (rules,) = owner.execute("SHOW hba_file").fetchone() or ("",)
+            file = Path(rules)
+            file.write_text(f"local all alice scram-sha-256\n{file.read_text()}")
+            owner.execute("SELECT pg_reload_conf()")
+        for password, refused in (("wrong", "password authentication failed"), (None, "no password supplied")):
+            alice = sa.make_url(url).set(username="alice", password=password).render_as_string(hide_password=False)
+            with pytest.raises(LedgerUnavailable, match=refused) as caught:
+                Ledger.open(alice)
+            assert not isinstance(caught.value, LedgerAway)
+            assert "wrong" not in str(caught.value)
+
+
+def test_a_refused_append_leaves_no_line_of_the_driver_where_a_host_logs(
+    postgres: Postgres, caplog: pytest.LogCaptureFixture
+) -> None:
     with postgres.database() as url, Ledger.open(url) as ledger:
+        first = window()
+        ledger.append([first])
+        ledger.append([retracted(first)])
+        for refused in (retracted(added("pat-001")), replace(retracted(first), event_id="again")):
+            with pytest.raises(LedgerError):
+                ledger.append([refused])
+        with psycopg.connect(url) as other:
+            other.execute("SELECT 1 FROM playbook FOR UPDATE")
+            postgres._run(f"ALTER DATABASE {sa.make_url(url).database} SET statement_timeout = 50")
+            with Ledger.open(url) as limited, pytest.raises(LedgerLocked):
+                limited.append([added("pat-001")])
+    assert [record.getMessage() for record in caplog.records if record.name == "psycopg"] == []
+
+
+def test_a_connection_that_an_administrator_ends_is_told_and_the_next_append_goes_on(postgres: Postgres) -> None:
+    name = f"ended_{os.getpid()}"
+    with postgres.database() as url, Ledger.open(with_setting(url, "application_name", name)) as ledger:
         ledger.append([added("pat-001")])
         with pytest.raises(LedgerUnavailable, match=r"when it is up|check that it runs"), ledger.asking() as sql:  # noqa: PT012
-            _end_all(postgres, str(sa.make_url(url).database))
+            _end_all(postgres, name)
             sql.execute("SELECT 1")
         ledger.append([added("pat-002")])
         assert ledger.head().position == 2
 
 
-def _end_all(postgres: Postgres, database: str) -> None:
-    """End every connection to a database, and wait until they are gone."""
+def _end_all(postgres: Postgres, name: str) -> None:
+    """End every connection of an application, and wait until they are gone."""
     with postgres._connected() as connection:
-        ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
-        while connection.execute(ended, [database]).fetchall():
+        ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+        while connection.execute(ended, [name]).fetchall():
             sleep(0.01)

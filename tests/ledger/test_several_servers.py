@@ -6,13 +6,14 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from urllib.parse import urlencode
 
 import pytest
 import sqlalchemy as sa
 
 from reflector.ledger.errors import LedgerAway
 from reflector.ledger.store import Ledger
-from tests.conftest import Postgres
+from tests.conftest import Postgres, with_setting
 
 from .events import added
 
@@ -54,13 +55,15 @@ def nobody() -> int:
         return int(one.getsockname()[1])
 
 
-def spelled(url: str, spelling: str, *ports: int) -> str:
-    """A server's URL with these ports of loopback as its servers."""
+def spelled(url: str, spelling: str, *ports: int, **more: str) -> str:
+    """A server's URL with these ports of loopback as its servers, and more of what it says."""
     known = sa.make_url(url)
     hosts = [f"127.0.0.1:{port}" for port in ports]
+    query = {name: str(value) for name, value in known.query.items() if name not in ("host", "port")} | more
     if spelling == "libpq":
-        return f"postgresql://{known.username}@{','.join(hosts)}/{known.database}"
-    return f"postgresql://{known.username}@/{known.database}?{'&'.join(f'host={host}' for host in hosts)}"
+        return f"postgresql://{known.username}@{','.join(hosts)}/{known.database}?{urlencode(query)}"
+    query_of_hosts = [*(("host", host) for host in hosts), *query.items()]
+    return f"postgresql://{known.username}@/{known.database}?{urlencode(query_of_hosts)}"
 
 
 @pytest.mark.parametrize("spelling", ["libpq", "sqlalchemy"])
@@ -74,25 +77,28 @@ def test_a_url_may_name_several_servers_in_both_spellings(postgres: Postgres, sp
 
 def test_among_servers_that_may_only_be_read_there_is_none_to_use(postgres: Postgres) -> None:
     with postgres.database() as url, at_a_port(url) as port:
-        postgres._run(f"ALTER DATABASE {sa.make_url(url).database} SET default_transaction_read_only = on")
+        standby = with_setting(url, "default_transaction_read_only", "on")
         with pytest.raises(LedgerAway, match="session is read-only"):
-            Ledger.open(spelled(url, "libpq", port, port))
+            Ledger.open(spelled(standby, "libpq", port, port))
+
+
+_ANY = {"connect_timeout": "7", "target_session_attrs": "any"}
 
 
 @pytest.mark.parametrize(
     ("more", "wanted"),
     [
-        ("", {"connect_timeout": "3", "target_session_attrs": "read-write"}),
-        ("?connect_timeout=7&target_session_attrs=any", {"connect_timeout": "7", "target_session_attrs": "any"}),
+        ({}, {"connect_timeout": "3", "target_session_attrs": "read-write"}),
+        (_ANY, _ANY),
     ],
 )
 def test_a_server_that_does_not_answer_keeps_nobody_for_long(
-    postgres: Postgres, more: str, wanted: dict[str, str]
+    postgres: Postgres, more: dict[str, str], wanted: dict[str, str]
 ) -> None:
     with (
         postgres.database() as url,
         at_a_port(url) as port,
-        Ledger.open(spelled(url, "libpq", port, nobody()) + more) as ledger,
+        Ledger.open(spelled(url, "libpq", port, nobody(), **more)) as ledger,
         ledger.engine.connection() as driver,
     ):
         told = driver.info.get_parameters()

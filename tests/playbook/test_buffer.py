@@ -63,7 +63,11 @@ def test_new_bullets_need_no_name(before: str, after: str, wanted: list[tuple[st
         ("[pat-001]", "[pat-009]", r"line 9: pat-009 is not in the text .* `reflector restore pat-009`"),
         ("[mis-001]", "[pat-001]", "pat-001 stands there twice"),
         ("## PATTERNS & APPROACHES\n", "", "line 8: a bullet stands above the first heading"),
-        ("[pat-001]", "    [pat-001]", "line 9: an indented line goes on with the bullet above, and there is none"),
+        (
+            "[pat-001]",
+            "    [pat-001]",
+            "line 9: an indented line continues the bullet above it, and there is no bullet above",
+        ),
     ],
 )
 def test_a_slip_is_named_with_its_line(before: str, after: str, wanted: str) -> None:

@@ -6,7 +6,7 @@ The tests make a judge remember few results before a citation, so that short ses
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,21 @@ from hypothesis import strategies as st
 
 from reflector.curator.listening import hear
 from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import Ledger
+from reflector.playbook.bullet import Bullet
+from reflector.reflection import people
+from reflector.reflection.backends.rules import Judging
 from reflector.reflection.rules import reading
 from reflector.sessions import readings
+from reflector.sessions.intake import Source, take_in
 from reflector.sessions.readings import Readings
 from reflector.transcripts import checkpoint
 from reflector.transcripts.formats import read_messages, scan
 from tests.conftest import examples
-from tests.road.cuts import Cut, Yard, ends, take
+from tests.road.cuts import Cut, Yard, added, ends, judge, take
 from tests.road.sessions import Session
-from tests.road.test_cuts import BULLETS, CITES, RUNS, STEPS, Step
+from tests.road.test_cuts import ANSWERS, BULLETS, CITES, RUNS, SAYS, STEPS, Step, compaction
 from tests.transcripts.records import queue
 
 
@@ -55,6 +60,15 @@ def queued(session: Session) -> None:
 
 def removed(session: Session) -> None:
     session.records.append(queue("remove") | {"uuid": f"q-{len(session.records)}"})
+
+
+def started(session: Session) -> None:
+    """A command in the background, by the id of its task."""
+    session.runs("make serve", "Command running in background with ID: b-7")
+
+
+def polled(session: Session) -> None:
+    session.runs("cat /tmp/tasks/b-7.output", "make: *** [serve] Error 1")
 
 
 def on_a_sidechain_of_its_own(session: Session) -> None:
@@ -158,3 +172,84 @@ def test_a_judge_who_begins_there_knows_the_checks_that_were_red(
             for start in (0, place.offset)
         )
         assert rest == whole
+
+
+TALK: st.SearchStrategy[Step] = st.one_of(
+    st.builds(
+        lambda words, bullet: lambda session: session.agent(words.format(bullet.name)),
+        st.sampled_from(CITES),
+        st.sampled_from(BULLETS),
+    ),
+    *[st.sampled_from(SAYS).map(lambda words: lambda session: session.user(words))] * 2,
+    *[st.sampled_from(RUNS).map(lambda run: lambda session: session.runs(run[0], run[1], is_error=run[2]))] * 2,
+    st.sampled_from(ANSWERS).map(lambda words: lambda session: session.agent(words)),
+    st.sampled_from(
+        [compaction, again, unanswered, answered_late, queued, removed, started, polled, *[compaction] * 9]
+    ),
+)
+
+
+def reworded(ledger: Ledger, number: int) -> None:
+    data = {"name": "pat-001", "section": "pat", "text": f"Round the total of the cart, {number}."}
+    ledger.append([NewEvent(ev.BULLET_REVISED, identity(ev.BULLET_REVISED, number), data, "human")])
+
+
+def added_later(ledger: Ledger, number: int) -> None:
+    ledger.append([added(Bullet(f"pat-{900 + number}", "pat", "Write a changelog.", 0, 0))])
+
+
+def judged_by_a_person(ledger: Ledger, _: int) -> None:
+    if found := people.citations(ledger, decided=True):
+        people.judge(ledger, found[0], "neutral")
+
+
+BETWEEN: list[Callable[[Ledger, int], object]] = [*[lambda *_: None] * 6, reworded, added_later, judged_by_a_person]
+
+
+def told(yard: Yard, path: Path, cuts: list[Cut], between: list[Any], *, goes_on: bool) -> list[Any]:
+    """What the ledger says of a session, where a judge goes on from what the one before it left, or never does."""
+    with yard.ledger() as ledger, tempfile.TemporaryDirectory(dir=yard.folder) as state:
+        kept = Readings(Path(state))
+        for number, cut in enumerate(cuts):
+            take_in(ledger, Source(path, "PreCompact", limit=cut.end, session_id="s-1"), readings=kept)
+            judge(ledger, kept if goes_on else None)
+            between[number % len(between)](ledger, number)
+        return without_times(story(ledger))
+
+
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(steps=st.lists(TALK, min_size=12, max_size=60), data=st.data())
+def test_a_judge_who_goes_on_says_what_one_says_who_reads_from_the_first_citation(
+    yard: Yard, steps: list[Step], data: st.DataObject
+) -> None:
+    session = Session("s-1").user("Look at the cart.")
+    for step in steps:
+        step(session)
+    path = session.write(yard.folder / "talk.jsonl")
+    places = data.draw(st.lists(st.sampled_from(ends(path)), min_size=2, max_size=8, unique=True).map(sorted))
+    between = data.draw(st.lists(st.sampled_from(BETWEEN), min_size=1, max_size=4))
+    cuts = [Cut(place) for place in (*places, path.stat().st_size)]
+    assert told(yard, path, cuts, between, goes_on=True) == told(yard, path, cuts, between, goes_on=False)
+
+
+def test_a_judge_goes_on_where_the_first_open_citation_needs_it_and_keeps_nobodys_words(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, path = Session("s-1"), yard.folder / "long.jsonl"
+    for _ in range(30):
+        session.user("Look at the cart.").agent(CITES[0].format("pat-001")).runs(*RUNS[1][:2], is_error=True)
+        for said in SAYS:
+            session.agent(ANSWERS[2]).user(said)
+    read: list[int] = []
+    taken = Judging.take
+    monkeypatch.setattr(Judging, "take", lambda self, *given: (read.append(given[0].offset), taken(self, *given))[1])
+    with yard.ledger() as ledger, tempfile.TemporaryDirectory(dir=yard.folder) as state:
+        kept = Readings(Path(state))
+        for _ in range(3):
+            read.clear()
+            session.agent(CITES[1].format("pat-002")).runs(*RUNS[0][:2]).user("Thanks.").write(path)
+            take_in(ledger, Source(path, "SessionEnd"), readings=kept)
+            judge(ledger, kept)
+        hint = next((Path(state) / "judged").iterdir()).read_text()
+    assert len(read) < 40
+    assert not any(word in hint for word in ("cart", "total", "wrong", "pytest", "assert"))

@@ -1,28 +1,48 @@
--- Positions are 1, 2, 3… without gaps; COPY fires row triggers too. The last one is asked for by its order: a session
--- keeps the plan that it made on an empty table, and for max() that reads another index whole, at every event.
+-- Positions are 1, 2, 3… without gaps, as each statement leaves them: it is looked at once, for all rows that it brings,
+-- by COPY too. No position comes twice (the key), so rows without a gap between them follow the last one if they are the
+-- last now and the one before them is there. Positions are asked for by their order: a session keeps the plan that it
+-- made on an empty table, and for max() that reads another index whole.
 -- Times grow with positions, so one from a clock that is far ahead would stop every later append: only an event right
--- behind one that has such a time may have it too. Who wrote the row is the server's word, whatever the client says.
+-- behind one that has such a time may have it too. Who wrote the row is the server's word: what the client says must be
+-- the same.
+ALTER TABLE event ALTER COLUMN recorded_by SET DEFAULT session_user;
 CREATE OR REPLACE FUNCTION reflector_event_in_order() RETURNS trigger LANGUAGE plpgsql
 SET search_path = {schema}, pg_temp AS $$
-BEGIN
-    IF NEW.position <> 1 + coalesce(
-        (SELECT position FROM {event} WHERE playbook_id = NEW.playbook_id ORDER BY position DESC LIMIT 1), 0
-    ) THEN
-        RAISE EXCEPTION 'append-only: the next position is one above the last (position: %)', NEW.position;
-    END IF;
-    IF NEW.recorded_at COLLATE "C" > to_char(
+DECLARE
+    latest text COLLATE "C" := to_char(
         clock_timestamp() AT TIME ZONE 'UTC' + interval '1 minute', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
-    ) AND NOT EXISTS (
-        SELECT 1 FROM {event}
-        WHERE playbook_id = NEW.playbook_id AND position = NEW.position - 1
-            AND NEW.recorded_at::timestamptz <= recorded_at::timestamptz + interval '1 millisecond'
-    ) THEN
-        RAISE EXCEPTION 'append-only: recorded more than a minute ahead of the server''s clock (%)', NEW.recorded_at
-            USING ERRCODE = 'RF001';
-    END IF;
-    NEW.recorded_by := session_user;
-    RETURN NEW;
+    );
+    one record;
+BEGIN
+    FOR one IN
+        SELECT playbook_id, min(position) AS first, max(position) AS last, count(*) AS number,
+            max(recorded_at COLLATE "C") AS recorded_at, bool_and(recorded_by IS NOT DISTINCT FROM session_user) AS is_ours
+        FROM added GROUP BY playbook_id
+    LOOP
+        IF one.number <> one.last - one.first + 1 OR one.last <> (
+            SELECT position FROM {event} WHERE playbook_id = one.playbook_id ORDER BY position DESC LIMIT 1
+        ) OR one.first <> 1 + coalesce((
+            SELECT position FROM {event} WHERE playbook_id = one.playbook_id AND position < one.first
+            ORDER BY position DESC LIMIT 1
+        ), 0) THEN
+            RAISE EXCEPTION 'append-only: the next position is one above the last (position: %)', one.first;
+        END IF;
+        IF one.recorded_at > latest AND EXISTS (
+            SELECT 1 FROM added WHERE playbook_id = one.playbook_id AND recorded_at COLLATE "C" > latest AND NOT EXISTS (
+                SELECT 1 FROM {event} AS before
+                WHERE before.playbook_id = added.playbook_id AND before.position = added.position - 1
+                    AND added.recorded_at::timestamptz <= before.recorded_at::timestamptz + interval '1 millisecond'
+            )
+        ) THEN
+            RAISE EXCEPTION 'append-only: recorded more than a minute ahead of the server''s clock (%)', one.recorded_at
+                USING ERRCODE = 'RF001';
+        END IF;
+        IF NOT one.is_ours THEN
+            RAISE EXCEPTION 'append-only: the server says who recorded an event (recorded by: %)', session_user;
+        END IF;
+    END LOOP;
+    RETURN NULL;
 END $$;
 DROP TRIGGER IF EXISTS event_in_order ON event;
-CREATE TRIGGER event_in_order BEFORE INSERT ON event
-    FOR EACH ROW EXECUTE FUNCTION reflector_event_in_order();
+CREATE TRIGGER event_in_order AFTER INSERT ON event REFERENCING NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION reflector_event_in_order();

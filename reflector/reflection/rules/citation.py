@@ -17,6 +17,7 @@ from reflector.reflection.rules.people import Remark
 from reflector.reflection.rules.steps import CHECKS, Kind, Step, files_in
 from reflector.reflection.rules.topics import content_words
 from reflector.transcripts.message import ToolCall
+from reflector.transcripts.records import record_key
 
 #: The messages of people that are heard: the first word on the step, and some more.
 MOST_HEARD = 5
@@ -51,7 +52,7 @@ class Heard:
 class Ran:
     """How a call ended that came after the citation.
 
-    check     by what two runs are the same: the kind of a check, else the command without its pipes
+    check     by what two runs are the same
     own       it belongs to the cited step
     changes   how many changes the agent made between the step and it
     mends     the same check or command had failed before the citation
@@ -81,6 +82,7 @@ class Citation:
     changes    changes after the step
     agreed     a person's go-ahead came before the first word on the step
     replaced   the agent rewrote, unasked, what the step had written: what it wrote before
+    at         the offset of the record that cites, -1 where an earlier reading judged the citation
     ended      how the calls of the step ended
     """
 
@@ -99,6 +101,7 @@ class Citation:
     agreed: str = ""
     replaced: str = ""
     declined: bool = False
+    at: int = -1
     heard: list[Heard] = field(default_factory=list)
     ran: list[Ran] = field(default_factory=list)
     ended: list[Outcome] = field(default_factory=list)
@@ -145,17 +148,19 @@ class Citation:
             self.heard.append(heard)
 
 
-def opened(name: str, bullet: Bullet, turn: int, red: Iterable[str], said: str) -> Citation:
-    """Return a new citation of a bullet in what the agent said."""
-    citation = Citation(name, bullet.text, content_words(bullet.text), turn, frozenset(red))
+def opened(name: str, bullet: Bullet, turn: int, red: Iterable[str], said: str, at: int) -> Citation:
+    """Return a new citation of a bullet in what the agent said in the record at an offset."""
+    citation = Citation(name, bullet.text, content_words(bullet.text), turn, frozenset(red), at=at)
     citation.files.update(files_in(bullet.text))
     citation.declined = any(f"[{name}]" in part and _DECLINED.search(part) for part in _SENTENCE.split(said[:2000]))
     return citation
 
 
 def checked(kind: Kind, command: str) -> str:
-    """Return by what two runs are the same."""
-    return kind if kind in CHECKS else command.split("|")[0].replace("2>&1", " ").strip()
+    """Return by what two runs are the same: the kind of a check, of another command a digest, which holds no words."""
+    if kind in CHECKS:
+        return kind
+    return f"{record_key(command.split('|')[0].replace('2>&1', ' ').strip()):x}"
 
 
 def _replaced(call: ToolCall, written: Iterable[str]) -> str:

@@ -10,13 +10,13 @@ import re
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from reflector.dataclass import dataclass
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.rules.citation import Citation, Heard, Ran, checked, opened
 from reflector.reflection.rules.outcomes import Outcome, read_result
-from reflector.reflection.rules.people import concedes, read_remark
+from reflector.reflection.rules.people import Remark, concedes, read_remark
 from reflector.reflection.rules.steps import CHECKS, Step, read_call
 from reflector.reflection.rules.wordings import first, wordings
 from reflector.transcripts.citations import citations_of
@@ -35,6 +35,7 @@ _TASK_ID = re.compile(r"<(?:task-id|shell-id|task_id)>([^<]+)<")
 _BACKGROUND = re.compile(r"(?:running in (?:the )?background with ID: ?|task_id: ?|agentId: ?)([\w-]+)")
 
 _STARTED = ("background", "task_id", "agentId")
+_NONE = (None, "", "")
 
 
 @dataclass(slots=True)
@@ -44,7 +45,8 @@ class Chain:
     turn         messages of people so far
     calls        calls that wait for their result, read or as they are while nothing is cited
     before       the last results before the first citation, unread: only which checks were red matters
-    tasks        background tasks, as the call that started them
+    tasks        background tasks, as the call that started them: what it does, by what its runs are the same, its id
+    waited       results that `before` has held
     red          checks by kind, and commands, whose last run failed
     uncommented  results that the agent has not spoken about
     pending      a person's message as heard, until the agent's first words show how it was meant
@@ -55,7 +57,8 @@ class Chain:
     citations: list[Citation] = field(default_factory=list)
     calls: OrderedDict[str, Step | ToolCall] = field(default_factory=OrderedDict)
     before: deque[tuple[Step | ToolCall, ToolResult]] = field(default_factory=lambda: deque(maxlen=_BEFORE))
-    tasks: OrderedDict[str, tuple[Step, str]] = field(default_factory=OrderedDict)
+    tasks: OrderedDict[str, tuple[Step, str, str]] = field(default_factory=OrderedDict)
+    waited: int = 0
     red: OrderedDict[str, bool] = field(default_factory=OrderedDict)
     uncommented: list[Ran] = field(default_factory=list)
     pending: list[Heard] = field(default_factory=list)
@@ -98,6 +101,48 @@ class Reader:
         """Return the citations that are open where the messages end."""
         return [citation for chain in self._chains.values() for citation in chain.citations]
 
+    @property
+    def only_chain(self) -> Chain | None:
+        """The one conversation so far; None where there is none, or were several."""
+        return next(iter(self._chains.values())) if len(self._chains) == 1 else None
+
+    @property
+    def has_open(self) -> bool:
+        """Whether the one conversation so far has a citation that is open."""
+        return (chain := self.only_chain) is not None and bool(chain.citations)
+
+    def saved(self) -> dict[str, Any] | None:
+        """Return what `restore` needs to go on here, as JSON without anybody's words; None where that is not enough.
+
+        Calls without a result, and results before a first citation, are left out. So are the open citations, but for
+        how long they stay open: their verdicts are known to whoever goes on.
+        """
+        chain = self.only_chain
+        if chain is None or len(chain.calls) > _KEPT // 2:
+            return None
+        return {
+            "chain": next(iter(self._chains)),
+            "turn": chain.turn,
+            "red": list(chain.red),
+            "tasks": [
+                [id, step.kind, step.family.startswith("mcp__"), step.verifies, key, call_id]
+                for id, (step, key, call_id) in chain.tasks.items()
+            ],
+            "citations": [[one.name, one.turn, one.open, len(one.heard), bool(one.own)] for one in chain.citations],
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on from what `saved` returned. Raises ValueError, KeyError and TypeError for anything else."""
+        chain = self._chains[saved["chain"]] = Chain(turn=saved["turn"])
+        chain.red.update(dict.fromkeys(saved["red"], True))
+        for id, kind, is_mcp, verifies, key, call_id in saved["tasks"]:
+            chain.tasks[id] = Step(kind, "mcp__" if is_mcp else "", "", verifies=verifies), key, call_id
+        said = Heard(Remark((), "other", frozenset(), ""), 0, 0, False)
+        for name, turn, is_open, heard, own in saved["citations"]:
+            known = Citation(name, "", frozenset(), turn, frozenset(), open=is_open)
+            known.heard, known.own = [said] * heard, ["run"] * own
+            chain.citations.append(known)
+
     def _forgotten(self) -> Iterator[Citation]:
         """A window may hold thousands of sidechains: the oldest is settled."""
         oldest = next(key for key in self._chains if key) if len(self._chains) > _CHAINS else ""
@@ -122,14 +167,14 @@ class Reader:
             chain.pending = [] if not said else chain.pending
         for name in names:
             if name in self._bullets:
-                yield from self._cited(chain, name, said)
+                yield from self._cited(chain, name, said, message.offset)
         for call in message.calls:
             step = read_call(call) if chain.citations else call
             _remember(chain.calls, call.id, step)
             for citation in chain.citations:
                 citation.take_call(call, step if isinstance(step, Step) else read_call(call), chain.turn)
 
-    def _cited(self, chain: Chain, name: str, said: str) -> Iterator[Citation]:
+    def _cited(self, chain: Chain, name: str, said: str, at: int) -> Iterator[Citation]:
         mine = [citation for citation in chain.citations if citation.name == name]
         if mine and mine[-1].open and mine[-1].turn == chain.turn:
             return
@@ -139,7 +184,7 @@ class Reader:
         earlier, chain.before = [*chain.before], deque(maxlen=_BEFORE)
         for call, result in earlier:
             self._read(chain, call, result)
-        chain.citations.append(opened(name, self._bullets[name], chain.turn, chain.red, said))
+        chain.citations.append(opened(name, self._bullets[name], chain.turn, chain.red, said, at))
 
     def _result(self, chain: Chain, result: ToolResult) -> None:
         known = chain.calls.pop(result.call_id, None)
@@ -147,6 +192,7 @@ class Reader:
             return
         if not chain.citations:
             chain.before.append((known, result))
+            chain.waited += 1
             return
         self._read(chain, known, result)
 
@@ -156,11 +202,11 @@ class Reader:
         head = text[:400]
         started = _BACKGROUND.search(head) if any(word in head for word in _STARTED) else None
         if started:
-            _remember(chain.tasks, started.group(1), (step, result.call_id))
-        call_id = result.call_id
+            _remember(chain.tasks, started.group(1), (step, checked(step.kind, step.command), result.call_id))
+        key, call_id = "", result.call_id
         if step.task and step.task in chain.tasks:
-            step, call_id = chain.tasks[step.task]
-        _ended(chain, step, read_result(step, text, result.is_error), call_id)
+            step, key, call_id = chain.tasks[step.task]
+        _ended(chain, step, key, read_result(step, text, result.is_error), call_id)
 
     def _notice(self, chain: Chain, text: str) -> None:
         """Notifications of background tasks are results that come late; all else here is the client's."""
@@ -169,15 +215,15 @@ class Reader:
         for citation in chain.citations:
             citation.open = citation.open and not citation.own
         task = _TASK_ID.search(text)
-        step, call_id = chain.tasks.get(task.group(1).strip(), (None, "")) if task else (None, "")
+        step, key, call_id = chain.tasks.get(task.group(1).strip(), _NONE) if task else _NONE
         if step is None:
             return
         summary = re.search(r"<summary>(.*?)</summary>", text, re.DOTALL)
         words = " ".join(summary.group(1).split())[:200] if summary else ""
         if re.search(r"<status>failed|failed with exit code|exit code [1-9]", text):
-            _ended(chain, step, Outcome("fails", words, "background-failed"), call_id)
+            _ended(chain, step, key, Outcome("fails", words, "background-failed"), call_id)
         elif "exit code 0" in text and step.kind in CHECKS:
-            _ended(chain, step, Outcome("passes", words, "background-done"), call_id)
+            _ended(chain, step, key, Outcome("passes", words, "background-done"), call_id)
 
     def _person(self, chain: Chain, message: Message) -> None:
         refuses = message.origin == "refusal"
@@ -205,14 +251,14 @@ def _settled(chain: Chain) -> Iterator[Citation]:
     yield from done
 
 
-def _ended(chain: Chain, step: Step, outcome: Outcome, call_id: str) -> None:
-    """Hands how a call ended to all citations of its chain."""
+def _ended(chain: Chain, step: Step, key: str, outcome: Outcome, call_id: str) -> None:
+    """Hands how a call ended to all citations of its chain; `key` is by what its runs are the same, where known."""
     for citation in chain.citations:
         if call_id in citation.calls:
             citation.take_end(outcome)
     if outcome.ending in ("silent", "mechanics"):
         return
-    passed, key = outcome.ending in ("passes", "ran"), checked(step.kind, step.command)
+    passed, key = outcome.ending in ("passes", "ran"), key or checked(step.kind, step.command)
     for citation in chain.citations:
         mends = passed and key in citation.red
         if outcome.ending == "ran" and not mends:

@@ -8,7 +8,7 @@ command that cannot be placed is `run`, never `check`.
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from reflector.dataclass import dataclass
@@ -239,6 +239,7 @@ def _read_command(command: str, described: str) -> Step:
     return Step(kind, family, one_line[:160], files_in(command) if kind in _WITH_FILES else (), task, verifies)
 
 
+@lru_cache(maxsize=128)  # the same tests are run again and again
 def _kind_of(command: str) -> tuple[Kind, str]:
     text = _HEREDOC.sub(" ", command)
     inner = [match.group(2) for match in _INNER_SHELL.finditer(text)]

@@ -1,0 +1,129 @@
+"""A session's judgement kept beside the ledger, so that its next window is judged from where that needs to begin.
+
+Invariant: what is kept saves time and decides nothing. It is used for the window that follows the one it was kept with,
+if the scan of that window went on from what had been read before (the bytes before are those that were judged), and
+only where every earlier citation is judged again as it was: the same names in the same windows, the same texts, and no
+other name in brackets that means a bullet. It holds nobody's words.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Protocol
+
+from reflector.dataclass import dataclass
+from reflector.events import event as ev
+from reflector.ledger.store import Ledger
+from reflector.playbook.bullet import Bullet
+from reflector.reflection.reflection_events import answer_id, reflection_id_of
+from reflector.reflection.window import Reading
+from reflector.transcripts.checkpoint import Places
+from reflector.transcripts.citations import CITATION
+from reflector.transcripts.message import Message
+
+#: Raised whenever the rules read or weigh the same messages in another way.
+VERSION = 1
+_MOST_OTHERS = 1000
+
+
+class Hints(Protocol):
+    """Keeps what was found of a transcript."""
+
+    def judged(self, path: Path) -> dict[str, Any]:
+        """Return what was kept of a transcript; {} where nothing was. Raises nothing."""
+
+    def keep_judged(self, path: Path, held: dict[str, Any] | None) -> None:
+        """Keep it, or forget what was kept."""
+
+
+#: Names in brackets that are not judged, in the words of the agent and of people; whether the recorded window has them.
+_Others = dict[str, bool]
+
+
+@dataclass(slots=True)
+class Story:
+    """What a judge goes on from, and leaves for the next one.
+
+    held  what an earlier judge left, {} where that is not to be used
+    said  the rationales that it gave, by name
+    """
+
+    held: Mapping[str, Any]
+    said: Mapping[str, str]
+    _read: Callable[[Places, int, _Others], Iterator[Message]]
+    _keep: Callable[[dict[str, Any] | None, _Others], None]
+    _others: _Others = field(default_factory=dict)
+
+    def messages(self, start: int, conversation: list[Any] | None) -> tuple[Places, Iterator[Message]]:
+        """Return what looks for places, and the messages: from a place of an earlier judge, or from where one begins
+        who knows nothing (0, None)."""
+        self._others = dict.fromkeys(self.held["others"], False) if start else {}
+        places = Places(conversation)
+        return places, self._read(places, start, self._others)
+
+    def keep(self, left: dict[str, Any] | None) -> None:
+        """Keep what the next judge goes on from, None for nothing."""
+        self._keep(left, self._others)
+
+
+def story(hints: Hints, ledger: Ledger, read: Reading, judged: Mapping[str, Bullet], live: Collection[str]) -> Story:
+    """Return the story of a window's session, where these bullets are judged and these names mean a bullet."""
+    recorded = read.recorded
+    data = recorded.data or {}
+    path = Path(data["transcript"]["path"])
+    windows = [[event.event_id, sorted(names)] for event, names in read.earlier]
+
+    def messages(places: Places, start: int, others: _Others) -> Iterator[Message]:
+        def see(message: Message, is_own: bool) -> None:
+            if message.origin not in ("model", "human", "refusal") or len(others) > _MOST_OTHERS:
+                return
+            for text in (message.text, message.thinking):
+                for name in CITATION.findall(text) if "[" in text else ():
+                    if name not in judged:
+                        others[name] = is_own or others.get(name, False)
+
+        return read.messages(live, places=places, start=start, see=see)
+
+    def keep(left: dict[str, Any] | None, others: _Others) -> None:
+        # In an earlier window's words a name that is not judged stands without brackets where it means a bullet.
+        bare = {name for name in others if name in live}
+        if left is None or len(others) > _MOST_OTHERS or any(others[name] for name in bare) or not read.is_of_one_file:
+            hints.keep_judged(path, None)
+            return
+        own = [recorded.event_id, sorted({*judged}.intersection(data["cited"]))]
+        texts = {name: _digest(bullet.text) for name, bullet in judged.items()}
+        more = {"version": VERSION, "windows": [*windows, own], "texts": texts}
+        hints.keep_judged(path, {**left, **more, "others": sorted(others), "bare": sorted(bare)})
+
+    held = hints.judged(path) if data["transcript"].get("since") and windows else {}
+    try:
+        is_same = (
+            held.get("version") == VERSION
+            and held["windows"] == windows
+            and all(_digest(judged[name].text) == digest for name, digest in held["texts"].items())
+            and {name for name in held["others"] if name in live or name in judged} == set(held["bare"])
+            and not any(name in judged for name in held["bare"])
+        )
+    except (KeyError, TypeError, AttributeError):
+        is_same = False
+    said = _said(ledger, read.earlier[-1][0].event_id, "rules") if is_same else {}
+    return Story(held if is_same else {}, said, messages, keep)
+
+
+def _said(ledger: Ledger, window_id: str, backend: str) -> dict[str, str]:
+    """Return the rationales of a backend's answer about a window, by name."""
+    answer = ledger.event(answer_id(reflection_id_of(window_id, backend), 1, 1))
+    if answer is None or answer.type != ev.REFLECTION_ANSWERED or answer.data is None:
+        return {}
+    try:
+        return {tag["name"]: tag["rationale"] for tag in json.loads(answer.data["answer"])["bullet_tags"]}
+    except (ValueError, LookupError, TypeError):
+        return {}
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

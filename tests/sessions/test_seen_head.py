@@ -1,0 +1,177 @@
+"""The newest head that a project saw of a server's ledger: kept, missed where it is gone, and never lost sight of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflector.ledger.rows import Anchor
+from reflector.ledger.store import Ledger
+from reflector.project import Project
+from reflector.sessions import seen_head
+from tests.conftest import Postgres
+from tests.ledger.events import added
+
+pytestmark = pytest.mark.postgres
+
+
+@dataclass
+class Server:
+    """The databases of a server, of which one answers under the ledger's URL."""
+
+    folder: Path
+    postgres: Postgres
+    url: str
+
+    def project(self, url: str = "", playbook: str = "default") -> Project:
+        self.folder.mkdir(exist_ok=True)
+        project = Project.at(self.folder, flags={"ledger_url": url or self.url, "playbook": playbook})
+        project.make_state_dir()
+        return project
+
+    def append(self, *names: str) -> None:
+        with Ledger.open(self.url) as ledger:
+            ledger.append([added(name) for name in names])
+
+    def keep(self, url: str = "", playbook: str = "default") -> None:
+        project = self.project(url, playbook)
+        with project.open_ledger() as ledger:
+            seen_head.keep(project, ledger)
+
+    def missed(self) -> seen_head.Missed | None:
+        project = self.project()
+        with project.open_ledger() as ledger:
+            return seen_head.missed(project, ledger)
+
+    def lose(self) -> None:
+        """Lose everything, as a standby that had got nothing."""
+        self.postgres._run(f"DROP DATABASE {sa.make_url(self.url).database} WITH (FORCE)")
+        self.postgres._run(f"CREATE DATABASE {sa.make_url(self.url).database} TEMPLATE {self.postgres.template}")
+
+    @property
+    def files(self) -> list[Path]:
+        return sorted((self.project().state_dir / "heads").glob("*"))
+
+
+@pytest.fixture
+def server(postgres: Postgres, tmp_path: Path) -> Iterator[Server]:
+    with postgres.database() as url:
+        yield Server(tmp_path / "project", postgres, url)
+
+
+def test_nothing_is_missed_where_no_head_was_seen_and_an_empty_ledger_has_none_to_keep(server: Server) -> None:
+    server.keep()
+    assert server.files == []
+    assert server.missed() is None
+
+
+def test_a_head_that_was_seen_stays_in_a_ledger_that_goes_on(server: Server) -> None:
+    server.append("pat-001")
+    server.keep()
+    server.append("pat-002", "pat-003")
+    assert server.missed() is None
+    server.keep()
+    (file,) = server.files
+    assert file.read_text().splitlines()[-1].startswith("3:")
+
+
+def test_a_ledger_that_ends_before_the_head_misses_it_and_says_where_it_ends(server: Server) -> None:
+    server.append("pat-001", "pat-002")
+    server.keep()
+    server.lose()
+    server.append("pat-001")
+    missed = server.missed()
+    assert missed is not None
+    assert (missed.anchor.position, missed.ends_at, [missed.file]) == (2, 1, server.files)
+    assert "this machine saw position 2" in str(missed)
+    assert str(missed.file) in missed.remedy
+
+
+def test_a_ledger_with_another_event_in_the_heads_place_misses_it(server: Server) -> None:
+    server.append("pat-001")
+    server.keep()
+    server.lose()
+    server.append("oth-001", "oth-002")
+    assert server.missed() is not None
+
+
+def test_a_head_that_is_missed_is_not_replaced_by_a_newer_one_until_its_file_is_gone(server: Server) -> None:
+    """The server may lose it between the look and the end of a command, which then keeps what it sees."""
+    server.append("pat-001")
+    server.keep()
+    (file,) = server.files
+    before = file.read_bytes()
+    server.lose()
+    server.append("oth-001", "oth-002")
+    server.keep()
+    assert file.read_bytes() == before
+    assert server.missed() is not None
+    file.unlink()
+    server.keep()
+    assert server.missed() is None
+    assert file.read_bytes() != before
+
+
+def test_each_playbook_and_each_server_has_a_head_of_its_own_however_one_logs_in(server: Server) -> None:
+    server.append("pat-001")
+    server.keep()
+    url = sa.make_url(server.url)
+    server.keep(url.set(password="secret").update_query_dict({"connect_timeout": "3"}).render_as_string(False))
+    assert len(server.files) == 1
+    assert "secret" not in server.files[0].read_text()
+    with Ledger.open(server.url, "other") as ledger:
+        ledger.append([added("pat-001")])
+    server.keep(playbook="other")
+    assert len(server.files) == 2
+    with server.postgres.database() as another:
+        with Ledger.open(another) as ledger:
+            ledger.append([added("pat-001")])
+        server.keep(another)
+        assert len(server.files) == 3
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\n", b"7", b"x:y", b"\xff\xfe:1", b"1:" + b"a" * 5000, None], ids=lambda value: str(value)[:12]
+)
+def test_a_file_that_is_no_head_of_ours_says_nothing_and_is_written_again(
+    server: Server, tmp_path: Path, content: bytes | None
+) -> None:
+    server.append("pat-001")
+    server.keep()
+    (file,) = server.files
+    good = file.read_bytes()
+    file.unlink()
+    if content is None:  # a repository could ship a link
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.write_bytes(b"9:nowhere\n")
+        file.symlink_to(elsewhere)
+    else:
+        file.write_bytes(content)
+    assert server.missed() is None
+    server.keep()
+    assert file.read_bytes() == good
+    assert not file.is_symlink()
+
+
+def test_a_ledger_in_a_file_is_not_looked_at(tmp_path: Path) -> None:
+    project = Project.at(tmp_path)
+    with project.open_ledger() as ledger:
+        ledger.append([added("pat-001")])
+        seen_head.keep(project, ledger)
+        assert seen_head.seen(project, ledger) is None
+        assert seen_head.missed(project, ledger) is None
+    assert not (project.state_dir / "heads").exists()
+
+
+@given(st.binary(max_size=200))
+def test_whatever_stands_in_the_file_is_a_head_or_nothing(tmp_path_factory: pytest.TempPathFactory, raw: bytes) -> None:
+    file = tmp_path_factory.getbasetemp() / "head.txt"
+    file.write_bytes(raw)
+    found = seen_head._read(file)
+    assert found is None or isinstance(found, Anchor)
