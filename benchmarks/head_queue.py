@@ -39,10 +39,10 @@ WRITERS = (1, 2, 4, 8, 16)
 MORE = (32, 64, 256)
 _ROUNDS = 3
 #: Seconds that writers append: enough for several appends of each of the most writers.
-_SECONDS = 3.0
+_SECONDS = 2.0
 #: Appends of a new connection that are measured one by one; later ones cost the mean of as many that follow.
 _FIRST = 12
-_CONNECTIONS = 2
+_CONNECTIONS = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def main(url: str) -> None:
         print(f"| {writers} | {rate:,.1f} | {said:,.1f} | {ratio:.2f} | {wait:.2f} s | {longest:.2f} s |")
     print("\nsimulated, connections that are in use already:")
     for writers in (*WRITERS, *MORE):
-        rate, wait = simulated(writers, costs[-1:], cores, 60.0)
+        rate, wait = simulated(writers, costs[-1:], cores, 20.0)
         print(f"{writers:>5} writers: {rate:,.0f} appends/s, longest append {wait:.2f} s")
 
 
