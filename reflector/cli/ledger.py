@@ -159,11 +159,7 @@ def verify(
     of its file are left out, and a note says so.
     """
     from reflector.cli.keys import published_in
-    from reflector.ledger.engines import schema_transaction
-    from reflector.ledger.migration import create_triggers
-    from reflector.ledger.views import create_views
     from reflector.proof.anchors import head_line
-    from reflector.proof.heads import mend_head as set_back
     from reflector.proof.verify import LEFT_OUT, verify_opening
     from reflector.sessions.seen_head import seen
 
@@ -178,11 +174,18 @@ def verify(
     def opened() -> Ledger:
         ledger = project.open_ledger()
         if mend_triggers:
+            from reflector.ledger.engines import schema_transaction
+            from reflector.ledger.migration import create_triggers
+            from reflector.ledger.views import create_views
+
             with schema_transaction(ledger.engine) as connection:
                 create_triggers(connection)
                 create_views(connection)
-        if mend_head and (done := set_back(ledger)):
-            note(f"reflector: {done}")
+        if mend_head:
+            from reflector.proof.heads import mend_head as set_back
+
+            if done := set_back(ledger):
+                note(f"reflector: {done}")
         return ledger
 
     named = (anchor for one in published for anchor in one.anchors)

@@ -236,12 +236,12 @@ def _revision(project: Project) -> Check | None:
 def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     from reflector.proof.verify import wrong_triggers
 
+    if ledger.engine.dialect == "postgresql":
+        yield from checks_of_citus(ledger)
     head = ledger.head()
     yield Check("ledger", "ok", f"{_counted(head.position, 'event')}, head {head.chain[:20]}…")
     if (lost := missed(project, ledger)) is not None:
         yield Check("head", "error", str(lost), lost.remedy)
-    if ledger.engine.dialect == "postgresql":
-        yield from checks_of_citus(ledger)
     if wrong := wrong_triggers(ledger):
         names = ", ".join(wrong)
         yield Check("triggers", "error", f"missing or changed: {names}", "reflector verify --mend-triggers")

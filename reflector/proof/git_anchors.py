@@ -8,8 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from reflector.git import GitUnavailable, ask_git
-
 #: Where a ref's heads are looked for when no path is named, from the project's folder.
 USUAL_PATHS: Final = (".claude/playbook.head.json", ".claude/playbook.head", ".claude/playbook.note", "heads.txt")
 
@@ -73,6 +71,8 @@ def _blob(project: Path, found: str, limit: int) -> bytes:
 
 def _ask(project: Path, *arguments: str) -> bytes | None:
     """Return git's output, None if it refuses. Raises NotPublished if it cannot be run."""
+    from reflector.git import GitUnavailable, ask_git  # most anchors are heads and files
+
     try:
         return ask_git(project, *arguments)
     except GitUnavailable as error:

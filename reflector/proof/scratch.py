@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from reflector.ledger.sqlite_file import sqlite_module
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
 
 _HELD: Final = 1 << 16
 
@@ -37,6 +39,8 @@ class Scratch:
     def table(self, columns: str, key: str) -> tuple[Any, str]:
         """Make a table with a primary key; return the connection that it is on, and its name."""
         if self._connection is None:
+            from tempfile import TemporaryDirectory
+
             self._folder = TemporaryDirectory(prefix="reflector-verify-")
             path = os.path.join(self._folder.name, "scratch.db")  # noqa: PTH118
             self._connection = sqlite_module().connect(path, isolation_level=None, check_same_thread=False)

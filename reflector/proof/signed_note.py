@@ -9,7 +9,6 @@ the known keys signed says nothing. Keys are Ed25519, in the encodings that Go's
 from __future__ import annotations
 
 import re
-import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from hashlib import sha256
@@ -104,6 +103,8 @@ class PrivateKey:
     @classmethod
     def generate(cls, name: str) -> PrivateKey:
         """Return a new key. Raises KeyRefused for a name that no key may have, SigningUnavailable."""
+        import secrets
+
         return cls(name, secrets.token_bytes(32))
 
     @classmethod

@@ -10,7 +10,6 @@ error, for that says nothing about the ledger.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
@@ -42,6 +41,8 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
     SQLite checks its own file on a second connection meanwhile: that is a third of the work and needs no Python.
     A ledger that cannot be read is a finding; a LedgerError is raised for one that cannot be reached.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(1) as beside, Scratch() as scratch, ledger.asking() as sql:
         damage = beside.submit(_damage, ledger.engine)
         yield from _readable(sql, schema_findings(ledger.engine, sql), "the schema")

@@ -129,7 +129,7 @@ def test_a_statement_that_the_server_stops_is_told_with_its_limit(postgres: Post
     with postgres.database() as url, Ledger.open(url) as ledger, psycopg.connect(url) as other:
         other.execute("SELECT 1 FROM playbook FOR UPDATE")
         with (
-            Ledger.open(with_setting(url, "statement_timeout", "50")) as limited,
+            Ledger.open(with_setting(url, "statement_timeout", "1000")) as limited,
             pytest.raises(LedgerLocked, match="statement_timeout"),
         ):
             limited.append([added("pat-001")])
