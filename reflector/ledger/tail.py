@@ -129,7 +129,7 @@ class Tail:
             )
         elif isinstance(effect, OpensWindow):
             keys = _keys(data.get("window", _NOTHING).get("keys")) if event.type == SESSION_RECORDED else 0
-            self.windows.append(Window(event.position, event.event_id, event.session_id, data.get("cited", ()), keys))
+            self.windows.append(Window(event.position, event.event_id, event.session_id, data.get("cited") or (), keys))
         elif isinstance(effect, Tells) and event.data is not None:
             self.told.append(told_of(event.position, event.session_id, event.target_id, event.data))
 
