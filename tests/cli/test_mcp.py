@@ -251,7 +251,7 @@ def test_a_call_is_answered_and_nothing_but_the_protocol_is_on_stdout_whatever_i
     assert process.returncode == 0
     assert rest == ""
     assert all(answer["jsonrpc"] == "2.0" for answer in answers)
-    assert "left as it is; the ledger goes on counting" in err
+    assert "is unchanged, and counting continues" in err
 
 
 def test_without_the_extra_the_way_to_it_is_told(agent: Agent) -> None:

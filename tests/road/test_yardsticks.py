@@ -121,7 +121,7 @@ def test_a_broken_playbook_is_left_alone_until_a_rebuild_keeps_it_aside_and_writ
     whole = agent.playbook.read_bytes()
     broken = BROKEN[how](whole)
     agent.playbook.write_bytes(broken)
-    assert "left as it is" in agent.call("drain").err
+    assert "is unchanged" in agent.call("drain").err
     assert agent.playbook.read_bytes() == broken
     ran = agent.call("rebuild")
     assert agent.playbook.read_bytes() == whole
