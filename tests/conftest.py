@@ -43,6 +43,8 @@ _SERVER_URL = os.environ.get("REFLECTOR_TEST_POSTGRES_URL")
 _SERVER_PROGRAMS = os.environ.get("REFLECTOR_TEST_POSTGRES_BIN")
 _IS_POOLED = bool(os.environ.get("REFLECTOR_TEST_POOLER"))
 _CITUS_URL = os.environ.get("REFLECTOR_TEST_CITUS_URL")
+#: Whether the tests of the ledger run on Citus.
+ON_CITUS = bool(_CITUS_URL)
 
 #: Whether generated tests play all of their examples, as the slow suite does, or the first of them.
 THOROUGH = bool(os.environ.get("REFLECTOR_TEST_THOROUGH"))
