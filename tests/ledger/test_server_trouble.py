@@ -184,8 +184,8 @@ def test_a_refused_append_leaves_no_line_of_the_driver_where_a_host_logs(
                 ledger.append([refused])
         with psycopg.connect(url) as other:
             other.execute("SELECT 1 FROM playbook FOR UPDATE")
-            postgres._run(f"ALTER DATABASE {sa.make_url(url).database} SET statement_timeout = 50")
-            with Ledger.open(url) as limited, pytest.raises(LedgerLocked):
+            limited_url = with_setting(url, "statement_timeout", "1000")
+            with Ledger.open(limited_url) as limited, pytest.raises(LedgerLocked):
                 limited.append([added("pat-001")])
     assert [record.getMessage() for record in caplog.records if record.name == "psycopg"] == []
 
