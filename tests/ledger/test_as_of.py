@@ -16,7 +16,7 @@ from reflector.ledger.store import Ledger
 from reflector.playbook.counting import COUNTINGS
 from tests.conftest import examples
 
-from .events import added, adopted, changed, history, imported, reflected, retracted, tagged, window
+from .events import added, adopted, changed, history, imported, merged, reflected, retracted, tagged, window
 
 NAMES = ("pat-001", "mis-001", "ctx-001")
 NAME = st.sampled_from(NAMES)
@@ -101,4 +101,19 @@ def test_both_engines_answer_alike(ledger: Ledger) -> None:
     ledger.append([retracted(later), changed(ev.BULLET_RECOUNTED, "ctx-001", 1, helpful=1, harmful=1)])
     ledger.append([adopted("once_per_session")])
     for position in range(ledger.head().position + 1):
+        assert_is(Past(ledger, position), fold(ledger.history(upto=position)))
+
+
+def test_counting_back_from_today_leaves_out_tags_that_never_counted_and_adds_those_of_merged_bullets(
+    ledger: Ledger,
+) -> None:
+    ledger.append([imported(("pat-001", 2, 1)), added("pat-002")])
+    first = window(1)
+    completed, *tags = reflected("r1", first, ("pat-001", "helpful"), ("pat-002", "harmful"))
+    ledger.append([first, completed, retracted(first), merged("pat-003", "pat-001", "pat-002")])
+    middle = ledger.head().position
+    ledger.append(tags)  # they come after what was retracted
+    later = window(2, "s2")
+    ledger.append([later, *reflected("r2", later, ("pat-001", "helpful"), ("pat-003", "harmful"))])
+    for position in range(middle, ledger.head().position + 1):
         assert_is(Past(ledger, position), fold(ledger.history(upto=position)))
