@@ -1,9 +1,9 @@
 """Run the benchmarks named on the command line, else all: `python -m benchmarks [--quick | --big] [hook …]`.
 
 Each `bench_<name>.py` here has `rows(quick) -> list[Row]`; one with ledgers of many events has a parameter `big`
-besides, for ten times as many, which takes an hour and 20 GB of disk. A full run prints one table, a part of it as soon
-as it is measured, and writes it to RESULTS.md and, in short, to the README; a partial one only prints. MISSES.md says
-of each goal that the full run missed what was tried and what the floor would be. Exits 1 where a goal was missed.
+besides, for ten times as many, which takes an hour and 20 GB of disk. Each prints a table as soon as it is measured;
+unless quick, it replaces the last one in RESULTS.md and, in short, in the README. MISSES.md says of each goal that was
+missed what was tried and what the floor would be. Exits 1 where a goal was missed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from benchmarks import readme_block
 from benchmarks.harness import Row, machine, table
 
 FOLDER = Path(__file__).parent
-MISSES = "[MISSES.md](MISSES.md) says of each goal that was missed what was tried and what the floor would be.\n"
+HOW = """\
+Each ratio is the median of pairs measured in turn in one run; times are medians. [MISSES.md](MISSES.md) says of each
+goal that was missed what was tried and what the floor would be.
+"""
 
 
 def main(arguments: list[str]) -> int:
@@ -30,7 +33,6 @@ def main(arguments: list[str]) -> int:
         print(f"no benchmark is called {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
         return 2
     rows: list[Row] = []
-    print(table([]), end="")
     for name in named or known:
         begun = time.perf_counter()
         print(f"{name} …", end=" ", file=sys.stderr, flush=True)
@@ -39,16 +41,22 @@ def main(arguments: list[str]) -> int:
             module.rows(quick, big=True) if big and "big" in signature(module.rows).parameters else module.rows(quick)
         )
         print(f"{time.perf_counter() - begun:.0f} s", file=sys.stderr)
-        print("\n".join(table(found).splitlines()[2:]), flush=True)
+        print(table(found), flush=True)
         rows += found
-    if not named and not quick:
-        command = "python -m benchmarks --big" if big else "python -m benchmarks"
-        where = f"Measured with `{command}` on {machine(_sqlite_versions())}.\n"
-        how = "Each ratio is the median of pairs measured in turn in one run; times are medians.\n"
-        results = f"# Measured\n\n{where}{how}{MISSES}\n{table(rows)}"
-        (FOLDER / "RESULTS.md").write_text(results, "utf-8")
-        readme_block.fill(FOLDER.parent / "README.md", results)
+        if not quick:
+            _keep(name, "python -m benchmarks --big" if big else "python -m benchmarks", table(found))
     return 0 if all(row.met for row in rows) else 1
+
+
+def _keep(name: str, command: str, printed: str) -> None:
+    """Write a benchmark's table to RESULTS.md, between those that are there, and what the README shows of it."""
+    file = FOLDER / "RESULTS.md"
+    _, *parts = file.read_text("utf-8").split("\n## ")
+    tables = dict(part.split("\n\n", 1) for part in parts) | {name: printed}
+    head = f"# Measured\n\nMeasured with `{command}` on {machine(_sqlite_versions())}.\n{HOW}"
+    results = "\n".join([head, *(f"## {name}\n\n{tables[name].strip()}\n" for name in sorted(tables))])
+    file.write_text(results, "utf-8")
+    readme_block.fill(FOLDER.parent / "README.md", results)
 
 
 def _sqlite_versions() -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from benchmarks import bench_verify, made
+from benchmarks import made, verifying
 from benchmarks.harness import Row, Side, paired_ratio, timed
 from benchmarks.process import Asked
 from reflector.audit.blame import blame
@@ -41,7 +41,7 @@ def rows(quick: bool, big: bool = False) -> list[Row]:
         return [
             *_recount(files),
             *_folds(files),
-            *bench_verify.rows(files, Path(folder)),
+            *verifying.rows(files, Path(folder)),
             *_questions(files, Path(folder)),
             *_whole_ledger(files),
         ]

@@ -117,9 +117,9 @@ def window(number: int) -> NewEvent:
 
 def ledgers(sizes: Sequence[int]) -> dict[int, Path]:
     """A ledger file of each size (in events, rising), all prefixes of one history; made once in a run, kept until its
-    end, in the folder for temporary files. REFLECTOR_BENCH_LEDGERS names a folder that keeps copies for later runs."""
+    end, in the folder for temporary files. BENCH_LEDGERS names a folder that keeps copies for later runs."""
     folder = _folder()
-    kept = Path(os.environ.get("REFLECTOR_BENCH_LEDGERS") or folder)
+    kept = Path(os.environ.get("BENCH_LEDGERS") or folder)
     if missing := [size for size in sizes if not (kept / f"{size}.db").exists()]:
         _grow(kept, missing)
     for size in sizes:

@@ -26,7 +26,7 @@ def block(results: str) -> str:
     if not lines:
         return ""
     measured = next(line for line in results.splitlines() if line.startswith("Measured"))
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     shown = [(*row[:4], row[4] + ("" if row[5] == "met" else f" {row[5]}")) for row in rows if row[0] in SHOWN]
     table = ["| " + " | ".join(_COLUMNS) + " |", "|---|--:|--:|--:|--:|"]
     table += ["| " + " | ".join(row) + " |" for row in shown]
