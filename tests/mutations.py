@@ -73,7 +73,7 @@ MUTATIONS = [
     Mutation(APPENDING, "if first[1] != item.data_hash:", "if False:", APPEND),
     Mutation(APPENDING, "known[event.event_id] = (position, item.data_hash)", "pass", APPEND),
     Mutation(APPENDING, "event.occurred_at or recorded_at", "recorded_at", APPEND),
-    Mutation(APPENDING, "row is not None or name in seen:", "row is not None:", APPEND),
+    Mutation(APPENDING, "taken[name] = event.position", "pass", APPEND),
     Mutation(
         APPENDING, "writing.position, writing.chain, writing.recorded_at = position, chain, recorded_at", "pass", APPEND
     ),
@@ -87,7 +87,7 @@ MUTATIONS = [
     Mutation(COUNTERS, 'if self.counting() != "as_applied":', "if False:", TABLES),
     Mutation(PROJECTION, "active = 1 - active", "active = 0", TABLES),
     Mutation(PROJECTION, "position > recounted_at\n", "position >= 0\n", TABLES),
-    Mutation(PROJECTION, "        self._uncount([entry.name for entry in new])\n", "", TABLES),
+    Mutation(PROJECTION, "                self._uncount(name)\n", "                pass\n", TABLES),
     Mutation(PROJECTION, "        self._covers.clear()\n", "", TABLES),
     # Bullets merged by reference.
     Mutation(STATE, 'and self.entries[one].status == "live"]', "]", MERGED),
