@@ -28,6 +28,13 @@ def test_the_readmes_table_is_that_of_the_last_full_run() -> None:
     assert shown == block(RESULTS.read_text("utf-8") if RESULTS.exists() else "")
 
 
+def test_misses_md_has_every_goal_that_the_last_full_run_missed_and_no_other() -> None:
+    rows = [line.strip("|").split(" | ") for line in RESULTS.read_text("utf-8").splitlines() if line.startswith("| ")]
+    missed = {row[0].strip() for row in rows if row[5].strip() == "**missed**"}
+    told = (RESULTS.parent / "MISSES.md").read_text("utf-8").splitlines()
+    assert {line.removeprefix("- ") for line in told if line.startswith("- ")} == missed
+
+
 def test_the_table_shows_the_chosen_parts_and_says_which_goal_was_missed() -> None:
     shown = block(MADE)
     assert f"| {SHOWN[0]} | 10 ms | 12 ms | 1.20 × | ≤ 1.5 × |\n" in shown
