@@ -108,10 +108,12 @@ def propose(
     actor: str,
     lesson: str | None = None,
     target: str | None = None,
+    first: Sequence[NewEvent] = (),
 ) -> Proposal:
     """Record a proposal, once; the same change again returns what became of it.
 
     lesson  the id of the lesson that it is made of, `target` that of the approval that it would take back
+    first   events that the same transaction records before the proposal, if there is a new one
     The playbook's lock must be held. Raises ProposalRefused, LedgerError.
     """
     change = replace(change, text=change.text.strip()) if change.text else change
@@ -142,7 +144,7 @@ def propose(
     )
     waiting = [one for one in known if one.state == "waiting"]
     with suppress(Conflict):  # the same change, proposed for another reason a moment ago
-        ledger.append([event, *(_expiry(one) for one in waiting[: max(0, len(waiting) + 1 - MOST_WAITING)])])
+        ledger.append([*first, event, *(_expiry(one) for one in waiting[: max(0, len(waiting) + 1 - MOST_WAITING)])])
     recorded = ledger.event(event.event_id)
     found = _read(ledger, recorded, {}) if recorded is not None else None
     if found is None:

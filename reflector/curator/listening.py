@@ -2,7 +2,8 @@
 
 Invariant: a wish is known by the record that holds it, so a window that is read again, a fork or a second machine adds
 nothing. What stands for later sessions is proposed at once; a correction when another session said the same. What a
-removed bullet says is proposed as its return.
+removed bullet says is proposed as its return. A wish and its proposal are one transaction: whoever is killed before it
+hears the wish again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from reflector.curation.promotion import PROMOTED
 from reflector.curation.proposals import Quote, propose
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
-from reflector.ledger.errors import Conflict
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
@@ -46,8 +46,9 @@ def hear(ledger: Ledger, window_ids: Iterable[str], known: Mapping[str, Sequence
             continue
         for wish in heard:
             event = _heard(window, wish)
-            if _record(ledger, event):
+            if ledger.event(event.event_id) is None:
                 proposed += _propose(ledger, event)
+                ledger.append([event])  # where nothing was proposed
     return proposed
 
 
@@ -55,12 +56,6 @@ def _heard(window: Event, wish: Wish) -> NewEvent:
     data = {"kind": wish.kind, "form": wish.form, "section": wish.section, "text": wish.text, "quote": wish.quote}
     event_id = identity(ev.WISH_HEARD, wish.key, wish.number)
     return NewEvent(ev.WISH_HEARD, event_id, data, ACTOR, session_id=window.session_id, target_id=window.event_id)
-
-
-def _record(ledger: Ledger, event: NewEvent) -> bool:
-    with suppress(Conflict):  # heard before, in another version's words
-        return ledger.append([event])[0].added
-    return False
 
 
 def _propose(ledger: Ledger, event: NewEvent) -> bool:
@@ -78,7 +73,9 @@ def _propose(ledger: Ledger, event: NewEvent) -> bool:
     said: list[Event | NewEvent] = [*before, event]
     evidence = [_quote(one) for one in said]
     with suppress(BulletRefused):  # rejected twice, or merged into a bullet that says more
-        made = propose(ledger, change, origin="rules", trust="person", reason=reason, evidence=evidence, actor=ACTOR)
+        made = propose(
+            ledger, change, origin="rules", trust="person", reason=reason, evidence=evidence, actor=ACTOR, first=[event]
+        )
         return made.state == "waiting"
     return False
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +43,43 @@ def test_a_wish_becomes_one_proposal_with_its_words_and_its_session(agent: Agent
     assert (quote["text"], quote["by"], quote["session"]) == (WISH, "person", "s-1")
     assert len(agent.events("wish.heard")) == 1
     assert agent.call("verify").out == ""
+
+
+#: The command line, in a process that ends by itself, as if it were killed, right after so many appends.
+_DIES = """\
+import os, sys
+from reflector.cli import main
+from reflector.ledger.store import Ledger
+append, left = Ledger.append, int(sys.argv.pop(1))
+def and_die(*given, **named):
+    global left
+    appended = append(*given, **named)
+    left -= 1
+    if not left:
+        os._exit(9)
+    return appended
+Ledger.append = and_die
+sys.exit(main())
+"""
+
+
+def test_wherever_a_process_dies_the_next_one_leaves_the_same_ledger_with_the_wishs_proposal(tmp_path: Path) -> None:
+    ends: list[list[str]] = []
+    for appends in count(1):
+        folder = tmp_path / str(appends)
+        folder.mkdir()
+        agent = Agent.in_folder(folder)
+        path = Session("s-1").cites("pat-001", "harmful").user(WISH).agent("Done.").write(folder / "s-1.jsonl")
+        command = [sys.executable, "-c", _DIES, str(appends), "ingest", str(path)]
+        died = subprocess.run(command, cwd=agent.project, env=agent.env(), capture_output=True, check=False)
+        agent.call("ingest", path)
+        ends.append([event["event_id"] for event in agent.events()])
+        assert waiting(agent) == [("rules", WISH)]
+        if died.returncode == 0:
+            break
+        assert died.returncode == 9
+    assert len(ends) > 3
+    assert all(end == ends[-1] for end in ends)
 
 
 def test_a_correction_is_proposed_when_another_session_says_the_same(agent: Agent) -> None:
