@@ -74,7 +74,7 @@ class Folder:
                 system.close(above)
         except OSError as error:
             system.close(fd)
-            raise told(error, top) from None
+            raise with_path(error, top) from None
         self.fd = fd
 
     def __enter__(self) -> "Folder":
@@ -91,7 +91,7 @@ class Folder:
         except OSError as error:
             # A new file may have a name that nobody knows, and what refuses it is its folder.
             is_new = flags & NEW == NEW and error.errno != 17  # EEXIST
-            raise told(error, self.path if is_new else f"{self.path}/{name}") from None
+            raise with_path(error, self.path if is_new else f"{self.path}/{name}") from None
 
     def stat(self, name: str) -> "os.stat_result":
         """Return the state of what has this name here, be it a link."""
@@ -102,7 +102,7 @@ class Folder:
         try:
             system.replace(self.at + old, self.at + new, src_dir_fd=self.fd, dst_dir_fd=self.fd)
         except OSError as error:
-            raise told(error, f"{self.path}/{new}") from None
+            raise with_path(error, f"{self.path}/{new}") from None
         self.sync()
 
     def remove(self, name: str) -> None:
@@ -110,7 +110,7 @@ class Folder:
         try:
             system.unlink(self.at + name, dir_fd=self.fd)
         except OSError as error:
-            raise told(error, f"{self.path}/{name}") from None
+            raise with_path(error, f"{self.path}/{name}") from None
 
     def sync(self) -> None:
         """Make the names in it durable, where the system can sync folders."""
@@ -122,7 +122,7 @@ class Folder:
                 raise
 
 
-def told(error: OSError, path: str) -> OSError:
+def with_path(error: OSError, path: str) -> OSError:
     """Return an error with the whole path, and in words where a link or a file has the place of what is ours."""
     # ENOTDIR, and ELOOP on Linux and macOS
     return OSError(error.errno, NOT_OURS if error.errno in (20, 40, 62) else error.strerror, path)
@@ -208,7 +208,7 @@ def replace_file(folder: Folder, temporary: str, name: str, data: bytes, mode: i
         except OSError:  # the first error says why
             pass
         if isinstance(error, OSError):
-            raise told(error, f"{folder.path}/{name}") from None
+            raise with_path(error, f"{folder.path}/{name}") from None
         raise
 
 

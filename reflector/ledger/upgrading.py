@@ -1,6 +1,7 @@
-"""Who is shown how far the tables of an older ledger are, which the first opening after an upgrade fills again.
+"""The progress of an upgrade: the first opening of an older ledger fills its tables again, which can take minutes.
 
-Invariant: nobody, unless whoever runs the program says so. Needs nothing, so that it is said at every start.
+Invariant: nothing is shown unless the program sets `shown`, as the command line does. Imports nothing of ours, because
+every command loads it.
 """
 
 from __future__ import annotations
@@ -8,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-#: Opened with the last position, it gives what is called with each position that is reached; None for nobody.
+#: Called with the last position; the context yields a function to call with each position reached, or None.
 Shown = Callable[[int], AbstractContextManager[Callable[[int], None] | None]]
 
 
-def _to_nobody(_: int) -> AbstractContextManager[None]:
+def _nothing(_: int) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-shown: Shown = _to_nobody
+shown: Shown = _nothing

@@ -1,9 +1,9 @@
-"""A session's judgement kept beside the ledger, so that its next window is judged from where that needs to begin.
+"""The state of a session's last judging, kept beside the ledger: the judging of the next window resumes from it.
 
-Invariant: what is kept saves time and decides nothing. It is used for the window that follows the one it was kept with,
-if the scan of that window went on from what had been read before (the bytes before are those that were judged), and
-only where every earlier citation is judged again as it was: the same names in the same windows, the same texts, and no
-other name in brackets that means a bullet. It holds nobody's words.
+Invariant: the tags and rationales are those of judging from the first citation; the state only saves time. It is used
+for the next window alone, if the scan of that window resumed too (then the bytes before are those that were judged),
+and only if every earlier citation is judged again as it was: the same names in the same windows, the same texts, and no
+other name in brackets that means a bullet. It contains no text of the transcript.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _MOST_OTHERS = 1000
 
 
 class Hints(Protocol):
-    """Keeps what was found of a transcript."""
+    """Keeps the state of each transcript's last judging."""
 
     def judged(self, path: Path) -> dict[str, Any]:
-        """Return what was kept of a transcript; {} where nothing was. Raises nothing."""
+        """Return the state that was kept of a transcript; {} if there is none. Raises nothing."""
 
     def keep_judged(self, path: Path, held: dict[str, Any] | None) -> None:
-        """Keep it, or forget what was kept."""
+        """Keep the state; None removes what was kept."""
 
 
 #: Names in brackets that are not judged, in the words of the agent and of people; whether the recorded window has them.
@@ -46,10 +46,10 @@ _Others = dict[str, bool]
 
 @dataclass(slots=True)
 class Story:
-    """What a judge goes on from, and leaves for the next one.
+    """A session as a judge reads it: the state to resume from, the messages, and where to keep the next state.
 
-    held  what an earlier judge left, {} where that is not to be used
-    said  the rationales that it gave, by name
+    held  the state of the last judging, {} if it may not be used
+    said  the rationales of its answer, by name
     """
 
     held: Mapping[str, Any]
@@ -59,14 +59,14 @@ class Story:
     _others: _Others = field(default_factory=dict)
 
     def messages(self, start: int, conversation: list[Any] | None) -> tuple[Places, Iterator[Message]]:
-        """Return what looks for places, and the messages: from a place of an earlier judge, or from where one begins
-        who knows nothing (0, None)."""
+        """Return what looks for places, and the messages from a place that was kept; (0, None) is the place at which
+        judging without a state begins."""
         self._others = dict.fromkeys(self.held["others"], False) if start else {}
         places = Places(conversation)
         return places, self._read(places, start, self._others)
 
     def keep(self, left: dict[str, Any] | None) -> None:
-        """Keep what the next judge goes on from, None for nothing."""
+        """Keep the state for the next window; None for none."""
         self._keep(left, self._others)
 
 

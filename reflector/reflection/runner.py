@@ -137,18 +137,18 @@ class Runner:
         asks = data["cited"] or data["carried"]
         read = reading(self.ledger, recorded, self.backend.name, then=then) if asks else Reading(recorded, [])
         cited = tuple(name for name in dict.fromkeys([*read.carried, *data["cited"]]) if name in known)
-        going_on = None
+        resumed = None
         if self.hints is not None and cited and rereads(self.backend.name) and data["window"]["mode"] == "new":
             from reflector.reflection.resuming import story
 
             judged = {name: known[name].bullet for name in cited}
-            going_on = story(self.hints, self.ledger, read, judged, known.keys())
+            resumed = story(self.hints, self.ledger, read, judged, known.keys())
         return Request(
             session_id=recorded.session_id or "",
             playbook=tuple(row.bullet for row in known.values() if row.status == "live" or row.name in cited),
             cited=cited,
             messages=partial(read.messages, known.keys()),
-            story=going_on,
+            story=resumed,
         )
 
     def _answers(self, window: WindowRow) -> tuple[int, list[Event]]:

@@ -77,14 +77,14 @@ class Readings:
         _keep(self._folder, path, kept)
 
     def judged(self, path: Path) -> dict[str, Any]:
-        """Return what the last judge of a transcript left, {} where it left nothing (`reflection.resuming`)."""
+        """Return the state of a transcript's last judging, {} if there is none (`reflection.resuming`)."""
         with suppress(OSError, ValueError):
             held = _held(self._judged, path)
             return held if isinstance(held, dict) else {}
         return {}
 
     def keep_judged(self, path: Path, held: dict[str, Any] | None) -> None:
-        """Keep what the next judge of a transcript goes on from; None for nothing."""
+        """Keep the state for the next judging of a transcript; None removes it."""
         _keep(self._judged, path, held if held is not None and held["place"][0] >= WORTH else None)
 
 

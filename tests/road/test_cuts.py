@@ -70,17 +70,17 @@ RUNS = [
     ("ls", "cart.py", False),
     ("ruff check .", "All checks passed!", False),
 ]
-STEPS: st.SearchStrategy[Step] = st.one_of(
-    st.builds(
-        lambda words, bullet: lambda session: session.agent(words.format(bullet.name)),
-        st.sampled_from(CITES),
-        st.sampled_from(BULLETS),
-    ),
-    st.sampled_from(SAYS).map(lambda words: lambda session: session.user(words)),
-    st.sampled_from(ANSWERS).map(lambda words: lambda session: session.agent(words)),
-    st.sampled_from(RUNS).map(lambda run: lambda session: session.runs(run[0], run[1], is_error=run[2])),
-    st.sampled_from([compaction, subagent]),
+CITING: st.SearchStrategy[Step] = st.builds(
+    lambda words, bullet: lambda session: session.agent(words.format(bullet.name)),
+    st.sampled_from(CITES),
+    st.sampled_from(BULLETS),
 )
+SAYING: st.SearchStrategy[Step] = st.sampled_from(SAYS).map(lambda words: lambda session: session.user(words))
+ANSWERING: st.SearchStrategy[Step] = st.sampled_from(ANSWERS).map(lambda words: lambda session: session.agent(words))
+RUNNING: st.SearchStrategy[Step] = st.sampled_from(RUNS).map(
+    lambda run: lambda session: session.runs(run[0], run[1], is_error=run[2])
+)
+STEPS: st.SearchStrategy[Step] = st.one_of(CITING, SAYING, ANSWERING, RUNNING, st.sampled_from([compaction, subagent]))
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,9 @@ The tests make a judge remember few results before a citation, so that short ses
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
-from reflector.reflection import people
+from reflector.reflection import people, resuming
 from reflector.reflection.backends.rules import Judging
 from reflector.reflection.rules import reading
 from reflector.sessions import readings
@@ -31,7 +32,20 @@ from reflector.transcripts.formats import read_messages, scan
 from tests.conftest import examples
 from tests.road.cuts import Cut, Yard, added, ends, judge, take
 from tests.road.sessions import Session
-from tests.road.test_cuts import ANSWERS, BULLETS, CITES, RUNS, SAYS, STEPS, Step, compaction
+from tests.road.test_cuts import (
+    ANSWERING,
+    ANSWERS,
+    BULLETS,
+    CITES,
+    CITING,
+    RUNNING,
+    RUNS,
+    SAYING,
+    SAYS,
+    STEPS,
+    Step,
+    compaction,
+)
 from tests.transcripts.records import queue
 
 
@@ -80,7 +94,7 @@ def on_a_sidechain_of_its_own(session: Session) -> None:
 MORE: st.SearchStrategy[Step] = st.one_of(
     STEPS,
     STEPS,
-    st.sampled_from(RUNS).map(lambda run: lambda session: session.runs(run[0], run[1], is_error=run[2])),
+    RUNNING,
     st.just(lambda session: session.agent("I look into it.").runs(*RUNS[0][:2])),
     st.sampled_from([again, unanswered, answered_late, queued, removed, on_a_sidechain_of_its_own]),
 )
@@ -175,14 +189,10 @@ def test_a_judge_who_begins_there_knows_the_checks_that_were_red(
 
 
 TALK: st.SearchStrategy[Step] = st.one_of(
-    st.builds(
-        lambda words, bullet: lambda session: session.agent(words.format(bullet.name)),
-        st.sampled_from(CITES),
-        st.sampled_from(BULLETS),
-    ),
-    *[st.sampled_from(SAYS).map(lambda words: lambda session: session.user(words))] * 2,
-    *[st.sampled_from(RUNS).map(lambda run: lambda session: session.runs(run[0], run[1], is_error=run[2]))] * 2,
-    st.sampled_from(ANSWERS).map(lambda words: lambda session: session.agent(words)),
+    CITING,
+    *[SAYING] * 2,
+    *[RUNNING] * 2,
+    ANSWERING,
     st.sampled_from(
         [compaction, again, unanswered, answered_late, queued, removed, started, polled, *[compaction] * 9]
     ),
@@ -232,24 +242,71 @@ def test_a_judge_who_goes_on_says_what_one_says_who_reads_from_the_first_citatio
     assert told(yard, path, cuts, between, goes_on=True) == told(yard, path, cuts, between, goes_on=False)
 
 
-def test_a_judge_goes_on_where_the_first_open_citation_needs_it_and_keeps_nobodys_words(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session, path = Session("s-1"), yard.folder / "long.jsonl"
-    for _ in range(30):
-        session.user("Look at the cart.").agent(CITES[0].format("pat-001")).runs(*RUNS[1][:2], is_error=True)
-        for said in SAYS:
-            session.agent(ANSWERS[2]).user(said)
+@pytest.fixture
+def offsets(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Where each message begins that a judge is given."""
     read: list[int] = []
     taken = Judging.take
     monkeypatch.setattr(Judging, "take", lambda self, *given: (read.append(given[0].offset), taken(self, *given))[1])
+    return read
+
+
+def long_session(turns: int, says: Sequence[str] = SAYS) -> Session:
+    session = Session("s-1")
+    for _ in range(turns):
+        session.user("Look at the cart.").agent(CITES[0].format("pat-001")).runs(*RUNS[1][:2], is_error=True)
+        for said in says:
+            session.agent(ANSWERS[2]).user(said)
+    return session
+
+
+def test_a_judge_resumes_where_the_first_open_citation_needs_it_and_keeps_no_text(
+    yard: Yard, offsets: list[int]
+) -> None:
+    session, path = long_session(30), yard.folder / "long.jsonl"
     with yard.ledger() as ledger, tempfile.TemporaryDirectory(dir=yard.folder) as state:
         kept = Readings(Path(state))
         for _ in range(3):
-            read.clear()
+            offsets.clear()
             session.agent(CITES[1].format("pat-002")).runs(*RUNS[0][:2]).user("Thanks.").write(path)
             take_in(ledger, Source(path, "SessionEnd"), readings=kept)
             judge(ledger, kept)
         hint = next((Path(state) / "judged").iterdir()).read_text()
-    assert len(read) < 40
+    assert len(offsets) < 40
     assert not any(word in hint for word in ("cart", "total", "wrong", "pytest", "assert"))
+
+
+#: States that were kept with other sessions, rules or texts, and what else may lie there.
+UNFIT: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "of another version": lambda held: held | {"version": resuming.VERSION + 1},
+    "of another window": lambda held: held | {"windows": [["0" * 32, ["pat-001"]]]},
+    "with another text": lambda held: held | {"texts": dict.fromkeys(held["texts"], "0" * 32)},
+    "of other weights": lambda held: held | {"by": "0" * 32},
+    "with a name that means a bullet now": lambda held: held | {"others": ["pat-002"], "bare": []},
+    "without a place": lambda held: {key: value for key, value in held.items() if key != "place"},
+    "without a reader": lambda held: held | {"reader": {}},
+    "without judgements": lambda held: held | {"kept": None},
+    "without the digests of what was said": lambda held: held | {"said": {}},
+    "a list": lambda held: [held],
+}
+
+
+@pytest.mark.parametrize("how", UNFIT)
+def test_a_state_that_does_not_fit_changes_no_verdict_and_no_rationale(
+    yard: Yard, offsets: list[int], how: str
+) -> None:
+    path, results = yard.folder / "unfit.jsonl", []
+    for resumes in (True, False):
+        session = long_session(3, ["No, that is wrong. Please revert it.", *["Go on."] * 6])
+        with yard.ledger() as ledger, tempfile.TemporaryDirectory(dir=yard.folder) as state:
+            kept = Readings(Path(state))
+            for _ in range(2):
+                offsets.clear()
+                session.agent(CITES[1].format("pat-002")).runs(*RUNS[0][:2]).user("Thanks.").write(path)
+                take_in(ledger, Source(path, "SessionEnd"), readings=kept)
+                judge(ledger, kept if resumes else None)
+                for file in (Path(state) / "judged").glob("*"):
+                    file.write_text(json.dumps(UNFIT[how](json.loads(file.read_text()))))
+            results.append(without_times(story(ledger)))
+        assert min(offsets) < 1000  # it was judged from its first citation
+    assert results[0] == results[1]

@@ -54,15 +54,15 @@ class RulesBackend:
         cited = [name for name in dict.fromkeys(request.cited) if name in bullets]
         judged = {name: bullets[name] for name in cited}
         if cited and request.story is not None:
-            return self._go_on(request.story, judged)
+            return self._resume(request.story, judged)
         judging = self.judging(judged)
         for message in request.messages() if cited else ():
             judging.take(message, citations_of(message))
         return judging.answer(cited)
 
-    def _go_on(self, story: Story, judged: Mapping[str, Bullet]) -> Answer:
-        """Judge a window from where an earlier judge of its session left off, else from its first citation on."""
-        from reflector.reflection.rules.going_on import Watch
+    def _resume(self, story: Story, judged: Mapping[str, Bullet]) -> Answer:
+        """Judge a window from the state that the last judging of its session left, else from its first citation."""
+        from reflector.reflection.rules.resume_points import ResumePoints
 
         held = story.held if story.held.get("by") == self.judging({}).by else {}
         for left in (held, {}) if held else ({},):
@@ -71,13 +71,13 @@ class RulesBackend:
                 places, messages = story.messages(*left.get("place", (0, None)))
                 if left:
                     judging.restore(left, story.said)
-                watch = Watch(judging.reader, places)
+                points = ResumePoints(judging.reader, places)
                 for message in messages:
-                    watch.come_to(message)
+                    points.come_to(message)
                     had = judging.reader.has_open
                     judging.take(message, citations_of(message))
-                    watch.cited(had)
-                place, settled = watch.last(), judging.settled()
+                    points.cited(had)
+                place, settled = points.last(), judging.settled()
                 answer = judging.answer(judged)
             except (ValueError, LookupError, TypeError, AttributeError):
                 if not left:
@@ -162,7 +162,7 @@ class Judging:
         return {"by": self.by, "kept": kept_, "said": said}
 
     def restore(self, held: Mapping[str, Any], said: Mapping[str, str]) -> None:
-        """Go on from what `left` returned, and the rationales of that answer. Raises ValueError, LookupError and
+        """Resume from what `left` returned and the rationales of that answer. Raises ValueError, LookupError and
         TypeError for anything else."""
         from reflector.reflection.rules.weighing import Judgement
 

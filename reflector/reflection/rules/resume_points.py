@@ -1,8 +1,8 @@
-"""Where a judge of a session that grows can go on, so that a later one reads what its open citations need.
+"""The places in a transcript at which the judging of a session can resume when the session has grown.
 
-Invariant: who goes on finds what one who began at the first citation finds, or says that it cannot. A place to go on is
-the start of a line at which somebody speaks, before every citation that is still open at the end. What is kept of it
-holds nobody's words: the reasons of what was judged before are in the ledger's last answer.
+Invariant: judging that resumes at a place finds what judging from the first citation finds, or raises an error. A place
+is the start of a line at which the agent or a person speaks, before every citation that is still open at the end. The
+state that is kept for it contains no text of the transcript: earlier rationales are in the ledger's last answer.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class _Mark:
         return self.waited is None or waited - self.waited >= reading._BEFORE
 
 
-class Watch:
-    """Watches a reader of citations, and knows the last place at which another can go on."""
+class ResumePoints:
+    """Follows a reader of citations, and knows the last place at which a later reading can resume."""
 
     def __init__(self, reader: Reader, places: Places) -> None:
         self._reader, self._places = reader, places
@@ -68,7 +68,7 @@ class Watch:
         self._places.next_after(here[0])
 
     def cited(self, before: bool) -> None:
-        """Hear that a message opened a citation; `before` says whether another one was open."""
+        """Note that a message opened a citation; `before` says whether another one was open."""
         chain = self._reader.only_chain
         if before or chain is None or not chain.citations:
             return
