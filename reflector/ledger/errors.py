@@ -225,6 +225,7 @@ _BY_SQLSTATE: dict[str, tuple[type[LedgerError], str, str]] = {
     "57P": (LedgerAway, "is on a server that stops or starts", "run the same command again when it is up"),
     # Raised by a trigger of ours.
     "RF001": (LedgerUnavailable, "takes no event of another time", "correct the clock of this machine, then try again"),
+    "22P02": (LedgerCorrupt, "holds data that is not JSON", "run `reflector verify`, and restore a backup"),
     "XX001": (LedgerCorrupt, "is damaged on the server", "run `reflector verify`, and restore a backup"),
     "XX002": (LedgerCorrupt, "is damaged on the server", "run `reflector verify`, and restore a backup"),
 }

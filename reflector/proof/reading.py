@@ -15,11 +15,12 @@ from reflector.ledger.statements import Statements
 _BATCH = 1000
 _numbers = count()
 #: Words of errors that say that a database holds what no ledger does. The drivers' errors have no class in common, and
-#: "no such column" of a changed table is an error of the statement.
+#: "no such column" of a changed table is an error of the statement. PostgreSQL has a class of codes for values, too.
 _UNREADABLE: Final = (
     *("malformed", "not a database", "corrupt", "could not decode"),
     *("no such", "does not exist", "unsupported"),
 )
+_VALUES: Final = "22"
 #: What Python raises for values that no event or row has.
 MALFORMED: Final = (TypeError, ValueError, LookupError, AttributeError, RecursionError, OverflowError)
 
@@ -55,4 +56,5 @@ def savepoint(sql: Statements) -> Iterator[None]:
 def unreadable(error: Exception) -> bool:
     """Return whether an error says that a database holds what no ledger does, and not that it cannot be reached."""
     words = str(error).lower()
-    return isinstance(error, MALFORMED) or any(word in words for word in _UNREADABLE)
+    code = getattr(error, "sqlstate", None) or ""
+    return isinstance(error, MALFORMED) or code.startswith(_VALUES) or any(word in words for word in _UNREADABLE)
