@@ -216,5 +216,5 @@ def test_data_that_is_not_json_is_told_as_damage(postgres: Postgres) -> None:
         ledger.append([window()])
         with sql.triggers_off(ledger) as connection:
             connection.exec_driver_sql("UPDATE event SET data = 'x'")
-        with pytest.raises(LedgerCorrupt, match="not JSON .* run `reflector verify`"):
+        with pytest.raises(LedgerCorrupt, match=r"not JSON .* run `reflector verify`"):
             tally_of(ledger, None)
