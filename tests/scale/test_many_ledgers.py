@@ -7,6 +7,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -18,8 +19,9 @@ from reflector.exchange.transfer import copy, exported, load
 from reflector.ledger.rebuilding import rebuild
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
-from tests.conftest import Postgres
-from tests.ledger.events import added, window
+from tests.conftest import Postgres, with_setting
+from tests.ledger import sql
+from tests.ledger.events import added, reflected, window
 from tests.ledger.test_rebuilding import lived
 from tests.ledger.writer import prepare, writers
 from tests.scale.clusters import clusters
@@ -32,20 +34,24 @@ pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 _WAITS = re.compile(r"^<(\w+)> .* still waiting for (?!ExclusiveLock on extension of)", re.MULTILINE)
 
 
-@pytest.fixture
-def teams(postgres: Postgres) -> Iterator[tuple[str, str]]:
-    """Two schemas of one database, each of an owner who may not use the other's: the URLs of the owners."""
+@pytest.fixture(params=["one owner", "two owners"])
+def teams(postgres: Postgres, request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
+    """The URLs of two ledgers in two schemas of one database. Owners may make schemas, but not use each other's."""
     names = [f"team_{letter}_{os.getpid()}" for letter in "ab"]
+    owners = names if request.param == "two owners" else [names[0], names[0]]
     with postgres.database(empty=True) as url:
+        database = sa.make_url(url)
         with psycopg.connect(url, autocommit=True) as connection:
-            for name in names:
-                connection.execute(f"CREATE ROLE {name} LOGIN")
-                connection.execute(f"CREATE SCHEMA {name} AUTHORIZATION {name}")
-                connection.execute(f"ALTER ROLE {name} SET search_path = {name}")
-        one, two = (sa.make_url(url).set(username=name).render_as_string(hide_password=False) for name in names)
+            for owner in sorted({*owners}):
+                connection.execute(f"CREATE ROLE {owner} LOGIN")
+                connection.execute(f"GRANT CREATE ON DATABASE {database.database} TO {owner}")
+            for name, owner in zip(names, owners, strict=True):
+                connection.execute(f"CREATE SCHEMA {name} AUTHORIZATION {owner}")
+        ways = [database.set(username=owner).render_as_string(hide_password=False) for owner in owners]
+        one, two = (with_setting(way, "search_path", name) for way, name in zip(ways, names, strict=True))
         yield one, two
-    for name in names:
-        postgres._run(f"DROP ROLE {name}")
+    for owner in sorted({*owners}):
+        postgres._run(f"DROP ROLE {owner}")
 
 
 def asked(url: str, which: str, number: int) -> None:
@@ -55,33 +61,60 @@ def asked(url: str, which: str, number: int) -> None:
         until(lambda: connection.execute(query).fetchone() == (number,), which)
 
 
-def test_ledgers_of_two_owners_are_rebuilt_at_the_same_time_and_each_erases_its_own(teams: tuple[str, str]) -> None:
-    """They once staged their rows in one schema, and each threw the other's away."""
-    reached: dict[str, list[int]] = {url: [] for url in teams}
+def _counters(ledger: Ledger) -> dict[str, tuple[int, int]]:
+    return {bullet.name: (bullet.helpful, bullet.harmful) for bullet in ledger.bullets()}
+
+
+def test_two_ledgers_of_a_database_are_rebuilt_at_the_same_time(teams: tuple[str, str]) -> None:
+    """They once staged their rows in one schema: each threw the other's away and began again, or was refused there."""
     both = threading.Barrier(2, timeout=60)
     for url in teams:
         with Ledger.open(url) as ledger:
             lived(ledger)
+    with Ledger.open(teams[1]) as ledger:  # what is counted in one is not what is counted in the other
+        more = window(9999)
+        ledger.append([more, *reflected("more", more, ("pat-001", "helpful"))])
 
-    def rebuilt(url: str) -> None:
+    def rebuilt(url: str) -> int:
+        reached = [0]
+
         def progress(position: int) -> None:
-            if not reached[url]:
+            if reached == [0]:
                 both.wait()
-            reached[url].append(position)
+            assert position > reached[-1], f"{position} after {reached}: it began again"
+            reached.append(position)
 
         with Ledger.open(url) as ledger:
+            sql.run(ledger, "UPDATE bullet SET helpful = 7, harmful = 7")
             ledger.rebuild(progress)
+        return reached[-1]
 
-    threads = [threading.Thread(target=rebuilt, args=(url,)) for url in teams]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    for url in teams:
+    with ThreadPoolExecutor() as pool:
+        tasks = [pool.submit(rebuilt, url) for url in teams]
+    assert [task.exception() for task in tasks] == [None, None]
+    for url, task, helpful in zip(teams, tasks, (1499, 1500), strict=True):
         with Ledger.open(url) as ledger:
-            assert reached[url] == sorted(set(reached[url]))
-            assert reached[url][-1] == ledger.head().position
-            ledger.redact(next(e.event_id for e in ledger.events() if e.type == "bullet.added"), reason="x", actor="me")
+            assert task.result() == ledger.head().position
+            assert _counters(ledger) == {"pat-001": (helpful, 0), "mis-001": (2, 1499)}
+            assert list(verify(ledger)) == []
+
+
+def test_each_ledger_of_a_database_erases_its_own_text_while_the_other_is_rebuilt(teams: tuple[str, str]) -> None:
+    """A redaction once looked for staged rows in a schema of the other's."""
+    with Ledger.open(teams[0]) as one, Ledger.open(teams[1]) as two:
+        for ledger in (one, two):
+            lived(ledger)
+
+        def erase(position: int) -> None:
+            if position == 2000:
+                event_id = next(event.event_id for event in two.events() if event.type == "bullet.added")
+                two.redact(event_id, reason="x", actor="me")
+
+        one.rebuild(erase)
+        assert two.bullets()[0].text == "[redacted]"
+        assert one.bullets()[0].text == "Read the error first"
+        for ledger in (one, two):
+            assert _counters(ledger) == {"pat-001": (1499, 0), "mis-001": (2, 1499)}
             assert list(verify(ledger)) == []
 
 
