@@ -22,6 +22,7 @@ from reflector.ledger.errors import LedgerAway, LedgerCorrupt, LedgerError, Ledg
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import Postgres, with_setting
+from tests.scale.clusters import clusters
 from tests.servers import postgres_server
 
 from . import sql
@@ -172,6 +173,35 @@ def test_a_wrong_password_is_told_at_once_and_no_drain_waits_for_the_server() ->
                 Ledger.open(alice)
             assert not isinstance(caught.value, LedgerAway)
             assert "wrong" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_a_server_that_fails_over_is_told_as_a_server_at_each_step_and_the_ledger_goes_on() -> None:
+    """It was once told as a disk without space, and as a folder without permissions."""
+    with clusters(1) as (server,), Ledger.open(server.url) as ledger:
+        ledger.append([added("pat-001")])
+
+        def told() -> str:
+            with pytest.raises(LedgerAway) as caught:
+                ledger.append([added("pat-002")])
+            assert "disk" not in str(caught.value)
+            assert "space" not in str(caught.value)
+            assert "folder" not in str(caught.value)
+            assert "permissions" not in str(caught.value)
+            return str(caught.value)
+
+        server.kill()
+        for _ in range(2):  # by the connection that it had, and by a new one
+            assert "check that it runs" in told()
+        (server.folder / "data" / "standby.signal").touch()
+        server.start()
+        assert "may only be read" in told()
+        assert [bullet.name for bullet in ledger.bullets()] == ["pat-001"]
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            assert connection.execute("SELECT pg_promote()").fetchone() == (True,)
+        ledger.append([added("pat-002")])
+        assert [bullet.name for bullet in ledger.bullets()] == ["pat-001", "pat-002"]
+        assert list(verify(ledger)) == []
 
 
 def test_a_refused_append_leaves_no_line_of_the_driver_where_a_host_logs(
