@@ -175,10 +175,11 @@ def verify(
         ledger = project.open_ledger()
         if mend_triggers:
             from reflector.ledger.engines import schema_transaction
+            from reflector.ledger.errors import translated
             from reflector.ledger.migration import create_triggers
             from reflector.ledger.views import create_views
 
-            with schema_transaction(ledger.engine) as connection:
+            with translated(ledger.engine.url.shown), schema_transaction(ledger.engine) as connection:
                 create_triggers(connection)
                 create_views(connection)
         if mend_head:

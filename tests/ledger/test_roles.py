@@ -127,6 +127,14 @@ def test_a_reader_asks_everything_and_writes_nothing(server: tuple[str, Login]) 
     assert _accepted(url, [*_REFUSED, *writes]) == []
 
 
+def test_a_writer_who_mends_triggers_is_refused_in_one_sentence(server: tuple[str, Login], tmp_path: Path) -> None:
+    agent = Agent(tmp_path / "project", tmp_path, environ={"REFLECTOR_LEDGER_URL": server[1]("writer")})
+    agent.project.mkdir()
+    told = agent.call("verify", "--mend-triggers", code=1)
+    assert "refuses the user (" in told.err
+    assert told.out == ""
+
+
 @pytest.mark.parametrize("who", ["reader", "a standby's"])
 def test_a_question_writes_nothing_where_the_ledger_may_only_be_read(
     server: tuple[str, Login], tmp_path: Path, who: str
