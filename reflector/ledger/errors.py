@@ -7,6 +7,7 @@ nothing in this package swallows one.
 from __future__ import annotations
 
 import binascii
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from json import JSONDecodeError
@@ -239,6 +240,15 @@ _BY_WORDS: dict[str, str] = {
 }
 
 
+#: How Citus, which speaks English alone, names a worker: in its own errors, and in the context of what came from there.
+_WORKER = re.compile(
+    r"(?:remote node (?:\S+@)?|to COPY to shard \d+ on |connections to the node |executing command on )(\S+:\d+)"
+)
+#: What it says under general codes of a worker that it lost. The last two are libpq's, which has no code.
+_LOST_AT_COMMIT = "could not commit transaction for shard"
+_WORKER_LOST = ("to COPY to shard", "connection", "EOF detected")
+
+
 #: Words of libpq, and of a server that speaks English, for a refusal that passes by itself.
 _PASSING = ("read-only", "hot standby", "too many", "connection slots", "no more connections")
 
@@ -257,6 +267,18 @@ def _is_refused(error: BaseException) -> bool:
     return bool(pq.PGconn.ping(conninfo.make_conninfo(**asked).encode()) == pq.Ping.OK)
 
 
+def _lost_worker(error: BaseException, code: str, text: str) -> str | None:
+    """Return which server of a Citus did not answer its coordinator, in words; None for any other error."""
+    context: str = getattr(getattr(error, "diag", None), "context", None) or ""
+    named = _WORKER.search(text) or _WORKER.search(context)
+    if code == "XX000" and text.startswith(_LOST_AT_COMMIT):
+        return "a server of its Citus"
+    is_lost = code in {"XX000", "58030"} and any(words in text for words in _WORKER_LOST)
+    if named is None or not (is_lost or code.startswith(("08", "57P"))):
+        return None
+    return f"the Citus server {named[1]}"
+
+
 def _of_server(error: BaseException, text: str, where: str) -> LedgerError:
     """Return an error of PostgreSQL, known by its code; one without a code was met on the way to the server."""
     code: str | None = getattr(error, "sqlstate", None)
@@ -264,6 +286,12 @@ def _of_server(error: BaseException, text: str, where: str) -> LedgerError:
         return LedgerUnavailable(
             f"the ledger {where} is refused by its server ({text}), which does not pass by itself; check the user, the "
             "password and the database of the URL, and the server's pg_hba.conf"
+        )
+    if code is not None and (worker := _lost_worker(error, code, text)) is not None:
+        told = text.partition("the following error: ")[2] or text
+        return LedgerAway(
+            f"the ledger {where} needs {worker}, which does not answer ({told}); start that server or wait until it is "
+            "back, then run the same command again"
         )
     if code is None or code.startswith("08"):
         return LedgerAway(

@@ -5,6 +5,7 @@ The other tests of the ledger run on it too, as tests/conftest.py says.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,14 @@ import pytest
 import sqlalchemy as sa
 
 from reflector.ledger.engines import schema_transaction
-from reflector.ledger.errors import AlreadyRetracted, HeadMisplaced, LedgerUnavailable, NoSuchTarget, translated
+from reflector.ledger.errors import (
+    AlreadyRetracted,
+    HeadMisplaced,
+    LedgerAway,
+    LedgerUnavailable,
+    NoSuchTarget,
+    translated,
+)
 from reflector.ledger.grants import policies
 from reflector.ledger.migration import create_triggers
 from reflector.ledger.store import Ledger
@@ -55,6 +63,46 @@ def test_what_comes_back_under_a_general_code_is_known_by_its_words(
     raised = sa.literal(words).compile(compile_kwargs={"literal_binds": True})
     with postgres._connected() as connection, pytest.raises(wanted), translated("here"):
         connection.execute(f"DO $$ BEGIN RAISE EXCEPTION USING MESSAGE = {raised}, ERRCODE = 'XX000'; END $$")
+
+
+def _raised(words: str, code: str, behind: str) -> str:
+    """A statement that fails so, and whose context has a comment in it."""
+    text = str(sa.literal(words).compile(compile_kwargs={"literal_binds": True}))
+    return (
+        f"DO $$ BEGIN EXECUTE $q$ DO $i$ BEGIN RAISE EXCEPTION USING MESSAGE = {text}, ERRCODE = '{code}'; END $i$"
+        f" -- {behind}\n$q$; END $$"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "behind", "told"),
+    [
+        (
+            "08006",
+            "connection to the remote node me@w2:5432 failed with the following error: Connection refused",
+            "",
+            r"needs the Citus server w2:5432, which does not answer \(Connection refused\); start that server or wait",
+        ),
+        ("08006", "connection to the remote node me@w2:5432 failed", "", "needs the Citus server w2:5432, which"),
+        ("58030", "failed to COPY to shard 102008 on w2:5432", "", "needs the Citus server w2:5432, which"),
+        ("XX000", "SSL SYSCALL error: EOF detected", "while executing command on w2:5432", "Citus server w2:5432"),
+        ("57P01", "terminating connection", "while executing command on w2:5432", "Citus server w2:5432, which"),
+        ("XX000", "could not commit transaction for shard 7 on at least one active node", "", "a server of its Citus"),
+    ],
+)
+def test_a_worker_that_is_away_is_named_as_a_server_that_does_not_answer(
+    postgres: Postgres, code: str, words: str, behind: str, told: str
+) -> None:
+    with postgres._connected() as connection, pytest.raises(LedgerAway, match=told), translated("here"):
+        connection.execute(_raised(words, code, behind))
+
+
+def test_an_error_of_a_worker_that_answers_is_not_told_as_its_absence(postgres: Postgres) -> None:
+    for code, words in (("XX000", "cache lookup failed for type 7"), ("58030", "could not read block 7")):
+        with postgres._connected() as connection, pytest.raises(LedgerUnavailable) as caught, translated("here"):
+            connection.execute(_raised(words, code, "while executing command on w2:5432"))
+        assert not isinstance(caught.value, LedgerAway)
+        assert words in str(caught.value)
 
 
 def _shard(url: str) -> tuple[str, str]:
@@ -147,6 +195,66 @@ def test_a_ledger_is_not_begun_where_triggers_are_refused(postgres: Postgres) ->
         with psycopg.connect(empty) as connection:
             found = connection.execute("SELECT 1 FROM pg_tables WHERE schemaname = current_schema()").fetchall()
         assert found == []
+
+
+@pytest.fixture
+def refusing(postgres: Postgres, url: str) -> Iterator[tuple[str, str]]:
+    """A role for whose sessions one worker, and no other server, refuses triggers; and that worker."""
+    role, worker = f"refused_{os.getpid()}", _shard(url)[1]
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} SUPERUSER LOGIN")
+    try:
+        with psycopg.connect(worker, autocommit=True) as connection:
+            connection.execute("SET citus.enable_ddl_propagation = off")
+            connection.execute(f"ALTER ROLE {role} SET citus.enable_unsafe_triggers = off")
+        place = sa.make_url(worker)
+        yield role, f"{place.host}:{place.port}"
+    finally:
+        postgres._run(f"DROP ROLE {role}")
+
+
+def test_one_worker_that_refuses_triggers_is_named_by_the_doctor_and_by_the_first_command(
+    postgres: Postgres, url: str, refusing: tuple[str, str], tmp_path: Path
+) -> None:
+    role, worker = refusing
+    why = f"citus.enable_unsafe_triggers is off on {worker}"
+
+    def of_role(known: str) -> Agent:
+        url = sa.make_url(known).set(username=role).render_as_string(hide_password=False)
+        agent = Agent(tmp_path / "project", tmp_path, environ={"REFLECTOR_LEDGER_URL": url})
+        agent.project.mkdir(exist_ok=True)
+        return agent
+
+    (found,) = (check for check in of_role(url).json("doctor", code=1) if check["name"] == "citus")
+    assert (found["state"], found["text"].endswith(why)) == ("error", True)
+    assert f"{why}; set it to on" in of_role(url).call("verify", "--mend-triggers", code=1).err
+    with postgres.database(empty=True) as empty:
+        assert f"{why}; set it to on" in of_role(empty).call("list", code=1).err
+        with psycopg.connect(empty) as connection:
+            assert connection.execute("SELECT to_regclass('event')").fetchone() == (None,)
+
+
+def test_a_worker_that_ends_its_connections_is_named_and_the_next_append_goes_on(url: str) -> None:
+    shard, worker = _shard(url)
+    place = sa.make_url(worker)
+    lock = "SELECT position FROM playbook FOR UPDATE"
+    with Ledger.open(url) as ledger, psycopg.connect(worker, autocommit=True) as connection:
+        before = ledger.head().position
+        connection.execute("SET citus.override_table_visibility = off")
+        with ledger.engine.connection() as driver:
+            driver.execute(lock)
+            ended = connection.execute(
+                "SELECT pg_terminate_backend(pid, 10000) FROM (SELECT DISTINCT pid FROM pg_locks"
+                " JOIN pg_class c ON c.oid = relation AND c.relnamespace = %s::regnamespace) AS held",
+                [shard.partition(".")[0]],
+            )
+            assert ended.fetchall() == [(True,)]
+            named = f"needs the Citus server {place.host}:{place.port}, which does not answer"
+            with pytest.raises(LedgerAway, match=named), translated("here"):
+                driver.execute(lock)
+        ledger.append([added("oth-001")])
+        assert ledger.head().position == before + 1
+        assert list(verify(ledger)) == []
 
 
 def test_policies_by_playbook_are_refused_with_the_way_out(url: str) -> None:
