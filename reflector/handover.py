@@ -5,7 +5,7 @@ from. The hook loads this at every start, so it imports rarely needed modules wh
 """
 
 # pathlib would cost more than everything that is done here:
-# ruff: noqa: PTH116
+# ruff: noqa: PTH109, PTH116
 
 from time import time_ns
 
@@ -100,17 +100,26 @@ def record(project: str, payload: dict[str, object], text: str) -> bytes:
     """One delivery as it is kept: the payload verbatim, and what only this moment knows."""
     # A subagent's stop names the parent's transcript too; its size would be taken for the subagent's.
     key = "agent_transcript_path" if payload["hook_event_name"] == "SubagentStop" else "transcript_path"
+    path = words(payload, key)
     try:
-        size = str(system.stat(words(payload, key)).st_size)
+        size = str(system.stat(path).st_size)
     except (OSError, ValueError):  # not there (yet), or no path at all
         size = "null"
-    return enclosed(project, size, text.encode())
+    cwd = ""
+    if path[:1] not in ("", "/", "\\", "~") and path[1:2] != ":":
+        try:  # noqa: SIM105  contextlib is not worth its import
+            cwd = system.getcwd()
+        except OSError:  # the folder is gone, and the file with it
+            pass
+    return enclosed(project, size, text.encode(), cwd)
 
 
-def enclosed(project: str, transcript_bytes: str, payload: bytes) -> bytes:
-    """Return a record around a payload."""
+def enclosed(project: str, transcript_bytes: str, payload: bytes, cwd: str = "") -> bytes:
+    """Return a record around a payload; `cwd` is where a relative path of its transcript begins, for the drain runs
+    elsewhere."""
     head = f'{{"v":1,"received_at_ns":{time_ns()},"project":{quoted(project) if project else "null"},'
-    return f'{head}"transcript_bytes":{transcript_bytes},"payload":'.encode() + payload + b"}\n"
+    begins = f'"cwd":{quoted(cwd)},' if cwd else ""
+    return f'{head}{begins}"transcript_bytes":{transcript_bytes},"payload":'.encode() + payload + b"}\n"
 
 
 def quoted(text: str) -> str:

@@ -362,7 +362,7 @@ def _read(path: Path) -> Delivery:
         path=path,
         received_at_ns=received if type(received) is int and received >= 0 else 0,
         project=words(data, "project") or None,
-        transcript_path=_path(payload, transcript),
+        transcript_path=_path(payload, transcript, words(data, "cwd")),
         transcript_bytes=size if type(size) is int and size >= 0 else None,
         session_id=words(payload, "session_id") or None,
         agent_id=words(payload, "agent_id") or None,
@@ -373,10 +373,10 @@ def _read(path: Path) -> Delivery:
     )
 
 
-def _path(payload: Mapping[str, Any], key: str) -> str | None:
-    """Return a path that a system call would at least take."""
+def _path(payload: Mapping[str, Any], key: str, cwd: str) -> str | None:
+    """Return a path that a system call would at least take; a relative one begins in `cwd`, where the hook ran."""
     value = payload.get(key)
-    return value if isinstance(value, str) and value and "\0" not in value else None
+    return str(Path(cwd) / value) if isinstance(value, str) and value and "\0" not in cwd + value else None
 
 
 def _failure(path: Path) -> Failure:

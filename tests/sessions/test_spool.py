@@ -28,6 +28,20 @@ def test_deliveries_are_read_oldest_first_with_what_the_client_said(project: Pro
     assert (second.event, second.trigger, second.transcript_bytes) == ("PreCompact", "auto", None)
 
 
+@pytest.mark.parametrize("name", ["SessionEnd", "Stop"])
+def test_a_relative_path_of_a_transcript_begins_where_the_hook_ran(project: Project, name: str) -> None:
+    (project.path / "sub").mkdir()
+    (project.path / "sub/t.jsonl").write_text("12345")
+    project.hook(event(name, transcript_path="t.jsonl"), cwd=project.path / "sub")
+    (found,) = (spool.pending if name == "SessionEnd" else spool.waiting)(project.spool)
+    assert (found.transcript_path, found.transcript_bytes) == (str(project.path / "sub/t.jsonl"), 5)
+
+
+def test_a_path_below_the_home_folder_is_not_taken_for_a_relative_one(project: Project) -> None:
+    project.hook(event("SessionEnd", transcript_path="~/t.jsonl"))
+    assert [found.transcript_path for found in spool.pending(project.spool)] == ["~/t.jsonl"]
+
+
 def test_a_subagents_delivery_is_about_its_own_transcript(project: Project) -> None:
     project.hook(event("SubagentStop", agent_id="a-1", agent_transcript_path="/agent.jsonl"))
     project.hook(event("SubagentStop", agent_id="a-2"))
