@@ -5,6 +5,7 @@ Invariant: a file of settings is replaced only by one that the program understan
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +87,7 @@ def get(place: Place, key: str, as_json: bool) -> None:
 def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None:
     """Set a setting of this project, or with --global of all of your projects.
 
-    A list, such as `projects`, takes several values.
+    A list, such as `projects`, takes several values, or one as the file spells it: '["~/work/*", "~/play"]'.
     """
     is_list = isinstance(SETTINGS[key].default, tuple)
     if len(values) > 1 and not is_list:
@@ -94,13 +95,30 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
     if key in USERS_OWN and not for_all:
         raise click.UsageError(f"{key} can stand in your own file only; add --global")
     path, document = _document(place, for_all)
-    document[key] = list(values) if is_list else from_text(key, values[0])
+    document[key] = _list_of(key, values, for_all) if is_list else from_text(key, values[0])
     _write(place, path, document, private=key == "api_key")
     root = _root(place)
     config = load_config(root)
     _print_in_force(config, root, key)
     if config.layer(key) not in ("user" if for_all else "project", "default"):
         note(f"{key} is set in {path}, but {_origin(config, root, key)} wins")
+
+
+def _list_of(key: str, values: tuple[str, ...], for_all: bool) -> list[str]:
+    """Return a list's values; one that begins with a bracket is the whole list, as TOML and JSON spell it."""
+    if len(values) > 1 or not values[0].startswith("["):
+        return list(values)
+    try:
+        found = json.loads(values[0])
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        where = " --global" if for_all else ""
+        raise click.UsageError(
+            f"{values[0]} is not a list of texts; give the values one by one: reflector config set {key}{where} "
+            "VALUE VALUE"
+        )
+    return found
 
 
 @config.command()
