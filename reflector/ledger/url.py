@@ -80,8 +80,11 @@ class Url(NamedTuple):
 
 
 def sqlite_url(path: Path) -> str:
-    """Return the URL of a SQLite ledger in a file."""
-    return _FILE + quote(str(path), safe=" +/")
+    """Return the URL of a SQLite ledger in a file. Raises LedgerUnavailable for a path that is not UTF-8."""
+    try:
+        return _FILE + quote(str(path), safe=" +/")
+    except UnicodeEncodeError as error:
+        raise LedgerUnavailable(f"the path {path} is not UTF-8; rename the folder that is not") from error
 
 
 def url_of(text: str) -> Url:

@@ -8,6 +8,7 @@ import json
 import os
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -584,6 +585,17 @@ def test_an_answer_that_its_reader_cannot_take_is_a_failure_in_one_line(agent: A
             _, err = process.communicate()
             assert (process.returncode, len(err.splitlines())) == (1, 1)
             assert "No space left" in err
+
+
+@pytest.mark.skipif(not os.supports_bytes_environ or sys.platform == "darwin", reason="names are text there")
+def test_a_project_whose_path_is_not_utf8_is_refused_in_one_line(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"bad\xff")
+    folder.mkdir()
+    agent = Agent.in_folder(folder)
+    for command in (("list",), ("drain",), ("add", "pat", "Run the tests")):
+        told = assert_told(agent, *command, about="is not UTF-8")
+        assert "rename the folder" in told
+        assert len(told.splitlines()) == 1
 
 
 def test_too_little_memory_is_told_without_a_traceback(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
