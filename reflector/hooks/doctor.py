@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -29,6 +28,7 @@ from reflector.hooks.citus import checks_of_citus
 from reflector.hooks.git_setup import driver_of
 from reflector.hooks.mending import Fix, close_to_others, left_behind, open_to_others, remove
 from reflector.hooks.reach import Check, State, checks_of_hooks, missing_program
+from reflector.hooks.unread import checks_of_unread, is_regular
 from reflector.ledger.answer_tally import answers
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION
@@ -208,16 +208,9 @@ def _ledger(project: Project) -> Iterator[Check]:
         yield Check("ledger", "error", what, way_out or "reflector verify")
 
 
-def _is_regular(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except FileNotFoundError:
-        return False
-
-
 def _revision(project: Project) -> Check | None:
     """The schema's revision, read without a migration; None for a ledger on a server, and where no ledger can be."""
-    if project.config.ledger_url or not _is_regular(project.ledger_file):
+    if project.config.ledger_url or not is_regular(project.ledger_file):
         return None
     try:
         with closing(sqlite3.connect(f"{project.ledger_file.as_uri()}?mode=ro", uri=True)) as connection:
@@ -240,6 +233,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
         yield from checks_of_citus(ledger)
     head = ledger.head()
     yield Check("ledger", "ok", f"{_counted(head.position, 'event')}, head {head.chain[:20]}…")
+    yield from checks_of_unread(ledger, project)
     if (lost := missed(project, ledger)) is not None:
         yield Check("head", "error", str(lost), lost.remedy)
     if wrong := wrong_triggers(ledger):
@@ -258,7 +252,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
             "clock",
             "warning",
             f"the last event is from {head.recorded_at[:19]}, which is to come: the clock was set back",
-            "set the clock; positions, not times, order the events",
+            "set the clock if it is wrong now; positions, not times, order the events, so no count is wrong",
         )
     else:
         yield Check("clock", "ok", f"{now} UTC")
@@ -302,6 +296,9 @@ def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
         )
     elif not bullets and not project.is_users:
         yield Check("playbook", "warning", "it is empty: nothing can be cited", 'reflector add pat "…"')
+    elif bullets and not os.path.lexists(project.playbook_json):
+        text = f"{project.playbook_json} is missing: a session that starts now is told nothing of this playbook"
+        yield Check("playbook", "warning", text, "write it again from the ledger with `reflector rebuild`")
     else:
         yield Check("playbook", "ok", _counted(len(bullets), "bullet"))
 

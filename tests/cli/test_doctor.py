@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import sqlite3
 import subprocess
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from reflector.ledger.url import sqlite_url
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
 
@@ -295,6 +298,47 @@ def test_a_shared_playbook_without_a_working_merge_driver_gets_one(agent: Agent)
         git("config", "--local", *words)
         assert found(agent, "git")[0]["mend"] == "reflector install --git"
         _mended(agent, "sets the merge driver in this clone's git configuration")
+
+
+def test_a_playbook_file_that_is_gone_is_named_with_the_command_that_writes_it_again(agent: Agent) -> None:
+    agent.call("drain")
+    agent.playbook.unlink()
+    (check,) = found(agent, "playbook")
+    assert (check["state"], check["mend"]) == ("warning", "write it again from the ledger with `reflector rebuild`")
+    assert f"{agent.playbook} is missing" in check["text"]
+    agent.call("rebuild")
+    assert found(agent, "playbook")[0]["state"] == "ok"
+
+
+def test_a_ledger_that_the_settings_leave_behind_is_named_with_the_way_to_its_counts(
+    agent: Agent, tmp_path: Path
+) -> None:
+    agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "s-1.jsonl"))
+    counted = agent.json("list")
+    agent.environ = {"REFLECTOR_LEDGER_URL": sqlite_url(tmp_path / "other.db"), "REFLECTOR_PLAYBOOK": "shop"}
+    agent.call("drain")
+    (_, check) = found(agent, "ledger")
+    assert check["state"] == "warning"
+    assert check["text"].startswith(f"{agent.ledger} has 5 events, none of them in the ledger")
+    # The way out, as it is told.
+    variables, export, *_ = re.split(r" (?=reflector export)| > ", check["mend"].partition(";")[0])
+    now, agent.environ = agent.environ, dict(one.split("=", 1) for one in shlex.split(variables))
+    (tmp_path / "old.ndjson").write_text(agent.call(*export.split()[1:]).out)
+    agent.environ = now
+    agent.call("import", tmp_path / "old.ndjson", "--merge")
+    assert [check["state"] for check in found(agent, "ledger")] == ["ok"]
+    fields = ("name", "helpful", "harmful")
+    assert [[one[field] for field in fields] for one in agent.json("list")] == [
+        [one[field] for field in fields] for one in counted
+    ]
+
+
+def test_a_ledger_that_was_copied_to_where_the_settings_point_is_no_trouble(agent: Agent, tmp_path: Path) -> None:
+    agent.call("drain")
+    agent.call("copy", "--to", sqlite_url(tmp_path / "copy.db"))
+    agent.environ = {"REFLECTOR_LEDGER_URL": sqlite_url(tmp_path / "copy.db")}
+    agent.call("add", "pat", "Read the error first")
+    assert [check["state"] for check in found(agent, "ledger")] == ["ok"]
 
 
 def test_a_playbook_that_cannot_be_read_is_named_with_its_place_before_it_is_called_empty(tmp_path: Path) -> None:
