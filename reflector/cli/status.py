@@ -66,7 +66,7 @@ def _facts(project: Project) -> dict[str, Any]:
                 for f in spool.failed(project.spool_dir)
             ],
             "broken": [path.name for path in spool.broken(project.spool_dir)],
-            "elsewhere": _elsewhere(),
+            "elsewhere": sum(_elsewhere().values()),
         },
         "month": month_of(None, project),
         "waiting_for_budget": 0,
@@ -115,13 +115,14 @@ def _unreadable(path: Path) -> list[str]:
     return [f"{path}: {problem}" for problem in load(raw).problems]
 
 
-def _elsewhere() -> int:
-    """Deliveries kept with the user because their project could not be written, of whatever project."""
+def _elsewhere() -> dict[str, int]:
+    """Deliveries kept with the user because their project could not be written, of whatever project, by spool."""
     from reflector.sessions import spool
     from reflector.sessions.fallback import stand_ins
 
-    found = [spool.counts(state / "spool") for state in stand_ins()]
-    return sum(counts.pending + counts.waiting + counts.failed + counts.broken for counts in found)
+    found = {str(state / "spool"): spool.counts(state / "spool") for state in stand_ins()}
+    kept = {where: one.pending + one.waiting + one.failed + one.broken for where, one in found.items()}
+    return {where: count for where, count in kept.items() if count}
 
 
 def _ledger_facts(project: Project) -> dict[str, Any]:
@@ -184,8 +185,8 @@ def _print(place: Place, facts: dict[str, Any]) -> None:
         lines.append(("yours", f"{counted(user['bullets'], 'bullet')} of your own beside it{hidden}"))
     silent = f", {spool['silent']} ended without a word or a transcript" if spool["silent"] else ""
     lines.append(("spool", f"{spool['pending']} pending, {spool['waiting']} waiting for their session's end{silent}"))
-    if spool["elsewhere"]:
-        lines.append(("", f"{spool['elsewhere']} kept elsewhere, of folders that are gone or cannot be written"))
+    for where, count in _elsewhere().items():
+        lines.append(("", f"{count} kept elsewhere, of folders that are gone or cannot be written: {where}"))
     lines += [("problem", problem) for problem in facts["problems"]]
     for failure in spool["failed"]:
         tried = f"tried {counted(failure['attempts'], 'time')}{', given up' if failure['given_up'] else ''}"

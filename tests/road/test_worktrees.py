@@ -116,7 +116,9 @@ def test_a_session_whose_start_nobody_heard_counts_when_its_worktree_is_there_ag
     worktree.project.rmdir()
     worktree.hook("SessionEnd", session_id="s", transcript_path=str(transcript))
     agent.call("drain")
-    assert "1 kept elsewhere, of folders that are gone" in agent.call("status").out
+    told = " ".join(agent.call("status").out.split())
+    assert "1 kept elsewhere, of folders that are gone or cannot be written: " in told
+    assert str(agent.home / ".local/state/reflector/spool") in told
     git(agent.project, "worktree", "add", worktree.project)
     agent.call("drain")
     assert agent.counters()["pat-001"] == (1, 0)
