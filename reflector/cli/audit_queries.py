@@ -22,6 +22,7 @@ from reflector.cli.output import (
     print_json,
     rounded,
     short_id,
+    spent_fields,
     table,
 )
 
@@ -294,9 +295,7 @@ def _print_stats(found: Stats, days: int) -> None:
 def _figures(group: Group) -> dict[str, Any]:
     return {
         **fields(group, "answers reflections"),
-        "tokens": group.spent.tokens,
-        "cost_usd": str(group.spent.cost),
-        "unpriced": group.spent.unpriced,
+        **spent_fields(group.spent),
         **fields(group, "helpful harmful undecided"),
         "helpful_rate": rounded(group.helpful_rate),
     }

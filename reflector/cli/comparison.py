@@ -29,7 +29,7 @@ from reflector.audit.comparison.agreement import (
     tally_of,
 )
 from reflector.audit.comparison.trial import Trial
-from reflector.cli.output import counted, fields, note, percent, rounded, safe, short_id, table
+from reflector.cli.output import counted, fields, note, percent, rounded, safe, short_id, spent_fields, table
 from reflector.playbook.verdicts import VERDICTS
 from reflector.reflection.judging import Judge
 
@@ -86,9 +86,7 @@ def _side(side: Side, judge: Judge, tally: Tally) -> dict[str, Any]:
         "judged": tally.judged,
         "answers_asked": spent.asked,
         "answers_recorded": spent.recorded,
-        "tokens": spent.tokens,
-        "cost_usd": str(spent.cost),
-        "unpriced": spent.unpriced,
+        **spent_fields(spent),
         "strays": tally.strays,
         "failures": [dict(zip(("session_id", "window_id", "reason"), each, strict=True)) for each in tally.failures],
     }

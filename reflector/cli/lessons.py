@@ -9,7 +9,8 @@ import click
 from reflector.cli import moments
 from reflector.cli.app import Place
 from reflector.cli.arguments import LESSON, SECTION
-from reflector.cli.output import counted, json_option, note, print_json, safe, short_id, short_time, table
+from reflector.cli.bars import spark
+from reflector.cli.output import counted, fields, json_option, note, print_json, safe, short_id, short_time, table
 from reflector.events.lessons import LESSON_KINDS, POLARITY
 from reflector.text.visible import visible
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from reflector.lessons.book import Lesson, LessonPolicy
 
 _STATES = ("active", "decayed", "archived", "needs_review", "retracted")
-_BARS = "▁▂▃▄▅▆▇█"
 _LATEST = 12
 #: What people and agents say of a lesson, as a kind of outcome.
 SAID = {"good": "success", "bad": "failure"}
@@ -276,27 +276,15 @@ def print_changed(lessons: list[dict[str, Any]]) -> None:
 def as_object(one: Lesson, policy: LessonPolicy) -> dict[str, Any]:
     """Return a lesson as JSON has it."""
     return {
-        "id": one.id,
-        "position": one.position,
-        "created_at": one.created_at,
-        "session_id": one.session_id,
-        "data": dict(one.data),
-        "confidence": one.confidence,
-        "effectiveness": one.effectiveness,
-        "worth": list(one.worth),
-        "successes": one.successes,
-        "failures": one.failures,
-        "state": one.state,
-        "times_applied": one.times_applied,
-        "banked": one.banked,
+        **fields(one, "id position created_at session_id data confidence effectiveness worth successes failures"),
+        **fields(one, "state times_applied banked"),
         "due": one.is_due(policy),
-        "proposal": one.proposal,
-        "bullet": one.bullet,
+        **fields(one, "proposal bullet"),
     }
 
 
 def _sparkline(one: Lesson) -> str:
-    return "".join(_BARS[min(7, int(value * 8))] for value in one.worth[-_LATEST:])
+    return spark(one.worth[-_LATEST:], 1)
 
 
 def _life(ledger: Ledger, event_id: str) -> list[Event]:

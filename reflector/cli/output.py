@@ -13,11 +13,14 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reflector.text.visible import clean, visible
+
+if TYPE_CHECKING:
+    from reflector.events.spent import Spent
 
 #: Characters that JSON may leave as they are but a terminal obeys or hides.
 _UNSAFE = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
@@ -339,6 +342,11 @@ def rounded(rate: float | None, digits: int = 6) -> float | None:
 def fields(value: object, names: str) -> dict[str, Any]:
     """Return attributes of a value as JSON has them; `names` are separated by spaces."""
     return {name: getattr(value, name) for name in names.split()}
+
+
+def spent_fields(spent: Spent) -> dict[str, Any]:
+    """Return what answers cost as JSON has it."""
+    return {"tokens": spent.tokens, "cost_usd": str(spent.cost), "unpriced": spent.unpriced}
 
 
 def counters(helpful: int, harmful: int) -> dict[str, int]:

@@ -9,7 +9,7 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.output import json_option, note, print_json, short_id, table
+from reflector.cli.output import fields, json_option, note, print_json, short_id, table
 
 
 @click.command()
@@ -50,19 +50,7 @@ def recall(
                 pipeline.ledger, lessons, bullets, via="recall", actor="cli", session_id=session_id, query=query
             )
     if as_json:
-        print_json(
-            [
-                {
-                    "kind": one.document.kind,
-                    "id": one.document.id,
-                    "text": one.document.text,
-                    "score": one.score,
-                    "words": one.words,
-                    "cosine": one.cosine,
-                }
-                for one in found
-            ]
-        )
+        print_json([{**fields(one.document, "kind id text"), **fields(one, "score words cosine")} for one in found])
         return
     if not found:
         note("Nothing that was learned fits this.")

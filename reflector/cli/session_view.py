@@ -9,7 +9,7 @@ import click
 
 from reflector.audit.history import as_json, summary
 from reflector.audit.sessions import Reflection, SessionStory, Window
-from reflector.cli.output import counted, fields, print_facts, safe, short_time, table
+from reflector.cli.output import counted, fields, print_facts, safe, short_time, spent_fields, table
 from reflector.events import event as ev
 from reflector.events.spent import Spent
 from reflector.quality.signals import rounded
@@ -25,7 +25,7 @@ def document(story: SessionStory, qualities: Qualities) -> dict[str, Any]:
         "session_id": story.session_id,
         "windows": [_window(window, qualities[window.event_id]) for window in story.windows],
         "events": [as_json(event) for event in story.events],
-        **_spent(story.spent),
+        **spent_fields(story.spent),
     }
 
 
@@ -77,13 +77,9 @@ def _quality_words(quality: WindowQuality | str) -> str:
 def _reflection(reflection: Reflection) -> dict[str, Any]:
     return {
         **fields(reflection, "reflection_id backend model mode answers completed analysis"),
-        **_spent(reflection.spent),
+        **spent_fields(reflection.spent),
         "tags": [fields(tag, "position name tag disposition counted rationale") for tag in reflection.tags],
     }
-
-
-def _spent(spent: Spent) -> dict[str, Any]:
-    return {"tokens": spent.tokens, "cost_usd": str(spent.cost), "unpriced": spent.unpriced}
 
 
 def show(story: SessionStory, qualities: Qualities) -> None:

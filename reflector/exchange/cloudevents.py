@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -64,14 +65,6 @@ class Line(NamedTuple):
 
 def header_line(header: Header) -> str:
     """Return the first line of a file, without a newline."""
-    data = {
-        "format": FORMAT,
-        "version": VERSION,
-        "playbook": header.playbook,
-        "origin": header.origin,
-        "position": header.position,
-        "chain": header.chain,
-    }
     return _encode(
         {
             "specversion": "1.0",
@@ -79,7 +72,7 @@ def header_line(header: Header) -> str:
             "source": _SOURCE + header.origin,
             "type": EXPORTED,
             "datacontenttype": "application/json",
-            "data": data,
+            "data": {"format": FORMAT, "version": VERSION, **asdict(header)},
         }
     )
 
