@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,17 +124,14 @@ def _error_words(path: Path, error: OSError | ValueError) -> str:
     return os_error_words(error, path) if isinstance(error, OSError) else f"{path}: {error}"
 
 
-@contextmanager
-def _pool(plan: Plan, jobs: int | None) -> Iterator[WorkerPool | None]:
-    """Yield the processes that read ahead; None if there is little to read."""
+def _pool(plan: Plan, jobs: int | None) -> AbstractContextManager[WorkerPool | None]:
+    """Return the processes that read ahead; None within if there is little to read."""
     from reflector.sessions.worker_pool import WorkerPool, pool_size
 
     size = pool_size(jobs)
     if not size or (jobs is None and sum(one.bytes for _, files in plan for one in files) < _MUCH):
-        yield None
-        return
-    with WorkerPool(size) as pool:
-        yield pool
+        return nullcontext()
+    return WorkerPool(size)
 
 
 def _plan(
