@@ -32,10 +32,10 @@ def prune(place: Place, dry_run: bool, how: str | None, text: str | None, after:
     or made.
     """
     from reflector.audit.pruning import due
-    from reflector.cli.trials import condition_given
+    from reflector.playbook.condition import condition
 
     config = place.project().config
-    when = condition_given(text) if text is not None else None
+    when = condition(text) if text is not None else None
     after = config.prune_after if after is None else after
 
     def ask(ledger: Ledger) -> list[Due]:

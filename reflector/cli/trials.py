@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from reflector.audit.changes import Changed, Crossing, Difference
     from reflector.audit.replay import Replay
     from reflector.ledger.rows import BulletRow
-    from reflector.playbook.condition import Condition
 
 
 @click.command()
@@ -119,16 +118,6 @@ def _print_difference(found: Difference) -> None:
             click.echo(f"  {short_id(moved.session_id) or '(none)'}  {moved.helpful:+d}/{moved.harmful:+d}")
 
 
-def condition_given(text: str) -> Condition:
-    """Return the condition that a person gave, or a usage error."""
-    from reflector.playbook.condition import BadCondition, condition
-
-    try:
-        return condition(text)
-    except BadCondition as error:
-        raise click.UsageError(str(error)) from error
-
-
 @click.command()
 @click.argument("name", type=BULLET)
 @click.option("--when", "text", metavar="CONDITION", required=True, help="A condition, such as 'harmful > helpful'.")
@@ -143,12 +132,13 @@ def bisect(place: Place, name: str, text: str, moment: str | None, as_json: bool
     from reflector.audit.changes import crossings
     from reflector.audit.history import summary
     from reflector.cli.playbook import find_bullet
+    from reflector.playbook.condition import condition
 
-    condition = condition_given(text)
+    when = condition(text)
     with place.reading() as ledger:
         past = moments.past(ledger, moment)
         row = find_bullet(ledger, name, past)
-        found = crossings(ledger, row.name, condition, past.position if past else ledger.head().position)
+        found = crossings(ledger, row.name, when, past.position if past else ledger.head().position)
     if as_json:
         print_json([_crossing(one) for one in found])
         return
@@ -229,18 +219,20 @@ def replay(
     from reflector.audit.replay import replay as ask
     from reflector.cli.audit import session_named
     from reflector.ledger.as_of import Past
+    from reflector.playbook.condition import condition
 
-    prune = condition_given(text) if text is not None else None
+    prune = condition(text) if text is not None else None
     asked = {name: value for name, value in of_lessons.items() if value is not None}
+    of_bullets = counting or sessions or backends or precision is not None or text is not None
     if ranking is not None:
-        if counting or sessions or backends or precision is not None or text is not None or asked:
+        if of_bullets or asked:
             raise click.UsageError("ask for a ranking by itself: it changes no counter and no lesson")
         from reflector.cli.retelling import print_retold
 
         print_retold(place, moment, ranking, as_json=as_json)
         return
     if asked:
-        if counting or sessions or backends or precision is not None or text is not None:
+        if of_bullets:
             raise click.UsageError(
                 "ask for bullets and for lessons one after the other: they have policies of their own"
             )

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Final
 
 from reflector.dataclass import dataclass
+from reflector.mistakes import Mistake
 
 _TOKENS: Final = re.compile(r"(?:\s|helpful\b|harmful\b|and\b|or\b|not\b|\d{1,15}\b|[<>]=?|[!=]=|[()])*", re.ASCII)
 _COMPARISONS: Final[dict[type[ast.cmpop], Callable[[int, int], bool]]] = {
@@ -30,7 +31,7 @@ _DEEPEST: Final = 50
 _WAY: Final = "a condition compares helpful, harmful and numbers, such as: harmful >= 3 and harmful > helpful"
 
 
-class BadCondition(ValueError):
+class BadCondition(Mistake):
     """A text that is not a condition; its own text says where it goes wrong."""
 
 
