@@ -158,6 +158,11 @@ class Place:
             yield pipeline
         self._tell(pipeline.notes)
 
+    def write(self, project: Project) -> None:
+        """Write the project's playbook.json as its ledger says; waits as `pipeline` does."""
+        with self.pipeline(project) as pipeline:
+            pipeline.write()
+
     @contextmanager
     def reading(self) -> Iterator[Ledger]:
         """The project's ledger for a question, after recording queued deliveries and edits of playbook.json.

@@ -87,8 +87,7 @@ def _restore_ledger(place: Place, file: Path, force: bool, *, as_json: bool) -> 
         aside = set_aside(project)
         written = (checkpoint_of(project), aside[1]) if aside is not None else None
         restored = put(file, present, project.config.playbook, force=force, written=written)
-    with place.pipeline(project) as pipeline:
-        pipeline.write()
+    place.write(project)
     head = head_line(restored.position, restored.chain)
     if as_json:
         kept = {"ledger_kept": restored.kept, "playbook_kept": aside[0] if aside is not None else None}

@@ -182,8 +182,7 @@ def _share(place: Place, *, dry_run: bool, as_json: bool, out: bool = False) -> 
         return
     project = place.project()
     if not dry_run and not is_untouched(project):
-        with place.pipeline(project) as pipeline:
-            pipeline.write()
+        place.write(project)
     if as_json:
         print_json(_as_json(setup.attributes, dry_run, {"before": setup.driver_before, "after": setup.driver_after}))
     elif setup.is_none:

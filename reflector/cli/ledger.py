@@ -115,8 +115,7 @@ def _begin_anew(place: Place, project: Project) -> Path | None:
             if kept is not None:
                 note(f"The counters of playbook.json begin at 0; the old file is kept as {kept}")
                 note("Sessions are counted again by `reflector import-history`.")
-    with place.pipeline(project) as pipeline:
-        pipeline.write()
+    place.write(project)
     return kept
 
 

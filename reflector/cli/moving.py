@@ -119,8 +119,7 @@ def _preserve(place: Place, file: Path, *, quiet: bool) -> dict[str, Any]:
     ):
         end = load(ledger, lines, done)
         aside = settle(ledger, project)
-    with place.pipeline(project) as pipeline:
-        pipeline.write()
+    place.write(project)
     head = head_line(end.position, end.chain)
     if not quiet:
         click.echo(head)

@@ -97,8 +97,7 @@ def _reflect(place: Place, project: Project, judge: Backend, windows: list[Windo
             rows.append((short_id(window.session_id), reflected.outcome, reflected.detail))
             if not named and reflected.stage in OUTAGES:
                 break  # the others would fare alike
-    with place.pipeline(project) as pipeline:
-        pipeline.write()
+    place.write(project)
     table(("session", "reflection", "what"), rows, empty="Another process judged it meanwhile.")
     if failed:
         raise click.exceptions.Exit(1)

@@ -173,8 +173,7 @@ def _judge(
     from reflector.reflection.truth.agent import run_recorded
     from reflector.sessions import locks
 
-    with place.pipeline(project) as pipeline:
-        pipeline.write()
+    place.write(project)
     away = False
     with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
         runner = Runner(ledger, asked.judge, gate=Gate(project.config, project.root))
@@ -189,5 +188,4 @@ def _judge(
                 continue
             away = away or (ran.reflected is not None and ran.reflected.stage in OUTAGES)
             yield entry, ran
-    with place.pipeline(project) as pipeline:
-        pipeline.write()
+    place.write(project)
