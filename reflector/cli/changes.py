@@ -36,30 +36,43 @@ def dry_run_option(command: Any) -> Any:
     return click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")(command)
 
 
-def carry_out(place: Place, find: Callable[[Ledger], Wanted], *, dry_run: bool, as_json: bool) -> None:
-    """Make the changes that `find` returns for the ledger, or show what they would do."""
-    from reflector.curation.changes import apply, preview
-    from reflector.ledger.as_of import Past
+def carried_out(
+    place: Place, find: Callable[[Ledger], Wanted], *, dry_run: bool
+) -> tuple[Sequence[Step], Sequence[Applied]]:
+    """Make the changes that `find` returns for the ledger, or only return what they would do."""
+    from reflector.curation.changes import apply, planned
 
     first = place.project().first_number
-
-    def planned(ledger: Ledger, wanted: Wanted) -> list[Step]:
-        union = Past(ledger).together if any(one.kind == "merge" for one in wanted.changes) else None
-        return preview(ledger.rows(), wanted.changes, first=first, union=union, again=wanted.again)
-
     if dry_run:
         with place.reading() as ledger:
-            steps, made = planned(ledger, find(ledger)), []
-    else:
-        with place.pipeline() as pipeline:
-            wanted = find(pipeline.ledger)
-            steps = planned(pipeline.ledger, wanted)
-            made = apply(
-                pipeline.ledger, wanted.changes, actor="human", first=first,
-                reason=wanted.reason, target=wanted.target, again=wanted.again,
-            )  # fmt: skip
-            pipeline.write()
-    print_steps(place, steps, made, as_json=as_json)
+            wanted = find(ledger)
+            return planned(ledger, wanted.changes, first=first, again=wanted.again), []
+    with place.pipeline() as pipeline:
+        wanted = find(pipeline.ledger)
+        steps = planned(pipeline.ledger, wanted.changes, first=first, again=wanted.again)
+        made = apply(
+            pipeline.ledger, wanted.changes, actor="human", first=first,
+            reason=wanted.reason, target=wanted.target, again=wanted.again,
+        )  # fmt: skip
+        pipeline.write()
+    return steps, made
+
+
+def _carry_out(place: Place, find: Callable[[Ledger], Wanted], *, dry_run: bool, as_json: bool) -> None:
+    """Make the changes that `find` returns for the ledger, or show what they would do."""
+    print_steps(place, *carried_out(place, find, dry_run=dry_run), as_json=as_json)
+
+
+def _change(
+    place: Place, *changes: Change, reason: str | None = None, live: bool = True, dry_run: bool, as_json: bool
+) -> None:
+    """Make changes of bullets, or show what they would do; `live` as for `_named`."""
+
+    def find(ledger: Ledger) -> Wanted:
+        _named(ledger, *(name for change in changes for name in change.about), live=live)
+        return Wanted(changes, reason)
+
+    _carry_out(place, find, dry_run=dry_run, as_json=as_json)
 
 
 def print_steps(place: Place, steps: Sequence[Step], made: Sequence[Applied], *, as_json: bool) -> None:
@@ -116,7 +129,7 @@ def add(place: Place, section: str, text: str, dry_run: bool, as_json: bool) -> 
 
     SECTION is pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth.
     """
-    from reflector.cli.duplicates import note_alike
+    from reflector.cli.duplicates import alike
 
     before: list[Bullet] = []
 
@@ -124,8 +137,9 @@ def add(place: Place, section: str, text: str, dry_run: bool, as_json: bool) -> 
         before.extend(ledger.bullets())
         return Wanted([Change("add", section=section, text=text)])
 
-    carry_out(place, find, dry_run=dry_run, as_json=as_json)
-    note_alike(text, section, before)
+    _carry_out(place, find, dry_run=dry_run, as_json=as_json)
+    for line in alike(text, section, before):
+        note(line)
 
 
 @click.command()
@@ -136,12 +150,7 @@ def add(place: Place, section: str, text: str, dry_run: bool, as_json: bool) -> 
 @click.pass_obj
 def revise(place: Place, name: str, text: str, dry_run: bool, as_json: bool) -> None:
     """Give a bullet another text; its counts stay."""
-
-    def find(ledger: Ledger) -> Wanted:
-        _named(ledger, name)
-        return Wanted([Change("revise", name, text=text)])
-
-    carry_out(place, find, dry_run=dry_run, as_json=as_json)
+    _change(place, Change("revise", name, text=text), dry_run=dry_run, as_json=as_json)
 
 
 @click.command()
@@ -176,12 +185,7 @@ def move(
         raise click.UsageError("--lost says that the ledger of a playbook is lost; name another one with --to")
     if section is None:
         raise click.UsageError("name the section to which the bullet moves, or with --to the ledger of a playbook")
-
-    def find(ledger: Ledger) -> Wanted:
-        _named(ledger, name)
-        return Wanted([Change("move", name, section=section)])
-
-    carry_out(place, find, dry_run=dry_run, as_json=as_json)
+    _change(place, Change("move", name, section=section), dry_run=dry_run, as_json=as_json)
 
 
 @click.command()
@@ -192,18 +196,12 @@ def move(
 @click.pass_obj
 def remove(place: Place, names: tuple[str, ...], reason: str | None, dry_run: bool, as_json: bool) -> None:
     """Remove bullets; their history stays, and `restore` brings them back."""
-
-    def find(ledger: Ledger) -> Wanted:
-        _named(ledger, *names)
-        return Wanted([Change("remove", name) for name in dict.fromkeys(names)], reason=_reason(reason))
-
-    carry_out(place, find, dry_run=dry_run, as_json=as_json)
-
-
-def _reason(reason: str | None) -> str | None:
     from reflector.text.secrets import quote
 
-    return quote(reason, 200) if reason is not None else None
+    why = quote(reason, 200) if reason is not None else None
+    _change(
+        place, *(Change("remove", name) for name in dict.fromkeys(names)), reason=why, dry_run=dry_run, as_json=as_json
+    )
 
 
 @click.command()
@@ -232,17 +230,12 @@ def merge(
         merged = Change("merge", None, names, section or first.section, text if text is not None else first.text)
         return Wanted([merged])
 
-    carry_out(place, find, dry_run=dry_run, as_json=as_json)
+    _carry_out(place, find, dry_run=dry_run, as_json=as_json)
 
 
 def restore_bullet(place: Place, name: str, *, dry_run: bool, as_json: bool) -> None:
     """Bring a removed bullet back, with its counts."""
-
-    def find(ledger: Ledger) -> Wanted:
-        _named(ledger, name, live=False)
-        return Wanted([Change("restore", name)])
-
-    carry_out(place, find, dry_run=dry_run, as_json=as_json)
+    _change(place, Change("restore", name), live=False, dry_run=dry_run, as_json=as_json)
 
 
 @click.command()
@@ -268,7 +261,7 @@ def undo(place: Place, what: str | None, why: str | None, dry_run: bool, as_json
         return Wanted(found.changes, reason="undone", target=found.targets, again=True)
 
     if isinstance(named, list):
-        carry_out(place, find, dry_run=dry_run, as_json=as_json)
+        _carry_out(place, find, dry_run=dry_run, as_json=as_json)
     elif dry_run:
         raise click.UsageError("--dry-run shows changes of bullets; `reflector replay` shows other counts")
     else:

@@ -55,12 +55,6 @@ def duplicates(place: Place, propose: bool, as_json: bool) -> None:
         note("Propose to merge them: reflector duplicates --propose")
 
 
-def note_alike(text: str, section: str, bullets: Iterable[Bullet]) -> None:
-    """Say on stderr which bullets a new text of a section repeats or contradicts."""
-    for line in alike(text, section, bullets):
-        note(line)
-
-
 def alike(text: str, section: str, bullets: Iterable[Bullet]) -> list[str]:
     """Return a line for each bullet that a new text of a section repeats or contradicts."""
     from reflector.playbook.duplicates import near

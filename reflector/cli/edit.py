@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,7 +17,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.arguments import SECTION
-from reflector.cli.changes import dry_run_option, print_steps
+from reflector.cli.changes import Wanted, carried_out, dry_run_option, print_steps
 from reflector.cli.output import json_option, note, print_json
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def edit(place: Place, section: str | None, source: Path | None, dry_run: bool, 
     delete a line, or add one without a name. What came meanwhile is merged; where both changed the same bullet, the
     text comes back with both versions. A text without any bullet changes nothing. The editor is $VISUAL or $EDITOR.
     """
-    from reflector.curation.editing import opened
+    from reflector.curation.editing import opened, taken
     from reflector.files import private_folder
 
     with place.reading() as ledger:
@@ -52,8 +52,8 @@ def edit(place: Place, section: str | None, source: Path | None, dry_run: bool, 
     file = private_folder(place.project().make_state_dir() / "kept") / f"edit-{os.getpid()}.md"
     again = place.command("edit", *([section] if section else []), "--from", str(file))
 
-    def take(written: str) -> tuple[list[Step], list[Applied]]:
-        return _carry_out(place, written, section, dry_run=dry_run)
+    def take(written: str) -> tuple[Sequence[Step], Sequence[Applied]]:
+        return carried_out(place, lambda ledger: Wanted(taken(ledger, written, section)), dry_run=dry_run)
 
     done = edit_until(file, text, take, f"continue with `{again}`", fresh=source is None, keep=dry_run)
     if done is not None and done[0]:
@@ -123,22 +123,6 @@ def _editor() -> str:
     if found is None:
         raise click.UsageError("there is no editor; name yours in $VISUAL or $EDITOR, such as EDITOR=nano")
     return found
-
-
-def _carry_out(place: Place, text: str, section: str | None, *, dry_run: bool) -> tuple[list[Step], list[Applied]]:
-    from reflector.curation.changes import apply, preview
-    from reflector.curation.editing import taken
-
-    first = place.project().first_number
-    if dry_run:
-        with place.reading() as ledger:
-            return preview(ledger.rows(), taken(ledger, text, section), first=first), []
-    with place.pipeline() as pipeline:
-        wanted = taken(pipeline.ledger, text, section)
-        steps = preview(pipeline.ledger.rows(), wanted, first=first)
-        made = apply(pipeline.ledger, wanted, actor="human", first=first) if wanted else []
-        pipeline.write()
-    return steps, made
 
 
 def _write(file: Path, text: str) -> None:

@@ -118,9 +118,8 @@ def reject(place: Place, ids: tuple[str, ...], why: str, keep: bool) -> None:
 def _decide(place: Place, decisions: Sequence[Decision]) -> None:
     """Carry decisions out, each by itself: one that cannot be carried out is named, and the others are."""
     from reflector.curation.bullets import BulletRefused
-    from reflector.curation.changes import preview
+    from reflector.curation.changes import planned
     from reflector.curation.proposals import approve, find, reject
-    from reflector.ledger.as_of import Past
 
     refused = []
     with place.pipeline() as pipeline:
@@ -133,10 +132,7 @@ def _decide(place: Place, decisions: Sequence[Decision]) -> None:
                     reject(ledger, proposal, one.text or "", keep=keep)
                     continue
                 change = proposal.change if one.text is None else replace(proposal.change, text=one.text)
-                union = Past(ledger).together if change.kind == "merge" else None
-                lines = (
-                    preview(ledger.rows(), [change], first=first, union=union) if proposal.state == "waiting" else []
-                )
+                lines = planned(ledger, [change], first=first) if proposal.state == "waiting" else []
                 applied = approve(ledger, proposal, text=one.text, first=first)
             except BulletRefused as error:
                 refused.append(str(error))

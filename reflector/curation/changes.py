@@ -109,6 +109,14 @@ def preview(
     return steps
 
 
+def planned(
+    ledger: Ledger, changes: Sequence[Change], *, first: int = 0, names: Sequence[str] = (), again: bool = False
+) -> list[Step]:
+    """Return what changes of a ledger's bullets would do, as `preview` does, a merge with its counters."""
+    union = Past(ledger).together if any(change.kind == "merge" for change in changes) else None
+    return preview(ledger.rows(), changes, first=first, names=names, union=union, again=again)
+
+
 def apply(
     ledger: Ledger,
     changes: Sequence[Change],
@@ -130,8 +138,7 @@ def apply(
     """
     taken: list[str] = []
     for _ in range(_TRIES):
-        union = Past(ledger).together if any(change.kind == "merge" for change in changes) else None
-        steps = preview(ledger.rows(), changes, first=first, names=taken, union=union, again=again)
+        steps = planned(ledger, changes, first=first, names=taken, again=again)
         position = ledger.head().position
         events = [
             bullet_event(
