@@ -1,4 +1,4 @@
-"""The kinds of arguments that commands take: names of bullets, sections, sessions, lessons and types of events.
+"""The kinds of arguments that commands take: files, names of bullets, sections, sessions, lessons, types of events.
 
 Invariant: what a shell completes is read and never changed, and a project that cannot be read completes nothing.
 """
@@ -6,6 +6,7 @@ Invariant: what a shell completes is read and never changed, and a project that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from reflector.project import Project
 
 _Found = Iterable[tuple[str, str]]
+
+#: A path, one of no folder, and one of a file that is there.
+PATH = click.Path(path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
+READ_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 class _Completed(click.ParamType[str]):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.arguments import BULLET
+from reflector.cli.arguments import BULLET, FILE
 from reflector.cli.output import json_option, note, print_json
 from reflector.playbook.names import is_name
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=FILE)
 @json_option
 @click.pass_obj
 def backup(place: Place, file: Path, as_json: bool) -> None:

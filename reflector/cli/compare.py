@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.arguments import SESSION
+from reflector.cli.arguments import PATH, SESSION
 from reflector.cli.output import json_option, note, print_json, progress
 from reflector.config import BACKENDS
 
@@ -27,15 +27,9 @@ _MOST_LABELS = 64 * 1024 * 1024
 @click.command()
 @click.option("--a", "spec_a", required=True, metavar="SPEC", help=f"First reflector: {_SPEC}.")
 @click.option("--b", "spec_b", required=True, metavar="SPEC", help="Second reflector, in the same forms as --a.")
-@click.option(
-    "--template-a", type=click.Path(path_type=Path), metavar="FILE", help="A prompt template for the model of --a."
-)
-@click.option(
-    "--template-b", type=click.Path(path_type=Path), metavar="FILE", help="A prompt template for the model of --b."
-)
-@click.option(
-    "--labels", type=click.Path(path_type=Path), metavar="FILE", help="The right verdicts, for precision and recall."
-)
+@click.option("--template-a", type=PATH, metavar="FILE", help="A prompt template for the model of --a.")
+@click.option("--template-b", type=PATH, metavar="FILE", help="A prompt template for the model of --b.")
+@click.option("--labels", type=PATH, metavar="FILE", help="The right verdicts, for precision and recall.")
 @click.option("--fresh", is_flag=True, help="Call models even where the ledger has their answer.")
 @click.option("--yes", is_flag=True, help="Make the calls without asking.")
 @json_option

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.arguments import SECTION
+from reflector.cli.arguments import READ_FILE, SECTION
 from reflector.cli.changes import Wanted, carried_out, dry_run_option, print_steps
 from reflector.cli.output import json_option, note, print_json
 
@@ -28,12 +28,7 @@ _Taken = TypeVar("_Taken")
 
 @click.command()
 @click.argument("section", type=SECTION, required=False)
-@click.option(
-    "--from",
-    "source",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Continue with a text that an earlier `edit` kept.",
-)
+@click.option("--from", "source", type=READ_FILE, help="Continue with a text that an earlier `edit` kept.")
 @dry_run_option
 @json_option
 @click.pass_obj

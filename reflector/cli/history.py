@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
+from reflector.cli.arguments import PATH
 from reflector.cli.output import counted, json_option, note, os_error_words, print_json, progress, table
 from reflector.config import BACKENDS
 from reflector.hooks.agents import AGENTS
@@ -43,7 +44,7 @@ _MUCH = 24 * 2**20
     help="Whose sessions.",
     show_default=True,
 )
-@click.option("--folder", type=click.Path(path_type=Path), help="The folder of the transcripts; default: the agent's.")
+@click.option("--folder", type=PATH, help="The folder of the transcripts; default: the agent's.")
 @click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
 @click.option(
     "--jobs",

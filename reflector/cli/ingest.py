@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
+from reflector.cli.arguments import PATH
 from reflector.cli.output import fields, json_option, note, os_error_words, print_json, progress, safe, short_id, table
 from reflector.config import BACKENDS
 
@@ -23,7 +24,7 @@ _HOOK_JSON = 8 * 1024 * 1024
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE…")
+@click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE…")
 @click.option(
     "--window",
     type=click.Choice(["new", "whole"]),

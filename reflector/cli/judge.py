@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.arguments import BULLET, SESSION
+from reflector.cli.arguments import BULLET, FILE, SESSION
 from reflector.cli.output import counted, json_option, note, print_json, print_json_lines, safe, short_id, short_time
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ _LEAST_LABELS = 20
 @click.option("--since", metavar="MOMENT", help="Only sessions recorded after a position, a time or a session.")
 @click.option("--all", "decided", is_flag=True, help="Include citations that have a verdict.")
 @click.option("--labels", "wants_labels", is_flag=True, help="Print your verdicts as labels, without any text.")
-@click.option(
-    "--fit", type=click.Path(path_type=Path, dir_okay=False), help="Write weights for `rules`, moved by your verdicts."
-)
+@click.option("--fit", type=FILE, help="Write weights for `rules`, moved by your verdicts.")
 @json_option
 @click.pass_obj
 def judge(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reflector.cli.arguments import FILE
+
 if TYPE_CHECKING:
     from reflector.project import Project
     from reflector.proof.anchors import Published
@@ -19,7 +21,7 @@ _MOST_KEY = 4096
 
 
 @click.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=FILE)
 @click.option("--name", required=True, help="The key's name: an address that is yours, such as example.com/my-project.")
 def keygen(file: Path, name: str) -> None:
     """Make a key that signs heads, and print its public key.

@@ -10,6 +10,7 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
+from reflector.cli.arguments import FILE
 from reflector.cli.output import json_option, note, print_json, progress, safe
 
 if TYPE_CHECKING:
@@ -222,11 +223,7 @@ def finding_words(finding: Finding) -> str:
 
 @click.command()
 @click.option(
-    "--sign",
-    "key_files",
-    multiple=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Print a note signed with the private key in this file.",
+    "--sign", "key_files", multiple=True, type=FILE, help="Print a note signed with the private key in this file."
 )
 @json_option
 @moments.as_of

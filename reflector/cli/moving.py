@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
+from reflector.cli.arguments import READ_FILE
 from reflector.cli.output import counted, fields, json_option, note, print_json, progress, safe
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _MOST_KNOWN = 12
 
 
 @click.command("import")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=READ_FILE)
 @click.option(
     "--preserve", is_flag=True, help="Make this empty ledger the one in FILE (an ndjson export), with its chain."
 )

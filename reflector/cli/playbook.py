@@ -12,7 +12,7 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.arguments import BULLET, SECTION
+from reflector.cli.arguments import BULLET, FILE, SECTION
 from reflector.cli.output import (
     counted,
     fields,
@@ -222,12 +222,7 @@ def _bare(name: str) -> str:
     help="The format.",
 )
 @moments.as_of
-@click.option(
-    "--head",
-    "sidecar",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write the head of the exported state into this file.",
-)
+@click.option("--head", "sidecar", type=FILE, help="Also write the head of the exported state into this file.")
 @click.option(
     "--to",
     "folder",

@@ -9,6 +9,7 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
+from reflector.cli.arguments import PATH
 from reflector.cli.output import fields, json_option, note, print_json, short_id, table
 
 
@@ -16,7 +17,7 @@ from reflector.cli.output import fields, json_option, note, print_json, short_id
 @click.argument("query")
 @click.option("-k", type=click.IntRange(1, 100), default=5, show_default=True, help="How many at most.")
 @click.option("--by", type=click.Choice(("words", "vectors", "both")), default="both", show_default=True, help="How.")
-@click.option("--model", type=click.Path(path_type=Path), help="The folder of a model2vec model, for the vectors.")
+@click.option("--model", type=PATH, help="The folder of a model2vec model, for the vectors.")
 @click.option("--session", "session_id", help="The session that is told; what it is told is recorded.")
 @moments.as_of
 @json_option

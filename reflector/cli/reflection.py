@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.arguments import SESSION
+from reflector.cli.arguments import FILE, READ_FILE, SESSION
 from reflector.cli.output import counted, json_option, note, print_json, safe, short_id, short_time, table
 from reflector.config import BACKENDS
 
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 @click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
 @click.option("--model", help="The model for the backend anthropic.")
 @click.option("--base-url", help="The address of the API.")
-@click.option("--template", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A prompt template.")
-@click.option(
-    "--record", type=click.Path(path_type=Path, dir_okay=False), help="Write the answers to this file, as fixtures."
-)
+@click.option("--template", type=READ_FILE, help="A prompt template.")
+@click.option("--record", type=FILE, help="Write the answers to this file, as fixtures.")
 @click.option("--dry-run", is_flag=True, help="Show the prompt and its size; call and record nothing.")
 @click.pass_obj
 def reflect(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from reflector.cli.app import Place
+from reflector.cli.arguments import FILE, PATH
 from reflector.cli.output import note, os_error_words, progress, table
 from reflector.config import BACKENDS
 from reflector.mistakes import Mistake
@@ -21,19 +22,18 @@ if TYPE_CHECKING:
     from reflector.reflection.truth.builder import ReflectorPromptBuilder
     from reflector.reflection.truth.reading import Entry
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
 _MOST_PROBLEMS = 20
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE…")
+@click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE…")
 @click.option("--dataset", help="The dataset whose playbook was used; default: the one that each trajectory names.")
-@click.option("--ground-truth", type=_FILE, help="The right answer, for trajectories that bring none.")
-@click.option("--test-report", type=_FILE, help="JUnit XML or any text, for trajectories that bring none.")
+@click.option("--ground-truth", type=FILE, help="The right answer, for trajectories that bring none.")
+@click.option("--test-report", type=FILE, help="JUnit XML or any text, for trajectories that bring none.")
 @click.option("--iterations", type=click.IntRange(1, 10), default=1, show_default=True, help="Rounds of insights.")
 @click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
 @click.option("--language", type=click.Choice(["en", "ja"]), default="en", show_default=True, help="Of our prompts.")
-@click.option("--record", type=click.Path(path_type=Path, dir_okay=False), help="Write the answers here, as fixtures.")
+@click.option("--record", type=FILE, help="Write the answers here, as fixtures.")
 @click.pass_obj
 def reflect_trajectory(
     place: Place,
