@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.output import json_option, note, print_json, safe
-from reflector.hooks.agents import AGENTS, CLAUDE
+from reflector.hooks.agents import AGENTS, CLAUDE, SCOPES
 
 if TYPE_CHECKING:
     from reflector.hooks.agents import Agent, Scope
@@ -43,8 +43,8 @@ def _scopes(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _scope(agent: Agent, user: bool, project: bool, local: bool) -> Scope:
-    named: list[Scope] = [scope for scope, wanted in (("user", user), ("project", project), ("local", local)) if wanted]  # type: ignore[misc]
+def _scope(agent: Agent, asked: Mapping[str, bool]) -> Scope:
+    named = [scope for scope in SCOPES if asked[scope]]
     if len(named) > 1:
         raise click.UsageError(f"--{named[0]} and --{named[1]} are two files; run the command once for each")
     scope = named[0] if named else "user"
@@ -67,9 +67,7 @@ def _project(place: Place) -> Path:
 @click.command()
 @_scopes
 @click.pass_obj
-def install(
-    place: Place, name: str, user: bool, project: bool, local: bool, git: bool, dry_run: bool, as_json: bool
-) -> None:
+def install(place: Place, /, name: str, git: bool, dry_run: bool, as_json: bool, **asked: bool) -> None:
     """Add reflector's hooks to an agent's settings.
 
     The agent then calls reflector in all of your projects. Nothing else in the file changes, and a copy of the old
@@ -79,15 +77,14 @@ def install(
     each clone's ledger, and git merges two versions of it bullet by bullet. Run it once in each clone.
     """
     if git:
-        _alone(user, project, local)
-        _share(place, dry_run=dry_run, as_json=as_json)
+        _share(place, asked, dry_run=dry_run, as_json=as_json)
         return
     from reflector.hooks.install import hook_command
     from reflector.hooks.reach import install_command
     from reflector.hooks.settings_file import SettingsRefused, install_hooks
 
     agent = AGENTS[name]
-    scope, root = _scope(agent, user, project, local), _project(place)
+    scope, root = _scope(agent, asked), _project(place)
     path = agent.paths(root)[scope]
     try:
         command = hook_command()
@@ -122,22 +119,19 @@ def install(
 @click.command()
 @_scopes
 @click.pass_obj
-def uninstall(
-    place: Place, name: str, user: bool, project: bool, local: bool, git: bool, dry_run: bool, as_json: bool
-) -> None:
+def uninstall(place: Place, /, name: str, git: bool, dry_run: bool, as_json: bool, **asked: bool) -> None:
     """Remove reflector's hooks from an agent's settings.
 
     If nothing else in the file changed since, it is restored to the byte. Playbooks and ledgers stay. With --git,
     removes what `reflector install --git` set up.
     """
     if git:
-        _alone(user, project, local)
-        _share(place, dry_run=dry_run, as_json=as_json, out=True)
+        _share(place, asked, dry_run=dry_run, as_json=as_json, out=True)
         return
     from reflector.hooks.settings_file import SettingsRefused, backup_path, uninstall_hooks
 
     agent = AGENTS[name]
-    scope, root = _scope(agent, user, project, local), _project(place)
+    scope, root = _scope(agent, asked), _project(place)
     path = agent.paths(root)[scope]
     try:
         change = uninstall_hooks(path, agent.form, depth=agent.depth(scope), dry_run=dry_run)
@@ -159,16 +153,13 @@ def uninstall(
     _print_others(agent, scope, root)
 
 
-def _alone(user: bool, project: bool, local: bool) -> None:
-    if user or project or local:
-        raise click.UsageError("--git is about the repository, not about an agent's settings; run them one by one")
-
-
-def _share(place: Place, *, dry_run: bool, as_json: bool, out: bool = False) -> None:
+def _share(place: Place, asked: Mapping[str, bool], *, dry_run: bool, as_json: bool, out: bool = False) -> None:
     """Set up or take out the sharing of playbook.json through git, and write the file in its new form."""
     from reflector.hooks import git_setup
     from reflector.sessions.freshness import is_untouched
 
+    if any(asked.values()):
+        raise click.UsageError("--git is about the repository, not about an agent's settings; run them one by one")
     root = _project(place)
     try:
         setup = (git_setup.uninstall if out else git_setup.install)(root, dry_run=dry_run)
