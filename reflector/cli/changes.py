@@ -9,10 +9,10 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.arguments import BULLET, SECTION
-from reflector.cli.output import fields, json_option, note, print_json, safe
+from reflector.cli.output import advice_fields, json_option, note, print_json, safe
 from reflector.dataclass import dataclass
 from reflector.playbook.change import Change
-from reflector.playbook.names import SECTIONS, is_name
+from reflector.playbook.names import is_name
 
 if TYPE_CHECKING:
     from reflector.curation.changes import Applied, Step
@@ -103,11 +103,7 @@ def _span(positions: Sequence[int]) -> str:
 
 
 def _sides(before: Sequence[Bullet], after: Sequence[Bullet]) -> dict[str, Any]:
-    return {"before": [_fields(one) for one in before], "after": [_fields(one) for one in after]}
-
-
-def _fields(bullet: Bullet) -> dict[str, Any]:
-    return {"name": bullet.name, "section": SECTIONS[bullet.section], **fields(bullet, "text helpful harmful")}
+    return {"before": [*map(advice_fields, before)], "after": [*map(advice_fields, after)]}
 
 
 def _named(ledger: Ledger, *names: str, live: bool = True) -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import counted, fields, json_option, note, print_json, safe, short_id
-from reflector.playbook.names import SECTIONS
+from reflector.cli.output import advice_fields, counted, fields, json_option, note, print_json, safe, short_id
 
 if TYPE_CHECKING:
     from reflector.ledger.rows import BulletRow
@@ -112,12 +111,8 @@ def _move(place: Place, pair: Pair) -> str | None:
 
 def _document(place: Place, pair: Pair, proposal: str | None) -> dict[str, Any]:
     return {
-        "kind": pair.kind,
-        "why": pair.why,
-        "bullets": [
-            {"name": one.name, "section": SECTIONS[one.section], **fields(one, "text helpful harmful")}
-            for one in (pair.first, pair.second)
-        ],
+        **fields(pair, "kind why"),
+        "bullets": [advice_fields(pair.first), advice_fields(pair.second)],
         "text": pair.text if pair.is_mergeable else None,
         "proposal": proposal,
         "move": _move(place, pair),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import counted, json_option, note, print_json, progress, short_id, table
+from reflector.cli.output import counted, fields, json_option, note, print_json, progress, short_id, table
 from reflector.config import GATES
 
 if TYPE_CHECKING:
@@ -79,9 +79,7 @@ def _document(policy: GatePolicy, found: list[Shadowed], decisions: Decisions, j
         "model": judge.model,
         "windows": [
             {
-                "session_id": one.window.session_id,
-                "position": one.window.position,
-                "state": one.window.state,
+                **fields(one.window, "session_id position state"),
                 "score": None if one.quality is None else one.quality.signals.score(),
                 "reflects": None if one.decision is None else one.decision.reflects,
                 "trigger": None if one.decision is None else one.decision.trigger,

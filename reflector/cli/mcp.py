@@ -18,7 +18,7 @@ from pydantic import Field
 
 from reflector import __version__
 from reflector.cli.app import Place
-from reflector.cli.output import fields
+from reflector.cli.output import advice_fields, fields
 from reflector.mistakes import Mistake
 from reflector.playbook.names import SECTIONS
 from reflector.resources import install_command
@@ -110,10 +110,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
                     bullets.update({b.name: b for b in ledger.bullets() if b.name not in bullets})
             chosen = _section(section) if section is not None else None
         found = bullets_about((b for b in bullets.values() if chosen in (None, b.section)), query)
-        return [
-            {"name": bullet.name, "section": SECTIONS[bullet.section], **fields(bullet, "text helpful harmful")}
-            for bullet in found[:_MOST_BULLETS]
-        ]
+        return [*map(advice_fields, found[:_MOST_BULLETS])]
 
     @server.tool(annotations=asks)
     def why(name: str) -> dict[str, Any]:

@@ -17,10 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reflector.playbook.names import SECTIONS
 from reflector.text.visible import clean, visible
 
 if TYPE_CHECKING:
     from reflector.events.spent import Spent
+    from reflector.ledger.rows import BulletRow
+    from reflector.playbook.bullet import Bullet
 
 #: Characters that JSON may leave as they are but a terminal obeys or hides.
 _UNSAFE = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
@@ -342,6 +345,11 @@ def rounded(rate: float | None, digits: int = 6) -> float | None:
 def fields(value: object, names: str) -> dict[str, Any]:
     """Return attributes of a value as JSON has them; `names` are separated by spaces."""
     return {name: getattr(value, name) for name in names.split()}
+
+
+def advice_fields(bullet: Bullet | BulletRow) -> dict[str, Any]:
+    """Return what a bullet says and its counters as JSON has them."""
+    return {"name": bullet.name, "section": SECTIONS[bullet.section], **fields(bullet, "text helpful harmful")}
 
 
 def spent_fields(spent: Spent) -> dict[str, Any]:

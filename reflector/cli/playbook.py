@@ -14,6 +14,7 @@ from reflector.cli import moments
 from reflector.cli.app import Place
 from reflector.cli.arguments import BULLET, FILE, SECTION
 from reflector.cli.output import (
+    advice_fields,
     counted,
     fields,
     json_option,
@@ -38,11 +39,7 @@ if TYPE_CHECKING:
 
 def bullet_fields(row: BulletRow) -> dict[str, Any]:
     """Return a bullet as `list --json` has it."""
-    return {
-        "name": row.name,
-        "section": SECTIONS[row.section],
-        **fields(row, "text helpful harmful status reason removed_into position"),
-    }
+    return {**advice_fields(row), **fields(row, "status reason removed_into position")}
 
 
 #: How `list` may be ordered.

@@ -260,12 +260,10 @@ def _replayed(found: Replay) -> dict[str, Any]:
         "left_out": found.left_out,
         "bullets": [
             {
-                "name": one.row.name,
-                "status": one.row.status,
+                **fields(one.row, "name status"),
                 "before": counters(one.row.helpful, one.row.harmful),
                 "after": counters(one.helpful, one.harmful),
-                "pruned": one.pruned,
-                "differs": one.differs,
+                **fields(one, "pruned differs"),
             }
             for one in found.bullets
         ],
