@@ -124,12 +124,12 @@ class Agent:
         found = ((scope, self.path(scope, project, environ)) for scope in SCOPES)
         return {scope: path for scope, path in found if path is not None}
 
-    def depth(self, scope: Scope, environ: Mapping[str, str] | None = None) -> int:
+    def depth(self, scope: Scope) -> int:
         """Return how many folders above a scope's file an installation may have made."""
         depth = self.files[scope].count("/")
         if scope == "user":
             variable, below, default = self.home
-            depth += len(Path(below if environment(variable, environ) else default).parts)
+            depth += len(Path(below if environment(variable) else default).parts)
         return depth
 
     def is_off(self, settings: Any) -> bool:

@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
@@ -51,29 +51,17 @@ _OLD_BACKLOG_SECONDS = 3600
 _OTHER_LEDGER = "name a ledger on a local disk (sqlite:////path/to/ledger.db) or a PostgreSQL server with `ledger_url`"
 
 
-def examine(project: Project, environ: Mapping[str, str] | None = None) -> Iterator[Check]:
+def examine(project: Project) -> Iterator[Check]:
     """Yield every check of a project, from the interpreter to the hooks."""
-    environ = os.environ if environ is None else environ
-    parts: tuple[Callable[[], Iterator[Check]], ...] = (
-        _software,
-        lambda: _files(project, environ),
-        lambda: _playbook(project),
-        lambda: _git(project),
-        lambda: _ledger(project),
-        lambda: _beside(project),
-        lambda: _spool(project),
-        lambda: checks_of_hooks(project, environ),
-        lambda: _backend(project, environ),
-        lambda: _prompts(project),
-    )
+    parts = (_software, _files, _playbook, _git, _ledger, _beside, _spool, checks_of_hooks, _backend, _prompts)
     for part in parts:
         try:
-            yield from part()
+            yield from part(project)
         except OSError as error:
             yield Check("files", "error", f"{error.filename or ''}: {error.strerror}", "check that it is yours to read")
 
 
-def _software() -> Iterator[Check]:
+def _software(_: Project) -> Iterator[Check]:
     python = ".".join(map(str, sys.version_info[:3]))
     yield Check("python", "ok", f"{python} ({sys.executable})")
     module = sqlite_module()
@@ -91,10 +79,10 @@ def _software() -> Iterator[Check]:
         yield Check("sqlite", "ok", f"{version} ({'the interpreter' if module is sqlite3 else 'pysqlite3'})")
 
 
-def _files(project: Project, environ: Mapping[str, str]) -> Iterator[Check]:
+def _files(project: Project) -> Iterator[Check]:
     state = project.state_dir
     yield from _place(project)
-    settings = [path for agent in AGENTS.values() for path in agent.paths(project.root, environ).values()]
+    settings = [path for agent in AGENTS.values() for path in agent.paths(project.root).values()]
     if left := left_behind(project, settings):
         fix = Fix(f"removes {_counted(len(left), 'temporary file')}", partial(remove, project, left))
         text = f"{left[0]}{f' and {len(left) - 1} more' if len(left) > 1 else ''}: left by a command that was killed"
@@ -354,8 +342,8 @@ def _drain(project: Project) -> None:
     drain(project)
 
 
-def _backend(project: Project, environ: Mapping[str, str]) -> Iterator[Check]:
-    text, mend = described(project.config, project.root, environ)
+def _backend(project: Project) -> Iterator[Check]:
+    text, mend = described(project.config, project.root)
     yield Check("backend", "error" if mend else "ok", text, mend)
 
 

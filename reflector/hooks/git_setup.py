@@ -37,9 +37,9 @@ class Setup:
         return self.attributes.is_none and self.driver_before == self.driver_after
 
 
-def merge_driver(python: str = sys.executable) -> str:
+def merge_driver() -> str:
     """Return the command that git runs to merge two versions of playbook.json."""
-    command = shlex.join([Path(python).as_posix(), "-I", "-m", "reflector.hooks.git_merge"])
+    command = shlex.join([Path(sys.executable).as_posix(), "-I", "-m", "reflector.hooks.git_merge"])
     return f"{command.replace('%', '%%')} %O %A %B"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shlex
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -43,13 +43,13 @@ class Check:
     fix: Fix | None = None
 
 
-def checks_of_hooks(project: Project, environ: Mapping[str, str]) -> Iterator[Check]:
+def checks_of_hooks(project: Project) -> Iterator[Check]:
     """Yield the hooks in the agents' settings, and what keeps them from being called."""
     callers: list[Agent] = []
     for agent in AGENTS.values():
         found: list[tuple[Path, Handler]] = []
         scopes: dict[Path, Scope] = {}
-        for scope, path in agent.paths(project.root, environ).items():
+        for scope, path in agent.paths(project.root).items():
             scopes.setdefault(path, scope)
             try:
                 found += [(path, handler) for handler in agent.form.handlers(read_text(path) or "")]
@@ -57,10 +57,10 @@ def checks_of_hooks(project: Project, environ: Mapping[str, str]) -> Iterator[Ch
                 yield Check(
                     "hooks", "error", f"{path}: {error}", f"correct the file; {agent.title} cannot read it either"
                 )
-        copies = plugins(project.root, environ) if agent is CLAUDE else []
+        copies = plugins(project.root) if agent is CLAUDE else []
         if found or copies:
             callers.append(agent)
-            yield from _checks_of(agent, found, scopes, copies, project, environ)
+            yield from _checks_of(agent, found, scopes, copies, project)
     if not callers:
         yield Check("hooks", "error", "no agent calls reflector", "reflector install")
         return
@@ -73,7 +73,6 @@ def _checks_of(
     scopes: dict[Path, Scope],
     copies: list[str],
     project: Project,
-    environ: Mapping[str, str],
 ) -> Iterator[Check]:
     """Yield what there is to say of one agent's hooks and its copies of our plugin."""
     files = list(dict.fromkeys(path for path, _ in found))
@@ -85,14 +84,14 @@ def _checks_of(
             yield Check("hooks", "warning", text, *_mending(agent, path, scopes[path]))
         else:
             yield Check("hooks", "ok", f"{path}: {', '.join(dict.fromkeys(events))}")
-        if agent.name == "codex" and not _is_trusted(path, agent.folder(environ)):
+        if agent.name == "codex" and not _is_trusted(path, agent.folder()):
             mend = "start codex in a terminal here, and trust the hooks"
             yield Check("hooks", "warning", f"{path}: {agent.title} has not been told to trust these hooks", mend)
     for path, command in dict.fromkeys((path, handler.command) for path, handler in found):
         if (gone := missing_program(command)) is not None:
             text = f"{path}: {gone} is gone, so the hook does nothing"
             yield Check("hooks", "error", text, *_mending(agent, path, scopes[path]))
-    for path, switch in disabled_by(agent, project.root, environ):
+    for path, switch in disabled_by(agent, project.root):
         yield Check("hooks", "error", f"{path}: {switch}", "take it out")
     if len(files) + len(copies) > 1:
         where = ", ".join([*map(str, files), *copies])
@@ -153,22 +152,22 @@ def _fired(project: Project, callers: list[Agent]) -> Iterator[Check]:
         yield Check(f"fired {event}", "ok", f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M %Z}")
 
 
-def disabled_by(agent: Agent, project: Path, environ: Mapping[str, str] | None = None) -> list[tuple[Path, str]]:
+def disabled_by(agent: Agent, project: Path) -> list[tuple[Path, str]]:
     """Return the settings files that switch all hooks off, each with the words that do."""
     words = f'"{".".join(agent.switch)}": {json.dumps(agent.off)}'
-    paths = dict.fromkeys(agent.paths(project, environ).values()) if agent.switch else ()
+    paths = dict.fromkeys(agent.paths(project).values()) if agent.switch else ()
     return [(path, words) for path in paths if agent.is_off(_settings(path))]
 
 
-def plugins(project: Path, environ: Mapping[str, str] | None = None) -> list[str]:
+def plugins(project: Path) -> list[str]:
     """Our plugin's copies, as `reflector@marketplace`: enabled, or in the agent's cache and nowhere disabled."""
     enabled: dict[str, bool] = {}
-    for path in CLAUDE.paths(project, environ).values():  # the later decides
+    for path in CLAUDE.paths(project).values():  # the later decides
         said = _settings(path).get("enabledPlugins")
         for name, value in said.items() if isinstance(said, dict) else ():
             enabled[name] = value is not False
     try:
-        cache = CLAUDE.folder(environ) / "plugins/cache"
+        cache = CLAUDE.folder() / "plugins/cache"
         cached = [f"{PLUGIN}@{folder.parent.name}" for folder in cache.glob(f"*/{PLUGIN}")]
     except OSError:
         cached = []
@@ -176,15 +175,13 @@ def plugins(project: Path, environ: Mapping[str, str] | None = None) -> list[str
     return [name for name in names if name.partition("@")[0] == PLUGIN and enabled.get(name, True)]
 
 
-def other_handlers(
-    agent: Agent, scope: Scope, project: Path, command: str, environ: Mapping[str, str] | None = None
-) -> list[tuple[Path, str]]:
+def other_handlers(agent: Agent, scope: Scope, project: Path, command: str) -> list[tuple[Path, str]]:
     """Settings file and command of hooks by which an agent calls us beside the ones of a scope: each runs as well.
 
     Some agents run the same command in two files once.
     """
-    own = agent.path(scope, project, environ)
-    files = [(path, agent) for path in agent.paths(project, environ).values()]
+    own = agent.path(scope, project)
+    files = [(path, agent) for path in agent.paths(project).values()]
     files += [(project / name, CLAUDE) for name in agent.also]
     found: dict[tuple[Path, str], None] = {}
     for path, whose in dict.fromkeys(files):
