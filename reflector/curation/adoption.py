@@ -37,8 +37,8 @@ class PlaybookRefused(Exception):
         super().__init__("\n".join([f"{path} cannot be imported and is left as it is:", *lines]))
 
 
-def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes, path: Path | None = None) -> int:
-    """Adopt a playbook file's bullets with their counters as the baseline; returns how many were new.
+def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes, path: Path | None = None) -> None:
+    """Adopt a playbook file's bullets with their counters as the baseline.
 
     `path` names the file where it is not the project's own playbook.json.
 
@@ -47,7 +47,7 @@ def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes,
     """
     new = new_bullets(ledger, loaded, path or project.playbook_json)
     if not new:
-        return 0
+        return
     keep(project, raw)
     sha256 = digest(raw)
     event = NewEvent(
@@ -64,7 +64,6 @@ def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes,
         actor="import",
     )
     ledger.append([event])
-    return len(new)
 
 
 def new_bullets(ledger: Ledger, loaded: Loaded, path: Path) -> list[Bullet]:

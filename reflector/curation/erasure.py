@@ -97,7 +97,7 @@ def holding(ledger: Ledger, wanted: str) -> Erasure:
     return Erasure(tuple(events), takes, wanted, tuple(stays))
 
 
-def erase(ledger: Ledger, erasure: Erasure, why: str, *, actor: str = "human") -> list[Appended]:
+def erase(ledger: Ledger, erasure: Erasure, why: str) -> list[Appended]:
     """Erase it. The playbook's lock must be held; its holder writes playbook.json.
 
     What was erased before, but stayed in the file because another process read it, is swept out now.
@@ -109,7 +109,7 @@ def erase(ledger: Ledger, erasure: Erasure, why: str, *, actor: str = "human") -
     if any(text in reason for text in _looked_for(erasure)):
         raise ErasureRefused("the reason repeats the text to erase, and the reason stays; give one without it")
     ids = [event.event_id for event, _ in erasure.events]
-    return ledger.redact_all(ids, reason=reason, actor=actor, takes=erasure.takes)
+    return ledger.redact_all(ids, reason=reason, actor="human", takes=erasure.takes)
 
 
 def echoes(ledger: Ledger, erasure: Erasure) -> list[Event]:

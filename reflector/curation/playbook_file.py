@@ -70,10 +70,9 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """What a synchronisation did: bullets imported, edits recorded, the copy of a file that another ledger wrote, the
+    """What a synchronisation did: edits recorded, the copy of a file that another ledger wrote, the
     problems that make the file unreadable, and whether it was written."""
 
-    imported: int = 0
     edits: int = 0
     of_another: Path | None = None
     problems: tuple[Finding, ...] = ()
@@ -97,13 +96,13 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True) -> Synced:
     found = look(ledger, project)
     if found.kind == "unreadable":
         return Synced(problems=found.loaded.problems)
-    imported = edits = 0
+    edits = 0
     kept: Path | None = None
     stays = is_shared(project.root) and _may_stay(ledger, project, found)
     if found.kind == "another's":
         kept = keep(project, found.raw, ANOTHERS)
     elif found.kind == "baseline":
-        imported = import_bullets(ledger, project, found.loaded, found.raw)
+        import_bullets(ledger, project, found.loaded, found.raw)
         if ledger.rows():
             _remember(ledger, project, found)
     elif found.kind == "ours":
@@ -123,7 +122,7 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True) -> Synced:
     if edits and not write and not stays:
         keep_edited(project, found.raw)
         _saw(ledger, project, ledger.head().position, found.raw)
-    return Synced(imported, edits, kept, (), written)
+    return Synced(edits, kept, (), written)
 
 
 def look(ledger: Ledger, project: Project) -> Found:

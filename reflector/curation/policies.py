@@ -24,12 +24,12 @@ def policy_before(ledger: Ledger, adoption: Event) -> Counting:
     return found if is_counting(found) else DEFAULT
 
 
-def adopt(ledger: Ledger, counting: Counting, *, reason: str | None = None, actor: str = "human") -> Appended | None:
+def adopt(ledger: Ledger, counting: Counting, *, reason: str | None = None) -> Appended | None:
     """Put a counting policy in force: every counter is counted again under it. None where it is in force already."""
     if ledger.counting() == counting:
         return None
     before = adoptions(ledger)
     data = {"policy": identity("policy", "counting", counting), "counting": counting, "reason": reason}
     event_id = identity(ev.POLICY_ADOPTED, counting, before[-1].event_id if before else "")
-    (appended,) = ledger.append([NewEvent(ev.POLICY_ADOPTED, event_id, data, actor)])
+    (appended,) = ledger.append([NewEvent(ev.POLICY_ADOPTED, event_id, data, "human")])
     return appended

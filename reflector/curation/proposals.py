@@ -203,16 +203,16 @@ def approve(
     return applied
 
 
-def reject(ledger: Ledger, proposal: Proposal, reason: str, *, keep: Sequence[str] = (), actor: str = "human") -> None:
+def reject(ledger: Ledger, proposal: Proposal, reason: str, *, keep: Sequence[str] = ()) -> None:
     """Decide against a proposal; no pair of the bullets in `keep` is proposed for a merge again.
 
     The playbook's lock must be held. Raises ProposalRefused, LedgerError.
     """
     _check_waits(proposal)
-    ledger.append([_ending(proposal, "kept" if keep else "rejected", reason, keep=keep, actor=actor)])
+    ledger.append([_ending(proposal, "kept" if keep else "rejected", reason, keep=keep, actor="human")])
 
 
-def reopen(ledger: Ledger, proposal: Proposal, *, actor: str = "human", first: int = 0) -> None:
+def reopen(ledger: Ledger, proposal: Proposal, *, first: int = 0) -> None:
     """Take back a decision of a person: what was applied is undone, and the same proposal waits again, as a new event.
 
     The playbook's lock must be held. Raises BulletRefused where a later change is in the way, LedgerError.
@@ -232,7 +232,7 @@ def reopen(ledger: Ledger, proposal: Proposal, *, actor: str = "human", first: i
         return
     found = undoing(ledger, approved(ledger, approval))
     apply(
-        ledger, found.changes, actor=actor, first=first, target=found.targets, reason="undone", again=True,
+        ledger, found.changes, actor="human", first=first, target=found.targets, reason="undone", again=True,
         lead=lambda _: again,
     )  # fmt: skip
 

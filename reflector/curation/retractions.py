@@ -24,7 +24,7 @@ class RetractionRefused(LedgerError):
     """Something that cannot be retracted, or whose retraction cannot be undone."""
 
 
-def retract(ledger: Ledger, targets: Sequence[Event], why: str, *, actor: str = "human") -> list[Appended]:
+def retract(ledger: Ledger, targets: Sequence[Event], why: str) -> list[Appended]:
     """Take the evidence of these events out of the count; those that are out already stay so.
 
     The playbook's lock must be held. Raises AlreadyRetracted where all are out, RetractionRefused, LedgerError.
@@ -37,10 +37,10 @@ def retract(ledger: Ledger, targets: Sequence[Event], why: str, *, actor: str = 
             f"{_told(target)} is out of the count since position {line[-1].position}{_reason(line[-1])}; "
             f"put it back with `reflector retract {target.event_id[:12]} --undo --why …`"
         )
-    return _append(ledger, counting, why, actor)
+    return _append(ledger, counting, why)
 
 
-def undo(ledger: Ledger, targets: Sequence[Event], why: str, *, actor: str = "human") -> list[Appended]:
+def undo(ledger: Ledger, targets: Sequence[Event], why: str) -> list[Appended]:
     """Put evidence back that was retracted; a retraction may be named instead of what it took out.
 
     The playbook's lock must be held. Raises RetractionRefused where nothing of it is out, LedgerError.
@@ -54,7 +54,7 @@ def undo(ledger: Ledger, targets: Sequence[Event], why: str, *, actor: str = "hu
         since = f" since position {line[-1].position}{_reason(line[-1])}" if line else ""
         what = "is undone" if target.type == ev.EVIDENCE_RETRACTED else "is not retracted"
         raise RetractionRefused(f"{_told(target)} {what}{since}; there is nothing to undo. See `reflector log`")
-    return _append(ledger, out, why, actor)
+    return _append(ledger, out, why)
 
 
 def moved(before: Sequence[BulletRow], after: Sequence[BulletRow]) -> list[tuple[BulletRow, BulletRow]]:
@@ -64,7 +64,7 @@ def moved(before: Sequence[BulletRow], after: Sequence[BulletRow]) -> list[tuple
     return [(old, new) for old, new in pairs if (old.helpful, old.harmful) != (new.helpful, new.harmful)]
 
 
-def _append(ledger: Ledger, lines: Sequence[tuple[Event, list[Event]]], why: str, actor: str) -> list[Appended]:
+def _append(ledger: Ledger, lines: Sequence[tuple[Event, list[Event]]], why: str) -> list[Appended]:
     reason = quote(why, _MAX_REASON)
     if not reason:
         raise RetractionRefused("the reason is empty; say with --why why, for later readers of the ledger")
@@ -75,7 +75,7 @@ def _append(ledger: Ledger, lines: Sequence[tuple[Event, list[Event]]], why: str
                 ev.EVIDENCE_RETRACTED,
                 identity(ev.EVIDENCE_RETRACTED, end.event_id),
                 {"reason": reason},
-                actor,
+                "human",
                 target_id=end.event_id,
             )
             for end in ends
