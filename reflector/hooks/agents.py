@@ -113,16 +113,10 @@ class Agent:
         path = Path(named) / below if named else Path(home_folder(environ) or "~") / default
         return path.expanduser().absolute()
 
-    def path(self, scope: Scope, project: Path, environ: Mapping[str, str] | None = None) -> Path | None:
-        """Return its file for all of a person's projects, for everyone in a project, or for one person in it."""
-        if scope not in self.files:
-            return None
-        return (self.folder(environ) if scope == "user" else project) / self.files[scope]
-
     def paths(self, project: Path, environ: Mapping[str, str] | None = None) -> dict[Scope, Path]:
-        """Return its file of every scope that has one."""
-        found = ((scope, self.path(scope, project, environ)) for scope in SCOPES)
-        return {scope: path for scope, path in found if path is not None}
+        """Return its file for all of a person's projects, for everyone in a project, and for one person in it."""
+        folders = {"user": self.folder(environ)}
+        return {scope: folders.get(scope, project) / self.files[scope] for scope in SCOPES if scope in self.files}
 
     def depth(self, scope: Scope) -> int:
         """Return how many folders above a scope's file an installation may have made."""

@@ -180,7 +180,7 @@ def other_handlers(agent: Agent, scope: Scope, project: Path, command: str) -> l
 
     Some agents run the same command in two files once.
     """
-    own = agent.path(scope, project)
+    own = agent.paths(project)[scope]
     files = [(path, agent) for path in agent.paths(project).values()]
     files += [(project / name, CLAUDE) for name in agent.also]
     found: dict[tuple[Path, str], None] = {}
