@@ -31,9 +31,8 @@ class Wanted:
     again: bool = False
 
 
-def dry_run_option(command: Any) -> Any:
-    """The option of a command that shows what it would do."""
-    return click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")(command)
+#: The option of a command that shows what it would do.
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
 
 
 def carried_out(

@@ -59,6 +59,7 @@ def judge(
     `--labels` prints for each of your verdicts what `rules` had found, one JSON object a line; `--fit` writes weights
     that these labels moved, for the setting `judgement_weights`.
     """
+    from reflector.audit.moments import position_of
     from reflector.reflection.people import citations
 
     if (name is None) != (verdict is None):
@@ -67,7 +68,8 @@ def judge(
         _use_labels(place, fit)
         return
     with place.reading() as ledger:
-        after, chosen = _after(ledger, since), _session(ledger, session)
+        after = position_of(ledger, since) if since is not None else 0
+        chosen = _session(ledger, session)
         found = citations(ledger, after=after, session_id=chosen, decided=decided or verdict is not None)
         rows = {row.name: row for row in ledger.rows()}
     if verdict is not None:
@@ -107,12 +109,6 @@ def _use_labels(place: Place, fit: Path | None) -> None:
     note(f"{fit}: weights {done.weights.version} from {counted(done.labels, 'verdict')}.")
     note(f"Right of the verdicts that are not neutral: {was} before, {now} after, each on labels that were held out.")
     note(f"Use them: reflector config set --global judgement_weights {fit.absolute()}")
-
-
-def _after(ledger: Ledger, since: str | None) -> int:
-    from reflector.audit.moments import position_of
-
-    return 0 if since is None else position_of(ledger, since)
 
 
 def _session(ledger: Ledger, session: str | None) -> str | None:

@@ -5,8 +5,7 @@ Invariant: a text that names no moment is an error of usage (`reflector.mistakes
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,14 +13,10 @@ if TYPE_CHECKING:
     from reflector.ledger.as_of import Past
     from reflector.ledger.store import Ledger
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def as_of(command: _Command) -> _Command:
-    """Return the option `--as-of`; the command gets it as `moment`, None for now."""
-    return click.option(
-        "--as-of", "moment", metavar="MOMENT", help="The state at a position, a time, or the end of a session."
-    )(command)
+#: The command gets it as `moment`, None for now.
+as_of = click.option(
+    "--as-of", "moment", metavar="MOMENT", help="The state at a position, a time, or the end of a session."
+)
 
 
 def past(ledger: Ledger, moment: str | None) -> Past | None:

@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from itertools import count, islice
+from itertools import chain, count, islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 #: Rows of a table for people; CSV and JSON have all.
 _MOST = 1000
 _MOST_BYTES = 2**20
+_rows = chain.from_iterable
 
 
 @click.command()
@@ -53,7 +54,7 @@ def sql(place: Place, query: str | None, as_csv: bool, as_json: bool, views: boo
             if as_json:
                 print_lines(_json(answer))
             elif as_csv:
-                print_csv(answer.columns, ([_cell(value) for value in row] for row in _rows(answer)))
+                print_csv(answer.columns, ([_cell(value) for value in row] for row in _rows(answer.pages)))
             else:
                 _table(answer)
         except NotAQuestion as error:
@@ -84,13 +85,8 @@ def _list_views(asker: Asker, as_json: bool) -> None:
     note("Such as: reflector sql 'SELECT name, helpful, harmful FROM bullets ORDER BY helpful DESC'")
 
 
-def _rows(answer: Answer) -> Iterator[Sequence[Any]]:
-    for page in answer.pages:
-        yield from page
-
-
 def _table(answer: Answer) -> None:
-    rows = list(islice(_rows(answer), _MOST + 1))
+    rows = list(islice(_rows(answer.pages), _MOST + 1))
     shown = rows[:_MOST]
     numbers = [
         name
@@ -107,7 +103,7 @@ def _json(answer: Answer) -> Iterator[str]:
     """Yield a list with one object a row, line by line, in the form of every other document."""
     names = _unique(answer.columns)
     last: str | None = None
-    for row in _rows(answer):
+    for row in _rows(answer.pages):
         yield "[" if last is None else f"{last},"
         value = dict(zip(names, map(_plain, row), strict=True))
         text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
@@ -119,12 +115,8 @@ def _unique(columns: Sequence[str]) -> list[str]:
     """Return the names of columns, each once: two of one name would be one key."""
     names: list[str] = []
     for name in columns:
-        unique = name
-        for number in count(2):
-            if unique not in names:
-                break
-            unique = f"{name}_{number}"
-        names.append(unique)
+        numbered = (f"{name}_{number}" for number in count(2))
+        names.append(next(one for one in chain([name], numbered) if one not in names))
     return names
 
 

@@ -88,12 +88,10 @@ def _line(ledger: Ledger, target: Event) -> list[Event]:
     _check(ledger, target)
     line: list[Event] = []
     end = target
-    while True:
-        found = [event for event in ledger.targeting(end.event_id) if event.type == ev.EVIDENCE_RETRACTED]
-        if not found:
-            return line
+    while found := [event for event in ledger.targeting(end.event_id) if event.type == ev.EVIDENCE_RETRACTED]:
         end = found[0]
         line.append(end)
+    return line
 
 
 def _check(ledger: Ledger, target: Event) -> None:
