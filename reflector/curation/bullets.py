@@ -64,7 +64,7 @@ def bullet_event(
     target  the event that it follows from: a proposal, or the change that it undoes
     """
     type_ = TYPE_OF[change.kind]
-    data: dict[str, object] = {"name": change.name}
+    data: dict[str, object] = {"name": change.name, **change.values}
     if change.kind in ("add", "merge"):
         place = (change.name or "",)
         data |= {"section": change.section, "text": change.text}
@@ -72,14 +72,8 @@ def bullet_event(
         data |= {"helpful": change.helpful or 0, "harmful": change.harmful or 0, "origin": origin}
     elif change.kind == "merge":
         data["sources"] = list(change.names)
-    elif change.kind == "revise":
-        data["text"] = change.text
-    elif change.kind == "move":
-        data["section"] = change.section
     elif change.kind == "remove":
         data |= {"reason": "".join(filter(str.isprintable, reason or DELETED))[:200], "into": into}
-    elif change.kind == "recount":
-        data |= {"helpful": change.helpful, "harmful": change.harmful}
     return NewEvent(type_, identity(type_, *place), data, actor=actor, target_id=target)
 
 

@@ -17,7 +17,7 @@ from reflector.ledger.as_of import Past
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.admissible import MAX_COUNT
-from reflector.playbook.change import Change
+from reflector.playbook.change import SETS, Change
 from reflector.playbook.names import SECTIONS, next_name
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ def preview(
         change = replace(change, text=change.text.strip()) if change.text else change
         if change.kind == "recount" and change.name is None and steps:
             change = replace(change, name=steps[-1].change.name)
-        if again and change.kind == "recount" and _is_so(state, change):
+        row = state.get(change.name or "")
+        if again and change.kind == "recount" and row is not None and change.is_so(row.bullet):
             continue
         if what := _fault(state, change, again=again):
             raise BulletRefused(f"{change.line}: {what}" if len(changes) > 1 else f"{what}; nothing was changed")
@@ -159,11 +160,6 @@ def apply(
             for step, at in zip(steps, appended, strict=True)
         ]
     raise BulletRefused("other processes change the same bullets all the time; try again")
-
-
-def _is_so(rows: Rows, change: Change) -> bool:
-    row = rows.get(change.name or "")
-    return row is not None and (row.helpful, row.harmful) == (change.helpful, change.harmful)
 
 
 def _target(change: Change, target: str | Mapping[str, str] | None) -> str | None:
@@ -263,12 +259,8 @@ def _after(rows: Rows, change: Change) -> dict[str, BulletRow]:
             after[source] = replace(rows[source], status="merged", removed_into=name)
         return after
     row = rows[name]
-    if change.kind == "revise":
-        after[name] = replace(row, text=change.text or "")
-    elif change.kind == "move":
-        after[name] = replace(row, section=change.section or "")
-    elif change.kind == "recount":
-        after[name] = replace(row, helpful=change.helpful or 0, harmful=change.harmful or 0)
+    if change.kind in SETS:
+        after[name] = replace(row, **change.values)
     elif change.kind == "restore":
         after[name] = replace(row, status="live", reason=None, removed_into=None)
     else:
@@ -287,12 +279,8 @@ def _inverse(rows: Rows, change: Change) -> tuple[Change, ...]:
     if change.kind == "merge":
         return (Change("unmerge", name),)
     row = rows[name]
-    if change.kind == "revise":
-        return (Change("revise", name, text=row.text),)
-    if change.kind == "move":
-        return (Change("move", name, section=row.section),)
-    if change.kind == "recount":
-        return (Change("recount", name, helpful=row.helpful, harmful=row.harmful),)
+    if change.kind in SETS:
+        return (change.back_to(row.bullet),)
     if change.kind == "unmerge":
         return merged_again(row, [one.name for one in _sources(rows, name)], (row.helpful, row.harmful))
     return (Change("restore", name),)

@@ -16,7 +16,7 @@ from reflector.events.event import NewEvent
 from reflector.events.fold import REDACTED
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.change import Change, added
+from reflector.playbook.change import SETS, Change, added
 from reflector.playbook.document import Loaded
 from reflector.playbook.edits import edits_between
 from reflector.playbook.names import next_name
@@ -124,13 +124,7 @@ def merges_undone(edits: Iterable[Change], rows: Mapping[str, BulletRow]) -> lis
 
 def is_so(row: BulletRow, edit: Change) -> bool:
     """Return whether the ledger says already what an edit of this bullet asks for."""
-    if edit.kind == "revise":
-        return row.text == edit.text
-    if edit.kind == "move":
-        return row.section == edit.section
-    if edit.kind in ("remove", "unmerge"):
-        return row.status != "live"
-    return (row.helpful, row.harmful) == (edit.helpful, edit.harmful)
+    return edit.is_so(row.bullet) if edit.kind in SETS else row.status != "live"
 
 
 def _recognised(base: Sequence[Bullet], loaded: Loaded) -> Loaded:

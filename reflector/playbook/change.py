@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 Kind = Literal["add", "revise", "move", "remove", "merge", "unmerge", "restore", "recount"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+#: What of a bullet a change gives another value, by its kind; the others make a bullet, or take one away.
+SETS: Final[dict[Kind, tuple[str, ...]]] = {
+    "revise": ("text",),
+    "move": ("section",),
+    "recount": ("helpful", "harmful"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,19 @@ class Change:
         """Return the change of an event's data. Raises KeyError without a kind."""
         fields = ("name", "section", "text", "helpful", "harmful")
         return cls(data["kind"], names=tuple(data.get("names") or ()), **{key: data.get(key) for key in fields})
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What it sets of a bullet, by the names of `SETS`."""
+        return {name: getattr(self, name) for name in SETS.get(self.kind, ())}
+
+    def is_so(self, bullet: Bullet) -> bool:
+        """Return whether a bullet has the values already that it sets."""
+        return all(getattr(bullet, name) == value for name, value in self.values.items())
+
+    def back_to(self, bullet: Bullet) -> Change:
+        """Return the change that sets what this one sets to what it is now."""
+        return Change(self.kind, bullet.name, **{name: getattr(bullet, name) for name in self.values})
 
     @property
     def about(self) -> tuple[str, ...]:
