@@ -254,9 +254,12 @@ _PASSING = ("read-only", "hot standby", "too many", "connection slots", "no more
 
 
 def _is_refused(error: BaseException) -> bool:
-    """Return whether a server that takes connections refused this one for good: the driver gives no code on the way to
-    the server, but libpq can ask it again whether it takes any."""
-    from psycopg import conninfo, errors, pq
+    """Return whether a server that takes connections refused this one for good, and says the same again.
+
+    The driver gives no code on the way to the server, but libpq can ask whether it takes connections. A server that
+    has just started does, and no longer says what it said while it started, in whatever language.
+    """
+    from psycopg import Error, connect, conninfo, errors, pq
 
     tried = getattr(error, "pgconn", None)  # a finished one of a connection that never came about
     if not isinstance(tried, errors.FinishedPGconn) or isinstance(error, errors.ConnectionTimeout):
@@ -264,7 +267,14 @@ def _is_refused(error: BaseException) -> bool:
     if any(word in str(error) for word in _PASSING):
         return False
     asked = {one.keyword.decode(): one.val.decode() for one in tried.info if one.val}
-    return bool(pq.PGconn.ping(conninfo.make_conninfo(**asked).encode()) == pq.Ping.OK)
+    way = conninfo.make_conninfo(**asked)
+    if pq.PGconn.ping(way.encode()) != pq.Ping.OK:
+        return False
+    try:
+        connect(way).close()
+    except Error as again:
+        return again.pgconn is not None and again.pgconn.error_message == tried.error_message
+    return False
 
 
 def _lost_worker(error: BaseException, code: str, text: str) -> str | None:

@@ -204,6 +204,34 @@ def test_a_server_that_fails_over_is_told_as_a_server_at_each_step_and_the_ledge
         assert list(verify(ledger)) == []
 
 
+@pytest.mark.slow
+def test_a_server_that_starts_is_away_even_if_it_has_started_when_it_is_asked_again() -> None:
+    """What it says while it starts passes by itself; it was told as a refusal for good, which no drain waits for."""
+    told: list[LedgerError] = []
+    done = threading.Event()
+
+    def use(url: str) -> None:
+        while not done.is_set():
+            try:
+                Ledger.open(url).close()
+            except LedgerError as error:
+                told.append(error)
+
+    with clusters(1) as (server,):
+        Ledger.open(server.url).close()
+        users = [threading.Thread(target=use, args=(server.url,)) for _ in range(6)]
+        for one in users:
+            one.start()
+        for _ in range(12):
+            server.kill()
+            server.start()
+        done.set()
+        for one in users:
+            one.join()
+    assert any("starting up" in str(error) for error in told)
+    assert [error for error in told if not isinstance(error, LedgerAway)] == []
+
+
 def test_a_refused_append_leaves_no_line_of_the_driver_where_a_host_logs(
     postgres: Postgres, caplog: pytest.LogCaptureFixture
 ) -> None:
