@@ -35,14 +35,14 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "set --global backend anthropic",
         ),
         "statusline": Command(
-            "statusline",
+            "called",
             "Print one line for the agent's status line: the playbook, and the last session's verdicts.",
             "",
         ),
         "completion": Command("completion", "Print the shell's completion script.", "bash"),
     },
     "Sessions": {
-        "hook": Command("hook", "Record one hook event from stdin; the agent calls this.", "< event.json"),
+        "hook": Command("called", "Record one hook event from stdin; the agent calls this.", "< event.json"),
         "ingest": Command(
             "ingest",
             "Record sessions from transcripts or hook JSON; safe to repeat.",
