@@ -46,26 +46,17 @@ class HookList:
     """
 
     events: Mapping[str, int]
+    uninstall = staticmethod(install.uninstall)
+    handlers = staticmethod(install.handlers)
+    is_empty = staticmethod(install.is_empty)
 
     def install(self, text: str, command: str) -> str:
         """See `install.install`."""
         return install.install(text, command, self.events)
 
-    def uninstall(self, text: str) -> str:
-        """See `install.uninstall`."""
-        return install.uninstall(text)
-
-    def handlers(self, text: str) -> list[Handler]:
-        """See `install.handlers`."""
-        return install.handlers(text)
-
     def differs_by_us(self, text: str, before: str) -> bool:
         """See `install.differs_by_us`."""
         return install.differs_by_us(text, before, self.events)
-
-    def is_empty(self, text: str) -> bool:
-        """See `install.is_empty`."""
-        return install.is_empty(text)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
