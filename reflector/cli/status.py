@@ -103,16 +103,14 @@ def _problems(project: Project) -> list[str]:
 
 def _unreadable(path: Path) -> list[str]:
     """Return the problems that keep a playbook.json from being read."""
-    from reflector.files import read_ours
-    from reflector.playbook.document import MAX_BYTES, load
+    from reflector.curation.file_writing import read
+    from reflector.playbook.document import load
 
     try:
-        raw = read_ours(path, MAX_BYTES)
-    except FileNotFoundError:
-        return []
+        raw = read(path)
     except OSError as error:
         return [os_error_words(error)]
-    return [f"{path}: {problem}" for problem in load(raw).problems]
+    return [f"{path}: {problem}" for problem in load(raw).problems] if raw is not None else []
 
 
 def _elsewhere() -> dict[str, int]:
