@@ -38,7 +38,6 @@ class NothingToUndo(BulletRefused):
 class Undoing:
     """What undoes events that stand in a row: the changes, and by the name of each bullet the event that is undone."""
 
-    events: Sequence[Event]
     changes: Sequence[Change]
     targets: Mapping[str, str]
 
@@ -121,7 +120,7 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
         raise BulletRefused("the text that was there before was erased from the ledger; nothing was undone")
     if not changes:
         raise NothingToUndo(f"nothing of {_told(events)} is left to undo; see `reflector log --undo`")
-    return Undoing(events, sorted(changes, key=lambda one: _ORDER.index(one.kind)), targets)
+    return Undoing(sorted(changes, key=lambda one: _ORDER.index(one.kind)), targets)
 
 
 def _inverses(before: _Entries, after: _Entries, name: str) -> list[Change]:

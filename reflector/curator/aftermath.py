@@ -68,7 +68,6 @@ class Measured:
     """
 
     applied: Event
-    change: Change
     before: Figures
     after: Figures
     verdict: str
@@ -158,7 +157,7 @@ def _measure(ledger: Ledger, told: _Told, applied: Event, change: Change) -> Mea
     then, now = (Figures(found.count(1), found.count(-1)) for found in figures)
     now = replace(now, told=len(sessions))
     verdict, why = _verdict(then if change.kind != "add" else None, now)
-    return Measured(applied, change, then, now, verdict, why)
+    return Measured(applied, then, now, verdict, why)
 
 
 def _verdict(before: Figures | None, after: Figures) -> tuple[str, str]:

@@ -18,7 +18,6 @@ from typing import Any, Final, Protocol, cast
 
 from reflector.curation.bullets import BulletRefused
 from reflector.curation.proposals import MOST_TEXT, Quote, propose
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger
@@ -52,44 +51,35 @@ class Completes(Protocol):
     def complete(self, prompt: str) -> Answer: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Curated:
-    """What came of asking: reflections that were answered, and why one was not."""
-
-    answered: int = 0
-    trouble: str = ""
-
-
-def ask(ledger: Ledger, runner: Runner) -> Curated:
-    """Ask about the reflections of the last day that the runner's backend completed, newest first.
+def ask(ledger: Ledger, runner: Runner) -> str:
+    """Ask about the reflections of the last day that the runner's backend completed, newest first; return why one was
+    not answered, "" where all were.
 
     No lock is held meanwhile but the model's. Stops at the first failure; what was not asked is asked by a later call.
     Raises LedgerError.
     """
     backend = cast(Completes, runner.backend)
     if not hasattr(runner.backend, "complete"):
-        return Curated(trouble=f"the backend {runner.backend.name} judges sessions only")
-    answered = 0
+        return f"the backend {runner.backend.name} judges sessions only"
     for completed in _unasked(ledger, runner.backend.name):
         try:
             prompt, template = _prompt(ledger, completed, runner.gate.project)
             for left in (runner.gate.left_of_session(ledger, completed.session_id), runner.gate.left_of_month(ledger)):
                 if runner.backend.is_model and isinstance(left, str):
-                    return Curated(answered, left)
+                    return left
             if runner.backend.is_model:
                 runner.gate.reserve(ledger, estimate_tokens(prompt) + _ANSWER_TOKENS)
             answer = backend.complete(prompt)
         except (BackendError, TemplateError) as error:
             stage = getattr(error, "stage", "template")
             if stage == "budget":  # it waits for the next month, and none of its attempts is used up
-                return Curated(answered, str(error))
+                return str(error)
             ledger.append([_failure(ledger, completed, runner.backend.name, stage, str(error))])
-            return Curated(answered, f"{stage}: {error}")
+            return f"{stage}: {error}"
         finally:
             runner.gate.settle(ledger)
         ledger.append([_answer(completed, runner.backend.name, answer, template)])
-        answered += 1
-    return Curated(answered)
+    return ""
 
 
 def propose_answered(ledger: Ledger) -> int:

@@ -50,7 +50,7 @@ def ask(ledger: Ledger, runner: Runner) -> str:
         return ""
     from reflector.curator.model import ask as run
 
-    trouble = run(ledger, runner).trouble
+    trouble = run(ledger, runner)
     return f"the curator was not asked: {trouble}" if trouble else ""
 
 

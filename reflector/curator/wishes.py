@@ -121,7 +121,6 @@ class Wish:
     quote: str
     key: int
     number: int
-    timestamp: str
 
 
 def wishes(messages: Iterable[Message]) -> Iterator[Wish]:
@@ -136,7 +135,7 @@ def wishes(messages: Iterable[Message]) -> Iterator[Wish]:
         for sentence in _sentences(said):
             if heard := _heard(sentence):
                 form, text = heard
-                yield Wish(form.kind, form.id, form.section, text, sentence, message.key, number, message.timestamp)
+                yield Wish(form.kind, form.id, form.section, text, sentence, message.key, number)
                 number += 1
 
 
