@@ -339,10 +339,8 @@ def _print_moved(
 @click.option("--all", "everything", is_flag=True, help="Include removed bullets.")
 @json_option
 @click.pass_context
-def search(
-    ctx: click.Context, query: str, section: str | None, limit: int | None, everything: bool, as_json: bool
-) -> None:
+def search(ctx: click.Context, /, query: str, **chosen: Any) -> None:
     """Find bullets by their words, those that fit best first."""
     from reflector.cli.playbook import list_
 
-    ctx.invoke(list_, search=query, section=section, limit=limit, everything=everything, as_json=as_json)
+    ctx.invoke(list_, search=query, **chosen)

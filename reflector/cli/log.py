@@ -121,13 +121,8 @@ def log(
         print_json([{**event_json(e), **({"undo": undoing[e.event_id]} if undo else {})} for e in events])
         return
     if undo:
-        columns: tuple[str, ...] = ("position", "event", "undo", "what")
-        table(
-            columns,
-            [(e.position, e.type, undoing[e.event_id], summary(e)) for e in events],
-            numbers=("position",),
-            empty="No such events.",
-        )
+        changes = [(e.position, e.type, undoing[e.event_id], summary(e)) for e in events]
+        table(("position", "event", "undo", "what"), changes, numbers=("position",), empty="No such events.")
         return
     rows = [
         (e.position, short_time(e.recorded_at), e.type, e.actor, short_id(e.session_id), summary(e)) for e in events
