@@ -74,10 +74,10 @@ def edit_until(
     from reflector.curation.editing import Clash
     from reflector.playbook.buffer import Slip
 
-    given = text if fresh else None
+    given, editor = text if fresh else None, _editor()
     while True:
         _write(file, text)
-        text = _edited(file)
+        text = _edited(file, editor)
         if text == given or not text.strip():
             file.unlink()
             return None
@@ -97,9 +97,8 @@ def edit_until(
         return done
 
 
-def _edited(file: Path) -> str:
+def _edited(file: Path, editor: str) -> str:
     """Return what a person made of a file in their editor. Raises ClickException where the editor fails."""
-    editor = _editor()
     try:
         click.edit(filename=str(file), editor=editor)
     except click.ClickException as error:
@@ -114,6 +113,11 @@ def _edited(file: Path) -> str:
 def _editor() -> str:
     """Return the person's editor, or one that is there."""
     chosen = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not chosen and not sys.stdin.isatty():
+        # One that needs a terminal would wait for it for ever.
+        raise click.UsageError(
+            "there is no terminal for an editor; name one that needs none in $EDITOR, or edit .claude/playbook.json"
+        )
     found = chosen or next((name for name in ("editor", "nano", "vi", "vim") if shutil.which(name)), None)
     if found is None:
         raise click.UsageError("there is no editor; name yours in $VISUAL or $EDITOR, such as EDITOR=nano")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -325,6 +326,19 @@ def test_an_editor_that_is_not_there_is_named_with_the_way_to_name_another(agent
     told = agent.call("edit", code=1).err
     assert "the editor no-such-editor cannot be started; set EDITOR or VISUAL" in told
     assert "Errno" not in told
+
+
+def test_without_a_terminal_no_editor_is_started_that_nobody_named(agent: Agent, tmp_path: Path) -> None:
+    agent.environ["PATH"] = str(tmp_path / "bin")
+    editor = tmp_path / "bin" / "editor"
+    editor.parent.mkdir()
+    editor.write_text(f"#!/bin/sh\n: > {tmp_path}/started\n")
+    editor.chmod(0o755)
+    process = agent.start("edit", stdin=subprocess.DEVNULL)
+    _, told = process.communicate()
+    assert (process.returncode, (tmp_path / "started").exists()) == (2, False)
+    assert "name one that needs none in $EDITOR, or edit .claude/playbook.json" in " ".join(told.split())
+    assert [path.name for path in agent.state.rglob("*.txt")] == ["injection.txt"]
 
 
 def test_a_live_bullet_is_suggested_first_where_a_live_one_is_needed(agent: Agent) -> None:
