@@ -46,6 +46,9 @@ class _Commands(click.Group):
         module, function = import_module(f"reflector.cli.{entry.module}"), cmd_name.replace("-", "_")
         # A function may not be called as one of Python's own words.
         command: click.Command = getattr(module, f"{function}_", None) or getattr(module, function)
+        for parameter in command.params:
+            if isinstance(parameter.type, click.IntRange | click.FloatRange):
+                parameter.metavar = parameter.metavar or "N"  # click's word for them is no person's
         title = "Example" if len(entry.examples) == 1 else "Examples"
         command.epilog = "\n".join(
             ["\b", f"{title}:", *(f"  reflector {cmd_name} {example}".rstrip() for example in entry.examples)]

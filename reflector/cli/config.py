@@ -79,7 +79,7 @@ def get(place: Place, key: str, as_json: bool) -> None:
         click.echo(_words(value))
 
 
-@config.command("set")
+@config.command("set", short_help="Set a setting of this project, or of all of yours.")
 @click.argument("key", type=_KEY)
 @click.argument("values", nargs=-1, required=True, metavar="VALUE...")
 @_global
@@ -121,7 +121,7 @@ def _list_of(key: str, values: tuple[str, ...], for_all: bool) -> list[str]:
     return found
 
 
-@config.command()
+@config.command(short_help="Remove a setting, also a misspelt one.")
 @click.argument("key")
 @_global
 @click.pass_obj

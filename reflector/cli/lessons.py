@@ -150,7 +150,7 @@ def show(place: Place, id: str, moment: str | None, as_json: bool) -> None:
     table(columns, rows, numbers=("position",), extra=("by", "recorded"), whole=True)
 
 
-@lesson.command()
+@lesson.command(short_help="Propose a lesson as a bullet.")
 @click.argument("id", type=LESSON, metavar="ID")
 @click.option("--section", type=SECTION, help="Default: mis for a mistake.")
 @click.option("--why", help="The reason. Default: its outcomes.")

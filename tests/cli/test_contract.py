@@ -85,6 +85,8 @@ def test_every_command_and_every_option_of_it_has_help(agent: Agent, name: str) 
             assert parameter.help, parameter.name
             assert parameter.opts[-1] in told
     assert told.rstrip().endswith(f"reflector {name} {COMMANDS[name].examples[-1]}".rstrip())
+    assert " RANGE" not in told
+    assert [line for line in told.partition("\nCommands:\n")[2].splitlines() if line.endswith("...")] == []
 
 
 def test_help_lists_the_commands_and_the_version_is_told(agent: Agent) -> None:
