@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from reflector.reflection.rules.findings import FINDINGS
-from reflector.reflection.rules.page import page
 from reflector.reflection.rules.weighing import SIDES, shipped
 from reflector.reflection.rules.wordings import Wording, all_wordings
+from tests.reflection.rules.page import page
 
 
 @pytest.mark.parametrize("row", all_wordings(), ids=lambda row: row.id)
@@ -25,7 +25,7 @@ def test_ids_are_unique() -> None:
 
 def test_the_page_in_docs_is_current() -> None:
     docs = Path(__file__).parents[3] / "docs" / "rules.md"
-    write = "python -c \"from reflector.reflection.rules.page import page; print(page(), end='')\" > docs/rules.md"
+    write = "python -c \"from tests.reflection.rules.page import page; print(page(), end='')\" > docs/rules.md"
     assert docs.read_text(encoding="utf-8") == page(), f"run: {write}"
 
 

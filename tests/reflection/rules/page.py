@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from importlib.resources import files
 
+import reflector.reflection.rules
 from reflector.reflection.rules.findings import FINDINGS
 from reflector.reflection.rules.weighing import shipped
 from reflector.reflection.rules.wordings import all_wordings
@@ -91,7 +92,7 @@ The expressions stand in `reflector/reflection/rules/wordings.tsv`, each with an
 def page() -> str:
     """Return the whole page."""
     weights = shipped()
-    data = json.loads(files(__package__).joinpath("weights.json").read_text(encoding="utf-8"))
+    data = json.loads(files(reflector.reflection.rules).joinpath("weights.json").read_text(encoding="utf-8"))
     helpful, harmful = weights.points["helpful"], weights.points["harmful"]
     accepted, objected = ("accepted", "check-passed"), ("objects", "names-the-advice", "objects-strongly")
     shares = sorted(set(weights.cutoffs["helpful"]) | set(weights.cutoffs["harmful"]))
