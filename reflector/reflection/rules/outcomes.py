@@ -36,7 +36,7 @@ _SILENT = Outcome("silent", "", "")
 
 def read_result(step: Step, text: str, is_error: bool) -> Outcome:
     """Return how a call ended that answered this text; for a `poll` the step is the task that is asked about."""
-    if not is_error and (step.kind not in _TELLING or step.family.startswith("mcp__")):
+    if not is_error and (step.kind not in _TELLING or step.is_mcp):
         return _SILENT
     if "\x1b" in text:
         text = _ANSI.sub("", text)

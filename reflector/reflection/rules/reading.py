@@ -125,7 +125,7 @@ class Reader:
             "turn": chain.turn,
             "red": list(chain.red),
             "tasks": [
-                [id, step.kind, step.family.startswith("mcp__"), step.verifies, key, call_id]
+                [id, step.kind, step.is_mcp, step.verifies, key, call_id]
                 for id, (step, key, call_id) in chain.tasks.items()
             ],
             "citations": [[one.name, one.turn, one.open, len(one.heard), bool(one.own)] for one in chain.citations],
@@ -136,7 +136,7 @@ class Reader:
         chain = self._chains[saved["chain"]] = Chain(turn=saved["turn"])
         chain.red.update(dict.fromkeys(saved["red"], True))
         for id, kind, is_mcp, verifies, key, call_id in saved["tasks"]:
-            chain.tasks[id] = Step(kind, "mcp__" if is_mcp else "", "", verifies=verifies), key, call_id
+            chain.tasks[id] = Step(kind, "", verifies=verifies, is_mcp=is_mcp), key, call_id
         said = Heard(Remark((), "other", frozenset(), ""), 0, 0, False)
         for name, turn, is_open, heard, own in saved["citations"]:
             known = Citation(name, "", frozenset(), turn, frozenset(), open=is_open)

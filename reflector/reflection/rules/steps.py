@@ -46,19 +46,19 @@ class Step:
     """One call, read.
 
     kind     what it does
-    family   what a later call must share to be the same attempt: `test`, `run:python manage.py`, `Edit:a.py`
     command  the shell command or the target, one line, at most 160 characters
     files    base names of the files that it changes or checks
     task     id of the background task it asks about, "" otherwise
     verifies the call says that it is there to verify something
+    is_mcp   it calls a tool of an MCP server
     """
 
     kind: Kind
-    family: str
     command: str
     files: tuple[str, ...] = ()
     task: str = ""
     verifies: bool = False
+    is_mcp: bool = False
 
 
 #: Characters of a command that are read.
@@ -135,12 +135,10 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(_FIRST + rf"(?:{pattern})", re.IGNORECASE)
 
 
-_RANK: dict[str, int] = {
-    kind: rank
-    for rank, kind in enumerate(
-        ("revert", "test", "ci", "build", "types", "lint", "review", "ship", "install", "run", "change", "tidy", "look")
-    )
-}
+#: Of several commands in one call the kind that comes first here is that of the call.
+_KINDS: tuple[Kind, ...] = (
+    *("revert", "test", "ci", "build", "types", "lint", "review", "ship", "install", "run", "change", "tidy", "look"),
+)
 
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1.*?^\s*\2\b", re.DOTALL | re.MULTILINE)
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
@@ -208,59 +206,46 @@ def read_call(call: ToolCall) -> Step:
     files = files_in(target) if kind in _WITH_FILES else ()
     if kind == "poll":
         task = str(given.get("task_id") or given.get("bash_id") or given.get("agentId") or "")
-        return Step("poll", f"poll:{task}", call.name, task=task)
+        return Step("poll", call.name, task=task)
     if kind == "delegate":
         about = f"{described} {given.get('subagent_type') or ''}"
         reviews = re.search(r"review|audit|critique|adversar|verif|qa\b", about, re.IGNORECASE)
-        return Step("review" if reviews else "delegate", f"agent:{described}", described[:160])
+        return Step("review" if reviews else "delegate", described[:160])
     if kind is not None:
-        return Step(kind, f"{call.name}:{target[-80:]}", f"{call.name} {_one_line(target)}"[:160], files)
+        return Step(kind, f"{call.name} {_one_line(target)}"[:160], files)
     if call.name.startswith("mcp__"):
         action = str(given.get("action") or "")
-        return Step("run", f"{call.name}:{action}", f"{call.name} {action}".strip()[:160])
-    return Step("admin", call.name, call.name)
+        return Step("run", f"{call.name} {action}".strip()[:160], is_mcp=True)
+    return Step("admin", call.name)
 
 
 def _read_command(command: str, described: str) -> Step:
-    kind, segment = _kind_of(command)
+    kind = _kind_of(command)
     one_line = _one_line(command)
-    family: str = kind
-    if kind in ("run", "install", "ship", "change", "tidy", "look"):
-        family = f"{kind}:{' '.join(segment.split()[:2])[:60]}"
     redirected = kind == "look" and re.search(r"(?:^|\s)>{1,2} ?[\w./~-]+\.\w+", _QUOTED.sub("Q", command)) is not None
     if redirected and "/dev/null" not in command:
-        kind, family = "change", "change:redirect"
-    task = ""
+        kind = "change"
     if kind in ("look", "tidy"):
         polled = re.search(r"tasks/([\w-]+)\.output", command)
         if polled:
-            return Step("poll", f"poll:{polled.group(1)}", one_line[:160], task=polled.group(1))
+            return Step("poll", one_line[:160], task=polled.group(1))
     verifies = _VERIFY.search(described) is not None
-    return Step(kind, family, one_line[:160], files_in(command) if kind in _WITH_FILES else (), task, verifies)
+    files = files_in(command) if kind in _WITH_FILES else ()
+    return Step(kind, one_line[:160], files, verifies=verifies)
 
 
 @lru_cache(maxsize=128)  # the same tests are run again and again
-def _kind_of(command: str) -> tuple[Kind, str]:
+def _kind_of(command: str) -> Kind:
     text = _HEREDOC.sub(" ", command)
     inner = [match.group(2) for match in _INNER_SHELL.finditer(text)]
     text = _QUOTED.sub("Q", text)
-    best: tuple[int, Kind, str] | None = None
-    for segment in [
-        *_SPLIT.split(text),
-        *(part for script in inner for part in _SPLIT.split(_QUOTED.sub("Q", script))),
-    ]:
-        stripped = _unwrapped(segment)
-        if not stripped:
-            continue
-        passed = absent(stripped, "commands")
-        found = (kind for kind, pattern in COMMANDS if kind not in passed and _compiled(pattern).match(stripped))
-        kind: Kind = next(found, "run")
-        pushes = kind == "ship" and " push" in stripped
-        if best is None or _RANK[kind] < best[0] or (pushes and _RANK[kind] == best[0]):
-            best = (_RANK[kind], kind, stripped)
-    if best is None:
-        return "tidy", ""
-    return best[1], best[2]
+    scripts = [text, *(_QUOTED.sub("Q", script) for script in inner)]
+    kinds: list[Kind] = []
+    for segment in filter(None, (_unwrapped(part) for script in scripts for part in _SPLIT.split(script))):
+        passed = absent(segment, "commands")
+        found = (kind for kind, pattern in COMMANDS if kind not in passed and _compiled(pattern).match(segment))
+        kinds.append(next(found, "run"))
+    return min(kinds, key=_KINDS.index, default="tidy")
 
 
 def _unwrapped(segment: str) -> str:
