@@ -1,5 +1,5 @@
 """The deterministic reflector: a table of what shows that advice helped or harmed, and how it is read.
 
-`table.py` and the `words_*.py` are the rules; `evidence.py` streams the messages into an `episode.py` per
-citation; `verdicts.py` judges it. `docs/rules.md` is generated from the table.
+`wordings.tsv`, `findings.py` and `weights.json` are the rules; `reading.py` streams the messages into a `citation.py`
+per citation, and `weighing.py` judges it.
 """
