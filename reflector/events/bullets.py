@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from reflector.events import event as ev
@@ -106,6 +107,9 @@ def _tag(data: Any) -> str:
     return f"{data.get('name')} {data.get('tag')}{how}"
 
 
+#: The type of an event that changes bullets.
+_changed: Final = partial(EventType, merge=Merge.BESIDE, no_retraction=_UNDO, target=_CAUSE, checked=True)
+
 TYPES: Final = (
     EventType(
         name=ev.PLAYBOOK_IMPORTED,
@@ -131,44 +135,32 @@ TYPES: Final = (
         all_prose=True,
         checked=True,
     ),
-    EventType(
+    _changed(
         name=ev.BULLET_ADDED,
         meaning="A bullet was added, by a person or by the approval of a proposal.",
         since=1,
         fields=_BULLET,
         effect=BringsBullets(_itself),
         summary=lambda data: f"{data.get('name')} in {data.get('section')}: {data.get('text')}",
-        merge=Merge.BESIDE,
-        no_retraction=_UNDO,
-        target=_CAUSE,
-        checked=True,
         id_is_name=True,
     ),
-    EventType(
+    _changed(
         name=ev.BULLET_REVISED,
         meaning="A bullet has another text.",
         since=1,
         fields={**_NAMED, **_ADVICE},
         effect=ChangesBullet(_revised),
         summary=lambda data: f"{data.get('name')}: {data.get('text')}",
-        merge=Merge.BESIDE,
-        no_retraction=_UNDO,
-        target=_CAUSE,
-        checked=True,
     ),
-    EventType(
+    _changed(
         name=ev.BULLET_MOVED,
         meaning="A bullet moved to another section.",
         since=1,
         fields={**_NAMED, **_SECTION},
         effect=ChangesBullet(_moved),
         summary=lambda data: f"{data.get('name')} to {data.get('section')}",
-        merge=Merge.BESIDE,
-        no_retraction=_UNDO,
-        target=_CAUSE,
-        checked=True,
     ),
-    EventType(
+    _changed(
         name=ev.BULLET_REMOVED,
         meaning="A bullet was removed, or merged into another one; its name is never given out again.",
         since=1,
@@ -181,49 +173,33 @@ TYPES: Final = (
         },
         effect=ChangesBullet(_removed),
         summary=_removal,
-        merge=Merge.BESIDE,
-        no_retraction=_UNDO,
-        target=_CAUSE,
-        checked=True,
     ),
-    EventType(
+    _changed(
         name=ev.BULLET_RESTORED,
         meaning="A removed bullet is live again.",
         since=6,
         fields=_NAMED,
         effect=ChangesBullet(_restored),
         summary=_name,
-        merge=Merge.BESIDE,
-        no_retraction=_UNDO,
-        target=_CAUSE,
-        checked=True,
     ),
-    EventType(
+    _changed(
         name=ev.BULLET_MERGED,
         meaning="Live bullets were merged into a new one, for which their evidence counts from then on.",
         since=6,
         fields={**_NAMED, **_SECTION, **_ADVICE, "sources": f.needed(_SOURCES)},
         effect=MergesBullets(_without_baseline),
         summary=_merger,
-        merge=Merge.BESIDE,
-        no_retraction=_UNDO,
-        target=_CAUSE,
-        checked=True,
         id_is_name=True,
     ),
-    EventType(
+    _changed(
         name=ev.BULLET_UNMERGED,
         meaning="A merge was undone: its sources are live again, and the merged bullet is removed.",
         since=6,
         fields=_NAMED,
         effect=UndoesMerge(),
         summary=_name,
-        merge=Merge.BESIDE,
-        no_retraction=_UNDO,
-        target=_CAUSE,
-        checked=True,
     ),
-    EventType(
+    _changed(
         name=ev.BULLET_RECOUNTED,
         meaning="A bullet's counters were set by hand: a new baseline.",
         since=1,
@@ -231,10 +207,6 @@ TYPES: Final = (
         fields={**_NAMED, **_BASELINE, "into": f.NAME_OR_NULL},
         effect=ChangesBullet(_recounted),
         summary=_counters,
-        merge=Merge.BESIDE,
-        no_retraction=_UNDO,
-        target=_CAUSE,
-        checked=True,
     ),
     EventType(
         name=ev.BULLET_ASSERTED,

@@ -6,6 +6,7 @@ for, in the same append, and each of them points to its proposal. So the counter
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from reflector.events import event as ev
@@ -55,11 +56,12 @@ def _measurement(data: Any) -> str:
     return f"{data.get('verdict')} after {data.get('told')} sessions that were told it"
 
 
+_type: Final = partial(EventType, since=6, merge=Merge.FIRST, checked=True)
+
 TYPES: Final = (
-    EventType(
+    _type(
         name=ev.CHANGE_PROPOSED,
         meaning="Somebody proposed a change of the playbook; it waits for a decision.",
-        since=6,
         fields={
             "change": f.needed(f.within(CHANGE)),
             "origin": Field(f.one_of(*ORIGINS), needed=True),
@@ -71,15 +73,12 @@ TYPES: Final = (
         },
         effect=ChangesNothing("the events that its approval appends change the playbook"),
         summary=_change,
-        merge=Merge.FIRST,
         no_retraction="decide on it with `reflector proposals`",
         target=Target("the lesson that it is made of, or the approval that it would take back"),
-        checked=True,
     ),
-    EventType(
+    _type(
         name=ev.CHANGE_APPROVED,
         meaning="A proposed change was approved and applied; `inverse` takes it back.",
-        since=6,
         fields={
             "change": f.needed(f.within(CHANGE)),
             "inverse": f.needed(f.within(CHANGE, several=True)),
@@ -87,15 +86,12 @@ TYPES: Final = (
         },
         effect=ChangesNothing("the events that follow it change the playbook"),
         summary=_change,
-        merge=Merge.FIRST,
         no_retraction="undo it with `reflector undo`",
         target=Target("the proposal", required=True, once=True),
-        checked=True,
     ),
-    EventType(
+    _type(
         name=ev.CHANGE_REJECTED,
         meaning="A proposed change was rejected, or fell away.",
-        since=6,
         fields={
             "how": Field(f.one_of(*ENDINGS), needed=True),
             "reason": f.needed(f.PROSE),
@@ -104,15 +100,12 @@ TYPES: Final = (
         },
         effect=ChangesNothing("a rejected change is not applied"),
         summary=_ending,
-        merge=Merge.FIRST,
         no_retraction="propose the change again, or make it by hand",
         target=Target("the proposal", required=True, once=True),
-        checked=True,
     ),
-    EventType(
+    _type(
         name=ev.CHANGE_MEASURED,
         meaning="What came of an applied change, after enough sessions were told it.",
-        since=6,
         fields={
             "verdict": Field(f.one_of("kept", "revert"), needed=True),
             "told": f.needed(f.NUMBER),
@@ -121,15 +114,12 @@ TYPES: Final = (
         },
         effect=ChangesNothing("a change that did harm gets a proposal to revert it"),
         summary=_measurement,
-        merge=Merge.FIRST,
         no_retraction="a measurement counts nothing",
         target=Target("the approval, or the change by hand", required=True, once=True),
-        checked=True,
     ),
-    EventType(
+    _type(
         name=ev.WISH_HEARD,
         meaning="A person asked for something beyond the moment, in a session.",
-        since=6,
         fields={
             # A correction is proposed when a second session says the same.
             "kind": Field(f.one_of("standing", "correction"), needed=True),
@@ -140,9 +130,7 @@ TYPES: Final = (
         },
         effect=ChangesNothing("a person decides on the proposal that follows from it"),
         summary=lambda data: f"{data.get('kind')}: {data.get('text')}",
-        merge=Merge.FIRST,
         no_retraction="a wish counts nothing; decide on its proposal with `reflector proposals`",
         target=Target("the window", required=True),
-        checked=True,
     ),
 )
