@@ -7,6 +7,7 @@ names and arguments that Claude Code gives them.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
@@ -135,6 +136,16 @@ def call(call_id: Any, name: Any, given: Any) -> ToolCall:
     if known:
         arguments = _renamed(known, arguments)
     return ToolCall(short(call_id), known or name, bounds.arguments(dict(arguments)))
+
+
+def parsed(given: Any) -> Any:
+    """Return a tool's arguments, parsed where a record has them as text."""
+    if isinstance(given, str):
+        try:
+            return json.loads(given, strict=False)
+        except (ValueError, RecursionError):
+            return {"arguments": given}
+    return given
 
 
 def _renamed(tool: str, given: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -7,7 +7,6 @@ began in, by its words and by the words before it, all of which a copy keeps; a 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -214,7 +213,7 @@ def _call(item: dict[str, Any]) -> ToolCall:
     kind, name = item.get("type"), item.get("name")
     given: Any = {}
     if kind == "function_call":
-        given = _parsed(item.get("arguments"))
+        given = building.parsed(item.get("arguments"))
     elif kind == "custom_tool_call":
         script = whole(item.get("input"))
         commands = ["".join(found) for found in _SCRIPTED.findall(script[:8192])] if name == "exec" else []
@@ -232,15 +231,6 @@ def _call(item: dict[str, Any]) -> ToolCall:
     return building.call(item.get("call_id") or item.get("id"), name, given)
 
 
-def _parsed(arguments: Any) -> Any:
-    if isinstance(arguments, str):
-        try:
-            return json.loads(arguments, strict=False)
-        except (ValueError, RecursionError):
-            return {"arguments": arguments}
-    return arguments
-
-
 def _outcome(output: Any) -> tuple[str, int | None, bool]:
     """Text, exit code and failure of an output, in each shape that Codex gave it."""
     failed = False
@@ -249,7 +239,7 @@ def _outcome(output: Any) -> tuple[str, int | None, bool]:
         output = output.get("content", output.get("output"))
     text = joined(building.texts(output))
     if text.startswith("{"):
-        structured = _parsed(text)
+        structured = building.parsed(text)
         if isinstance(structured, dict) and isinstance(structured.get("output"), str):
             metadata = structured.get("metadata")
             code = (metadata if isinstance(metadata, dict) else structured).get("exit_code")

@@ -6,7 +6,6 @@ when it starts; the first of the two counts.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -138,12 +137,7 @@ class _Events(Conversation):
 
 
 def _call(call_id: Any, name: Any, given: Any) -> ToolCall:
-    if isinstance(given, str):
-        try:
-            given = json.loads(given, strict=False)
-        except (ValueError, RecursionError):
-            given = {"arguments": given}
-    return building.call(call_id, name, given)
+    return building.call(call_id, name, building.parsed(given))
 
 
 def _remember(kept: dict[str, Any], key: str, value: Any) -> None:
