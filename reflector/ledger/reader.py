@@ -212,7 +212,6 @@ class Reader:
     def seen(self, keys: Sequence[int]) -> set[int]:
         """Return those of the record keys that a window already holds."""
         with self._reading() as sql:
-            sql = sql
             if not sql.run("SELECT 1 FROM record WHERE playbook_id = ? LIMIT 1").fetchone():
                 return set()
             among, values = sql.among('"key"', keys)
@@ -283,8 +282,7 @@ class Reader:
 def events_where(sql: Statements, where: str, *values: object) -> list[Event]:
     """Return the events of a condition; a redacted one with the facts that its redaction kept."""
     rows = sql.run(f"SELECT {_EVENTS} FROM event WHERE playbook_id = ? AND {where}", *values).fetchall()  # noqa: S608
-    erased = [row[1] for row in rows if row[10] is None]
-    kept = kept_of(sql, erased) if erased else {}
+    kept = kept_of(sql, [row[1] for row in rows if row[10] is None])
     return [event_of(row, kept.get(row[1])) for row in rows]
 
 
@@ -303,8 +301,7 @@ def history_page(sql: Statements, after: int, upto: int, reads: Callable[[str], 
     """Return the next events behind a position, at most `_PAGE` and none behind `upto`, with the data of the types that
     `reads` names."""
     rows = sql.run(_HISTORY, after, upto).fetchall()
-    erased = [row[1] for row in rows if row[7] is None]
-    kept = kept_of(sql, erased) if erased else {}
+    kept = kept_of(sql, [row[1] for row in rows if row[7] is None])
     return [projected_of(row, kept, reads) for row in rows]
 
 
@@ -320,6 +317,8 @@ def _bullet(row: Sequence[Any]) -> BulletRow:
 
 def kept_of(sql: Statements, erased: Collection[str]) -> dict[str, Mapping[str, Any] | None]:
     """Return what the redactions of these events left of their data, by the redacted event's id."""
+    if not erased:
+        return {}
     from reflector.ledger.redaction import what_is_left
 
     by_target: dict[str, tuple[str, Mapping[str, Any] | None]] = {}

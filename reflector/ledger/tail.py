@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
@@ -260,8 +260,7 @@ def steps_where(sql: Statements, where: str, *values: object) -> list[Step]:
 
 
 def _kept(sql: Statements, erased: Iterable[str]) -> Mapping[str, Mapping[str, Any]]:
-    ids: Collection[str] = list(erased)
-    return {one: facts or _NOTHING for one, facts in kept_of(sql, ids).items()} if ids else {}
+    return {one: facts or _NOTHING for one, facts in kept_of(sql, list(erased)).items()}
 
 
 def _keys(text: object) -> int:

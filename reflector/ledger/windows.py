@@ -62,8 +62,7 @@ def _windows_where(sql: Statements, kinds: Sequence[str], where: str, *values: o
         f" WHERE playbook_id = ? AND {where} ORDER BY position"
     )
     rows = sql.run(query, *values).fetchall()
-    erased = [row[2] for row in rows if row[3]]
-    kept = kept_of(sql, erased) if erased else {}
+    kept = kept_of(sql, [row[2] for row in rows if row[3]])
     for position, session, event_id, is_erased, *texts in rows:
         if is_erased:
             facts = kept[event_id] or {}
@@ -87,8 +86,7 @@ def told_where(sql: Statements, where: str, *values: object) -> Iterator[Told]:
         f" WHERE playbook_id = ? AND {where} ORDER BY position"
     )
     rows = sql.run(query, *values).fetchall()
-    erased = [row[1] for row in rows if row[4] is None]
-    kept = kept_of(sql, erased) if erased else {}
+    kept = kept_of(sql, [row[1] for row in rows if row[4] is None])
     for position, event_id, session, target, text in rows:
         data = kept[event_id] if text is None else json.loads(text)
         if data is not None:
