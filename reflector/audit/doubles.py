@@ -16,8 +16,6 @@ from reflector.events.event import REFLECTION_COMPLETED, identity
 from reflector.events.registry import COMPLETION_TYPES
 from reflector.ledger.as_of import Past
 from reflector.ledger.double_tally import DoubleTally
-from reflector.ledger.statements import Statements
-from reflector.ledger.store import Ledger
 from reflector.ledger.views import view_sql
 from reflector.ledger.windows import whose
 from reflector.playbook.counting import COUNTINGS, Counting

@@ -15,8 +15,6 @@ from reflector.dataclass import dataclass
 from reflector.events.registry import WINDOW_TYPES
 from reflector.events.spent import Spent
 from reflector.ledger.answer_tally import answers, cost_of
-from reflector.ledger.as_of import Past
-from reflector.ledger.store import Ledger
 from reflector.reflection.window import HUMAN, verdicts
 
 if TYPE_CHECKING:

@@ -220,10 +220,6 @@ class Playbook:
         """Return the id of each retraction by the id of its target."""
         return dict(self._retracted_by)
 
-    def tagged_names(self) -> set[str]:
-        """Return every name that was given a tag with disposition `counted`, whether a bullet has it or not."""
-        return set(self._tags)
-
     def counted(self, name: str) -> Sequence[CountedTag]:
         """Return the tags of a bullet itself that count, in order of position."""
         tags = self._tags.get(name, [])

@@ -16,7 +16,6 @@ from reflector.ledger.migration import is_citus
 from reflector.ledger.tables import metadata
 from reflector.ledger.views import VIEWS
 
-ROLES: Final = ("reader", "writer", "owner")
 _TABLES: Final = (*metadata.tables, "alembic_version")
 #: What an append changes, besides the rows that it adds.
 _CHANGED: Final = {

@@ -36,8 +36,6 @@ from reflector.ledger.bullet_tally import BulletTally
 from reflector.ledger.checkpoints import TABLES
 from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, Counters, InForce
 from reflector.ledger.double_tally import DoubleTally
-from reflector.ledger.rows import Projected
-from reflector.ledger.statements import Statements
 from reflector.ledger.tail import TAG_COLUMNS, TagRow
 from reflector.ledger.tallies import Checkpoint, Kept, Tally
 from reflector.playbook.counting import is_counting

@@ -21,7 +21,6 @@ from reflector.ledger.lock import Lock
 from reflector.ledger.statements import COPIED, Statements
 
 if TYPE_CHECKING:
-    from reflector.ledger.engines import Engine, Taken
     from reflector.ledger.tallies import Kept
 
 _HEAD = "SELECT position, chain, recorded_at FROM playbook WHERE id = ?"
