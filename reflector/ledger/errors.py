@@ -249,6 +249,11 @@ _LOST_AT_COMMIT = "could not commit transaction for shard"
 _WORKER_LOST = ("to COPY to shard", "connection", "EOF detected")
 
 
+#: What Citus says where a trigger names another table than there is, and on a worker to a new playbook.
+_TRIGGERS_ELSEWHERE = {"XX000": re.compile("unrecognized RTE kind: 7"), "42P01": re.compile(r'"event_\d+"')}
+_NOT_ON_WORKERS = "nextval(sequence) calls in worker nodes"
+
+
 #: Words of libpq, and of a server that speaks English, for a refusal that passes by itself.
 _PASSING = ("read-only", "hot standby", "too many", "connection slots", "no more connections")
 
@@ -289,6 +294,28 @@ def _lost_worker(error: BaseException, code: str, text: str) -> str | None:
     return f"the Citus server {named[1]}"
 
 
+def _of_citus(error: BaseException, code: str, text: str, where: str) -> LedgerError | None:
+    """Return an error that only a server with Citus meets; None for any other one."""
+    if (worker := _lost_worker(error, code, text)) is not None:
+        told = text.partition("the following error: ")[2] or text
+        return LedgerAway(
+            f"the ledger {where} needs {worker}, which does not answer ({told}); start that server or wait until it is "
+            "back, then run the same command again"
+        )
+    if code in _TRIGGERS_ELSEWHERE and _TRIGGERS_ELSEWHERE[code].search(text):
+        return LedgerUnavailable(
+            f"the triggers of the ledger {where} name other tables than Citus has, as after citus_schema_distribute or "
+            f"citus_schema_undistribute ({text}), and nothing was appended; let the owner of the ledger run "
+            "`reflector verify --mend-triggers`"
+        )
+    if code == "XX000" and _NOT_ON_WORKERS in text:
+        return LedgerUnavailable(
+            f"the ledger {where} is asked on a worker of Citus, which cannot begin a playbook ({text}); name the "
+            "coordinator in the URL"
+        )
+    return None
+
+
 def _of_server(error: BaseException, text: str, where: str) -> LedgerError:
     """Return an error of PostgreSQL, known by its code; one without a code was met on the way to the server."""
     code: str | None = getattr(error, "sqlstate", None)
@@ -297,12 +324,8 @@ def _of_server(error: BaseException, text: str, where: str) -> LedgerError:
             f"the ledger {where} is refused by its server ({text}), which does not pass by itself; check the user, the "
             "password and the database of the URL, and the server's pg_hba.conf"
         )
-    if code is not None and (worker := _lost_worker(error, code, text)) is not None:
-        told = text.partition("the following error: ")[2] or text
-        return LedgerAway(
-            f"the ledger {where} needs {worker}, which does not answer ({told}); start that server or wait until it is "
-            "back, then run the same command again"
-        )
+    if code is not None and (met := _of_citus(error, code, text, where)) is not None:
+        return met
     if code is None or code.startswith("08"):
         return LedgerAway(
             f"the ledger {where} has no connection to its server ({text}); check that it runs and takes connections, "

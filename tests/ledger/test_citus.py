@@ -53,6 +53,7 @@ def url(postgres: Postgres) -> Iterator[str]:
         ("append-only: the next position is one above the last (position: 20)", HeadMisplaced),
         ("append-only: recorded more than a minute ahead of the server's clock (2999)", LedgerUnavailable),
         ('violates "event_target_once_102008"', AlreadyRetracted),
+        ('in table "event_102008" violates foreign key constraint "event_target_exists_102008"', NoSuchTarget),
         ('verletzt Fremdschlüssel-Constraint "event_target_exists_102008"', NoSuchTarget),
     ],
 )
@@ -95,6 +96,49 @@ def test_a_worker_that_is_away_is_named_as_a_server_that_does_not_answer(
 ) -> None:
     with postgres._connected() as connection, pytest.raises(LedgerAway, match=told), translated("here"):
         connection.execute(_raised(words, code, behind))
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "told"),
+    [
+        (
+            "42P01",
+            'relation "event_102008" does not exist',
+            "let the owner of the ledger run `reflector verify --mend-tr",
+        ),
+        ("XX000", "unrecognized RTE kind: 7", "let the owner of the ledger run `reflector verify --mend-triggers`"),
+        ("XX000", "nextval(sequence) calls in worker nodes are not supported", "name the coordinator in the URL"),
+    ],
+)
+def test_what_a_person_can_mend_about_citus_is_told_with_the_way_out(
+    postgres: Postgres, code: str, words: str, told: str
+) -> None:
+    with postgres._connected() as connection, pytest.raises(LedgerUnavailable, match=told), translated("here"):
+        connection.execute(_raised(words, code, ""))
+
+
+def test_a_ledger_that_leaves_its_worker_takes_events_again_once_its_triggers_are_mended(
+    url: str, tmp_path: Path
+) -> None:
+    agent = Agent(tmp_path / "project", tmp_path, environ={"REFLECTOR_LEDGER_URL": url})
+    agent.project.mkdir()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("SELECT citus_schema_undistribute(current_schema()::regnamespace)")
+    with Ledger.open(url) as ledger:
+        before = ledger.head().position
+        with pytest.raises(LedgerUnavailable, match="run `reflector verify --mend-triggers`"):
+            ledger.append([added("oth-001")])
+        agent.call("verify", "--mend-triggers")
+        ledger.append([added("oth-001")])
+        assert ledger.head().position == before + 1
+        assert list(verify(ledger)) == []
+
+
+def test_a_worker_begins_no_playbook_and_says_where_one_is_begun(url: str) -> None:
+    place = sa.make_url(_shard(url)[1])
+    there = sa.make_url(url).difference_update_query(["host"]).set(host=place.host, port=place.port)
+    with pytest.raises(LedgerUnavailable, match="name the coordinator in the URL"):
+        Ledger.open(there.render_as_string(hide_password=False), "new")
 
 
 def test_an_error_of_a_worker_that_answers_is_not_told_as_its_absence(postgres: Postgres) -> None:
