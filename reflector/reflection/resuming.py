@@ -2,8 +2,8 @@
 
 Invariant: the tags and rationales are those of judging from the first citation; the state only saves time. It is used
 for the next window alone, if the scan of that window resumed too (then the bytes before are those that were judged),
-and only if every earlier citation is judged again as it was: the same names in the same windows, the same texts, and no
-other name in brackets that means a bullet. It contains no text of the transcript.
+and only if every earlier citation is judged again as it was: by the same code, the same names in the same windows, the
+same texts, and no other name in brackets that means a bullet. It contains no text of the transcript.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,8 +26,7 @@ from reflector.transcripts.checkpoint import Places
 from reflector.transcripts.citations import CITATION
 from reflector.transcripts.message import Message
 
-#: Raised whenever the rules read or weigh the same messages in another way.
-VERSION = 1
+_PACKAGE = Path(__file__).parents[1]
 _MOST_OTHERS = 1000
 
 
@@ -96,22 +96,43 @@ def story(hints: Hints, ledger: Ledger, read: Reading, judged: Mapping[str, Bull
             return
         own = [recorded.event_id, sorted({*judged}.intersection(data["cited"]))]
         texts = {name: _digest(bullet.text) for name, bullet in judged.items()}
-        more = {"version": VERSION, "windows": [*windows, own], "texts": texts}
-        hints.keep_judged(path, {**left, **more, "others": sorted(others), "bare": sorted(bare)})
+        more = {"code": code_digest(), "windows": [*windows, own], "texts": texts}
+        hints.keep_judged(path, sealed({**left, **more, "others": sorted(others), "bare": sorted(bare)}))
 
     held = hints.judged(path) if data["transcript"].get("since") and windows else {}
-    try:
-        is_same = (
-            held.get("version") == VERSION
-            and held["windows"] == windows
-            and all(_digest(judged[name].text) == digest for name, digest in held["texts"].items())
-            and {name for name in held["others"] if name in live or name in judged} == set(held["bare"])
-            and not any(name in judged for name in held["bare"])
-        )
-    except (KeyError, TypeError, AttributeError):
-        is_same = False
+    is_same = (
+        _is_ours(held)
+        and held["windows"] == windows
+        and all(name in judged and _digest(judged[name].text) == digest for name, digest in held["texts"].items())
+        and {name for name in held["others"] if name in live or name in judged} == set(held["bare"])
+        and not any(name in judged for name in held["bare"])
+    )
     said = _said(ledger, read.earlier[-1][0].event_id, "rules") if is_same else {}
     return Story(held if is_same else {}, said, messages, keep)
+
+
+def sealed(held: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state with a digest of itself: what was damaged since, or is not ours, lacks the right one."""
+    return {**held, "seal": _digest(json.dumps({**held, "seal": ""}, sort_keys=True))}
+
+
+@cache
+def code_digest(package: Path = _PACKAGE) -> str:
+    """Return a digest of the whole program: other code may read or weigh the same messages in another way.
+
+    All of it, for no list of the modules that judge has to be kept: reading it takes a few milliseconds, and never in
+    the agent's way.
+    """
+    digest = sha256()
+    for path in sorted(path for path in package.rglob("*") if path.suffix in (".py", ".json")):
+        text = path.read_bytes()
+        digest.update(f"{path.relative_to(package).as_posix()} {len(text)}\n".encode() + text)
+    return digest.hexdigest()[:32]
+
+
+def _is_ours(held: Mapping[str, Any]) -> bool:
+    """Return whether this code left a state, and nothing changed it."""
+    return held.get("code") == code_digest() and held == sealed(held)
 
 
 def _said(ledger: Ledger, window_id: str, backend: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ The tests make a judge remember few results before a citation, so that short ses
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import reflector
 from reflector.curator.listening import hear
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
@@ -47,6 +49,8 @@ from tests.road.test_cuts import (
     compaction,
 )
 from tests.transcripts.records import queue
+
+_PACKAGE = Path(reflector.__file__).parent
 
 
 def again(session: Session) -> None:
@@ -276,17 +280,32 @@ def test_a_judge_resumes_where_the_first_open_citation_needs_it_and_keeps_no_tex
     assert not any(word in hint for word in ("cart", "total", "wrong", "pytest", "assert"))
 
 
+def but(**changed: Any) -> Callable[[dict[str, Any]], Any]:
+    """A state that this program could have left, had something else been so."""
+    return lambda held: resuming.sealed(held | changed)
+
+
+def harmful_instead(held: dict[str, Any]) -> dict[str, Any]:
+    judged = json.dumps(held["kept"])
+    assert '"harmful"' in judged
+    return held | {"kept": json.loads(judged.replace('"harmful"', '"helpful"'))}
+
+
 #: States that were kept with other sessions, rules or texts, and what else may lie there.
 UNFIT: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "of another version": lambda held: held | {"version": resuming.VERSION + 1},
-    "of another window": lambda held: held | {"windows": [["0" * 32, ["pat-001"]]]},
-    "with another text": lambda held: held | {"texts": dict.fromkeys(held["texts"], "0" * 32)},
-    "of other weights": lambda held: held | {"by": "0" * 32},
-    "with a name that means a bullet now": lambda held: held | {"others": ["pat-002"], "bare": []},
+    "that other code left": but(code="0" * 32),
+    "of another window": but(windows=[["0" * 32, ["pat-001"]]]),
+    "with another text": but(texts={"pat-001": "0" * 32}),
+    "with the text of a bullet that is not judged": but(texts={"oth-009": "0" * 32}),
+    "of other weights": but(by="0" * 32),
+    "with a name that means a bullet now": but(others=["pat-002"], bare=[]),
+    "without the digests of what was said": but(said={}),
+    "with another verdict": harmful_instead,
+    "with another turn": lambda held: held | {"reader": held["reader"] | {"turn": 0}},
     "without a place": lambda held: {key: value for key, value in held.items() if key != "place"},
     "without a reader": lambda held: held | {"reader": {}},
     "without judgements": lambda held: held | {"kept": None},
-    "without the digests of what was said": lambda held: held | {"said": {}},
+    "without anything": lambda held: held and {},
     "a list": lambda held: [held],
 }
 
@@ -310,3 +329,11 @@ def test_a_state_that_does_not_fit_changes_no_verdict_and_no_rationale(
             results.append(without_times(story(ledger)))
         assert min(offsets) < 1000  # it was judged from its first citation
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("file", ["reflection/rules/people.py", "transcripts/claude_code.py", "text/secrets.py", None])
+def test_the_digest_of_the_code_changes_with_each_module_that_judging_reads(tmp_path: Path, file: str | None) -> None:
+    package = shutil.copytree(_PACKAGE, tmp_path / "reflector", ignore=shutil.ignore_patterns("__pycache__"))
+    if file is not None:
+        (package / file).write_text(f"{(package / file).read_text()}\n")
+    assert (resuming.code_digest(package) == resuming.code_digest()) is (file is None)
