@@ -331,6 +331,24 @@ def test_a_state_that_does_not_fit_changes_no_verdict_and_no_rationale(
     assert results[0] == results[1]
 
 
+def test_an_error_of_ours_is_recorded_and_not_taken_for_a_state_that_does_not_fit(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, path = (
+        long_session(3, ["No, that is wrong. Please revert it.", *["Go on."] * 6]),
+        yard.folder / "bug.jsonl",
+    )
+    monkeypatch.setattr(Judging, "restore", lambda *_: {}["our own"])
+    with yard.ledger() as ledger, tempfile.TemporaryDirectory(dir=yard.folder) as state:
+        kept = Readings(Path(state))
+        for _ in range(2):
+            session.agent(CITES[1].format("pat-002")).runs(*RUNS[0][:2]).user("Thanks.").write(path)
+            take_in(ledger, Source(path, "SessionEnd"), readings=kept)
+            judge(ledger, kept)
+        (failed,) = ledger.events(types=[ev.REFLECTION_FAILED])
+    assert "our own" in str(failed.data)
+
+
 @pytest.mark.parametrize("file", ["reflection/rules/people.py", "transcripts/claude_code.py", "text/secrets.py", None])
 def test_the_digest_of_the_code_changes_with_each_module_that_judging_reads(tmp_path: Path, file: str | None) -> None:
     package = shutil.copytree(_PACKAGE, tmp_path / "reflector", ignore=shutil.ignore_patterns("__pycache__"))

@@ -34,6 +34,10 @@ _CUT_QUOTE = 200
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]+")
 
 
+class Unsaid(LookupError):
+    """A rationale quotes words before the place at which judging resumed, and the last answer lacks them."""
+
+
 class RulesBackend:
     """`answer` gives one tag per cited bullet of the playbook, in order of first citation.
 
@@ -79,10 +83,8 @@ class RulesBackend:
                     points.cited(had)
                 place, settled = points.last(), judging.settled()
                 answer = judging.answer(judged)
-            except (ValueError, LookupError, TypeError, AttributeError):
-                if not left:
-                    raise
-                continue  # what was kept is not enough, or not ours
+            except Unsaid:
+                continue
             story.keep(None if place is None else {**place.as_json(), **judging.left(settled)})
             return answer
         raise AssertionError("the second judging needs nothing")
@@ -162,8 +164,7 @@ class Judging:
         return {"by": self.by, "kept": kept_, "said": said}
 
     def restore(self, held: Mapping[str, Any], said: Mapping[str, str]) -> None:
-        """Resume from what `left` returned and the rationales of that answer. Raises ValueError, LookupError and
-        TypeError for anything else."""
+        """Resume from what `left` returned and the rationales of that answer."""
         from reflector.reflection.rules.weighing import Judgement
 
         self.reader.restore(held["reader"])
@@ -179,14 +180,14 @@ class Judging:
         }
 
     def _rationale(self, name: str, verdict: Judgement) -> str:
-        """Return the rationale of a verdict. Raises LookupError where it quotes what an earlier reading has read, and
+        """Return the rationale of a verdict. Raises Unsaid where it quotes what an earlier reading has read, and
         was not said."""
         decided = _decided(self._judgements.get(name, ()))
         if not decided or decided[-1].quote:
             return rationale(verdict)
-        tags, said = self._said[name]
+        tags, said = self._said.get(name, ([], ""))
         if tags != [one.tag for one in decided]:
-            raise LookupError(name)
+            raise Unsaid(name)
         return said
 
     def _judge(self, citation: Citation) -> None:

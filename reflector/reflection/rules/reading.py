@@ -132,7 +132,7 @@ class Reader:
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Go on from what `saved` returned. Raises ValueError, KeyError and TypeError for anything else."""
+        """Go on from what `saved` returned."""
         chain = self._chains[saved["chain"]] = Chain(turn=saved["turn"])
         chain.red.update(dict.fromkeys(saved["red"], True))
         for id, kind, is_mcp, verifies, key, call_id in saved["tasks"]:
