@@ -76,6 +76,11 @@ class Project:
         config = applied(replace(config, layers=layers), outer.root)
         return cls(outer.state_dir / "datasets" / dataset, config, outer.root)
 
+    @classmethod
+    def without_settings(cls, root: Path) -> Project:
+        """Return a project as if nobody had set anything: what is known of one whose settings are refused."""
+        return cls(root, Config())
+
     @property
     def is_users(self) -> bool:
         """True for the user's own playbook."""

@@ -136,14 +136,26 @@ class Place:
 
     def whole_project(self, **flags: Any) -> Project:
         """Return the project, also where a dataset is named. Raises ConfigError."""
-        from reflector.project import Project, find_project
+        from reflector.project import Project
 
         if self.user:  # its folder is made when something is kept in it
             return Project.of_user(flags=flags)
+        return Project.at(self._folder(), flags=flags)
+
+    def project_without_settings(self) -> Project:
+        """Return the project, or the user's own playbook, as if nobody had set anything."""
+        from reflector.locate import user_folder
+        from reflector.project import Project
+
+        return Project.without_settings(Path(user_folder()).absolute() if self.user else self._folder())
+
+    def _folder(self) -> Path:
+        from reflector.project import find_project
+
         root = (self.root or find_project()).absolute()
         if not root.is_dir():
             raise click.UsageError(f"the project {root} is not a folder; name one with --project")
-        return Project.at(root, flags=flags)
+        return root
 
     def command(self, *words: str) -> str:
         """Return a command as a person types it for the same playbook."""

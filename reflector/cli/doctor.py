@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,12 +29,17 @@ def doctor(place: Place, fix: bool, as_json: bool) -> None:
     Without --fix it changes nothing. --fix renews our hooks, takes our files from other users, removes temporary
     files and processes what waits; it changes nothing that a person wrote. Exits 1 on errors.
     """
-    from reflector.hooks.doctor import examine
+    from reflector.config import ConfigError
+    from reflector.hooks.doctor import examine, examine_without_settings
 
-    project = place.project()
+    look: Callable[[], Iterator[Check]]
+    try:
+        look = partial(examine, place.project())
+    except ConfigError as error:
+        look = partial(examine_without_settings, place.project_without_settings(), error)
     if fix:
-        _mend(list(examine(project)))
-    checks = list(examine(project))
+        _mend(list(look()))
+    checks = list(look())
     if as_json:
         print_json([_fields(check) for check in checks])
     else:

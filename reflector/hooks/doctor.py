@@ -11,14 +11,14 @@ import shutil
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 from reflector import locate
-from reflector.config import BACKENDS
+from reflector.config import BACKENDS, ConfigError
 from reflector.curation.file_writing import kept_of_others, read
 from reflector.curation.playbook_file import untaken
 from reflector.curation.sharing import is_shared, version_in_git
@@ -54,6 +54,19 @@ _OTHER_LEDGER = "name a ledger on a local disk (sqlite:////path/to/ledger.db) or
 def examine(project: Project) -> Iterator[Check]:
     """Yield every check of a project, from the interpreter to the hooks."""
     parts = (_software, _files, _playbook, _git, _ledger, _beside, _spool, checks_of_hooks, _backend, _prompts)
+    yield from _each(project, parts)
+
+
+def examine_without_settings(project: Project, refused: ConfigError) -> Iterator[Check]:
+    """Yield why a project's settings are refused, and the checks that need none: not which ledger and which judge it
+    has, and nothing that would be processed by them."""
+    what, _, way_out = str(refused).rpartition("; ")
+    yield Check("settings", "error", f"{what}; the ledger and the backend are not checked until then", way_out)
+    parts = (_software, _files, _playbook, _git, _waiting, checks_of_hooks, _prompts)
+    yield from _each(project, parts)
+
+
+def _each(project: Project, parts: Sequence[Callable[[Project], Iterator[Check]]]) -> Iterator[Check]:
     for part in parts:
         try:
             yield from part(project)
@@ -318,13 +331,17 @@ def _deliveries(number: int) -> str:
 
 
 def _spool(project: Project) -> Iterator[Check]:
+    return _waiting(project, _draining(project))
+
+
+def _waiting(project: Project, fix: Fix | None = None) -> Iterator[Check]:
     counts = spool.counts(project.spool_dir)
     if counts.failed or counts.broken:
         text = f"{_deliveries(counts.failed)} failed, {counts.broken} could not be understood"
         yield Check("spool", "warning", text, "reflector status")
     elif counts.oldest_ns and time.time_ns() - counts.oldest_ns > _OLD_BACKLOG_SECONDS * 1_000_000_000:
         text = f"{_deliveries(counts.pending)} waiting for over an hour"
-        yield Check("spool", "warning", text, "reflector drain", _draining(project))
+        yield Check("spool", "warning", text, "reflector drain", fix)
     else:
         yield Check("spool", "ok", f"{counts.pending} pending, {_counted(counts.waiting, 'session')} open")
 

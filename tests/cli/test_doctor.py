@@ -348,3 +348,65 @@ def test_a_playbook_that_cannot_be_read_is_named_with_its_place_before_it_is_cal
     assert check["text"].startswith(f"{agent.playbook}, line 1, column 7: is not JSON: Expecting ':' delimiter")
     assert check["fix"] is None
     assert f"{agent.playbook}: line 1, column 7" in agent.call("status", code=1).out
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "where", "mend"),
+    [
+        (
+            "project/.claude/reflector.toml",
+            "idle_minutes = 5\nbackend = \n",
+            "line 2, column 11",
+            "correct or remove it",
+        ),
+        ("home/.config/reflector/config.toml", "[oops\n", "line 1", "correct or remove it"),
+        ("home/.config/reflector/ledgers.toml", "x = \n", "line 1", "correct or remove it"),
+        ("project/.claude/reflector.toml", "idle_minuts = 5\n", "idle_minuts", "did you mean 'idle_minutes'?"),
+        ("project/.claude/reflector.toml", b"\xff\xfe", "cannot be read", "correct or remove it"),
+    ],
+)
+def test_settings_that_are_refused_are_one_of_the_checks_and_what_needs_none_is_checked(
+    agent: Agent, tmp_path: Path, file: str, text: str | bytes, where: str, mend: str
+) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    before = agent.ledger.read_bytes()
+    first, *checks = agent.json("doctor", code=1)
+    assert (first["name"], first["state"], first["mend"]) == ("settings", "error", mend)
+    assert str(path) in first["text"]
+    assert where in first["text"]
+    assert {"python", "sqlite", "project", "permissions", "spool", "hooks", "prompt"} <= {one["name"] for one in checks}
+    # Which ledger and which judge is a setting.
+    assert not {"ledger", "backend"} & {one["name"] for one in checks}
+    assert [one for one in checks if one["state"] == "error"] == []
+    agent.call("doctor", "--fix", code=1)
+    assert agent.ledger.read_bytes() == before
+
+
+def test_fix_processes_nothing_under_settings_that_are_refused(agent: Agent, tmp_path: Path) -> None:
+    path = Session("s-2").cites("pat-001").write(tmp_path / "s-2.jsonl")
+    agent.hook("SessionEnd", session_id="s-2", transcript_path=str(path))
+    (delivery,) = agent.spool.glob("*.json")
+    came, _, rest = delivery.name.partition("-")
+    delivery.rename(delivery.with_name(f"{int(came) - 2 * 3600 * 10**9:020d}-{rest}"))
+    (agent.claude / "reflector.toml").write_text("backend = ")
+    (spool,) = found(agent, "spool", code=1)
+    assert (spool["state"], spool["mend"], spool["fix"]) == ("warning", "reflector drain", None)
+    agent.call("doctor", "--fix", code=1)
+    assert len(agent.deliveries()) == 1
+
+
+@pytest.mark.parametrize("command", ["status", "list", "drain"])
+def test_another_command_says_in_one_line_why_settings_are_refused(agent: Agent, command: str) -> None:
+    (agent.claude / "reflector.toml").write_text("backend = ")
+    ran = agent.call(command, code=2)
+    assert ran.out == ""
+    (line,) = ran.err.splitlines()
+    assert "reflector.toml is not TOML" in line
+
+
+def test_the_status_line_does_not_need_the_settings(agent: Agent) -> None:
+    line = agent.run("statusline").out
+    (agent.claude / "reflector.toml").write_text("backend = ")
+    assert agent.run("statusline").out == line
