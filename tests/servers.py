@@ -54,11 +54,17 @@ def own_folder(user: dict[str, Any]) -> Iterator[Path]:
 
 
 @contextmanager
-def _running(command: Sequence[str | Path], folder: Path, url: str, user: dict[str, Any]) -> Iterator[None]:
+def _running(
+    command: Sequence[str | Path],
+    folder: Path,
+    url: str,
+    user: dict[str, Any],
+    **environ: str,
+) -> Iterator[None]:
     """A server's process, from the time at which it takes connections at an URL."""
     log = folder / "log"
     unpacked = ":".join(map(str, _CACHE.glob("usr/lib/*-linux-gnu")))
-    env = os.environ | ({"LD_LIBRARY_PATH": unpacked} if unpacked else {})
+    env = {**os.environ, **({"LD_LIBRARY_PATH": unpacked} if unpacked else {}), **environ}
     with log.open("wb") as out:
         options: dict[str, Any] = {"cwd": folder, "env": env, "stdin": subprocess.DEVNULL, **user}
         process = subprocess.Popen([str(word) for word in command], stdout=out, stderr=out, **options)
@@ -93,17 +99,20 @@ def make_cluster(programs: Path, folder: Path, user: dict[str, Any]) -> None:
 
 
 @contextmanager
-def postgres_server(programs: Path = DEBIAN) -> Iterator[str]:
-    """The URL of a superuser on a new PostgreSQL, made by the programs in a folder; skips where it has none."""
+def postgres_server(programs: Path = DEBIAN, more: Sequence[str] = (), language: str = "") -> Iterator[str]:
+    """The URL of a superuser on a new PostgreSQL, made by the programs in a folder; skips where it has none.
+
+    `more` are settings of the server, and `language` is the one that it speaks.
+    """
     if not (programs / "initdb").exists():
         pytest.skip(f"there is no PostgreSQL in {programs}; apt-get install postgresql-15")
     user = as_user()
     with own_folder(user) as folder:
         make_cluster(programs, folder, user)
-        settings = [word for setting in _FAST for word in ("-c", setting)]
+        settings = [word for setting in (*_FAST, *more) for word in ("-c", setting)]
         command = [programs / "postgres", "-D", "data", "-k", folder, "-c", "listen_addresses=", *settings]
         url = f"postgresql://postgres@/postgres?host={folder}"
-        with _running(command, folder, url, user):
+        with _running(command, folder, url, user, **({"LANGUAGE": language} if language else {})):
             yield url
 
 

@@ -264,22 +264,38 @@ def _is_refused(error: BaseException) -> bool:
     The driver gives no code on the way to the server, but libpq can ask whether it takes connections. A server that
     has just started does, and no longer says what it said while it started, in whatever language.
     """
-    from psycopg import Error, connect, conninfo, errors, pq
+    from psycopg import Error, connect, pq
 
-    tried = getattr(error, "pgconn", None)  # a finished one of a connection that never came about
-    if not isinstance(tried, errors.FinishedPGconn) or isinstance(error, errors.ConnectionTimeout):
+    if (way := _asked(error)) is None or any(word in str(error) for word in _PASSING):
         return False
-    if any(word in str(error) for word in _PASSING):
-        return False
-    asked = {one.keyword.decode(): one.val.decode() for one in tried.info if one.val}
-    way = conninfo.make_conninfo(**asked)
     if pq.PGconn.ping(way.encode()) != pq.Ping.OK:
         return False
     try:
         connect(way).close()
     except Error as again:
-        return again.pgconn is not None and again.pgconn.error_message == tried.error_message
+        said: bytes = error.pgconn.error_message  # type: ignore[attr-defined]
+        return again.pgconn is not None and again.pgconn.error_message == said
     return False
+
+
+def _passing_code(error: BaseException) -> str | None:
+    """Return the code of a refusal that passes by itself, if the server says one when it is asked again."""
+    from reflector.ledger.connecting import refusal_code
+
+    asked = _asked(error)
+    code = refusal_code(asked) if asked is not None else None
+    known = _BY_SQLSTATE.get(code or "") or _BY_SQLSTATE.get((code or "")[:3])
+    return code if known is not None and known[0] is LedgerAway else None
+
+
+def _asked(error: BaseException) -> str | None:
+    """Return how a connection was asked for that never came about; None for another error, and for no answer."""
+    from psycopg import conninfo, errors
+
+    tried = getattr(error, "pgconn", None)  # a finished one
+    if not isinstance(tried, errors.FinishedPGconn) or isinstance(error, errors.ConnectionTimeout):
+        return None
+    return conninfo.make_conninfo(**{one.keyword.decode(): one.val.decode() for one in tried.info if one.val})
 
 
 def _lost_worker(error: BaseException, code: str, text: str) -> str | None:
@@ -318,7 +334,7 @@ def _of_citus(error: BaseException, code: str, text: str, where: str) -> LedgerE
 
 def _of_server(error: BaseException, text: str, where: str) -> LedgerError:
     """Return an error of PostgreSQL, known by its code; one without a code was met on the way to the server."""
-    code: str | None = getattr(error, "sqlstate", None)
+    code: str | None = getattr(error, "sqlstate", None) or _passing_code(error)
     if code is None and _is_refused(error):
         return LedgerUnavailable(
             f"the ledger {where} is refused by its server ({text}), which does not pass by itself; check the user, the "

@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -276,3 +276,25 @@ def test_data_that_is_not_json_is_told_as_damage(postgres: Postgres) -> None:
             connection.exec_driver_sql("UPDATE event SET data = 'x'")
         with pytest.raises(LedgerCorrupt, match=r"not JSON .* run `reflector verify`"):
             tally_of(ledger, None)
+
+
+@pytest.mark.slow
+def test_a_server_without_a_free_connection_is_known_in_whatever_language_it_says_so() -> None:
+    few = ("max_connections=3", "superuser_reserved_connections=0", "max_wal_senders=0")
+    with postgres_server(more=few, language="de") as url, ExitStack() as held:
+        for _ in range(3):
+            held.enter_context(psycopg.connect(url))
+        with pytest.raises(psycopg.OperationalError) as said:
+            psycopg.connect(url)
+        if "too many" in str(said.value):
+            pytest.skip("this server's package has no translations")
+        with pytest.raises(LedgerAway) as caught:
+            Ledger.open(url)
+        assert "has no connection left" in str(caught.value)
+        assert "raise max_connections" in str(caught.value)
+        held.close()
+        Ledger.open(url).close()
+        unknown = str(sa.make_url(url).set(username="nobody"))
+        with pytest.raises(LedgerUnavailable, match="does not pass by itself") as refused:
+            Ledger.open(unknown)
+        assert not isinstance(refused.value, LedgerAway)
