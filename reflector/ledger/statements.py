@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 
 @lru_cache(maxsize=1)
@@ -29,6 +29,13 @@ def _arrays(columns: Sequence[str]) -> str:
     return ", ".join("%b::bigint[]" if column in _numbers() else "%b::text[]" for column in columns)
 
 
+#: A row where a table has rows of a playbook whose own row is gone: one look-up for each playbook.
+OWNERLESS: Final = (
+    "WITH RECURSIVE owner(id) AS (SELECT min(playbook_id) FROM {table} UNION ALL"
+    " SELECT (SELECT min(playbook_id) FROM {table} WHERE playbook_id > owner.id) FROM owner WHERE owner.id IS NOT NULL)"
+    " SELECT 1 FROM owner WHERE NOT EXISTS (SELECT 1 FROM playbook WHERE playbook.id = owner.id)"
+    " AND owner.id IS NOT NULL LIMIT 1"
+)
 #: So many rows at once go to PostgreSQL by COPY.
 COPIED = 500
 

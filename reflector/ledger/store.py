@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Self
 
 from reflector.ledger.checkpoints import CODE_VERSION, TABLES
 from reflector.ledger.engines import Engine, open_engine, sweep, write_transaction
-from reflector.ledger.errors import LedgerMoved, LedgerTooNew, LedgerUnavailable, translated
+from reflector.ledger.errors import LedgerCorrupt, LedgerMoved, LedgerTooNew, LedgerUnavailable, translated
 from reflector.ledger.migration import ensure_current
 from reflector.ledger.reader import Reader
 from reflector.ledger.rows import BulletRow, Head, WindowRow
 from reflector.ledger.sqlite_file import claim_file, had_ledger
-from reflector.ledger.statements import Statements
+from reflector.ledger.statements import OWNERLESS, Statements
 from reflector.ledger.url import sqlite_url
 
 if TYPE_CHECKING:
@@ -234,6 +234,12 @@ def _created(engine: Engine, name: str) -> tuple[int, int | None]:
         sql = Statements(connection.cursor(), engine.dialect, 0)
         if (found := _find_playbook(sql, name)) is not None:
             return found
+        if sql.execute(OWNERLESS.format(table="event")).fetchone() is not None:
+            # The new one could be given the number of the other, and its events.
+            raise LedgerCorrupt(
+                f"{engine.url.shown} has events of a playbook whose own row is gone, so the playbook {name!r} was not "
+                "created; run `reflector verify`, and restore a backup"
+            )
         # The number is the database's. On a server, who comes second waits for the first at the name alone.
         made = sql.execute(
             "INSERT INTO playbook (name, origin, position, chain, recorded_at) VALUES (?, ?, 0, ?, ?)"

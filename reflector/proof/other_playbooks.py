@@ -11,7 +11,7 @@ from typing import Final
 
 from reflector.ledger.canonical import digest, genesis, next_chain
 from reflector.ledger.rows import Stored
-from reflector.ledger.statements import Statements
+from reflector.ledger.statements import OWNERLESS, Statements
 from reflector.mistakes import Finding
 from reflector.proof.remedies import RESTORE
 
@@ -23,13 +23,6 @@ _ENDS: Final = (
     " LEFT JOIN event AS last ON last.playbook_id = p.id"
     " AND last.position = (SELECT max(position) FROM event WHERE playbook_id = p.id)"
     " WHERE p.id <> ? ORDER BY p.id"
-)
-#: The playbooks that a table has rows of, one look-up each.
-_OWNERS: Final = (
-    "WITH RECURSIVE owner(id) AS (SELECT min(playbook_id) FROM {table} UNION ALL"
-    " SELECT (SELECT min(playbook_id) FROM {table} WHERE playbook_id > owner.id) FROM owner WHERE owner.id IS NOT NULL)"
-    " SELECT 1 FROM owner WHERE NOT EXISTS (SELECT 1 FROM playbook WHERE playbook.id = owner.id)"
-    " AND owner.id IS NOT NULL LIMIT 1"
 )
 
 
@@ -54,5 +47,5 @@ def other_playbooks(sql: Statements, but: int | None = None) -> Iterator[Finding
     from reflector.ledger.tables import metadata
 
     for table in metadata.tables:
-        if table != "playbook" and sql.execute(_OWNERS.format(table=table)).fetchone() is not None:
+        if table != "playbook" and sql.execute(OWNERLESS.format(table=table)).fetchone() is not None:
             yield Finding("reference", None, f"a row of {table} belongs to no playbook", RESTORE)
