@@ -16,6 +16,7 @@ from reflector.audit.use import tally_of
 from reflector.dataclass import dataclass
 from reflector.ledger.as_of import Past
 from reflector.ledger.bullet_tally import BulletTally, spans_of
+from reflector.ledger.errors import LedgerCorrupt
 from reflector.ledger.windows import windows
 
 if TYPE_CHECKING:
@@ -170,6 +171,11 @@ def _strays(ledger: Ledger, then: Past) -> Iterator[StrayTags]:
             early = _between(sql, entry.name, 0, entry.position - 1)
             if early is not None:
                 yield StrayTags(entry.name, "unknown_bullet", *early)
+            if entry.name not in statuses:
+                raise LedgerCorrupt(
+                    f"the table of statuses lacks the bullet {entry.name!r}; run `reflector verify`, then "
+                    "`reflector rebuild`"
+                )
             spans = statuses[entry.name]["removed"]
             late = [found for first, last in spans if (found := _between(sql, entry.name, first, last - 1))]
             if late:

@@ -89,6 +89,8 @@ def _line(ledger: Ledger, target: Event) -> list[Event]:
     line: list[Event] = []
     end = target
     while found := [event for event in ledger.targeting(end.event_id) if event.type == ev.EVIDENCE_RETRACTED]:
+        if found[0].position <= end.position:
+            break  # a forged ledger may hold a circle
         end = found[0]
         line.append(end)
     return line
@@ -99,7 +101,9 @@ def _check(ledger: Ledger, target: Event) -> None:
         raise RetractionRefused(f"{_told(target)} is not evidence that counts; {way}")
     below: Event | None = target
     while below is not None and below.type == ev.EVIDENCE_RETRACTED:
-        below = ledger.event(below.target_id or "")
+        above, below = below, ledger.event(below.target_id or "")
+        if below is not None and below.position >= above.position:
+            break  # a forged ledger may hold a circle
     if below is not None and below.type == ev.BULLET_PROPOSED:
         raise RetractionRefused(
             f"{_told(target)} is the rejection of a proposal, which is final; add the bullet with `reflector add`"

@@ -69,8 +69,9 @@ def undo_of(event: Event, gone: Mapping[str, int], command: str) -> str | None:
     """
     if event.event_id in gone:
         return f"undone at {gone[event.event_id]}"
+    one = EVENT_TYPES.get(event.type)
     undoable = event.type in {*CHANGING, ev.CHANGE_APPROVED, ev.POLICY_ADOPTED}
-    return f"{command} {event.position}" if undoable or not EVENT_TYPES[event.type].no_retraction else None
+    return f"{command} {event.position}" if undoable or (one is not None and not one.no_retraction) else None
 
 
 def last_change(ledger: Ledger, name: str | None = None) -> list[Event]:

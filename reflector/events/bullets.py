@@ -17,7 +17,7 @@ from reflector.events.effects import (
     MergesBullets,
     UndoesMerge,
 )
-from reflector.events.kinds import EventType, Field, Merge, Target
+from reflector.events.kinds import EventType, Merge, Target
 from reflector.events.state import REDACTED, Data, Entry, FoldedEvent
 from reflector.playbook.names import section_slug
 
@@ -225,8 +225,8 @@ TYPES: Final = (
         fields={
             "index": f.NUMBER,
             "name": f.needed(f.NAME_OR_NULL),
-            "tag": Field(f.one_of(*_VERDICTS), needed=True),
-            "disposition": Field(f.one_of(*_DISPOSITIONS), needed=True),
+            "tag": f.needed(f.one_of(*_VERDICTS)),
+            "disposition": f.needed(f.one_of(*_DISPOSITIONS)),
         },
         effect=GivesTag(),
         summary=_tag,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from reflector.events import event as ev
 from reflector.events import fields as f
 from reflector.events.effects import ChangesNothing
-from reflector.events.kinds import EventType, Field, Merge, Target
+from reflector.events.kinds import EventType, Merge, Target
 from reflector.playbook.change import KINDS, Change
 from reflector.playbook.names import SECTIONS
 
@@ -28,16 +28,16 @@ MOST_QUOTES: Final = 20
 
 _QUOTE: Final = {
     "text": f.needed(f.bounded(MAX_QUOTE)),
-    "by": Field(f.one_of(*TRUSTS), needed=True),
+    "by": f.needed(f.one_of(*TRUSTS)),
     "session": f.TEXT_OR_NULL,
     "window": f.EVENT_ID,
 }
 #: A change: `name` is the bullet that it is about, `names` the sources of a merge; a recount has the counters.
 CHANGE: Final = {
-    "kind": Field(f.one_of(*KINDS), needed=True),
+    "kind": f.needed(f.one_of(*KINDS)),
     "name": f.NAME_OR_NULL,
     "names": f.NAMES,
-    "section": Field(f.one_of(*SECTIONS, None)),
+    "section": f.one_of(*SECTIONS, None),
     "text": f.bounded(10_000, null=True),
     "helpful": f.COUNT,
     "harmful": f.COUNT,
@@ -64,8 +64,8 @@ TYPES: Final = (
         meaning="Somebody proposed a change of the playbook; it waits for a decision.",
         fields={
             "change": f.needed(f.within(CHANGE)),
-            "origin": Field(f.one_of(*ORIGINS), needed=True),
-            "trust": Field(f.one_of(*TRUSTS), needed=True),
+            "origin": f.needed(f.one_of(*ORIGINS)),
+            "trust": f.needed(f.one_of(*TRUSTS)),
             "reason": f.needed(f.PROSE),
             "evidence": f.within(_QUOTE, several=True),
             # The texts that the change was made for, by digest: where one differs since, the proposal is stale.
@@ -93,7 +93,7 @@ TYPES: Final = (
         name=ev.CHANGE_REJECTED,
         meaning="A proposed change was rejected, or fell away.",
         fields={
-            "how": Field(f.one_of(*ENDINGS), needed=True),
+            "how": f.needed(f.one_of(*ENDINGS)),
             "reason": f.needed(f.PROSE),
             # Bullets that a person wants to keep apart: no pair of them is proposed for a merge again.
             "keep": f.NAMES,
@@ -107,7 +107,7 @@ TYPES: Final = (
         name=ev.CHANGE_MEASURED,
         meaning="What came of an applied change, after enough sessions were told it.",
         fields={
-            "verdict": Field(f.one_of("kept", "revert"), needed=True),
+            "verdict": f.needed(f.one_of("kept", "revert")),
             "told": f.needed(f.NUMBER),
             "figures": f.OBJECT,
             "reason": f.PROSE,
@@ -122,7 +122,7 @@ TYPES: Final = (
         meaning="A person asked for something beyond the moment, in a session.",
         fields={
             # A correction is proposed when a second session says the same.
-            "kind": Field(f.one_of("standing", "correction"), needed=True),
+            "kind": f.needed(f.one_of("standing", "correction")),
             "form": f.needed(f.WORD),
             "section": f.needed(f.SECTION),
             "text": f.needed(f.bounded(MAX_QUOTE)),

@@ -21,11 +21,6 @@ _ID: Final = re.compile("[0-9a-f]{32}")
 _UNIT: Final = re.compile(r"0\.\d{6}|1\.000000")
 
 
-def one_of(*values: object) -> Fault:
-    """Return the check that a value is one of these."""
-    return lambda value: None if value in values else f"must be one of {', '.join(map(str, values))}"
-
-
 def _whole_number(most: int) -> Fault:
     def fault(value: Any) -> str | None:
         return None if type(value) is int and 0 <= value <= most else f"must be a whole number from 0 to {most:,}"
@@ -111,6 +106,15 @@ def _is_phrase(text: str) -> bool:
     return not text.replace("_", "").isalnum()
 
 
+def one_of(*values: str | None) -> Field:
+    """Return the field of a word that is one of these; a newer version may have written another one."""
+
+    def fault(value: Any) -> str | None:
+        return None if value in values else f"must be one of {', '.join(map(str, values))}"
+
+    return Field(fault, shape=_text_or_null)
+
+
 def bounded(most: int, *, null: bool = False) -> Field:
     """Return the field of a text that somebody wrote, of so many characters at most; `null` allows none."""
 
@@ -121,7 +125,7 @@ def bounded(most: int, *, null: bool = False) -> Field:
             None if isinstance(value, str) and len(value) <= most else f"must be a text of at most {most:,} characters"
         )
 
-    return Field(fault, prose=_any)
+    return Field(fault, prose=_any, shape=_text_or_null if null else _text)
 
 
 def several(one: Field, most: int, what: str) -> Field:
@@ -131,7 +135,7 @@ def several(one: Field, most: int, what: str) -> Field:
     def fault(value: Any) -> str | None:
         return of_list(value) or (None if len(value) <= most else f"must be a list of at most {most:,} {what}")
 
-    return replace(one, fault=fault)
+    return replace(one, fault=fault, shape=list_of(one.shape or one.fault, what))
 
 
 def needed(one: Field) -> Field:
@@ -145,32 +149,33 @@ def within(fields: Mapping[str, Field], *, several: bool = False) -> Field:
 
 
 _text: Final = _of_type(str, "a text")
+_text_or_null: Final = _of_type(str, "a text or null", or_null=True)
 _object: Final = _of_type(dict, "an object")
 
 TEXT: Final = Field(_text)
-TEXT_OR_NULL: Final = Field(_of_type(str, "a text or null", or_null=True))
+TEXT_OR_NULL: Final = Field(_text_or_null)
 #: A word of a client, such as a session's reason to end; a phrase in its place is prose.
-WORD: Final = Field(_word)
-WORD_OR_PROSE: Final = Field(_word, prose=_is_phrase)
+WORD: Final = Field(_word, shape=_text_or_null)
+WORD_OR_PROSE: Final = Field(_word, prose=_is_phrase, shape=_text_or_null)
 #: A text that somebody wrote: a redaction erases it.
 PROSE: Final = Field(_text, prose=_any)
-PROSE_OR_NULL: Final = Field(TEXT_OR_NULL.fault, prose=_any)
+PROSE_OR_NULL: Final = Field(_text_or_null, prose=_any)
 PROSES: Final = Field(list_of(_text, "texts"), prose=_any)
 OBJECT: Final = Field(_object)
 NUMBER: Final = Field(_whole_number(MAX_INT))
 COUNT: Final = Field(_whole_number(MAX_COUNT))
-SECTION: Final = Field(one_of(*SECTIONS))
+SECTION: Final = replace(one_of(*SECTIONS), shape=_text)
 #: The text of a bullet.
-ADVICE: Final = Field(text_fault, prose=_any)
+ADVICE: Final = Field(text_fault, prose=_any, shape=_text)
 #: The name of a bullet of this playbook.
-NAME: Final = Field(_name, names=True)
-NAME_OR_NULL: Final = Field(_name_or_null, names=True)
-NAMES: Final = Field(list_of(_name, "names of bullets"), names=True)
-COUNTING: Final = Field(_counting)
-RECORD_KEYS: Final = Field(_keys)
+NAME: Final = Field(_name, names=True, shape=_text)
+NAME_OR_NULL: Final = Field(_name_or_null, names=True, shape=_text_or_null)
+NAMES: Final = Field(list_of(_name, "names of bullets"), names=True, shape=list_of(_text, "names"))
+COUNTING: Final = Field(_counting, shape=_text)
+RECORD_KEYS: Final = Field(_keys, shape=_text)
 LEAVES: Final = Field(_leaves)
 RENAMED: Final = Field(_renamed)
-EVENT_ID: Final = Field(_id)
+EVENT_ID: Final = Field(_id, shape=_text)
 #: A score or a share: not an integer is stored as text with six decimals.
 UNIT: Final = Field(_unit)
 FLAG: Final = Field(_flag)

@@ -7,10 +7,11 @@ import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from enum import Enum
+from operator import attrgetter
 from typing import Any
 
 from reflector.dataclass import dataclass
-from reflector.events.effects import Effect
+from reflector.events.effects import Effect, OpensWindow
 from reflector.events.state import Data
 
 Fault = Callable[[Any], str | None]
@@ -28,6 +29,8 @@ class Field:
     names      the value is the name of a bullet, or a list of names: a merge renames them
     elsewhere  returns whether the name in this object belongs to another playbook, so that a merge leaves it
     within     the fields of the object that the value is, or of each object in the list that it is
+    shape      the part of `fault` that is asked of each event that is read, where that is less: no admission of today
+               may keep an old event from being read
     """
 
     fault: Fault
@@ -36,6 +39,7 @@ class Field:
     names: bool = False
     elsewhere: Callable[[Data], bool] | None = None
     within: Mapping[str, Field] = field(default_factory=dict)
+    shape: Fault | None = None
 
     @property
     def holds_prose(self) -> bool:
@@ -121,23 +125,39 @@ class EventType:
 
     def faults(self, data: Data) -> Iterator[str]:
         """Yield what is wrong with an event's data, field by field."""
-        yield from _faults(self.fields, data, "")
+        yield from _faults(self.fields, data, "", attrgetter("fault"))
+
+    def misshapen(self, data: Data) -> str | None:
+        """Return why data cannot be read as this type's, None where it can.
+
+        A field that is missing is a fault where the data was checked when it was appended, and of a window, which other
+        events rest on.
+        """
+        has_needed = self.checked or isinstance(self.effect, OpensWindow)
+        return next(_faults(self.fields, data, "", _shape_of, has_needed=has_needed), None)
 
 
-def _faults(fields: Mapping[str, Field], value: Data, where: str) -> Iterator[str]:
+def _shape_of(one: Field) -> Fault:
+    return one.shape or one.fault
+
+
+def _faults(
+    fields: Mapping[str, Field], value: Data, where: str, asked: Callable[[Field], Fault], *, has_needed: bool = True
+) -> Iterator[str]:
     for name, one in fields.items():
         if name not in value:
-            if one.needed:
+            if one.needed and has_needed:
                 yield f"{where}{name} is missing"
             continue
         found = value[name]
-        if what := one.fault(found):
+        if what := asked(one)(found):
             yield f"{where}{name} is {_show.repr(found)}: {what}"
         elif one.within:
             # Of an import, people count the bullets from 1.
             several = enumerate(found, start=1) if isinstance(found, list) else [(0, found)]
             for number, inner in several:
-                yield from _faults(one.within, inner, f"{name} {number}: " if number else f"{name}.")
+                place = f"{name} {number}: " if number else f"{name}."
+                yield from _faults(one.within, inner, place, asked, has_needed=has_needed)
 
 
 _show = reprlib.Repr()

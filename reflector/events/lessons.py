@@ -16,7 +16,7 @@ from typing import Any, Final
 from reflector.events import event as ev
 from reflector.events import fields as f
 from reflector.events.effects import ChangesNothing, OpensWindow, Tells
-from reflector.events.kinds import EventType, Field, Merge, Target
+from reflector.events.kinds import EventType, Merge, Target
 
 LESSON_KINDS: Final = ("insight", "reflection", "mistake", "summary")
 #: Whether a kind of outcome speaks for the lesson (1), against it (-1) or for neither (0).
@@ -94,7 +94,7 @@ TYPES: Final = (
             "dataset": f.needed(f.WORD),
             "answer": _NEEDED_EVIDENCE,
             "steps": f.several(_EVIDENCE, _MOST_STEPS, "steps"),
-            "status": Field(f.one_of("success", "failure"), needed=True),
+            "status": f.needed(f.one_of("success", "failure")),
             "error": _EVIDENCE_OR_NULL,
             # The bullets that it used, in order; ids that mean no bullet here are `unknown`.
             "cited": f.needed(f.NAMES),
@@ -113,7 +113,7 @@ TYPES: Final = (
         meaning="Something was learned: an insight, a reflection, a mistake with its correction, or a summary.",
         since=5,
         fields={
-            "kind": Field(f.one_of(*LESSON_KINDS), needed=True),
+            "kind": f.needed(f.one_of(*LESSON_KINDS)),
             "text": f.needed(f.bounded(MAX_LESSON)),
             "task": f.WORD_OR_PROSE,
             "owner": f.WORD_OR_PROSE,
@@ -149,7 +149,7 @@ TYPES: Final = (
         meaning="Something happened after a lesson was applied, and speaks for it or against it.",
         since=5,
         fields={
-            "kind": Field(f.one_of(*POLARITY), needed=True),
+            "kind": f.needed(f.one_of(*POLARITY)),
             "source": f.needed(f.WORD),
             "why": _WHY,
             # The window whose tests say so: who retracts it retracts the outcome.
@@ -167,7 +167,7 @@ TYPES: Final = (
         meaning="Lessons and bullets were shown to a session or a task.",
         since=5,
         fields={
-            "via": Field(f.one_of(*TOLD_BY), needed=True),
+            "via": f.needed(f.one_of(*TOLD_BY)),
             "lessons": f.needed(f.several(f.EVENT_ID, MOST_TOLD, "ids of lessons")),
             "bullets": f.NAMES,
             "task": f.WORD_OR_PROSE,
@@ -175,7 +175,7 @@ TYPES: Final = (
             # Of the text at a start: its SHA-256, and the seed of the draw that chose among what did not fit.
             "digest": f.WORD,
             "seed": f.WORD,
-            "source": Field(f.one_of(*TOLD_SOURCES)),
+            "source": f.one_of(*TOLD_SOURCES),
         },
         effect=Tells("nothing is concluded about advice that nobody saw"),
         summary=_told,

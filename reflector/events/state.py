@@ -211,7 +211,9 @@ class Playbook:
         # Each event is retracted at most once, so the retractions of retractions are a line.
         active = True
         by = self._retracted_by.get(event_id)
-        while by is not None:
+        met: set[str] = set()
+        while by is not None and by not in met:
+            met.add(by)  # a forged ledger may hold a circle
             active = not active
             by = self._retracted_by.get(by)
         return active

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from reflector.events.registry import WINDOW_TYPES
 from reflector.ledger.reader import Reader
-from reflector.ledger.tallies import Tally
+from reflector.ledger.tallies import Tally, texts, whole
 from reflector.ledger.windows import whose
 
 if TYPE_CHECKING:
@@ -62,11 +62,12 @@ class AnswerTally(Tally):
         }
 
     def load(self, state: Any) -> None:
-        self.windows, self.sessions = state["windows"], state["sessions"]
-        self.states, self.stray = Counter(state["states"]), Counter(state["stray"])
-        self.people = set(state["people"])
-        for model, template, day, counts in state["groups"]:
-            self.groups[model, template, day].update(counts)
+        self.windows, self.sessions = whole([state["windows"], state["sessions"]])
+        self.states, self.stray = (Counter(whole({**state[name]})) for name in ("states", "stray"))
+        self.people = set(texts(state["people"]))
+        for *key, counts in state["groups"]:
+            model, template, day = texts(key)
+            self.groups[model, template, day].update(whole({**counts}))
 
     def count(self, tail: Tail) -> None:
         self._count_windows(tail)

@@ -20,6 +20,7 @@ from reflector.events import event as ev
 from reflector.events.fold import MAX_TAGS, Entry, Playbook, fold
 from reflector.events.registry import RARE_TYPES
 from reflector.ledger.counters import FAMILY, MEMBERS
+from reflector.ledger.errors import LedgerCorrupt
 from reflector.ledger.rows import BulletRow
 from reflector.ledger.windows import one_of
 
@@ -81,7 +82,13 @@ class Past:
         return max(times, default=None)
 
     def family(self, name: str) -> dict[str, int]:
-        """Return the bullets whose evidence counts for one, and the position behind which it does."""
+        """Return the bullets whose evidence counts for one, and the position behind which it does. Raises LedgerCorrupt
+        for a bullet that a table alone has."""
+        if name not in self.entries:
+            raise LedgerCorrupt(
+                f"a table names the bullet {name!r}, which no event brought; run `reflector verify`, then "
+                "`reflector rebuild`"
+            )
         return self._book.family(name)
 
     def heirs(self, name: str, position: int | None = None) -> list[str]:
@@ -110,7 +117,7 @@ class Past:
 
     def together(self, names: Iterable[str]) -> tuple[int, int]:
         """Return (helpful, harmful) of these bullets as if they were one: a tag of two of them counts once."""
-        family = {one: after for name in names for one, after in self._book.family(name).items()}
+        family = {one: after for name in names for one, after in self.family(name).items()}
         with self.ledger.asking() as sql:
             return counted_at(sql, self._book, family, self.counting, self.position, self._out(sql))
 
@@ -141,7 +148,7 @@ class Past:
         book, at = self._book, self.position
         totals = self._counted_back(sql, names) if counting == self.counting == "as_applied" else {}
         out = self._out(sql)
-        return {name: totals.get(name) or counted_at(sql, book, book.family(name), counting, at, out) for name in names}
+        return {name: totals.get(name) or counted_at(sql, book, self.family(name), counting, at, out) for name in names}
 
     def _counted_back(self, sql: Statements, names: Collection[str]) -> dict[str, tuple[int, int]]:
         """Return (helpful, harmful) as today's counters less the tags since; of no bullet where that is not certain, or
@@ -156,7 +163,7 @@ class Past:
         found = {}
         today = f"SELECT name, helpful, harmful FROM bullet WHERE playbook_id = ? AND {among}"  # noqa: S608
         for name, helpful, harmful in sql.run(today, values).fetchall():
-            if len(self._book.family(name)) == 1:
+            if len(self.family(name)) == 1:
                 since = dict(sql.run(query, name, self.position, head).fetchall())
                 found[name] = (helpful - since.get(1, 0), harmful - since.get(-1, 0))
         return found
@@ -211,7 +218,9 @@ def _row(entry: Entry, helpful: int, harmful: int) -> BulletRow:
 
 def _in_force(by: Mapping[str, str], target: str) -> str:
     """The last of the retractions that follow from one another: of a target that is out, the one that took it out."""
-    while target in by:
+    met: set[str] = set()
+    while target in by and target not in met:
+        met.add(target)  # a forged ledger may hold a circle
         target = by[target]
     return target
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from reflector.dataclass import dataclass
 from reflector.events.registry import TELLING_TYPES, WINDOW_TYPES
 from reflector.ledger.tail import windows_where
-from reflector.ledger.tallies import Tally
+from reflector.ledger.tallies import Tally, texts, whole
 from reflector.ledger.windows import told_where, whose
 
 if TYPE_CHECKING:
@@ -106,8 +106,12 @@ class BulletTally(Tally):
         return {"bullets": bullets, "known": self.known, "texts": self.texts}
 
     def load(self, state: Any) -> None:
-        self.texts, self.known = state["texts"], state["known"]
-        self.bullets = {name: Tallied(*counts) for name, counts in state["bullets"].items()}
+        self.texts, self.known = whole([state["texts"], state["known"]])
+        for name, kept in state["bullets"].items():
+            *counts, trend = kept if isinstance(kept, list) else [kept]
+            self.bullets[name] = Tallied(*[*whole(counts), *texts([trend])])
+            if len(kept) != len(fields(Tallied)):
+                raise ValueError(f"{name} has {len(kept)} counts")
 
     def count(self, tail: Tail) -> None:
         now: dict[str, _Session] = defaultdict(_Session)

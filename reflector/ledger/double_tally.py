@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from reflector.ledger.tallies import Tally
+from reflector.ledger.tallies import Tally, texts, whole
 
 if TYPE_CHECKING:
     from reflector.ledger.tail import Tail
@@ -35,9 +35,9 @@ class DoubleTally(Tally):
         return {"keys": self.keys, "sessions": sorted(self.sessions), "tags": sorted(self.tags)}
 
     def load(self, state: Any) -> None:
-        self.keys += state["keys"]
-        self.sessions.update(state["sessions"])
-        self.tags.update(state["tags"])
+        self.keys += whole(state["keys"])
+        self.sessions.update(texts(state["sessions"]))
+        self.tags.update(whole([*state["tags"]]))
 
     def count(self, tail: Tail) -> None:
         self.keys += sum(window.keys for window in tail.windows)

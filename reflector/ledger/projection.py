@@ -316,8 +316,9 @@ class Projector:
             target,
         )
         # A retraction of a retraction: each is retracted once, so the way down to the evidence is a line.
-        active = 1
-        while (row := self._retraction_by(target)) is not None:
+        active, met = 1, {event.event_id}
+        while target not in met and (row := self._retraction_by(target)) is not None:
+            met.add(target)  # a forged ledger may hold a circle
             active = 1 - active
             sql = "UPDATE retraction SET active = ? WHERE playbook_id = ? AND event_id = ?"
             self.sql.execute(sql, active, self.sql.id, target)

@@ -290,9 +290,13 @@ def line_of(sql: Statements, event_id: str) -> list[Event]:
     """An event and the redactions of it so far, oldest first; the same line for each of them. [] for no event."""
     line = events_where(sql, "event_id = ?", event_id)
     while line and line[0].type == EVENT_REDACTED and line[0].target_id is not None:
-        line = [*events_where(sql, "event_id = ?", line[0].target_id), *line]
-    redaction = f"target_id = ? AND type = ? AND {_NOT_A_TAG}"
-    while line and (more := events_where(sql, redaction, line[-1].event_id, EVENT_REDACTED)):
+        # Each stands behind its target; a forged ledger may hold a circle.
+        before = events_where(sql, "event_id = ? AND position < ?", line[0].target_id, line[0].position)
+        if not before:
+            break
+        line = [*before, *line]
+    redaction = f"target_id = ? AND type = ? AND position > ? AND {_NOT_A_TAG}"
+    while line and (more := events_where(sql, redaction, line[-1].event_id, EVENT_REDACTED, line[-1].position)):
         line += more
     return line
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reflector.events.fold import REDACTED
-from reflector.events.registry import EVENT_TYPES
+from reflector.events.registry import EVENT_TYPES, fields_of
 from reflector.ledger.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def texts_of(type_: str, data: Mapping[str, Any], takes: Takes = everything) -> 
             found[text] = None
         return False
 
-    _without(EVENT_TYPES[type_].fields, data, note)
+    _without(fields_of(type_), data, note)
     return tuple(found)
 
 
@@ -113,6 +113,8 @@ def what_is_left(target_id: str, by_target: Mapping[str, tuple[str, Mapping[str,
     if data is None:
         return None
     kept, earlier = data.get("kept") or None, data.get("earlier", ())
+    if not isinstance(kept, dict | None) or not isinstance(earlier, Sequence):
+        return None  # `verify` names the event
     if steps > len(earlier):
         return kept
     # The erased event is itself a redaction of the line.

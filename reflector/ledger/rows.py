@@ -7,12 +7,14 @@ either engine.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from reflector.dataclass import dataclass
 from reflector.events.event import BULLET_TAGGED, Event
+from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.errors import LedgerCorrupt
 from reflector.playbook.bullet import Bullet
 
@@ -69,6 +71,11 @@ class BulletRow:
         return f"removed ({self.reason}{into})" if self.status == "removed" else ""
 
 
+_VERIFY = "run `reflector verify`, and restore a backup"
+
+#: As the ledger writes a time.
+_TIME = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d")
+
 #: The condition that a window is open, as the partial index on them has it.
 OPEN_WINDOW = "state IN ('pending', 'answered', 'failed')"
 
@@ -88,17 +95,50 @@ class WindowRow:
 def event_of(row: Sequence[Any], kept: Mapping[str, Any] | None = None) -> Event:
     """Return an event from the columns of its fields, in their order; `kept` replaces data that was redacted.
 
-    Raises LedgerCorrupt for data that is not JSON.
+    Raises LedgerCorrupt for data that no event of its type has.
     """
     position, type_, text, meta_text = row[0], row[2], row[10], row[12]
-    try:
-        data = kept if text is None else json.loads(text)
-        meta = json.loads(meta_text) if meta_text != "{}" else {}
-    except (ValueError, RecursionError) as error:
+    if not _TIME.match(row[5]):
         raise LedgerCorrupt(
-            f"event {position} ({type_}) does not hold JSON ({error}); run `reflector verify`"
-        ) from error
+            f"event {position} ({type_}) was recorded at {row[5]!r:.40}, which is not a time; {_VERIFY}"
+        )
+    data = kept if text is None else data_of(position, type_, text)
+    meta = _object(position, type_, meta_text) if meta_text != "{}" else {}
     return Event(*row[:10], data, row[11], meta, *row[13:])  # type: ignore[call-arg]
+
+
+def data_of(position: int, type_: str, text: str) -> Mapping[str, Any]:
+    """Return an event's data, which is as its type has it. Raises LedgerCorrupt.
+
+    Every event was looked at when it was appended; somebody with the database's whole powers can change it since.
+    """
+    data = _object(position, type_, text)
+    one = EVENT_TYPES.get(type_) if type_ != BULLET_TAGGED else None
+    if one is not None and (fault := one.misshapen(data)):
+        raise LedgerCorrupt(f"event {position} ({type_}) holds data that it cannot have: {fault}; {_VERIFY}")
+    return data
+
+
+def names_of(position: int, type_: str, text: str | None) -> list[str]:
+    """Return a list of names in an event's data, [] where it has none. Raises LedgerCorrupt."""
+    names = [] if text is None else _json(position, type_, text)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise LedgerCorrupt(f"event {position} ({type_}) holds a list of names that is none; {_VERIFY}")
+    return names
+
+
+def _object(position: int, type_: str, text: str) -> dict[str, Any]:
+    found = _json(position, type_, text)
+    if not isinstance(found, dict):
+        raise LedgerCorrupt(f"event {position} ({type_}) does not hold a JSON object; {_VERIFY}")
+    return found
+
+
+def _json(position: int, type_: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise LedgerCorrupt(f"event {position} ({type_}) does not hold JSON ({error}); {_VERIFY}") from error
 
 
 class Projected(NamedTuple):
@@ -154,17 +194,16 @@ def projected_of(row: Sequence[Any], kept: Mapping[str, Any], reads: Callable[[s
     Data is parsed of the types that `reads` names, of the others it is None: prose is most of a ledger's bytes.
     """
     position, event_id, type_, recorded_at, session_id, reflection_id, target_id, text, actor, meta = row
-    try:
-        if type_ == BULLET_TAGGED and text is not None:
+    data: Mapping[str, Any] | None
+    if type_ == BULLET_TAGGED and text is not None:
+        try:
             data = tag_data(text)
-        elif not reads(type_):
-            data = None
-        else:
-            data = json.loads(text) if text is not None else kept.get(event_id)
-    except (ValueError, RecursionError) as error:
-        raise LedgerCorrupt(
-            f"event {position} ({type_}) does not hold JSON ({error}); run `reflector verify`"
-        ) from error
+        except (ValueError, RecursionError):
+            data = data_of(position, type_, text)
+    elif not reads(type_):
+        data = None
+    else:
+        data = data_of(position, type_, text) if text is not None else kept.get(event_id)
     return Projected(position, event_id, type_, recorded_at, session_id, reflection_id, target_id, data, actor, meta)
 
 
@@ -172,5 +211,7 @@ def projected_of(row: Sequence[Any], kept: Mapping[str, Any], reads: Callable[[s
 def tag_data(text: str) -> Mapping[str, Any]:
     """A tag's data, not to be changed. A tag says little, so a history says the same again and again: remembering it
     halves what reading a tag costs. Raises ValueError, RecursionError."""
-    data: Mapping[str, Any] = json.loads(text)
+    data = json.loads(text)
+    if not isinstance(data, dict):
+        raise ValueError("not an object")
     return data

@@ -26,6 +26,7 @@ from reflector.events.registry import (
     window_step,
 )
 from reflector.ledger.reader import kept_of
+from reflector.ledger.rows import data_of, names_of
 from reflector.ledger.windows import Told, one_of, told, told_of, whose
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ def windows_where(sql: Statements, where: str, *values: object) -> list[Window]:
         if is_erased:
             names, text = facts[event_id].get("cited", ()), facts[event_id].get("window", _NOTHING).get("keys")
         else:
-            names = json.loads(names) if names else ()
+            names = names_of(position, type_, names)
         count = _keys(text) if type_ == SESSION_RECORDED else 0
         found.append(Window(position, event_id, session_id, names, count))
     return found
@@ -253,7 +254,7 @@ def steps_where(sql: Statements, where: str, *values: object) -> list[Step]:
     facts = _kept(sql, (row[1] for row in rows if row[5] in _FINAL and row[9] is None))
     found = []
     for row in rows:
-        data = json.loads(row[9]) if row[9] else facts.get(row[1], _NOTHING)
+        data = data_of(row[0], row[5], row[9]) if row[9] else facts.get(row[1], _NOTHING)
         if (step := window_step(row[5], data)) is not None:
             found.append(Step._make((*row[:9], step[0], _text(row[10]), _text(row[11]))))
     return found

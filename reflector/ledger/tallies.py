@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
+from reflector.ledger.errors import LedgerCorrupt
 from reflector.ledger.tail import TagRow, Tail
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ class Tally(ABC):
         tally = cls()
         for position, state in sql.run(f"{query} {order}", cls.name, upto).fetchall():
             tally.position = position
-            tally.load(json.loads(state))
+            try:
+                tally.load(json.loads(state))
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+                raise _not_a_tally(cls.name, position) from error
         tally.advance(sql, upto)
         return tally
 
@@ -60,7 +64,10 @@ class Tally(ABC):
         """Return the position of the last checkpoint and one of its counts; 0 and 0 before the first."""
         query = f"SELECT position, {sql.text_at('state', count)} FROM tally WHERE playbook_id = ? AND name = ?"  # noqa: S608
         position, found = sql.run(f"{query} ORDER BY position DESC LIMIT 1", cls.name).fetchone() or (0, 0)
-        return position, int(found)
+        try:
+            return position, int(found)
+        except (ValueError, TypeError) as error:
+            raise _not_a_tally(cls.name, position) from error
 
     def advance(self, sql: Statements, upto: int) -> None:
         """Count the events behind `position`, up to another one."""
@@ -86,7 +93,29 @@ class Tally(ABC):
 
     @abstractmethod
     def load(self, state: Any) -> None:
-        """Take the counts of `state`."""
+        """Take the counts of `state`; whatever error anything else raises is the damage of a checkpoint."""
+
+
+def whole(counts: Any) -> Any:
+    """Return a count, or an object or list of counts. Raises ValueError for anything else."""
+    several = counts.values() if isinstance(counts, dict) else counts if isinstance(counts, list) else (counts,)
+    if not all(type(count) is int for count in several):
+        raise ValueError(f"{counts!r:.40} has what is not a count")
+    return counts
+
+
+def texts(values: Any) -> Any:
+    """Return a list of texts. Raises ValueError for anything else."""
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise ValueError(f"{values!r:.40} is not a list of texts")
+    return values
+
+
+def _not_a_tally(name: str, position: int) -> LedgerCorrupt:
+    return LedgerCorrupt(
+        f"the tally of {name} at position {position} holds what none can hold; run `reflector rebuild`, then "
+        "`reflector verify`"
+    )
 
 
 class Checkpoint(NamedTuple):

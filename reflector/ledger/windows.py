@@ -6,13 +6,13 @@ its only window.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.events.event import BULLET_TAGGED
 from reflector.events.registry import TELLING_TYPES, WINDOW_TYPES
 from reflector.ledger.reader import kept_of
+from reflector.ledger.rows import data_of, names_of
 
 if TYPE_CHECKING:
     from reflector.ledger.statements import Statements
@@ -69,7 +69,7 @@ def _windows_where(sql: Statements, kinds: Sequence[str], where: str, *values: o
             yield Cites(position, session, {kind: list(facts.get(kind, ())) for kind in kinds})
         else:
             found = zip(kinds, texts, strict=True)
-            yield Cites(position, session, {kind: json.loads(text) if text else [] for kind, text in found})
+            yield Cites(position, session, {kind: names_of(position, "a window", text) for kind, text in found})
 
 
 def windows(sql: Statements, kinds: Sequence[str], after: int, upto: int) -> Iterator[Cites]:
@@ -82,13 +82,13 @@ def windows(sql: Statements, kinds: Sequence[str], after: int, upto: int) -> Ite
 def told_where(sql: Statements, where: str, *values: object) -> Iterator[Told]:
     """Yield what was told by the events of a condition, oldest first."""
     query = (
-        "SELECT position, event_id, session_id, target_id, data FROM event"  # noqa: S608
+        "SELECT position, event_id, session_id, target_id, data, type FROM event"  # noqa: S608
         f" WHERE playbook_id = ? AND {where} ORDER BY position"
     )
     rows = sql.run(query, *values).fetchall()
     kept = kept_of(sql, [row[1] for row in rows if row[4] is None])
-    for position, event_id, session, target, text in rows:
-        data = kept[event_id] if text is None else json.loads(text)
+    for position, event_id, session, target, text, type_ in rows:
+        data = kept[event_id] if text is None else data_of(position, type_, text)
         if data is not None:
             yield told_of(position, session, target, data)
 

@@ -272,6 +272,8 @@ def retractions(ledger: Ledger, event_id: str) -> list[Event]:
     """Return the retraction of an event, the retraction of that one, and so on."""
     line: list[Event] = []
     while found := [event for event in ledger.targeting(event_id) if event.type == ev.EVIDENCE_RETRACTED]:
+        if line and found[0].position <= line[-1].position:
+            return line  # a forged ledger may hold a circle
         line.append(found[0])
         event_id = found[0].event_id
     return line

@@ -1,0 +1,259 @@
+"""Whatever is changed in a ledger's tables, every question is answered, or says in a line that the ledger is not sound.
+
+No question ends with a traceback or with a code that no document names, and none runs for ever.
+The campaign plays a quarter of REFLECTOR_TEST_TAMPERINGS changes of each kind, from REFLECTOR_TEST_SEED on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflector.cli.commands import COMMANDS
+from reflector.events import event as ev
+from reflector.ledger.sqlite_file import sqlite_module
+from reflector.ledger.store import Ledger
+from tests.ledger.events import about, added, adopted, history, learned, lesson, merged, reflected, retracted, window
+from tests.ledger.slow import close_checkpoints
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+
+from . import forger
+
+_NUMBER = int(os.environ.get("REFLECTOR_TEST_TAMPERINGS", "100")) // 4
+_SEED = int(os.environ.get("REFLECTOR_TEST_SEED", "0"))
+_LESSON = lesson("l1", "insight").event_id
+
+#: What is asked with each command; a line of its own where one asks the ledger something else.
+QUESTIONS = {
+    "status": ["", "--json"],
+    "doctor": ["", "--json"],
+    "failures": [""],
+    "judge": ["", "--all --json", "--labels"],
+    "reparse": ["--dry-run"],
+    "compare": ["--a rules --b recorded"],
+    "list": ["", "--all --json", "--sort used", "--stale 1", "--as-of 30 --all"],
+    "show": ["pat-001", "oth-013 --json", "mis-001 --as-of 30"],
+    "search": ["error"],
+    "undo": ["--dry-run", "oth-013 --dry-run", "1 --dry-run"],
+    "restore": ["mis-001 --dry-run"],
+    "merge": ["pat-001 oth-013 --dry-run"],
+    "proposals": ["", "--all --json"],
+    "duplicates": [""],
+    "prune": ["--dry-run"],
+    "mirror": [""],
+    "lessons": ["", "--json"],
+    "lesson": [_LESSON, f"{_LESSON} --json"],
+    "recall": ["sign", "error --json"],
+    "gate": ["", "--shadow turn"],
+    "log": ["--all", "--all --json", "--all --undo", "--bullet pat-001", "--session s-11", "--as-of 30"],
+    "blame": ["pat-001", "oth-013 --json", "oth-012 --as-of 30"],
+    "session": ["s-11", "s-1 --json"],
+    "citations": ["", "--all --json", "--as-of 30"],
+    "double-counts": ["", "pat-001 --json", "--as-of 30"],
+    "orphans": ["", "--json", "--as-of 30"],
+    "stats": ["", "--json"],
+    "diff": ["0..", "5..20 --json"],
+    "bisect": ["pat-001 --when helpful>0"],
+    "replay": ["", "--counting once_per_session --all", "--prune harmful>helpful", "--without-session s-11 --json"],
+    "sql": ["--views", "SELECT*FROM(bullets)", "SELECT*FROM(tags)", "SELECT*FROM(doubles)"],
+    "policy": [""],
+    "redact": ["--where error --json --why x"],
+    "rebuild": ["--check"],
+    "verify": ["", "--json"],
+    "head": [""],
+    "export": ["", "--format md", "--format csv", "--format skillbook", "--format ndjson", "--as-of 30"],
+    "reflect": ["--dry-run"],
+}
+#: Commands that change something or ask no ledger; and `statusline`, which reads a line that was left ready.
+_NO_QUESTIONS = frozenset(
+    "demo install uninstall config statusline completion hook ingest import-history drain give-up add revise move"
+    " remove edit promote review rehearse mcp outcome reflect-trajectory bench-reflection retract assert grants keygen"
+    " import copy ledgers backup".split()
+)
+_ASKED = [[command, *text.split()] for command, texts in QUESTIONS.items() for text in texts]
+
+
+def test_each_command_is_asked_or_asks_nothing() -> None:
+    assert QUESTIONS.keys() | _NO_QUESTIONS == COMMANDS.keys()
+    assert not QUESTIONS.keys() & _NO_QUESTIONS
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _close() -> Iterator[None]:
+    with close_checkpoints(11):
+        yield
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Agent:
+    """A project whose ledger has merges, redactions, retractions, lessons and another playbook beside it."""
+    agent = Agent.in_folder(tmp_path_factory.mktemp("sound"), {})
+    with Ledger.open_file(agent.ledger) as ledger:
+        ledger.append(history())
+        ledger.append([added("oth-011"), added("oth-012"), merged("oth-013", "oth-011", "oth-012")])
+        for number, session in enumerate(("s-11", "s-12", "s-13")):
+            seen = window(11 + number, session, keys=[71 + number])
+            tags = reflected(
+                f"r1{number}", seen, ("oth-011", "helpful"), ("pat-001", "harmful"), ("pat-001", "harmful")
+            )
+            ledger.append([seen, about(ev.REFLECTION_ANSWERED, seen, answer='{"bullet_tags": []}'), *tags])
+            out = retracted([seen, tags[1], tags[0]][number])
+            ledger.append([out, retracted(out)])
+        ledger.append([*learned(), adopted("once_per_session", 1), adopted("as_applied", 2)])
+        for type_ in (ev.BULLET_REVISED, ev.REFLECTION_ANSWERED):
+            ledger.redact(next(ledger.events(types=[type_])).event_id, reason="a name", actor="human")
+    with Ledger.open_file(agent.ledger, "other") as ledger:
+        ledger.append([added("oth-001")])
+    agent.call("rebuild")
+    path = Session("s-1").cites("pat-001", "helpful").write(agent.project.parent / "1.jsonl")
+    agent.call("ingest", path)
+    agent.call("duplicates", "--propose")
+    with closing(forger.connect(agent.ledger)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for words in _ASKED:
+        assert agent.call(*words, code=None).code in (0, 1), words
+    return agent
+
+
+@pytest.fixture
+def forged(sound: Agent, tmp_path: Path) -> Agent:
+    """The same project once more, to be changed."""
+    shutil.copytree(sound.project.parent, tmp_path / "forged", symlinks=True)
+    return Agent(tmp_path / "forged" / "project", tmp_path / "forged" / "home")
+
+
+def asked(agent: Agent, words: list[str]) -> str:
+    """Ask, and return what was said of an error; no other end of a question is allowed."""
+    ran = agent.call(*words, code=None)
+    assert ran.code in (0, 1, 2), (words, ran)
+    assert "Traceback" not in ran.err
+    return ran.err
+
+
+def forge(agent: Agent, statement: str, *values: Any) -> None:
+    with forger.forging(agent.ledger) as connection:
+        assert connection.execute(statement, values).rowcount > 0
+
+
+_EXTRA = (
+    "INSERT INTO bullet SELECT playbook_id, 'pat-777', 777, section, text, status, reason, removed_into, position,"
+    " recounted_at, baseline_helpful, baseline_harmful, helpful, harmful FROM bullet WHERE name = 'pat-001'"
+)
+
+
+@pytest.mark.parametrize(
+    ("statement", "questions", "said"),
+    [
+        (_EXTRA, ["double-counts"], "'pat-777', which no event brought"),
+        ("DELETE FROM bullet_status WHERE name = 'ctx-001'", ["orphans"], "lacks the bullet 'ctx-001'"),
+        (
+            "DELETE FROM playbook WHERE name = 'default'",
+            ["blame pat-001", "undo --dry-run", "list", "stats", "log"],
+            "events of a playbook whose own row is gone",
+        ),
+        (
+            "UPDATE tally SET state = '[5]'",
+            ["citations", "stats", "double-counts", "orphans"],
+            "holds what none can hold",
+        ),
+        (
+            "UPDATE event SET data = '[]' WHERE type = 'bullet.merged'",
+            ["blame oth-013", "log --all", "replay", "bisect oth-013 --when helpful>0", "export --format ndjson"],
+            "does not hold a JSON object",
+        ),
+        (
+            "UPDATE event SET meta = '1' WHERE type = 'bullet.added'",
+            ["log --all", "double-counts", "diff 0.."],
+            "does not hold a JSON object",
+        ),
+        (
+            "UPDATE event SET data = json_set(data, '$.sources', 5) WHERE type = 'bullet.merged'",
+            ["blame oth-013", "log --all", "show oth-013"],
+            "sources is 5: must be a list",
+        ),
+        (
+            "UPDATE event SET data = json_set(data, '$.cited', json('[1]')) WHERE type = 'session.recorded'",
+            ["citations --as-of 9", "log --all"],
+            "names",
+        ),
+        (
+            "UPDATE event SET recorded_at = 'x' WHERE type = 'reflection.failed'",
+            ["session s2", "log --all"],
+            "recorded at 'x', which is not a time",
+        ),
+    ],
+)
+def test_what_no_ledger_holds_is_named_by_each_question_that_meets_it(
+    forged: Agent, statement: str, questions: list[str], said: str
+) -> None:
+    forge(forged, statement)
+    for question in questions:
+        told = asked(forged, question.split())
+        assert said in told, question
+        assert len(told.splitlines()) == 1
+        assert "reflector verify" in told
+    assert forged.call("verify", code=1).out
+    with closing(forger.connect(forged.ledger)) as connection:  # nothing was created in the place of what is gone
+        assert connection.execute("SELECT count(*) FROM playbook WHERE position = 0").fetchone() == (0,)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("type_", [ev.EVIDENCE_RETRACTED, ev.EVENT_REDACTED])
+def test_events_that_point_to_each_other_in_a_circle_keep_no_question_running(forged: Agent, type_: str) -> None:
+    with forger.forging(forged.ledger) as connection:
+        query = "SELECT event_id FROM event WHERE type = ? ORDER BY position DESC LIMIT 2"
+        (one,), (other,) = connection.execute(query, (type_,)).fetchall()
+        for id, target in ((one, other), (other, one)):
+            connection.execute("UPDATE event SET target_id = ? WHERE event_id = ?", (target, id))
+    for words in _ASKED:
+        asked(forged, words)
+    asked(forged, ["retract", other, "--why", "x"])
+    asked(forged, ["redact", other, "--why", "x", "--yes"])
+    assert forged.call("verify", code=1).out
+
+
+def _a_row(path: Path, chance: random.Random) -> str:
+    return forger.change_a_row(path, chance)[0]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("change", [_a_row, forger.change_json])
+def test_no_question_breaks_at_any_change_of_a_row(
+    sound: Agent, tmp_path: Path, change: Callable[[Path, random.Random], str]
+) -> None:
+    changed = 0
+    for number in range(_NUMBER * 20):
+        chance = random.Random(f"{_SEED} {change.__name__} {number}")
+        shutil.rmtree(tmp_path / "forged", ignore_errors=True)
+        shutil.copytree(sound.project.parent, tmp_path / "forged", symlinks=True)
+        agent = Agent(tmp_path / "forged" / "project", tmp_path / "forged" / "home")
+        try:
+            told = f"{number}: {change(agent.ledger, chance)}"
+        except sqlite_module().Error:
+            continue  # even the engine without its triggers refuses it
+        for words in chance.sample(_ASKED, 25):
+            try:
+                asked(agent, words)
+            except Exception as error:
+                raise AssertionError(f"{told}: reflector {' '.join(words)}") from error
+        changed += 1
+        if changed == _NUMBER:
+            break
+    assert changed == _NUMBER
+
+
+def test_what_the_campaign_changes_in_json_is_json_of_another_shape() -> None:
+    chance = random.Random(0)
+    shapes = {json.dumps(forger.other_shape({"a": [1, {"b": "c"}]}, chance)) for _ in range(200)}
+    assert {"null", "[]", '{"a": null}', '{"a": []}', "{}"} <= shapes
+    assert len(shapes) > 20
