@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from reflector.ledger import times
 from reflector.ledger.url import sqlite_url
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
@@ -298,6 +299,18 @@ def test_a_shared_playbook_without_a_working_merge_driver_gets_one(agent: Agent)
         git("config", "--local", *words)
         assert found(agent, "git")[0]["mend"] == "reflector install --git"
         _mended(agent, "sets the merge driver in this clone's git configuration")
+
+
+def test_after_a_clock_that_was_ahead_it_is_said_that_no_count_is_wrong(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as ahead:
+        ahead.setattr(times, "utc_now", lambda: "2999-01-01T00:00:00.000000Z")
+        agent.call("add", "pat", "Read the error first")
+    (check,) = found(agent, "clock")
+    assert (check["state"], "from 2999-01-01T00:00:00" in check["text"]) == ("warning", True)
+    assert check["mend"].startswith("set the clock if it is wrong now;")
+    assert check["mend"].endswith("no count is wrong")
 
 
 def test_a_playbook_file_that_is_gone_is_named_with_the_command_that_writes_it_again(agent: Agent) -> None:
