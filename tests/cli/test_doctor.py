@@ -266,12 +266,15 @@ def test_fix_removes_what_a_killed_command_left_an_hour_ago(agent: Agent) -> Non
     assert [path for path in [*old, young] if path.exists()] == [young]
 
 
-def test_fix_processes_what_has_waited_for_long(agent: Agent, tmp_path: Path) -> None:
-    path = Session("s-2").cites("mis-001").write(tmp_path / "s-2.jsonl")
-    agent.hook("SessionEnd", session_id="s-2", transcript_path=str(path))
+def _delivered_long_ago(agent: Agent, transcript: Path) -> None:
+    agent.hook("SessionEnd", session_id="s-2", transcript_path=str(transcript))
     (delivery,) = agent.spool.glob("*.json")
     came, _, rest = delivery.name.partition("-")
     delivery.rename(delivery.with_name(f"{int(came) - 2 * 3600 * 10**9:020d}-{rest}"))
+
+
+def test_fix_processes_what_has_waited_for_long(agent: Agent, tmp_path: Path) -> None:
+    _delivered_long_ago(agent, Session("s-2").cites("mis-001").write(tmp_path / "s-2.jsonl"))
     agent.environ = {"REFLECTOR_BACKEND": "anthropic", "ANTHROPIC_API_KEY": "sk-ant-secret-of-mine"}
     assert found(agent, "spool")[0]["fix"] is None  # it would cost money
     agent.environ = {}
@@ -398,11 +401,7 @@ def test_settings_that_are_refused_are_one_of_the_checks_and_what_needs_none_is_
 
 
 def test_fix_processes_nothing_under_settings_that_are_refused(agent: Agent, tmp_path: Path) -> None:
-    path = Session("s-2").cites("pat-001").write(tmp_path / "s-2.jsonl")
-    agent.hook("SessionEnd", session_id="s-2", transcript_path=str(path))
-    (delivery,) = agent.spool.glob("*.json")
-    came, _, rest = delivery.name.partition("-")
-    delivery.rename(delivery.with_name(f"{int(came) - 2 * 3600 * 10**9:020d}-{rest}"))
+    _delivered_long_ago(agent, Session("s-2").cites("pat-001").write(tmp_path / "s-2.jsonl"))
     (agent.claude / "reflector.toml").write_text("backend = ")
     (spool,) = found(agent, "spool", code=1)
     assert (spool["state"], spool["mend"], spool["fix"]) == ("warning", "reflector drain", None)
