@@ -5,14 +5,13 @@
 Each append locks the playbook's row from its first statement to its commit, so the appends of one playbook follow one
 another, however many write. URL names an empty database on PostgreSQL; without it a private server starts.
 
-The simulation uses no number of the run that it is compared with. One writer, alone, gives what an append costs: the
-work without the lock, the work under it, and the wait for the commit, which needs no processor. A round trip that asks
-nothing is without the lock: half of it passes before the server takes the lock, and half after the commit released it,
-until the client wakes. The first appends of a
-connection cost several times as much as later ones, because the server plans each statement and compiles each trigger
-in each connection, and it does so under the lock. So the costs are measured by the number of the append in its
-connection. Measurements of the parts stand directly before and after each run of writers, so that the load of the
-machine falls on both.
+The simulation uses no number of the run that it is compared with. As many processes as are to write take turns before
+and after it (`benchmarks.taking_turns`), so that none waits for another. They give what an append costs: the work
+without the lock, the work under it, and the wait for the commit, which needs no processor. A round trip that asks
+nothing is without the lock. Two things make these costs differ. The first appends of a connection cost several times as
+much as later ones, because the server plans each statement and compiles each trigger in each connection, and does so
+under the lock. And an append costs more where other processes ran since the last one, because the processor's caches
+hold theirs. So costs are measured for the number of processes, and by the number of the append in its connection.
 """
 
 from __future__ import annotations
@@ -22,18 +21,16 @@ import os
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from unittest.mock import patch
 
 from benchmarks import made
 from benchmarks.bench_postgres import private_server
+from benchmarks.taking_turns import Append, joined, mean, taking_turns
 from benchmarks.writers import EVENTS, together
 from reflector.ledger.store import Ledger
-from reflector.ledger.writer import Writer
 
 WRITERS = (1, 2, 4, 8, 16)
 MORE = (32, 64, 256)
@@ -42,16 +39,6 @@ _ROUNDS = 3
 _SECONDS = 2.0
 #: Appends of a new connection that are measured one by one; later ones cost the mean of as many that follow.
 _FIRST = 12
-_CONNECTIONS = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Append:
-    """What one append takes, in seconds: work without the lock, work under it, and waiting for the disk under it."""
-
-    outside: float
-    under: float
-    disk: float
 
 
 @dataclass(slots=True)
@@ -103,51 +90,10 @@ def _cost(costs: Sequence[Append], turn: _Turn) -> Append:
     return costs[min(turn.made, len(costs) - 1)]
 
 
-def alone(url: str, numbers: Iterator[int]) -> list[Append]:
-    """Return what the first appends of a new connection take with no other writer, made as by `benchmarks.writer`."""
-    begun: list[float] = []
-    real = Writer._begun  # called when the lock is asked for
-
-    def noted(*arguments: object) -> object:
-        begun.append(time.perf_counter())
-        return real(*arguments)  # type: ignore[arg-type]
-
-    batches = [made.reflection(next(numbers), EVENTS)[1:] for _ in range(2 * _FIRST)]
-    measured = []
-    with Ledger.open(url) as ledger, patch.object(Writer, "_begun", noted):
-        ledger.append([])
-        for batch in batches:
-            asked = time.perf_counter()
-            ledger.append(batch)
-            measured.append((begun[-1] - asked, time.perf_counter() - begun[-1]))
-        trip, disk = _trip_and_disk(ledger)
-    costs = [Append(before + trip, max(rest - trip - disk, 0.0), disk) for before, rest in measured]
-    return [*costs[:_FIRST], _mean(costs[_FIRST:])]
-
-
-def _trip_and_disk(ledger: Ledger) -> tuple[float, float]:
-    """Return the seconds of a round trip that asks nothing, and those that a commit of almost nothing takes longer."""
-    trips, commits = [], []
-    with ledger.engine.connection() as driver:
-        for _ in range(_FIRST):
-            driver.execute("SELECT pg_current_xact_id()")  # a transaction that has to be written
-            asked = time.perf_counter()
-            driver.execute("SELECT 1")
-            answered = time.perf_counter()
-            driver.commit()
-            trips.append(answered - asked)
-            commits.append(time.perf_counter() - answered)
-    trip = statistics.fmean(trips)
-    return trip, max(statistics.fmean(commits) - trip, 0.0)
-
-
-def _mean(costs: Sequence[Append]) -> Append:
-    return Append(*(statistics.fmean(getattr(one, part) for one in costs) for part in ("outside", "under", "disk")))
-
-
-def _joined(measured: Sequence[Sequence[Append]]) -> list[Append]:
-    """Return the mean costs of several connections."""
-    return [_mean(row) for row in zip(*measured, strict=True)]
+def costs_of(url: str, writers: int, numbers: Iterator[int]) -> list[Append]:
+    """Return the costs of the first appends of so many new connections, and last the mean of as many that follow."""
+    turns = taking_turns(url, writers, 2 * _FIRST, numbers)
+    return [*turns[:_FIRST], mean(turns[_FIRST:])]
 
 
 def main(url: str) -> None:
@@ -156,27 +102,30 @@ def main(url: str) -> None:
     with Ledger.open(url) as ledger:
         ledger.append([made.playbook()])
     rates: dict[int, list[tuple[float, float, float, float]]] = {writers: [] for writers in WRITERS}
-    every: list[list[Append]] = []
+    measured: dict[int, list[list[Append]]] = {writers: [] for writers in WRITERS}
     for turn in range(_ROUNDS):
         for writers in WRITERS:
-            parts = [alone(url, numbers) for _ in range(_CONNECTIONS)]
+            before = costs_of(url, writers, numbers)
             run = together(url, writers, _SECONDS, base=10**6 * (100 * turn + writers))
-            parts += [alone(url, numbers) for _ in range(_CONNECTIONS)]
-            every += parts
-            rates[writers].append((run.rate / EVENTS, run.longest, *simulated(writers, _joined(parts), cores)))
-    costs = _joined(every)
-    print(f"one append of ten events, {cores} cores: {costs[-1].outside * 1000:.1f} ms without the lock,")
-    print(f"{costs[-1].under * 1000:.1f} under it (first of a connection: {costs[0].under * 1000:.1f}),")
-    print(f"{costs[-1].disk * 1000:.2f} for the disk; load {os.getloadavg()[0]:.1f}\n")
-    print("| writers | measured, appends/s | simulated | simulated ÷ measured | longest append | simulated |")
-    print("|--:|--:|--:|--:|--:|--:|")
+            costs = joined([before, costs_of(url, writers, numbers)])
+            measured[writers].append(costs)
+            rates[writers].append((run.rate / EVENTS, run.longest, *simulated(writers, costs, cores)))
+    print(f"Appends of ten events by new connections, {cores} cores, load {os.getloadavg()[0]:.1f}; times in ms:\n")
+    print("| writers | outside the lock | first under it | later | measured, appends/s | simulated | ratio |", end="")
+    print(" longest | simulated |")
+    print("|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
     for writers, runs in rates.items():
         rate, wait, said, longest = map(statistics.median, zip(*runs, strict=True))
         ratio = statistics.median(one[2] / one[0] for one in runs)
-        print(f"| {writers} | {rate:,.1f} | {said:,.1f} | {ratio:.2f} | {wait:.2f} s | {longest:.2f} s |")
-    print("\nsimulated, connections that are in use already:")
-    for writers in (*WRITERS, *MORE):
-        rate, wait = simulated(writers, costs[-1:], cores, 20.0)
+        costs = joined(measured[writers])
+        times = " | ".join(
+            f"{1000 * part:.1f}" for part in (costs[-1].outside, costs[0].under, costs[-1].under + costs[-1].disk)
+        )
+        print(f"| {writers} | {times} | {rate:,.0f} | {said:,.0f} | {ratio:.2f} |", end="")
+        print(f" {1000 * wait:.0f} | {1000 * longest:.0f} |")
+    print(f"\nsimulated, connections in use already, an append's costs as of {WRITERS[-1]} writers:")
+    for writers in MORE:
+        rate, wait = simulated(writers, joined(measured[WRITERS[-1]])[-1:], cores, 20.0)
         print(f"{writers:>5} writers: {rate:,.0f} appends/s, longest append {wait:.2f} s")
 
 

@@ -1,0 +1,116 @@
+"""Processes that append one after another: what an append costs to each where nobody waits for the lock.
+
+A token goes round: who has it appends ten events and hands it on. So no two append at once, but between two appends of
+a process all others have run, as in a queue, and its memory is no longer in the processor's caches.
+
+`python -m benchmarks.taking_turns URL NUMBER TURNS NEXT` is one of the processes: NUMBER sets its sessions apart, and
+NEXT is the file descriptor that the next one reads the token from, as its standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from unittest.mock import patch
+
+from benchmarks import made
+from benchmarks.writers import EVENTS
+from reflector.ledger.store import Ledger
+from reflector.ledger.writer import Writer
+
+_TOKEN = b"."
+#: Commits of almost nothing that are measured for the disk's part.
+_COMMITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """What one append takes, in seconds: work without the lock, work under it, and waiting for the disk under it."""
+
+    outside: float
+    under: float
+    disk: float
+
+
+def taking_turns(url: str, processes: int, turns: int, numbers: Iterator[int]) -> list[Append]:
+    """Return what the first, second … append of new connections take, one for each turn: means of the processes."""
+    pipes = [os.pipe() for _ in range(processes)]
+    children = []
+    for place, (reads, _) in enumerate(pipes):
+        hands_to = pipes[(place + 1) % processes][1]
+        module = (sys.executable, "-m", "benchmarks.taking_turns")
+        command = [*module, url, str(next(numbers)), str(turns), str(hands_to)]
+        children.append(subprocess.Popen(command, stdin=reads, stdout=subprocess.PIPE, text=True, pass_fds=(hands_to,)))
+    for child in children:
+        assert child.stdout is not None
+        if child.stdout.readline() != "ready\n":
+            raise RuntimeError("a process that was to append could not begin")
+    os.write(pipes[0][1], _TOKEN)
+    for ends in pipes:
+        for end in ends:
+            os.close(end)
+    answers = [child.communicate()[0] for child in children]
+    if any(child.returncode for child in children):
+        raise RuntimeError("a process that took its turns failed")
+    return joined([[Append(*cost) for cost in json.loads(answer)] for answer in answers])
+
+
+def joined(measured: Sequence[Sequence[Append]]) -> list[Append]:
+    """Return the mean costs of several processes, turn by turn."""
+    return [mean(row) for row in zip(*measured, strict=True)]
+
+
+def mean(costs: Sequence[Append]) -> Append:
+    """Return the mean of each part."""
+    return Append(*(statistics.fmean(getattr(one, part) for one in costs) for part in ("outside", "under", "disk")))
+
+
+def _main(url: str, number: int, turns: int, hands_to: int) -> None:
+    begun: list[float] = []
+    real = Writer._begun  # called when the lock is asked for
+
+    def noted(*arguments: object) -> object:
+        begun.append(time.perf_counter())
+        return real(*arguments)  # type: ignore[arg-type]
+
+    batches = [made.reflection(number * 100_000 + turn, EVENTS)[1:] for turn in range(turns)]
+    measured = []
+    with Ledger.open(url) as ledger, patch.object(Writer, "_begun", noted):
+        ledger.append([])
+        print("ready", flush=True)
+        for batch in batches:
+            if os.read(sys.stdin.fileno(), 1) != _TOKEN:
+                raise RuntimeError("the process before this one ended")
+            asked = time.perf_counter()
+            ledger.append(batch)
+            measured.append((begun[-1] - asked, time.perf_counter() - begun[-1]))
+            os.write(hands_to, _TOKEN)
+        trip, disk = _trip_and_disk(ledger)
+    # Half of a round trip passes before the server takes the lock, and half after the commit let it go.
+    print(json.dumps([(before + trip, max(rest - trip - disk, 0.0), disk) for before, rest in measured]))
+
+
+def _trip_and_disk(ledger: Ledger) -> tuple[float, float]:
+    """Return the seconds of a round trip that asks nothing, and those that a commit of almost nothing takes longer."""
+    trips, commits = [], []
+    with ledger.engine.connection() as driver:
+        for _ in range(_COMMITS):
+            driver.execute("SELECT pg_current_xact_id()")  # a transaction that has to be written
+            asked = time.perf_counter()
+            driver.execute("SELECT 1")
+            answered = time.perf_counter()
+            driver.commit()
+            trips.append(answered - asked)
+            commits.append(time.perf_counter() - answered)
+    trip = statistics.fmean(trips)
+    return trip, max(statistics.fmean(commits) - trip, 0.0)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1], *(int(argument) for argument in sys.argv[2:]))
