@@ -9,7 +9,18 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.arguments import PATH
-from reflector.cli.output import fields, json_option, note, os_error_words, print_json, progress, safe, short_id, table
+from reflector.cli.output import (
+    NOT_A_PAYLOAD,
+    fields,
+    json_option,
+    note,
+    os_error_words,
+    print_json,
+    progress,
+    safe,
+    short_id,
+    table,
+)
 from reflector.config import BACKENDS
 
 if TYPE_CHECKING:
@@ -169,7 +180,7 @@ def drain(place: Place, wait: bool, retry_failed: bool, background: bool, as_jso
         note("Another drain is running; it processes the spool.")
     else:
         _print(done)
-    if done.failed or any(item.outcome == "failed" for item in done.reflected):
+    if done.failed or done.broken or any(item.outcome == "failed" for item in done.reflected):
         raise click.exceptions.Exit(1)
 
 
@@ -178,7 +189,10 @@ def _as_json(done: Drained) -> dict[str, Any]:
         "recorded": done.taken,
         "empty": done.empty,
         "reflected": [fields(one, "session_id window_id outcome detail stage again") for one in done.reflected],
-        "failed": [{"delivery": where, "error": error} for where, error in done.failed],
+        "failed": [
+            *({"delivery": where, "error": error} for where, error in done.failed),
+            *({"delivery": str(path), "error": NOT_A_PAYLOAD} for path in done.broken),
+        ],
         "notes": done.notes,
     }
 
@@ -194,3 +208,5 @@ def _print(done: Drained) -> None:
         note(f"reflector: {text}")
     for where, error in done.failed:
         note(f"reflector: {where}: {error}; kept and tried again later, or now with: reflector drain --retry-failed")
+    for path in done.broken:
+        note(f"reflector: {path}: {NOT_A_PAYLOAD}")

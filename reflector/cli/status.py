@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.output import counted, fields, json_option, note, os_error_words, print_facts, print_json, short_time
+from reflector.cli.output import (
+    NOT_A_PAYLOAD,
+    counted,
+    fields,
+    json_option,
+    note,
+    os_error_words,
+    print_facts,
+    print_json,
+    short_time,
+)
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -192,8 +202,7 @@ def _print(place: Place, facts: dict[str, Any]) -> None:
     if spool["failed"]:
         lines.append(("", "tried again later by itself; now with: reflector drain --retry-failed"))
         lines.append(("", "or give a delivery up: remove its file from the spool's folder failed/"))
-    told = "not a hook payload; it is kept in the spool's folder broken/ until you remove it"
-    lines += [("broken", f"{name}: {told}") for name in spool["broken"]]
+    lines += [("broken", f"{name}: {NOT_A_PAYLOAD}") for name in spool["broken"]]
     for failure in facts["failures"]:
         lines.append(("failed", f"reflection at position {failure['position']}: {failure['error']}"))
         if failure["command"]:

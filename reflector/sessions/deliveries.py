@@ -6,7 +6,7 @@ Invariant: a delivery is settled after what it says is committed; one that canno
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Drained:
-    """What a drain did: deliveries recorded, those set aside with their error, reflections, and notes for the user."""
+    """What a drain did: deliveries recorded, those set aside with their error, files that are none, reflections, and
+    notes for the user."""
 
     taken: int = 0
     empty: int = 0
     failed: list[tuple[str, str]] = field(default_factory=list)
+    broken: list[Path] = field(default_factory=list)
     reflected: list[Reflected] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -38,18 +40,22 @@ class Drained:
 def take_deliveries(
     pipeline: Pipeline, done: Drained, *, retry: Retry, progress: Callable[[Delivery], None] | None
 ) -> None:
-    folder = pipeline.project.spool_dir
-    spool.sweep(folder)
+    spool.sweep(pipeline.project.spool_dir)
     again = spool.retry_failed if retry == "all" else spool.retry_due
-    again(folder)
-    for state in stand_ins():
-        again(state / "spool")
+    folders = [pipeline.project.spool_dir, *(state / "spool" for state in stand_ins())]
+    for folder in folders:
+        again(folder)
+    aside, broken = _set_aside(folders)
     _claim_idle(pipeline)
     while deliveries := spool.pending_for(pipeline.project.root):
         for delivery in deliveries:
             if progress is not None:
                 progress(delivery)
-            _take_delivery(pipeline, delivery, done)
+            _take_delivery(pipeline, delivery, done, aside)
+    # A record that cannot be read never becomes a delivery: reading the spool sets it aside.
+    failed_now, broken_now = _set_aside(folders)
+    done.failed += [(str(path), error) for path, error in failed_now.items() if path not in aside]
+    done.broken += [path for path in broken_now if path not in broken]
     pipeline.finish(retry=retry)
     sweep(pipeline.ledger)
     pipeline.write()
@@ -61,7 +67,13 @@ def take_deliveries(
     done.notes += pipeline.notes
 
 
-def _take_delivery(pipeline: Pipeline, delivery: Delivery, done: Drained) -> None:
+def _set_aside(folders: Sequence[Path]) -> tuple[dict[Path, str], list[Path]]:
+    """Return what could not be recorded, with the reason of each, and what is no delivery."""
+    failed = {failure.path: failure.error for folder in folders for failure in spool.failed(folder)}
+    return failed, [path for folder in folders for path in spool.broken(folder)]
+
+
+def _take_delivery(pipeline: Pipeline, delivery: Delivery, done: Drained, aside: dict[Path, str]) -> None:
     source = source_of(delivery)
     if source is None:
         spool.settle(delivery)
@@ -80,7 +92,7 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery, done: Drained) -> Non
         # The path stands before it already.
         said = error.strerror if isinstance(error, OSError) and error.strerror else f"{error}"
         done.failed.append((str(source.path), said))
-        spool.fail(delivery, error)
+        aside[spool.fail(delivery, error)] = said
         return
     if taken.event_id is None:
         done.empty += 1

@@ -113,13 +113,26 @@ def test_a_file_in_the_spool_that_is_no_delivery_is_kept_aside_and_shown(
     transcript = Session("s-1").cites("pat-001").write(tmp_path / "1.jsonl")
     agent.hook("SessionEnd", session_id="s-1", transcript_path=str(transcript))
     (agent.spool / "00000000000000000001-1-1.json").write_bytes(NO_DELIVERY[what])
-    agent.call("drain")
+    drained = agent.call("drain", code=1)
     assert agent.counters()["pat-001"] == (1, 0)
     (kept,) = (agent.spool / "broken").iterdir()
     assert kept.read_bytes() == NO_DELIVERY[what]
+    assert f"{kept}: not a hook payload" in " ".join(drained.err.split())
+    agent.call("drain")
     assert kept.name in agent.call("status", code=1).out
     kept.unlink()
     agent.call("status")
+
+
+def test_a_delivery_that_only_a_newer_reflector_knows_is_told_by_the_drain_that_sets_it_aside(agent: Agent) -> None:
+    agent.spool.mkdir(mode=0o700, parents=True)
+    (agent.spool / "00000000000000000001-1-1.json").write_text('{"v": 99, "payload": {}}')
+    (agent.spool / "00000000000000000002-1-1.json").write_text("{")
+    said = agent.json("drain", code=1)["failed"]
+    assert [Path(one["delivery"]).parent.name for one in said] == ["failed", "broken"]
+    assert "newer" in said[0]["error"]
+    assert "not a hook payload" in said[1]["error"]
+    assert agent.json("drain")["failed"] == []
 
 
 @pytest.mark.parametrize("what", ["empty", "binary", "a link to what never ends", "a pipe"])
