@@ -23,7 +23,7 @@ from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.events.registry import EVENT_TYPES
-from reflector.ledger.rows import Stored, data_of
+from reflector.ledger.rows import Stored, object_of
 from reflector.playbook.names import is_name
 
 FORMAT: Final = "reflector.ledger"
@@ -112,7 +112,7 @@ def _subject(stored: Stored) -> str | None:
     """Return the bullet that an event is about: consumers filter by it without reading `data`. Raises LedgerCorrupt."""
     if stored.data is None or not stored.type.startswith("bullet."):
         return None
-    name = data_of(stored.position, stored.type, stored.data).get("name")
+    name = object_of(stored.position, stored.type, stored.data).get("name")
     return name if is_name(name) else None
 
 

@@ -103,7 +103,7 @@ def event_of(row: Sequence[Any], kept: Mapping[str, Any] | None = None) -> Event
             f"event {position} ({type_}) was recorded at {row[5]!r:.40}, which is not a time; {_VERIFY}"
         )
     data = kept if text is None else data_of(position, type_, text)
-    meta = _object(position, type_, meta_text) if meta_text != "{}" else {}
+    meta = object_of(position, type_, meta_text) if meta_text != "{}" else {}
     return Event(*row[:10], data, row[11], meta, *row[13:])  # type: ignore[call-arg]
 
 
@@ -112,7 +112,7 @@ def data_of(position: int, type_: str, text: str) -> Mapping[str, Any]:
 
     Every event was looked at when it was appended; somebody with the database's whole powers can change it since.
     """
-    data = _object(position, type_, text)
+    data = object_of(position, type_, text)
     one = EVENT_TYPES.get(type_) if type_ != BULLET_TAGGED else None
     if one is not None and (fault := one.misshapen(data)):
         raise LedgerCorrupt(f"event {position} ({type_}) holds data that it cannot have: {fault}; {_VERIFY}")
@@ -127,7 +127,8 @@ def names_of(position: int, type_: str, text: str | None) -> list[str]:
     return names
 
 
-def _object(position: int, type_: str, text: str) -> dict[str, Any]:
+def object_of(position: int, type_: str, text: str) -> dict[str, Any]:
+    """Return the JSON object in a column of an event, whatever it holds. Raises LedgerCorrupt."""
     found = _json(position, type_, text)
     if not isinstance(found, dict):
         raise LedgerCorrupt(f"event {position} ({type_}) does not hold a JSON object; {_VERIFY}")
