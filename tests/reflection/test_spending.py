@@ -93,7 +93,10 @@ def test_many_processes_at_once_lose_no_line_and_stay_within_the_limit(tmp_path:
     # Each wanted half of the limit.
     spending = Spending({"HOME": str(tmp_path)})
     assert 900 <= spending.total("", 0) <= 1_000
-    assert all(line.count(b" ") == 2 for line in record(spending).read_bytes().splitlines())
+    # Who sees half of a line at the end of a page of memory writes an empty line before its own.
+    lines = [line for line in record(spending).read_bytes().splitlines() if line]
+    assert len(lines) == 4 * 50 * 2
+    assert all(line.count(b" ") == 2 for line in lines)
 
 
 def test_each_month_has_a_record_of_its_own(tmp_path: Path) -> None:
