@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_ARRIVED, LEDGER_MOVED, MAX_INT, Event, identity
@@ -68,6 +69,14 @@ class Reader:
             return True
         with self._reading() as sql:
             return bool(sql.execute(_MAY_APPEND).fetchone()[0])
+
+    @cached_property
+    def schema(self) -> str:
+        """The schema that a ledger on PostgreSQL is in, "" of a file: a database may hold several ledgers."""
+        if self.engine.dialect == "sqlite":
+            return ""
+        with self._reading() as sql:
+            return str(sql.execute("SELECT current_schema()").fetchone()[0])
 
     def seal(self) -> Event | None:
         """Return the `ledger.moved` that ends the history; None where the history goes on here."""

@@ -77,6 +77,8 @@ def keep(project: Project, ledger: Ledger) -> None:
 
 def _file(project: Project, ledger: Ledger) -> Path:
     which = f"{ledger.engine.url.place}\n{project.config.playbook}"
+    if ledger.schema != "public":  # which had no part in the name once
+        which += f"\n{ledger.schema}"
     return project.state_dir / "heads" / f"{sha256(which.encode()).hexdigest()[:24]}.txt"
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from hypothesis import given
@@ -134,6 +136,27 @@ def test_each_playbook_and_each_server_has_a_head_of_its_own_however_one_logs_in
             ledger.append([added("pat-001")])
         server.keep(another)
         assert len(server.files) == 3
+
+
+def test_each_ledger_of_a_database_has_a_head_of_its_own(server: Server) -> None:
+    """A longer ledger of one team was once told as events that the other team's had lost."""
+    server.append("pat-001", "pat-002", "pat-003")
+    server.keep()
+    role = f"team_{os.getpid()}"
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN")
+        connection.execute(f"CREATE SCHEMA {role} AUTHORIZATION {role}")
+        connection.execute(f"ALTER ROLE {role} SET search_path = {role}")
+    team = sa.make_url(server.url).set(username=role).render_as_string(False)
+    with Ledger.open(team) as ledger:
+        ledger.append([added("pat-001")])
+        assert seen_head.missed(server.project(team), ledger) is None
+    server.keep(team)
+    assert len(server.files) == 2
+    assert server.missed() is None
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(f"DROP OWNED BY {role}")
+        connection.execute(f"DROP ROLE {role}")
 
 
 @pytest.mark.parametrize(
