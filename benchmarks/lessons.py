@@ -9,6 +9,7 @@ learned figures rank the lessons, beside the truth; `--plot` writes two SVG file
 from __future__ import annotations
 
 import random
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ OF_A_HUNDRED = 4
 _BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
 _GOOD = ("task_completed", "review_approved", "test_validation_approved")
 _BAD = ("task_failed", "review_rejected", "test_validation_rejected")
+#: pygal writes today's date into a comment of each file.
+_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +186,7 @@ def plot(played: Month, folder: Path) -> list[Path]:
             days = [_of(played, truths, day) for day in range(DAYS)]
             chart.add(group, [round(fmean(getattr(one, name) for one in day), 4) for day in days])
         path = folder / f"lessons-{name}.svg"
-        path.write_bytes(chart.render())
+        path.write_bytes(_COMMENT.sub(b"", chart.render()))
         written.append(path)
     return written
 
