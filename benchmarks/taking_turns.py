@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 from unittest.mock import patch
 
 from benchmarks import made
@@ -85,31 +86,36 @@ def _main(url: str, number: int, turns: int, hands_to: int) -> None:
         ledger.append([])
         print("ready", flush=True)
         for batch in batches:
-            if os.read(sys.stdin.fileno(), 1) != _TOKEN:
-                raise RuntimeError("the process before this one ended")
+            _await_turn()
             asked = time.perf_counter()
             ledger.append(batch)
             measured.append((begun[-1] - asked, time.perf_counter() - begun[-1]))
             os.write(hands_to, _TOKEN)
-        trip, disk = _trip_and_disk(ledger)
+        with ledger.engine.connection() as driver:
+            waits = [_trip_and_disk(driver, hands_to) for _ in range(_COMMITS)]
+    trip, disk = (statistics.fmean(part) for part in zip(*waits, strict=True))
     # Half of a round trip passes before the server takes the lock, and half after the commit let it go.
     print(json.dumps([(before + trip, max(rest - trip - disk, 0.0), disk) for before, rest in measured]))
 
 
-def _trip_and_disk(ledger: Ledger) -> tuple[float, float]:
-    """Return the seconds of a round trip that asks nothing, and those that a commit of almost nothing takes longer."""
-    trips, commits = [], []
-    with ledger.engine.connection() as driver:
-        for _ in range(_COMMITS):
-            driver.execute("SELECT pg_current_xact_id()")  # a transaction that has to be written
-            asked = time.perf_counter()
-            driver.execute("SELECT 1")
-            answered = time.perf_counter()
-            driver.commit()
-            trips.append(answered - asked)
-            commits.append(time.perf_counter() - answered)
-    trip = statistics.fmean(trips)
-    return trip, max(statistics.fmean(commits) - trip, 0.0)
+def _await_turn() -> None:
+    if os.read(sys.stdin.fileno(), 1) != _TOKEN:
+        raise RuntimeError("the process before this one ended")
+
+
+def _trip_and_disk(driver: Any, hands_to: int) -> tuple[float, float]:
+    """Return the seconds until a transaction that asks next to nothing is answered, in a turn as an append is, and
+    those that its commit takes longer than a question that comes directly after."""
+    _await_turn()
+    begun = time.perf_counter()
+    driver.execute("SELECT pg_current_xact_id()")  # so that the commit has to be written
+    answered = time.perf_counter()
+    driver.execute("SELECT 1")
+    again = time.perf_counter()
+    driver.commit()
+    committed = time.perf_counter()
+    os.write(hands_to, _TOKEN)
+    return answered - begun, max((committed - again) - (again - answered), 0.0)
 
 
 if __name__ == "__main__":
