@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
@@ -90,7 +91,7 @@ def _main(url: str, number: int, turns: int, hands_to: int) -> None:
             asked = time.perf_counter()
             ledger.append(batch)
             measured.append((begun[-1] - asked, time.perf_counter() - begun[-1]))
-            os.write(hands_to, _TOKEN)
+            _hand_on(hands_to)
         with ledger.engine.connection() as driver:
             waits = [_trip_and_disk(driver, hands_to) for _ in range(_COMMITS)]
     trip, disk = (statistics.fmean(part) for part in zip(*waits, strict=True))
@@ -101,6 +102,11 @@ def _main(url: str, number: int, turns: int, hands_to: int) -> None:
 def _await_turn() -> None:
     if os.read(sys.stdin.fileno(), 1) != _TOKEN:
         raise RuntimeError("the process before this one ended")
+
+
+def _hand_on(hands_to: int) -> None:
+    with suppress(BrokenPipeError):  # after the last turn
+        os.write(hands_to, _TOKEN)
 
 
 def _trip_and_disk(driver: Any, hands_to: int) -> tuple[float, float]:
@@ -114,7 +120,7 @@ def _trip_and_disk(driver: Any, hands_to: int) -> tuple[float, float]:
     again = time.perf_counter()
     driver.commit()
     committed = time.perf_counter()
-    os.write(hands_to, _TOKEN)
+    _hand_on(hands_to)
     return answered - begun, max((committed - again) - (again - answered), 0.0)
 
 
