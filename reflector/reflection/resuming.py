@@ -118,21 +118,26 @@ def sealed(held: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def code_digest(package: Path = _PACKAGE) -> str:
-    """Return a digest of the whole program: other code may read or weigh the same messages in another way.
+    """Return a digest of the whole program: other code, or other tables of words, may read or weigh the same messages in
+    another way. "" where the program's files cannot be read: then no state is kept or used.
 
-    All of it, for no list of the modules that judge has to be kept: reading it takes a few milliseconds, and never in
-    the agent's way.
+    All of them, for no list of what judges has to be kept: reading them takes about ten milliseconds, and never in the
+    agent's way.
     """
     digest = sha256()
-    for path in sorted(path for path in package.rglob("*") if path.suffix in (".py", ".json")):
-        text = path.read_bytes()
-        digest.update(f"{path.relative_to(package).as_posix()} {len(text)}\n".encode() + text)
+    try:
+        for path in sorted(package.rglob("[!.]*")):
+            if path.is_file() and path.parent.name != "__pycache__":
+                text = path.read_bytes()
+                digest.update(f"{path.relative_to(package).as_posix()} {len(text)}\n".encode() + text)
+    except OSError:
+        return ""
     return digest.hexdigest()[:32]
 
 
 def _is_ours(held: Mapping[str, Any]) -> bool:
     """Return whether this code left a state, and nothing changed it."""
-    return held.get("code") == code_digest() and held == sealed(held)
+    return bool(code_digest()) and held.get("code") == code_digest() and held == sealed(held)
 
 
 def _said(ledger: Ledger, window_id: str, backend: str) -> dict[str, str]:

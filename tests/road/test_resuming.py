@@ -349,8 +349,18 @@ def test_an_error_of_ours_is_recorded_and_not_taken_for_a_state_that_does_not_fi
     assert "our own" in str(failed.data)
 
 
-@pytest.mark.parametrize("file", ["reflection/rules/people.py", "transcripts/claude_code.py", "text/secrets.py", None])
-def test_the_digest_of_the_code_changes_with_each_module_that_judging_reads(tmp_path: Path, file: str | None) -> None:
+@pytest.mark.parametrize(
+    "file",
+    [
+        "reflection/rules/people.py",
+        "reflection/rules/weights.json",
+        "reflection/rules/wordings.tsv",
+        "transcripts/claude_code.py",
+        "text/secrets.py",
+        None,
+    ],
+)
+def test_the_digest_of_the_code_changes_with_each_file_that_judging_reads(tmp_path: Path, file: str | None) -> None:
     package = shutil.copytree(_PACKAGE, tmp_path / "reflector", ignore=shutil.ignore_patterns("__pycache__"))
     if file is not None:
         (package / file).write_text(f"{(package / file).read_text()}\n")
