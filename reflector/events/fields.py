@@ -97,6 +97,10 @@ def _renamed(value: Any) -> str | None:
     return None if sound else "must map names of bullets to names of bullets"
 
 
+def _names_or_null(value: Any) -> str | None:
+    return None if value is None else _of_names(value)
+
+
 def _any(_: str) -> bool:
     return True
 
@@ -150,6 +154,7 @@ def within(fields: Mapping[str, Field], *, several: bool = False) -> Field:
 
 _text: Final = _of_type(str, "a text")
 _text_or_null: Final = _of_type(str, "a text or null", or_null=True)
+_of_names: Final = list_of(_text, "names")
 _object: Final = _of_type(dict, "an object")
 
 TEXT: Final = Field(_text)
@@ -163,18 +168,18 @@ PROSE_OR_NULL: Final = Field(_text_or_null, prose=_any)
 PROSES: Final = Field(list_of(_text, "texts"), prose=_any)
 OBJECT: Final = Field(_object)
 NUMBER: Final = Field(_whole_number(MAX_INT))
-COUNT: Final = Field(_whole_number(MAX_COUNT))
+COUNT: Final = Field(_whole_number(MAX_COUNT), shape=_whole_number(MAX_INT))
 SECTION: Final = replace(one_of(*SECTIONS), shape=_text)
 #: The text of a bullet.
 ADVICE: Final = Field(text_fault, prose=_any, shape=_text)
 #: The name of a bullet of this playbook.
 NAME: Final = Field(_name, names=True, shape=_text)
 NAME_OR_NULL: Final = Field(_name_or_null, names=True, shape=_text_or_null)
-NAMES: Final = Field(list_of(_name, "names of bullets"), names=True, shape=list_of(_text, "names"))
+NAMES: Final = Field(list_of(_name, "names of bullets"), names=True, shape=_names_or_null)
 COUNTING: Final = Field(_counting, shape=_text)
-RECORD_KEYS: Final = Field(_keys, shape=_text)
+RECORD_KEYS: Final = Field(_keys, shape=_text_or_null)
 LEAVES: Final = Field(_leaves)
-RENAMED: Final = Field(_renamed)
+RENAMED: Final = Field(_renamed, shape=_object)
 EVENT_ID: Final = Field(_id, shape=_text)
 #: A score or a share: not an integer is stored as text with six decimals.
 UNIT: Final = Field(_unit)

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from reflector.dataclass import dataclass
-from reflector.events.effects import Effect, OpensWindow
+from reflector.events.effects import Effect
 from reflector.events.state import Data
 
 Fault = Callable[[Any], str | None]
@@ -130,11 +130,9 @@ class EventType:
     def misshapen(self, data: Data) -> str | None:
         """Return why data cannot be read as this type's, None where it can.
 
-        A field that is missing is a fault where the data was checked when it was appended, and of a window, which other
-        events rest on.
+        A field that is missing is a fault only where the data was checked when it was appended.
         """
-        has_needed = self.checked or isinstance(self.effect, OpensWindow)
-        return next(_faults(self.fields, data, "", _shape_of, has_needed=has_needed), None)
+        return next(_faults(self.fields, data, "", _shape_of, has_needed=self.checked), None)
 
 
 def _shape_of(one: Field) -> Fault:

@@ -23,6 +23,7 @@ from reflector.playbook.verdicts import VERDICTS, decisive
 from reflector.reflection.answers import Parsed, read_answers
 from reflector.reflection.protocol import OUTAGES, Answer, Backend, BackendError, Request
 from reflector.reflection.runner import Runner
+from reflector.reflection.window import names_in
 from reflector.text.secrets import quote
 from reflector.transcripts.source import UnknownTranscript
 
@@ -150,7 +151,7 @@ class Judge:
             return Judgement(None, quote(f"parse: {reason}", MAX_RATIONALE), spent, models=told)
         verdicts, strays = verdicts_of(parsed, {bullet.name for bullet in case.request.playbook})
         # The rules say again what the session's earlier windows have decided, and no other judge is asked about that.
-        decided = set((case.recorded.data or {})["carried"]).difference(case.request.cited)
+        decided = set(names_in(case.recorded, "carried")).difference(case.request.cited)
         verdicts = {name: verdict for name, verdict in verdicts.items() if name not in decided}
         return Judgement(verdicts, "", spent, strays, told)
 

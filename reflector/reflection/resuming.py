@@ -21,7 +21,7 @@ from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.reflection_events import answer_id, reflection_id_of
-from reflector.reflection.window import Reading
+from reflector.reflection.window import Reading, names_in, transcript_of
 from reflector.transcripts.checkpoint import Places
 from reflector.transcripts.citations import CITATION
 from reflector.transcripts.message import Message
@@ -73,8 +73,8 @@ class Story:
 def story(hints: Hints, ledger: Ledger, read: Reading, judged: Mapping[str, Bullet], live: Collection[str]) -> Story:
     """Return the story of a window's session, where these bullets are judged and these names mean a bullet."""
     recorded = read.recorded
-    data = recorded.data or {}
-    path = Path(data["transcript"]["path"])
+    transcript = transcript_of(recorded)
+    path = Path(transcript["path"])
     windows = [[event.event_id, sorted(names)] for event, names in read.earlier]
 
     def messages(places: Places, start: int, others: _Others) -> Iterator[Message]:
@@ -94,12 +94,12 @@ def story(hints: Hints, ledger: Ledger, read: Reading, judged: Mapping[str, Bull
         if left is None or len(others) > _MOST_OTHERS or any(others[name] for name in bare) or not read.is_of_one_file:
             hints.keep_judged(path, None)
             return
-        own = [recorded.event_id, sorted({*judged}.intersection(data["cited"]))]
+        own = [recorded.event_id, sorted({*judged}.intersection(names_in(recorded, "cited")))]
         texts = {name: _digest(bullet.text) for name, bullet in judged.items()}
         more = {"code": code_digest(), "windows": [*windows, own], "texts": texts}
         hints.keep_judged(path, sealed({**left, **more, "others": sorted(others), "bare": sorted(bare)}))
 
-    held = hints.judged(path) if data["transcript"].get("since") and windows else {}
+    held = hints.judged(path) if transcript.get("since") and windows else {}
     is_same = (
         _is_ours(held)
         and held["windows"] == windows
@@ -118,8 +118,8 @@ def sealed(held: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def code_digest(package: Path = _PACKAGE) -> str:
-    """Return a digest of the whole program: other code, or other tables of words, may read or weigh the same messages in
-    another way. "" where the program's files cannot be read: then no state is kept or used.
+    """Return a digest of the whole program: other code, or other tables of words, may read or weigh the same messages
+    in another way. "" where the program's files cannot be read: then no state is kept or used.
 
     All of them, for no list of what judges has to be kept: reading them takes about ten milliseconds, and never in the
     agent's way.

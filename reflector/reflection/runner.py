@@ -29,7 +29,7 @@ from reflector.reflection.failures import REDACTED, Trouble, trouble_of
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import Answer, Backend, BackendError, Request
 from reflector.reflection.reflection_events import reflection_id_of
-from reflector.reflection.window import Reading, reading, rereads
+from reflector.reflection.window import Reading, mode_of, names_in, reading, rereads
 from reflector.text.secrets import quote
 from reflector.transcripts.source import UnknownTranscript
 
@@ -132,13 +132,13 @@ class Runner:
 
     def request(self, recorded: Event, *, then: bool = False) -> Request:
         """What a backend is asked about a recorded window, which must not be redacted; `then` as in `reading`."""
-        data = recorded.data or {}
+        names = names_in(recorded, "cited")
         known = {row.name: row for row in self.ledger.rows() if row.counts}
-        asks = data["cited"] or data["carried"]
+        asks = names or names_in(recorded, "carried")
         read = reading(self.ledger, recorded, self.backend.name, then=then) if asks else Reading(recorded, [])
-        cited = tuple(name for name in dict.fromkeys([*read.carried, *data["cited"]]) if name in known)
+        cited = tuple(name for name in dict.fromkeys([*read.carried, *names]) if name in known)
         resumed = None
-        if self.hints is not None and cited and rereads(self.backend.name) and data["window"]["mode"] == "new":
+        if self.hints is not None and cited and rereads(self.backend.name) and mode_of(recorded) == "new":
             from reflector.reflection.resuming import story
 
             judged = {name: known[name].bullet for name in cited}

@@ -99,7 +99,7 @@ class Reading:
     def carried(self) -> list[str]:
         """The names that are judged again, in the order of their first citation."""
         again = frozenset[str]().union(*(names for _, names in self.earlier))
-        return [name for name in (self.recorded.data or {})["carried"] if name in again]
+        return [name for name in names_in(self.recorded, "carried") if name in again]
 
     @property
     def is_of_one_file(self) -> bool:
@@ -107,7 +107,7 @@ class Reading:
         is of the windows before it."""
         line = [self.recorded, *(event for event, _ in reversed(self.earlier))]
         follows = [_after(event) for event in line] == [*(event.event_id for event in line[1:]), None]
-        return follows and len({_transcript(event)["path"] for event in line}) == 1
+        return follows and len({transcript_of(event)["path"] for event in line}) == 1
 
     def messages(
         self,
@@ -125,14 +125,14 @@ class Reading:
         Raises OSError and UnknownTranscript.
         """
         start = start or self.start
-        data = self.recorded.data or {}
-        own = frozenset(unpack_keys(data["window"]["keys"]))
+        transcript = transcript_of(self.recorded)
+        own = frozenset(keys_of(self.recorded))
         again: dict[int, frozenset[str]] = {}
         for event, names in self.earlier:
             again.update(dict.fromkeys(keys_of(event), names))
-        path = Path(data["transcript"]["path"])
         begun = False
-        for message in read_messages(path, limit=data["transcript"]["bytes"], start=start, places=places):
+        path, limit = Path(transcript["path"]), transcript["bytes"]
+        for message in read_messages(path, limit=limit, start=start, places=places):
             if message.key in own:
                 begun = True
                 see(message, True)
@@ -151,7 +151,7 @@ def reading(ledger: Ledger, recorded: Event, backend: str, *, then: bool = False
     before = earlier_windows(ledger, recorded)
     if not before:
         return Reading(recorded, [])
-    carried = frozenset((recorded.data or {})["carried"])
+    carried = frozenset(names_in(recorded, "carried"))
     given = verdicts(ledger, recorded)
     if rereads(backend):
         names = {event.event_id: carried.intersection((event.data or {}).get("cited", ())) for event in before}
@@ -167,7 +167,8 @@ def reading(ledger: Ledger, recorded: Event, backend: str, *, then: bool = False
 
 def _start(read: Reading) -> int:
     """Return where the reading of the first window began that cites a name which is judged; all are of one file."""
-    starts: list[int] = [_transcript(event).get("since", 0) for event in (read.recorded, *(e for e, _ in read.earlier))]
+    windows = (read.recorded, *(event for event, _ in read.earlier))
+    starts: list[int] = [transcript_of(event).get("since", 0) for event in windows]
     cited = [start for start, (_, names) in zip(starts[1:], read.earlier, strict=True) if names]
     return min([starts[0], *cited])
 
@@ -184,7 +185,7 @@ def _leave_decided(names: dict[str, frozenset[str]], decided: Sequence[Given]) -
 def earlier_windows(ledger: Ledger, recorded: Event) -> list[Event]:
     """Return the windows that a recorded one goes on from, oldest first, without those that were retracted."""
     after = _after(recorded)
-    if after is None or (recorded.data or {})["window"]["mode"] != "new":
+    if after is None or mode_of(recorded) != "new":
         return []
     windows = _windows(ledger, recorded.session_id or "")
     return [event for event in _line(windows, after) if not is_retracted(ledger, event.event_id)]
@@ -217,7 +218,7 @@ def line_to(ledger: Ledger, session_id: str, agent_id: str | None, last: str) ->
 
 def own_messages(recorded: Event) -> Iterator[Message]:
     """Yield the messages of the records that a window took in, oldest first. Raises OSError and UnknownTranscript."""
-    own, transcript = frozenset(keys_of(recorded)), _transcript(recorded)
+    own, transcript = frozenset(keys_of(recorded)), transcript_of(recorded)
     start = transcript.get("since", 0)
     for message in read_messages(Path(transcript["path"]), limit=transcript["bytes"], start=start):
         if message.key in own:
@@ -238,9 +239,25 @@ def quality_of(recorded: Event | None) -> WindowQuality | str:
         return f"the transcript cannot be read: {error}"
 
 
-def _transcript(recorded: Event) -> Mapping[str, Any]:
-    transcript: Mapping[str, Any] = (recorded.data or {})["transcript"]
+def transcript_of(recorded: Event) -> Mapping[str, Any]:
+    """Return the path, the size and more of a window's transcript.
+
+    Raises UnknownTranscript for a window that does not name one: an older version took such windows in with a file.
+    """
+    transcript: Mapping[str, Any] = (recorded.data or {}).get("transcript") or {}
+    if not transcript.keys() >= {"path", "bytes"}:
+        raise UnknownTranscript(f"the window at position {recorded.position} does not name its transcript")
     return transcript
+
+
+def names_in(recorded: Event, part: str) -> Sequence[str]:
+    """Return the names that a window has as "cited" or "carried"."""
+    return (recorded.data or {}).get(part) or ()
+
+
+def mode_of(recorded: Event) -> str:
+    """Return "new" for a window of new records, "whole" for one that counts all records again, "" for none of them."""
+    return str((recorded.data or {}).get("window", {}).get("mode", ""))
 
 
 def keys_of(recorded: Event) -> Sequence[int]:
@@ -250,7 +267,7 @@ def keys_of(recorded: Event) -> Sequence[int]:
 
 def verdicts(ledger: Ledger, recorded: Event) -> list[Given]:
     """Return what was said of the names that the session of a window (or the subagent of it) cites, oldest first."""
-    agent_id = (recorded.data or {})["agent_id"]
+    agent_id = (recorded.data or {}).get("agent_id")
     windows: set[str] = set()
     completed: dict[str, Event] = {}
     found: list[Given] = []

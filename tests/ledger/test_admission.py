@@ -17,6 +17,8 @@ from reflector.ledger.store import Ledger
 from reflector.playbook.admissible import MAX_COUNT, MAX_TEXT
 from reflector.playbook.document import dump
 from reflector.proof.verify import verify
+from reflector.reflection.backends.rules import RulesBackend
+from reflector.reflection.runner import Runner
 from tests.conftest import OpenLedger
 from tests.exchange.forged_files import forged
 
@@ -132,6 +134,37 @@ def test_a_ledger_that_an_older_version_wedged_goes_on_and_verify_names_the_even
     (finding,) = verify(again)
     assert (finding.code, finding.where) == ("data", 2)
     assert "section is 'zz'" in str(finding)
+
+
+def test_what_a_file_could_bring_before_is_read_and_verify_names_what_is_not_admitted_now(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare: dict[str, object] = {"trigger": "ingest", "window": {}, "cited": None}
+    with monkeypatch.context() as older:
+        older.setattr("reflector.ledger.admission.fault_of", lambda *_, **__: None)
+        old = [imported(("pat-001", 10**12, 0)), NewEvent(ev.SESSION_RECORDED, "w-1", bare, "import", session_id="s-1")]
+        ledger.append(old)
+    assert [event.data for event in ledger.events()] == [event.data for event in old]
+    ledger.rebuild()
+    assert ledger.bullets()[0].helpful == 10**12
+    (finding,) = verify(ledger)
+    assert (finding.code, finding.where) == ("data", 1)
+    (judged,) = Runner(ledger, RulesBackend()).finish_pending(retry="all")
+    assert judged.outcome == "skipped"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        NewEvent(ev.SESSION_RECORDED, "w-1", {"trigger": "ingest", "window": [], "cited": []}, "me", session_id="s-1"),
+        NewEvent(ev.REFLECTION_SKIPPED, "k-1", {"reason": None}, "me"),
+        NewEvent(ev.REFLECTION_FAILED, "f-1", {"stage": "parse", "message": None}, "me"),
+    ],
+)
+def test_what_could_not_be_read_again_is_not_appended(ledger: Ledger, event: NewEvent) -> None:
+    with pytest.raises(LedgerError, match=event.type):
+        ledger.append([event])
+    assert ledger.head().position == 0
 
 
 def test_a_name_with_a_number_beyond_counting_is_not_the_last_of_its_section(ledger: Ledger) -> None:
