@@ -12,7 +12,6 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -28,7 +27,7 @@ from reflector.hooks.citus import checks_of_citus
 from reflector.hooks.git_setup import driver_of
 from reflector.hooks.mending import Fix, close_to_others, left_behind, open_to_others, remove
 from reflector.hooks.reach import Check, State, checks_of_hooks, missing_program
-from reflector.hooks.unread import checks_of_unread, is_regular
+from reflector.hooks.unread import checks_of_unread, is_regular, read_only
 from reflector.ledger.answer_tally import answers
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION
@@ -214,7 +213,7 @@ def _revision(project: Project) -> Check | None:
     if project.config.ledger_url or not is_regular(project.ledger_file):
         return None
     try:
-        with closing(sqlite3.connect(f"{project.ledger_file.as_uri()}?mode=ro", uri=True)) as connection:
+        with read_only(project.ledger_file) as connection:
             revision = connection.execute("SELECT version_num FROM alembic_version").fetchone()[0]
     except (sqlite3.Error, TypeError, UnicodeDecodeError):  # opening it says why
         return None

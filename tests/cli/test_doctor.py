@@ -8,6 +8,7 @@ import re
 import shlex
 import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -335,7 +336,7 @@ def test_a_ledger_that_the_settings_leave_behind_is_named_with_the_way_to_its_co
     agent.call("drain")
     (_, check) = found(agent, "ledger")
     assert check["state"] == "warning"
-    assert check["text"].startswith(f"{agent.ledger} has 5 events, none of them in the ledger")
+    assert check["text"].startswith(f"{agent.ledger} has 5 events, and its history is not in the ledger")
     # The way out, as it is told.
     variables, export, *_ = re.split(r" (?=reflector export)| > ", check["mend"].partition(";")[0])
     now, agent.environ = agent.environ, dict(one.split("=", 1) for one in shlex.split(variables))
@@ -355,6 +356,51 @@ def test_a_ledger_that_was_copied_to_where_the_settings_point_is_no_trouble(agen
     agent.environ = {"REFLECTOR_LEDGER_URL": sqlite_url(tmp_path / "copy.db")}
     agent.call("add", "pat", "Read the error first")
     assert [check["state"] for check in found(agent, "ledger")] == ["ok"]
+
+
+@pytest.mark.parametrize("text", ["Read the log.", "Ask the team."])
+def test_two_ledgers_that_named_their_first_bullet_alike_are_not_taken_for_one(tmp_path: Path, text: str) -> None:
+    agent = Agent.in_folder(tmp_path, {})
+    agent.call("add", "pat", "Read the log.")
+    agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "s-1.jsonl"))
+    agent.environ = {"REFLECTOR_LEDGER_URL": sqlite_url(tmp_path / "team.db")}
+    agent.playbook.unlink()
+    agent.call("add", "pat", text)
+    (_, check) = found(agent, "ledger")
+    assert (check["state"], str(agent.ledger) in check["text"]) == ("warning", True)
+
+
+def test_a_ledger_that_was_merged_under_other_names_is_no_trouble(tmp_path: Path) -> None:
+    agent = Agent.in_folder(tmp_path, {})
+    agent.call("add", "pat", "Read the log.")
+    agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "s-1.jsonl"))
+    (tmp_path / "old.ndjson").write_text(agent.call("export", "--format", "ndjson").out)
+    agent.environ = {"REFLECTOR_LEDGER_URL": sqlite_url(tmp_path / "team.db")}
+    agent.playbook.unlink()
+    agent.call("add", "pat", "Ask the team.")
+    agent.call("import", tmp_path / "old.ndjson", "--merge", "--rename")
+    assert [check["state"] for check in found(agent, "ledger")] == ["ok"]
+
+
+def test_another_playbook_of_the_projects_own_ledger_file_leaves_no_ledger_behind(agent: Agent) -> None:
+    agent.environ = {"REFLECTOR_LEDGER_URL": sqlite_url(agent.ledger), "REFLECTOR_PLAYBOOK": "shop"}
+    agent.call("drain")
+    assert [check["state"] for check in found(agent, "ledger")] == ["ok"]
+
+
+def test_the_doctor_leaves_nothing_beside_a_ledger_that_it_only_reads(agent: Agent, tmp_path: Path) -> None:
+    def beside() -> list[str]:
+        return sorted(path.name for path in agent.state.iterdir() if path.name.startswith("ledger.db"))
+
+    before = beside()
+    agent.environ = {"REFLECTOR_LEDGER_URL": sqlite_url(tmp_path / "other.db")}
+    assert found(agent, "ledger")[1]["state"] == "warning"
+    assert beside() == before == ["ledger.db", "ledger.db.lock"]
+    agent.environ = {}
+    with closing(sqlite3.connect(agent.ledger, isolation_level=None)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    assert found(agent, "schema", code=1)[0]["state"] == "error"
+    assert beside() == before
 
 
 def test_a_playbook_that_cannot_be_read_is_named_with_its_place_before_it_is_called_empty(tmp_path: Path) -> None:
