@@ -5,7 +5,6 @@ Invariant: a file of settings is replaced only by one that the program understan
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,18 +104,22 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
 
 
 def _list_of(key: str, values: tuple[str, ...], for_all: bool) -> list[str]:
-    """Return a list's values; one that begins with a bracket is the whole list, as TOML and JSON spell it."""
+    """Return a list's values; one that begins with a bracket is the whole list, as TOML spells it."""
     if len(values) > 1 or not values[0].startswith("["):
         return list(values)
+    import tomllib
+
     try:
-        found = json.loads(values[0])
-    except ValueError:
-        found = None
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        read = tomllib.loads(f"{key} = {values[0]}") if values[0].endswith("]") else {}
+    except (ValueError, RecursionError):
+        read = {}
+    found = read.get(key)
+    if len(read) != 1 or not isinstance(found, list) or not all(isinstance(one, str) for one in found):
         where = " --global" if for_all else ""
         raise click.UsageError(
             f"{values[0]} is not a list of texts; give the values one by one: reflector config set {key}{where} "
-            "VALUE VALUE"
+            "VALUE VALUE; or, where a value begins with a bracket, as one list: "
+            f"reflector config set {key}{where} '[\"…\"]'"
         )
     return found
 
