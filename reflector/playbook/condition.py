@@ -54,7 +54,8 @@ def condition(text: str) -> Condition:
     known = _TOKENS.match(text)
     strange = text[known.end() :] if known else text
     if strange:
-        raise BadCondition(f"{text!r}: {strange[:20]!r} is not understood; {_WAY}")
+        begin = f"{text!r}: " if strange[:20] != text else ""
+        raise BadCondition(f"{begin}{strange[:20]!r} is not understood; {_WAY}")
     try:
         tree = ast.parse(" ".join(text.split()), mode="eval").body
     except (SyntaxError, RecursionError, MemoryError) as error:

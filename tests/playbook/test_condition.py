@@ -63,6 +63,13 @@ def test_what_is_no_condition_is_refused_with_an_example(text: str) -> None:
         condition(text)
 
 
+def test_a_text_of_which_nothing_is_understood_is_said_once() -> None:
+    with pytest.raises(BadCondition, match=r"^'foo > 1' is not understood; "):
+        condition("foo > 1")
+    with pytest.raises(BadCondition, match=r"^'helpful > x': 'x' is not understood; "):
+        condition("helpful > x")
+
+
 @given(st.text(max_size=40))
 def test_any_text_is_a_condition_or_refused(text: str) -> None:
     with suppress(BadCondition):
