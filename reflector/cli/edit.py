@@ -50,7 +50,8 @@ def edit(place: Place, section: str | None, source: Path | None, dry_run: bool, 
     def take(written: str) -> tuple[Sequence[Step], Sequence[Applied]]:
         return carried_out(place, lambda ledger: Wanted(taken(ledger, written, section)), dry_run=dry_run)
 
-    done = edit_until(file, text, take, f"continue with `{again}`", fresh=source is None, keep=dry_run)
+    go_on, instead = f"continue with `{again}`", f"edit {place.project().playbook_json}"
+    done = edit_until(file, text, take, go_on, instead, fresh=source is None, keep=dry_run)
     if done is not None and done[0]:
         print_steps(place, *done, as_json=as_json)
         if dry_run:
@@ -62,19 +63,27 @@ def edit(place: Place, section: str | None, source: Path | None, dry_run: bool, 
 
 
 def edit_until(
-    file: Path, text: str, take: Callable[[str], _Taken], go_on: str, *, fresh: bool = True, keep: bool = False
+    file: Path,
+    text: str,
+    take: Callable[[str], _Taken],
+    go_on: str,
+    instead: str,
+    *,
+    fresh: bool = True,
+    keep: bool = False,
 ) -> _Taken | None:
     """Let a person edit a text until `take` accepts it; None where nothing was written.
 
-    file   where the text is meanwhile; it stays where the person gives up, and with `keep`
-    go_on  says then what to do with it
-    fresh  whether a text that is left as it is means nothing
+    file     where the text is meanwhile; it stays where the person gives up, and with `keep`
+    go_on    says then what to do with it
+    instead  says what to do where there is no terminal for an editor
+    fresh    whether a text that is left as it is means nothing
     """
     from reflector.curation.bullets import BulletRefused
     from reflector.curation.editing import Clash
     from reflector.playbook.buffer import Slip
 
-    given, editor = text if fresh else None, _editor()
+    given, editor = text if fresh else None, _editor(instead)
     while True:
         _write(file, text)
         text = _edited(file, editor)
@@ -110,14 +119,12 @@ def _edited(file: Path, editor: str) -> str:
     return file.read_text("utf-8")
 
 
-def _editor() -> str:
-    """Return the person's editor, or one that is there."""
+def _editor(instead: str) -> str:
+    """Return the person's editor, or one that is there. Raises UsageError, which says what to do `instead`."""
     chosen = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not chosen and not sys.stdin.isatty():
         # One that needs a terminal would wait for it for ever.
-        raise click.UsageError(
-            "there is no terminal for an editor; name one that needs none in $EDITOR, or edit .claude/playbook.json"
-        )
+        raise click.UsageError(f"there is no terminal for an editor; name one that needs none in $EDITOR, or {instead}")
     found = chosen or next((name for name in ("editor", "nano", "vi", "vim") if shutil.which(name)), None)
     if found is None:
         raise click.UsageError("there is no editor; name yours in $VISUAL or $EDITOR, such as EDITOR=nano")

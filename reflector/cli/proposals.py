@@ -78,7 +78,8 @@ def _edit(place: Place) -> None:
         note("No proposal waits.")
         return
     file = private_folder(place.project().make_state_dir() / "kept") / f"proposals-{os.getpid()}.md"
-    decisions = edit_until(file, render(waiting), lambda text: parse(text, waiting), f"it is {file}")
+    instead = f"use `{place.command('proposals', 'approve', 'ID')}`"
+    decisions = edit_until(file, render(waiting), lambda text: parse(text, waiting), f"it is {file}", instead)
     if decisions:
         _decide(place, decisions)
     else:

@@ -296,6 +296,8 @@ def test_proposals_are_decided_together_and_in_an_editor(agent: Agent, tmp_path:
     told = agent.call("proposals", "approve", ids[0], "zz", ids[1], code=1)
     assert told.out == "[oth-001] helpful=0 harmful=0 :: Advice 0.\n[oth-002] helpful=0 harmful=0 :: Advice 1.\n"
     assert "no proposal's id begins with 'zz'" in told.err
+    _, told_without = agent.start("proposals", "--editor", stdin=subprocess.DEVNULL).communicate()
+    assert "or use `reflector proposals approve ID`" in " ".join(told_without.split())
     edits(
         agent,
         tmp_path,
@@ -328,16 +330,27 @@ def test_an_editor_that_is_not_there_is_named_with_the_way_to_name_another(agent
     assert "Errno" not in told
 
 
-def test_without_a_terminal_no_editor_is_started_that_nobody_named(agent: Agent, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "place",
+    [
+        ([], "{project}/.claude/playbook.json"),
+        (["--user"], "{home}/.local/share/reflector/user/.claude/playbook.json"),
+        (["--dataset", "d"], "{project}/.claude/reflector/datasets/d/.claude/playbook.json"),
+    ],
+)
+def test_without_a_terminal_no_editor_is_started_that_nobody_named(
+    agent: Agent, tmp_path: Path, place: tuple[list[str], str]
+) -> None:
     agent.environ["PATH"] = str(tmp_path / "bin")
     editor = tmp_path / "bin" / "editor"
     editor.parent.mkdir()
     editor.write_text(f"#!/bin/sh\n: > {tmp_path}/started\n")
     editor.chmod(0o755)
-    process = agent.start("edit", stdin=subprocess.DEVNULL)
+    file = tmp_path / place[1].format(project=agent.project, home=agent.home)
+    process = agent.start(*place[0], "edit", stdin=subprocess.DEVNULL)
     _, told = process.communicate()
     assert (process.returncode, (tmp_path / "started").exists()) == (2, False)
-    assert "name one that needs none in $EDITOR, or edit .claude/playbook.json" in " ".join(told.split())
+    assert f"name one that needs none in $EDITOR, or edit {file}" in " ".join(told.split())
     assert [path.name for path in agent.state.rglob("*.txt")] == ["injection.txt"]
 
 
