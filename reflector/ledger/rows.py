@@ -123,7 +123,7 @@ def names_of(position: int, type_: str, text: str | None) -> list[str]:
     """Return a list of names in an event's data, [] where it has none. Raises LedgerCorrupt."""
     names = [] if text is None else _json(position, type_, text)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise LedgerCorrupt(f"event {position} ({type_}) holds a list of names that is none; {_VERIFY}")
+        raise LedgerCorrupt(f"event {position} ({type_}) holds something that is not a list of names; {_VERIFY}")
     return names
 
 
