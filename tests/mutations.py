@@ -122,7 +122,7 @@ MUTATIONS = [
     Mutation(TAKEN, "if name in rows and rows[name].counts]", "if name in rows]", INTAKE),
     Mutation(PIPED, "        spool.fail(delivery, error)\n", "        spool.settle(delivery)\n", PIPELINE),
     Mutation(
-        "reflector/sessions/pipeline.py", "again = bool(spool.pending_for(project.root))", "again = False", PIPELINE
+        "reflector/sessions/pipeline.py", "again = bool(spool.ready_for(project.root))", "again = False", PIPELINE
     ),
     Mutation(
         PIPED,

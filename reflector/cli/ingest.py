@@ -10,7 +10,6 @@ import click
 from reflector.cli.app import Place
 from reflector.cli.arguments import PATH
 from reflector.cli.output import (
-    NOT_A_PAYLOAD,
     fields,
     json_option,
     note,
@@ -185,6 +184,8 @@ def drain(place: Place, wait: bool, retry_failed: bool, background: bool, as_jso
 
 
 def _as_json(done: Drained) -> dict[str, Any]:
+    from reflector.sessions.deliveries import NOT_A_PAYLOAD
+
     return {
         "recorded": done.taken,
         "empty": done.empty,
@@ -198,6 +199,8 @@ def _as_json(done: Drained) -> dict[str, Any]:
 
 
 def _print(done: Drained) -> None:
+    from reflector.sessions.deliveries import NOT_A_PAYLOAD
+
     for item in done.reflected:
         if item.outcome == "completed" and item.detail:
             click.echo(safe(item.detail))

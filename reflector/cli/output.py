@@ -41,9 +41,6 @@ _PAGE = 1000
 #: What ends or overwrites a line besides a line feed.
 _BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
-#: What is said of a file in the spool's folder `broken/`.
-NOT_A_PAYLOAD = "not a hook payload; it is kept in the spool's folder broken/ until you remove it"
-
 #: The option of every command that answers with one JSON document.
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

@@ -9,7 +9,6 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.output import (
-    NOT_A_PAYLOAD,
     counted,
     fields,
     json_option,
@@ -202,7 +201,10 @@ def _print(place: Place, facts: dict[str, Any]) -> None:
     if spool["failed"]:
         lines.append(("", "tried again later by itself; now with: reflector drain --retry-failed"))
         lines.append(("", "or give a delivery up: remove its file from the spool's folder failed/"))
-    lines += [("broken", f"{name}: {NOT_A_PAYLOAD}") for name in spool["broken"]]
+    if spool["broken"]:
+        from reflector.sessions.deliveries import NOT_A_PAYLOAD
+
+        lines += [("broken", f"{name}: {NOT_A_PAYLOAD}") for name in spool["broken"]]
     for failure in facts["failures"]:
         lines.append(("failed", f"reflection at position {failure['position']}: {failure['error']}"))
         if failure["command"]:

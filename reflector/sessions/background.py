@@ -32,7 +32,7 @@ def run(project: str) -> int | None:
         return None
     if done is None:
         return 0 if root.is_dir() else None
-    return 1 if done.failed else 0
+    return 1 if done.failed or done.broken else 0
 
 
 def _drained(project: Project) -> Drained | None:

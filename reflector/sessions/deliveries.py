@@ -23,11 +23,14 @@ from reflector.sessions.spool import Delivery
 if TYPE_CHECKING:
     from reflector.sessions.pipeline import Pipeline
 
+#: What is said of a file in the spool's folder `broken/`.
+NOT_A_PAYLOAD = "not a hook payload; it is kept in the spool's folder broken/ until you remove it"
+
 
 @dataclass(slots=True)
 class Drained:
-    """What a drain did: deliveries recorded, those set aside with their error, files that are none, reflections, and
-    notes for the user."""
+    """What a drain did: deliveries recorded, those set aside with their error, files that are not deliveries,
+    reflections, and notes for the user."""
 
     taken: int = 0
     empty: int = 0
@@ -68,7 +71,7 @@ def take_deliveries(
 
 
 def _set_aside(folders: Sequence[Path]) -> tuple[dict[Path, str], list[Path]]:
-    """Return what could not be recorded, with the reason of each, and what is no delivery."""
+    """Return what could not be recorded, with the reason of each, and the files that are not deliveries."""
     failed = {failure.path: failure.error for folder in folders for failure in spool.failed(folder)}
     return failed, [path for folder in folders for path in spool.broken(folder)]
 

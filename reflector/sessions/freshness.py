@@ -37,7 +37,7 @@ def is_untouched(project: Project) -> bool:
         return False
     from reflector.sessions import spool
 
-    return not spool.pending_for(project.root)
+    return not spool.ready_for(project.root)
 
 
 def seen(project: Project, ledger: Ledger) -> str | None:

@@ -213,13 +213,13 @@ def drain(
         with open_pipeline(project, wait=wait) as pipeline:
             if pipeline is None:
                 # The holder of the lock looks into the spool once more after releasing it.
-                return done if done.taken or done.empty or done.failed else None
+                return done if done.taken or done.empty or done.failed or done.broken else None
             take_deliveries(pipeline, done, retry=round_, progress=progress)
             asking = [project] if project.config.asks_model else []
             if pipeline.users is not None and (waits := pipeline.users.asks_model):
                 asking.append(waits)
         round_ = "due"
-        again = bool(spool.pending_for(project.root))
+        again = bool(spool.ready_for(project.root))
     for one in asking:
         asked = ask_model(one, retry=retry, wait=wait)
         last_session.leave(one.root, asked.reflected)
@@ -319,18 +319,19 @@ def refresh(project: Project) -> list[str]:
             what = "a session is still being processed" if drains else "another command is at work on this playbook"
             return [f"{what}; ask again in a moment"]
         if pipeline.only_reads:
-            waits = len(spool.pending_for(project.root))
+            waits = len(spool.ready_for(project.root))
             return [f"the ledger may only be read; sessions that wait here: {waits}"] if waits else []
-        failed = []
-        if spool.pending_for(project.root):
-            from reflector.sessions.deliveries import Drained, take_deliveries
+        aside: list[str] = []
+        if spool.ready_for(project.root):
+            from reflector.sessions.deliveries import NOT_A_PAYLOAD, Drained, take_deliveries
 
             done = Drained()
             take_deliveries(pipeline, done, retry="due", progress=None)
-            failed = done.failed
+            aside = [f"{where}: {error}; kept in the spool" for where, error in done.failed]
+            aside += [f"{path}: {NOT_A_PAYLOAD}" for path in done.broken]
         else:
             sweep(pipeline.ledger)
-        notes = [*pipeline.notes, *(f"{where}: {error}; kept in the spool" for where, error in failed)]
+        notes = [*pipeline.notes, *aside]
         if project.config.asks_model and (asked := len(pipeline.ledger.open_windows())):
             notes.append(f"{asked} session window{'s wait' if asked > 1 else ' waits'} for the model's verdicts")
         return notes

@@ -97,11 +97,13 @@ class Counts:
 
 
 def pending_for(project: Path) -> list[Delivery]:
-    """Return a project's pending deliveries, oldest first: its own, and those kept with the user meanwhile.
-
-    As `pending` does, it moves records that cannot be read; call it under `drain.lock`.
-    """
+    """Return a project's pending deliveries, its own and those kept with the user, oldest first; as `pending` does."""
     return _of(project, pending)
+
+
+def ready_for(project: Path) -> list[Delivery]:
+    """Return the deliveries that `pending_for` returns, and move nothing: a drain names what it sets aside."""
+    return _of(project, lambda spool_dir: _readable(_records(spool_dir)))
 
 
 def waiting_for(project: Path) -> list[Delivery]:
@@ -117,10 +119,7 @@ def _of(project: Path, read: Callable[[Path], list[Delivery]]) -> list[Delivery]
 
 
 def pending(spool_dir: Path) -> list[Delivery]:
-    """Return the pending deliveries, oldest first.
-
-    A record that cannot be read is moved to `broken/`, so call this under `drain.lock`.
-    """
+    """Return the pending deliveries, oldest first. Under `drain.lock`: a record that cannot be read is moved."""
     return _read_all(spool_dir)
 
 
@@ -287,7 +286,7 @@ def sweep(spool_dir: Path, *, now: float | None = None) -> tuple[int, int]:
             try:
                 if path.lstat().st_mtime > oldest:
                     continue
-                if folder in (spool_dir, spool_dir / "waiting") and _whole(path):
+                if folder in (spool_dir, spool_dir / "waiting") and _readable([path]):
                     path.rename(spool_dir / path.name[1:].removesuffix(".tmp"))
                     recovered += 1
                 else:
@@ -317,6 +316,14 @@ def _records(folder: Path) -> list[Path]:
         return sorted(path for path in folder.iterdir() if path.suffix == ".json" and path.name[0] != ".")
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def _readable(paths: Sequence[Path]) -> list[Delivery]:
+    found = []
+    for path in paths:
+        with suppress(OSError, ValueError):
+            found.append(_read(path))
+    return found
 
 
 def _read_all(folder: Path) -> list[Delivery]:
@@ -385,14 +392,6 @@ def _failure(path: Path) -> Failure:
         return Failure(path, str(note["error"]), int(note["attempts"]), int(note["failed_at_ns"]))
     except (OSError, ValueError, KeyError, TypeError):
         return Failure(path, "", 0, None)
-
-
-def _whole(path: Path) -> bool:
-    try:
-        _read(path)
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 def _sync(*parts: Path) -> None:

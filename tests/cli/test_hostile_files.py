@@ -124,6 +124,27 @@ def test_a_file_in_the_spool_that_is_no_delivery_is_kept_aside_and_shown(
     agent.call("status")
 
 
+@pytest.mark.parametrize("left", [b"{", b'{"v": 99, "payload": {}}'])
+def test_a_question_leaves_a_file_that_is_not_a_delivery_to_the_drain_which_names_it(agent: Agent, left: bytes) -> None:
+    agent.spool.mkdir(mode=0o700, parents=True)
+    (agent.spool / "00000000000000000001-1-1.json").write_bytes(left)
+    agent.call("list")
+    said = agent.json("drain", code=1)["failed"]
+    assert [Path(one["delivery"]).name for one in said] == [path.name for path in agent.spool.glob("*/*.json")]
+    assert len(said) == 1
+
+
+def test_a_question_that_records_deliveries_names_the_file_among_them_that_is_not_one(
+    agent: Agent, tmp_path: Path
+) -> None:
+    transcript = Session("s-1").cites("pat-001").write(tmp_path / "1.jsonl")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(transcript))
+    (agent.spool / "00000000000000000001-1-1.json").write_bytes(b"{")
+    told = agent.call("list").err
+    (kept,) = (agent.spool / "broken").iterdir()
+    assert f"{kept}: not a hook payload" in " ".join(told.split())
+
+
 def test_a_delivery_that_only_a_newer_reflector_knows_is_told_by_the_drain_that_sets_it_aside(agent: Agent) -> None:
     agent.spool.mkdir(mode=0o700, parents=True)
     (agent.spool / "00000000000000000001-1-1.json").write_text('{"v": 99, "payload": {}}')

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
+from reflector import project as ours
 from reflector.hooks import fast
+from reflector.sessions import locks, spool
+from reflector.sessions.pipeline import drain
 from reflector.sessions.spool import counts
 from tests.hooks.conftest import Project, event
 
@@ -60,6 +66,38 @@ def test_a_delivery_that_cannot_be_taken_in_is_kept_and_the_exit_code_tells(proj
     transcript.unlink()
     assert background(project) == (1, "")
     assert counts(project.spool).failed == 1
+
+
+def test_a_file_that_is_not_a_delivery_is_kept_and_the_exit_code_tells(project: Project) -> None:
+    project.spool.mkdir(mode=0o700, parents=True)
+    (project.spool / "00000000000000000001-1-1.json").write_bytes(b"{")
+    assert background(project) == (1, "")
+    assert counts(project.spool).broken == 1
+    assert background(project) == (0, "")
+
+
+def test_a_drain_that_leaves_the_rest_to_another_still_tells_what_it_set_aside(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(project.home))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    project.spool.mkdir(mode=0o700, parents=True)
+    (project.spool / "00000000000000000001-1-1.json").write_bytes(b"{")
+    transcript = tmp_path / "session.jsonl"
+    transcript.write_text(json.dumps(RECORD) + "\n")
+    looks = spool.ready_for
+    with ExitStack() as other:
+
+        def meanwhile(root: Path) -> list[spool.Delivery]:
+            """Between the lock let go and the next look, a session ends and another process takes the lock."""
+            deliver(project, transcript)
+            assert other.enter_context(locks.held(project.state, "drain.lock", wait=False))
+            return looks(root)
+
+        monkeypatch.setattr(spool, "ready_for", meanwhile)
+        done = drain(ours.Project.at(project.path))
+    assert done is not None
+    assert len(done.broken) == 1
 
 
 def test_an_error_has_the_commands_words_and_exit_code(project: Project, tmp_path: Path) -> None:
