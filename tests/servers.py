@@ -117,10 +117,11 @@ def postgres_server(programs: Path = DEBIAN, more: Sequence[str] = (), language:
 
 
 @contextmanager
-def pgbouncer(server: str, users: Sequence[str] = ()) -> Iterator[str]:
+def pgbouncer(server: str, users: Sequence[str] = (), more: Sequence[str] = ()) -> Iterator[str]:
     """The URL of a server through a PgBouncer in transaction mode, which shares three connections a database and user.
 
-    It takes the URL's user, and these, without a password. Skips where there is no PgBouncer.
+    It takes the URL's user, and these, without a password. `more` are settings of the pooler. Skips where there
+    is no PgBouncer.
     """
     program = _pgbouncer()
     url = sa.make_url(server)
@@ -133,6 +134,7 @@ def pgbouncer(server: str, users: Sequence[str] = ()) -> Iterator[str]:
             f"[databases]\n* = host={host} port={url.port or 5432}\n[pgbouncer]\n"
             f"unix_socket_dir = {folder}\nlisten_port = 6432\nauth_type = trust\nauth_file = {folder}/users\n"
             "pool_mode = transaction\ndefault_pool_size = 3\nmax_client_conn = 300\nserver_idle_timeout = 5\n"
+            + "".join(f"{setting}\n" for setting in more)
         )
         through = url.difference_update_query(["host"]).set(host=None, port=6432)
         way = through.update_query_dict({"host": str(folder)}).render_as_string(hide_password=False)

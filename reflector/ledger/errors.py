@@ -211,11 +211,24 @@ def _of_file(_: BaseException, text: str, where: str) -> LedgerError:
     )
 
 
+#: What stands for the code of a connection that did not come about, where the server gives none.
+_AWAY, _REFUSED = "08006", "refused"
 #: What a server says by SQLSTATE (a code or its class): the error, what happened, the way out. Its words come in the
 #: server's language. See PostgreSQL's manual, appendix A.
 _BY_SQLSTATE: dict[str, tuple[type[LedgerError], str, str]] = {
+    _REFUSED: (
+        LedgerUnavailable,
+        "is refused by its server, which does not pass by itself",
+        "check the user, the password and the database of the URL, and the server's pg_hba.conf",
+    ),
+    "08": (
+        LedgerAway,
+        "has no connection to its server",
+        "check that it runs and takes connections, and the host, user, password and database of the URL; then run the "
+        "same command again. After a failover another server takes over within a minute",
+    ),
     "25006": (LedgerAway, "may only be read", "name the primary server, or see default_transaction_read_only"),
-    "28": (LedgerUnavailable, "refuses the user", "check the user and the password of the URL"),
+    "28": (LedgerUnavailable, "refuses the user", "check the user and the password of the URL, and pg_hba.conf"),
     "3D000": (LedgerUnavailable, "is not on the server", "create it (`createdb --encoding=UTF8`), or correct the URL"),
     "40": (LedgerLocked, "is locked by another process", "try again"),
     "42501": (LedgerUnavailable, "refuses the user", "grant the user of the URL what is missing"),
@@ -254,38 +267,55 @@ _TRIGGERS_ELSEWHERE = {"XX000": re.compile("unrecognized RTE kind: 7"), "42P01":
 _NOT_ON_WORKERS = "nextval(sequence) calls in worker nodes"
 
 
-#: Words of libpq, and of a server that speaks English, for a refusal that passes by itself.
-_PASSING = ("read-only", "hot standby", "too many", "connection slots", "no more connections")
+#: Words for a refusal that passes by itself: of libpq, of a server that speaks English, and of PgBouncer.
+_PASSING = (
+    "read-only",
+    "hot standby",
+    "too many",
+    "connection slots",
+    "no more connections",
+    "server_login_retry",
+    "client_login_timeout",
+    "query_wait_timeout",
+    "cannot connect to server",
+    "server conn crashed",
+)
+#: PgBouncer's code for nearly all that it refuses, be it an unknown user or a server that is away.
+_OF_A_POOLER = "08P01"
 
 
-def _is_refused(error: BaseException) -> bool:
-    """Return whether a server that takes connections refused this one for good, and says the same again.
+def _code_of(error: BaseException) -> str:
+    """Return the code of an error; one met on the way to the server has none, and the server is asked for it again.
 
-    The driver gives no code on the way to the server, but libpq can ask whether it takes connections. A server that
-    has just started does, and no longer says what it said while it started, in whatever language.
+    Each further connection is a further wrong password to a server that counts them, so there is one where the answer
+    has a code. Where there is none, libpq can ask whether the server takes connections: if it does, and refuses this
+    one in the same words again, it refuses it for good. A server that has just started no longer says what it said
+    while it started, in whatever language.
     """
     from psycopg import Error, connect, pq
 
-    if (way := _asked(error)) is None or any(word in str(error) for word in _PASSING):
-        return False
-    if pq.PGconn.ping(way.encode()) != pq.Ping.OK:
-        return False
+    from reflector.ledger.connecting import refusal
+
+    if code := getattr(error, "sqlstate", None):
+        return str(code)
+    if (way := _asked(error)) is None:
+        return _AWAY
+    if (answer := refusal(way)) is not None:
+        code, said = answer
+        return code if code != _OF_A_POOLER else _AWAY if _passes(said) else _REFUSED
+    if _passes(str(error)) or pq.PGconn.ping(way.encode()) != pq.Ping.OK:
+        return _AWAY
     try:
         connect(way).close()
     except Error as again:
-        said: bytes = error.pgconn.error_message  # type: ignore[attr-defined]
-        return again.pgconn is not None and again.pgconn.error_message == said
-    return False
+        said_first: bytes = error.pgconn.error_message  # type: ignore[attr-defined]
+        if again.pgconn is not None and again.pgconn.error_message == said_first:
+            return _REFUSED
+    return _AWAY
 
 
-def _passing_code(error: BaseException) -> str | None:
-    """Return the code of a refusal that passes by itself, if the server says one when it is asked again."""
-    from reflector.ledger.connecting import refusal_code
-
-    asked = _asked(error)
-    code = refusal_code(asked) if asked is not None else None
-    known = _BY_SQLSTATE.get(code or "") or _BY_SQLSTATE.get((code or "")[:3])
-    return code if known is not None and known[0] is LedgerAway else None
+def _passes(said: str) -> bool:
+    return any(words in said for words in _PASSING)
 
 
 def _asked(error: BaseException) -> str | None:
@@ -333,21 +363,10 @@ def _of_citus(error: BaseException, code: str, text: str, where: str) -> LedgerE
 
 
 def _of_server(error: BaseException, text: str, where: str) -> LedgerError:
-    """Return an error of PostgreSQL, known by its code; one without a code was met on the way to the server."""
-    code: str | None = getattr(error, "sqlstate", None) or _passing_code(error)
-    if code is None and _is_refused(error):
-        return LedgerUnavailable(
-            f"the ledger {where} is refused by its server ({text}), which does not pass by itself; check the user, the "
-            "password and the database of the URL, and the server's pg_hba.conf"
-        )
-    if code is not None and (met := _of_citus(error, code, text, where)) is not None:
+    """Return an error of PostgreSQL, known by its code."""
+    code = _code_of(error)
+    if (met := _of_citus(error, code, text, where)) is not None:
         return met
-    if code is None or code.startswith("08"):
-        return LedgerAway(
-            f"the ledger {where} has no connection to its server ({text}); check that it runs and takes connections, "
-            "and the host, user, password and database of the URL; then run the same command again. After a failover "
-            "another server takes over within a minute"
-        )
     if code == "XX000":
         code = next((known for words, known in _BY_WORDS.items() if words in text), code)
     if code == "P0001":  # raised by a trigger of ours

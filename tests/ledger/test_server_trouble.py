@@ -32,6 +32,28 @@ pytestmark = pytest.mark.postgres
 
 
 @contextmanager
+def refusing(code: str, words: str) -> Iterator[tuple[str, list[bytes]]]:
+    """The URL of a server that refuses every connection with this code, and what each one began with."""
+    fields = b"".join(kind + value.encode() + b"\0" for kind, value in ((b"S", "FATAL"), (b"C", code), (b"M", words)))
+    answer = b"E" + (len(fields) + 5).to_bytes(4, "big") + fields + b"\0"
+    begun: list[bytes] = []
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listening.accept()
+                with client, suppress(OSError):
+                    begun.append(client.recv(1 << 16))
+                    client.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=serve, daemon=True).start()
+        port = listening.getsockname()[1]
+        yield f"postgresql://alice@127.0.0.1:{port}/ledger?sslmode=disable&gssencmode=disable", begun
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
 def cut_after(url: str, answers: int) -> Iterator[str]:
     """The URL of a way to the server that is closed, as by a crash, once so many of its answers have passed."""
     server = sa.make_url(url)
@@ -143,8 +165,8 @@ def test_a_statement_that_the_server_stops_is_told_with_its_limit(postgres: Post
 @pytest.mark.parametrize(
     ("wrong", "is_away", "way_out"),
     [
-        ({"database": "nowhere"}, False, "check the user, the password and the database"),
-        ({"username": "nobody"}, False, "check the user, the password and the database"),
+        ({"database": "nowhere"}, False, "create it"),
+        ({"username": "nobody"}, False, "check the user and the password of the URL, and pg_hba.conf"),
         ({"query": {"host": "/nowhere"}}, True, "check that it runs and takes connections"),
     ],
 )
@@ -156,6 +178,36 @@ def test_a_server_that_takes_no_connection_is_away_only_where_that_passes_by_its
     assert isinstance(caught.value, LedgerAway) is is_away
     assert way_out in str(caught.value)
     assert "folder" not in str(caught.value)
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create") or psycopg.pq.version() < 180000, reason="libpq has no such trace")
+@pytest.mark.parametrize(
+    ("code", "words", "is_away", "told"),
+    [
+        ("08P01", "server login has been failing, try again later (server_login_retry)", True, "no connection to its"),
+        ("08P01", "client_login_timeout (server down)", True, "no connection to its"),
+        ("08P01", "query_wait_timeout", True, "no connection to its"),
+        ("08P01", "pgbouncer cannot connect to server", True, "no connection to its"),
+        ("08P01", "no more connections allowed (max_client_conn)", True, "no connection to its"),
+        ("08P01", "no such user: alice", False, "does not pass by itself"),
+        ("08006", "whatever it says", True, "no connection to its"),
+        ("28P01", "wrong", False, "check the user and the password"),
+        ("3D000", "no ledger", False, "is not on the server"),
+        ("42501", "may not connect", False, "grant the user"),
+        ("53300", "voll", True, "has no connection left"),
+        ("55000", "is closed", False, "SQLSTATE 55000"),
+        ("57P03", "startet", True, "stops or starts"),
+    ],
+)
+def test_a_refused_connection_is_known_by_its_code_which_one_more_connection_asks_for(
+    code: str, words: str, is_away: bool, told: str
+) -> None:
+    with refusing(code, words) as (url, begun):
+        with pytest.raises(LedgerUnavailable, match=told) as caught:
+            Ledger.open(url)
+        assert isinstance(caught.value, LedgerAway) is is_away
+        assert words in str(caught.value)
+        assert len(begun) == 2
 
 
 @pytest.mark.slow
@@ -173,6 +225,9 @@ def test_a_wrong_password_is_told_at_once_and_no_drain_waits_for_the_server() ->
                 Ledger.open(alice)
             assert not isinstance(caught.value, LedgerAway)
             assert "wrong" not in str(caught.value)
+        # Once for the connection, and once for its code; a server's lockout counts each.
+        log = (file.parent.parent / "log").read_text()
+        assert log.count('FATAL:  password authentication failed for user "alice"') == 2
 
 
 @pytest.mark.slow
@@ -295,6 +350,6 @@ def test_a_server_without_a_free_connection_is_known_in_whatever_language_it_say
         held.close()
         Ledger.open(url).close()
         unknown = str(sa.make_url(url).set(username="nobody"))
-        with pytest.raises(LedgerUnavailable, match="does not pass by itself") as refused:
+        with pytest.raises(LedgerUnavailable, match="refuses the user") as refused:
             Ledger.open(unknown)
         assert not isinstance(refused.value, LedgerAway)

@@ -9,13 +9,14 @@ import pytest
 import sqlalchemy as sa
 
 from reflector.ledger import lock
-from reflector.ledger.errors import LedgerLocked, LedgerUnavailable
+from reflector.ledger.errors import LedgerAway, LedgerLocked, LedgerUnavailable
 from reflector.ledger.readonly_sql import NotAQuestion, asking
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import Postgres
 from tests.ledger.events import added, history
 from tests.ledger.writer import prepare, writers
+from tests.scale.clusters import clusters
 from tests.servers import pgbouncer
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
@@ -129,3 +130,14 @@ def test_a_writer_that_hangs_is_not_waited_for_for_ever(
                 write()
         other.rollback()
         ledger.append([added("pat-002")])
+
+
+def test_a_server_that_is_away_behind_its_pooler_is_away() -> None:
+    """It was told as refused for good, which no drain waits for."""
+    soon = ("client_login_timeout = 2", "server_login_retry = 1")
+    with clusters(1) as (server,), pgbouncer(server.url, more=soon) as way:
+        # Of a database that it has led to before, a pooler answers without the server.
+        other = sa.make_url(way).set(database="template1").render_as_string(hide_password=False)
+        server.kill()
+        with pytest.raises(LedgerAway, match="client_login_timeout"):
+            Ledger.open(other)
