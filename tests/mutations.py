@@ -120,7 +120,7 @@ MUTATIONS = [
     Mutation(TAKEN, "frozenset(keys))\n    earlier", "frozenset(found.keys))\n    earlier", INTAKE),
     Mutation(TAKEN, "[name for name in _cited_names(found, keys) if name in cited]", "[]", INTAKE),
     Mutation(TAKEN, "if name in rows and rows[name].counts]", "if name in rows]", INTAKE),
-    Mutation(PIPED, "        spool.fail(delivery, error)\n", "        spool.settle(delivery)\n", PIPELINE),
+    Mutation(PIPED, "aside[spool.fail(delivery, error)] = said", "spool.settle(delivery)", PIPELINE),
     Mutation(
         "reflector/sessions/pipeline.py", "again = bool(spool.ready_for(project.root))", "again = False", PIPELINE
     ),
