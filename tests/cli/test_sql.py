@@ -182,8 +182,11 @@ def test_ctrl_c_ends_a_query(demo: Agent) -> None:
             process.send_signal(signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()
-    _, err = process.communicate(timeout=60)
-    stopped.set()
+    try:
+        _, err = process.communicate(timeout=60)
+    finally:
+        stopped.set()
+        process.kill()
     assert process.returncode == 130
     assert "stopped" in err
 
