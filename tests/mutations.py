@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -46,6 +47,7 @@ STORE, APPENDING, ADMISSION, PROJECTION, COUNTERS, AS_OF = (
     f"reflector/ledger/{name}.py" for name in ("store", "appending", "admission", "projection", "counters", "as_of")
 )
 SPOOLED, TAKEN, PIPED = (f"reflector/sessions/{name}.py" for name in ("spool", "intake", "deliveries"))
+ROWS = "reflector/ledger/rows.py"
 RECONCILED = "reflector/exchange/reconcile.py"
 WALK, DRIFT, TAG_ROWS, WINDOW_ROWS, EVIDENCE, PROVEN = (
     f"reflector/proof/{name}.py" for name in ("event_check", "drift", "tag_rows", "window_rows", "evidence", "verify")
@@ -81,7 +83,9 @@ MUTATIONS = [
     Mutation(ADMISSION, "one.target.required and event.target_id is None", "False", APPEND),
     Mutation(ADMISSION, "isprintable() and 0 < len(value)", "isprintable() and 0 <= len(value)", APPEND),
     Mutation(ADMISSION, "event.reflection_id is None or event.event_id != wanted", "False", APPEND),
-    Mutation(ADMISSION, "(foreign or one.checked)", "foreign", APPEND),
+    Mutation(ADMISSION, "if foreign or one.checked:", "if foreign:", APPEND),
+    Mutation(ADMISSION, "return one.misshapen(facts) if type_ != ev.BULLET_TAGGED else None", "return None", APPEND),
+    Mutation(ROWS, "(fault := one.misshapen(data))", "(fault := None)", ("tests/proof/test_forged_answers.py",)),
     Mutation(PROJECTION, "start < event.position <= start + MAX_TAGS", "False", TABLES),
     Mutation(PROJECTION, " AND state <> 'completed'", "", TABLES),
     Mutation(COUNTERS, 'if self.counting() != "as_applied":', "if False:", TABLES),
@@ -180,10 +184,8 @@ MUTATIONS = [
 
 def main(words: list[str]) -> int:
     chosen = [m for m in MUTATIONS if not words or any(word in text for word in words for text in m[:3])]
-    for mutation in chosen:
-        found = (CHECKOUT / mutation.file).read_text("utf-8").count(mutation.old)
-        if found != 1:
-            sys.exit(f"{mutation.file} holds {mutation.old!r} {found} times; a mutation's old text is there once")
+    if wrong := misplaced(chosen):
+        sys.exit("\n".join(wrong))
     with tempfile.TemporaryDirectory() as folder:
         copies: SimpleQueue[Path] = SimpleQueue()
         for number in range(JOBS):
@@ -197,6 +199,16 @@ def main(words: list[str]) -> int:
             noticed = list(pool.map(lambda numbered: tried(*numbered, copies), enumerate(chosen, 1)))
     print(f"{sum(noticed)} of {len(chosen)} mutations were noticed")
     return 0 if all(noticed) else 1
+
+
+def misplaced(mutations: Sequence[Mutation]) -> list[str]:
+    """What is to be mended in the table: the old text of a mutation is in its file once."""
+    found = [(m, (CHECKOUT / m.file).read_text("utf-8").count(m.old)) for m in mutations]
+    return [
+        f"{m.file} holds {m.old!r} {times} times; a mutation's old text is there once"
+        for m, times in found
+        if times != 1
+    ]
 
 
 def copied(folder: Path) -> Path:
