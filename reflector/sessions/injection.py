@@ -305,7 +305,8 @@ def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] 
 
 
 def _of_ledger(folder: Path) -> Known | None:
-    """Return what a project's ledger knows; None where there is none that can be opened."""
+    """Return what a project's ledger knows; None where there is none that can be opened, and for one on a server: the
+    agent would wait for it. The next drain asks it and renders the text again."""
     if sys.flags.no_site:  # the hook, which starts without SQLAlchemy and the like
         import site
 
@@ -314,11 +315,13 @@ def _of_ledger(folder: Path) -> Known | None:
     from reflector.curation.adoption import PlaybookRefused
     from reflector.curation.playbook_file import known
     from reflector.ledger.errors import LedgerError
+    from reflector.ledger.url import url_of
     from reflector.project import Project
 
     try:
         project = Project.at(folder)
-        if not project.has_ledger():
+        url = project.config.ledger_url
+        if not project.has_ledger() or (url and url_of(url).dialect == "postgresql"):
             return None
         with project.open_ledger() as ledger:
             return known(ledger, project)

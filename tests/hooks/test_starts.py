@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,21 @@ def test_a_text_in_an_older_form_is_rendered_afresh(project: Project) -> None:
     kept.write_bytes(content.replace(b"reflector-injection/3", b"reflector-injection/0").replace(b"text", b"past"))
     assert b":: text" in project.hook(event("SessionStart"))[0]
     assert kept.read_bytes() == content
+
+
+def test_a_changed_playbook_of_a_team_is_told_as_it_stands_and_its_server_is_not_asked(project: Project) -> None:
+    project.write_playbook(("oth-001", "edited here", 3, 1))
+    file = project.claude / "playbook.json"
+    file.write_text(file.read_text().replace("null", '"2026-11-20T09:00:00Z"'))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://me@127.0.0.1:{silent.getsockname()[1]}/team?connect_timeout=2"
+        (project.home / ".config/reflector/config.toml").write_text(f'ledger_url = "{url}"\n')
+        out, err = project.hook(event("SessionStart", source="startup"))
+        silent.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            silent.accept()
+    assert b"[oth-001] helpful=3 harmful=1 :: edited here" in out
+    assert err == b""
 
 
 def test_a_playbook_that_became_unreadable_leaves_no_old_text_in_use(project: Project) -> None:
