@@ -81,19 +81,31 @@ def _drift(project: Project) -> list[dict[str, Any]]:
 
 
 def _rebuild(place: Place, project: Project) -> Path | None:
-    """Rebuild the tables and the file; returns where a playbook.json that could not be read is kept."""
+    """Rebuild the tables and the file; returns where a playbook.json that could not be read is kept.
+
+    A writer on a server, whose tables are the owner's, still gets the file. Raises a LedgerError.
+    """
     from reflector.curation.playbook_file import mend
+    from reflector.ledger.errors import LedgerUnavailable
     from reflector.sessions import locks
 
+    refused: LedgerUnavailable | None = None
     with locks.held(project.make_state_dir(), "drain.lock", wait=True), project.open_ledger() as ledger:
         # First, since all that follows reads the tables.
-        with progress(ledger.head().position, "rebuilding") as bar:
-            ledger.rebuild(lambda reached: bar.update(reached - bar.pos))
+        try:
+            with progress(ledger.head().position, "rebuilding") as bar:
+                ledger.rebuild(lambda reached: bar.update(reached - bar.pos))
+        except LedgerUnavailable as error:
+            if not ledger.may_append():
+                raise
+            refused = error
         kept = mend(ledger, project)
     if kept is not None:
         note(f"{project.playbook_json} could not be read and is written again; the old file is kept as {kept}")
     with place.pipeline(project):
         pass  # it writes the file
+    if refused is not None:
+        raise refused
     return kept
 
 

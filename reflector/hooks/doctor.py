@@ -298,7 +298,7 @@ def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
         yield Check("playbook", "warning", "it is empty: nothing can be cited", 'reflector add pat "…"')
     elif bullets and not os.path.lexists(project.playbook_json):
         text = f"{project.playbook_json} is missing: a session that starts now is told nothing of this playbook"
-        yield Check("playbook", "warning", text, "write it again from the ledger with `reflector rebuild`")
+        yield Check("playbook", "warning", text, "write it again from the ledger with `reflector drain`")
     else:
         yield Check("playbook", "ok", _counted(len(bullets), "bullet"))
 

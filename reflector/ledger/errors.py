@@ -231,7 +231,12 @@ _BY_SQLSTATE: dict[str, tuple[type[LedgerError], str, str]] = {
     "28": (LedgerUnavailable, "refuses the user", "check the user and the password of the URL, and pg_hba.conf"),
     "3D000": (LedgerUnavailable, "is not on the server", "create it (`createdb --encoding=UTF8`), or correct the URL"),
     "40": (LedgerLocked, "is locked by another process", "try again"),
-    "42501": (LedgerUnavailable, "refuses the user", "grant the user of the URL what is missing"),
+    "42501": (
+        LedgerUnavailable,
+        "refuses the user",
+        "let the owner of the ledger run the command, or grant the user what is missing: "
+        "`reflector grants --role writer --to USER` prints it",
+    ),
     "53100": (LedgerUnavailable, "has no space left", "free some on the server, then run the same command again"),
     "53300": (LedgerAway, "has no connection left", "close some or raise max_connections, then try again"),
     "55P03": (LedgerLocked, "is locked by another process", "try again"),

@@ -321,9 +321,9 @@ def test_a_playbook_file_that_is_gone_is_named_with_the_command_that_writes_it_a
     agent.call("drain")
     agent.playbook.unlink()
     (check,) = found(agent, "playbook")
-    assert (check["state"], check["mend"]) == ("warning", "write it again from the ledger with `reflector rebuild`")
+    assert (check["state"], check["mend"]) == ("warning", "write it again from the ledger with `reflector drain`")
     assert f"{agent.playbook} is missing" in check["text"]
-    agent.call("rebuild")
+    agent.call("drain")
     assert found(agent, "playbook")[0]["state"] == "ok"
 
 

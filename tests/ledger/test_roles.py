@@ -127,12 +127,36 @@ def test_a_reader_asks_everything_and_writes_nothing(server: tuple[str, Login]) 
     assert _accepted(url, [*_REFUSED, *writes]) == []
 
 
-def test_a_writer_who_mends_triggers_is_refused_in_one_sentence(server: tuple[str, Login], tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [["verify", "--mend-triggers"], ["rebuild"]])
+def test_a_writer_is_refused_what_is_the_owners_in_one_sentence_that_names_the_owner_and_the_grants(
+    server: tuple[str, Login], tmp_path: Path, command: list[str]
+) -> None:
     agent = Agent(tmp_path / "project", tmp_path, environ={"REFLECTOR_LEDGER_URL": server[1]("writer")})
     agent.project.mkdir()
-    told = agent.call("verify", "--mend-triggers", code=1)
+    told = agent.call(*command, code=1)
     assert "refuses the user (" in told.err
+    assert "let the owner of the ledger run the command, or grant the user what is missing" in told.err
+    assert "`reflector grants --role writer --to USER`" in told.err
     assert told.out == ""
+
+
+def test_a_writer_whose_playbook_file_is_gone_or_damaged_gets_it_written_by_the_command_that_is_named(
+    server: tuple[str, Login], tmp_path: Path
+) -> None:
+    agent = Agent(tmp_path / "project", tmp_path, environ={"REFLECTOR_LEDGER_URL": server[1]("writer")})
+    agent.project.mkdir()
+    agent.call("drain")
+    whole = agent.playbook.read_bytes()
+    agent.playbook.unlink()
+    assert "→ write it again from the ledger with `reflector drain`" in agent.run("doctor", code=None).out
+    agent.call("drain")
+    assert agent.playbook.read_bytes() == whole
+    agent.playbook.write_bytes(whole[:-20])
+    assert "write the file again from the ledger with `reflector rebuild`" in agent.run("doctor", code=None).out
+    told = agent.call("rebuild", code=1)
+    assert "could not be read and is written again; the old file is kept as" in told.err
+    assert "let the owner of the ledger run the command" in told.err
+    assert agent.playbook.read_bytes() == whole
 
 
 @pytest.mark.parametrize("who", ["reader", "a standby's"])
