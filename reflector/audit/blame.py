@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import RESTATED, Event, identity
+from reflector.events.sessions import rationale_of
+from reflector.handover import words
 from reflector.ledger.as_of import Past
 from reflector.playbook.counting import member
 
@@ -135,8 +137,8 @@ class _Blame:
     def _step(self, event: Event, name: str, active: bool | None) -> Step | None:
         if active is None:
             return self._baseline(event, name)
-        data = event.data or {}
-        tag, disposition = data.get("tag"), data.get("disposition", "malformed")
+        data = dict(event.data or {})
+        tag, disposition = data.get("tag"), words(data, "disposition") or "malformed"
         counted = active
         cause: Event | None = None
         if disposition == "counted":
@@ -155,9 +157,9 @@ class _Blame:
             tag=str(tag) if tag is not None else None,
             counted=counted,
             disposition=disposition,
-            rationale=_rationale(judged.completed, data.get("index")),
-            backend=judged.completed.get("backend", event.actor),
-            model=judged.completed.get("model"),
+            rationale=rationale_of(judged.completed, data),
+            backend=words(judged.completed, "backend") or event.actor,
+            model=words(judged.completed, "model") or None,
             prompt_sha256=judged.prompt_sha256,
             template_sha256=judged.template_sha256,
             evidence=judged.evidence,
@@ -285,7 +287,3 @@ def _cause(event: Event | None) -> Cause | None:
 def _items(event: Event) -> list[dict[str, Any]]:
     data = dict(event.data or {})
     return list(data.get("bullets", ())) if event.type == ev.PLAYBOOK_IMPORTED else [data]
-
-
-def _rationale(completed: dict[str, Any], index: object) -> str | None:
-    return next((r["rationale"] for r in completed.get("rationales", ()) if r.get("index") == index), None)

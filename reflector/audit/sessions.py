@@ -15,7 +15,9 @@ from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.fold import verdict
 from reflector.events.registry import WINDOW_TYPES, window_step
+from reflector.events.sessions import rationale_of
 from reflector.events.spent import Spent, spent_on
+from reflector.handover import words
 from reflector.ledger.as_of import Past
 from reflector.playbook.counting import member
 
@@ -111,7 +113,7 @@ def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> 
     standing = _standing(then, events)
     windows: dict[str, Window] = {}
     reflections: dict[str, Reflection] = {}
-    rationales: dict[str, dict[object, str]] = {}
+    completed: dict[str, Mapping[str, Any]] = {}
     for event in events:
         data: Mapping[str, Any] = event.data or {}
         if event.type in WINDOW_TYPES:
@@ -120,7 +122,7 @@ def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> 
             continue
         window = windows.get(event.target_id or "")
         if event.type == ev.BULLET_TAGGED and event.reflection_id in reflections:
-            rationale = rationales.get(event.reflection_id, {}).get(data.get("index"))
+            rationale = rationale_of(completed.get(event.reflection_id, {}), data)
             reflections[event.reflection_id].tags.append(_tagged(event, data, standing, rationale))
         elif window is not None:
             _follow(window, event, data)
@@ -129,7 +131,7 @@ def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> 
                     reflections[event.reflection_id] = Reflection(event.reflection_id, event.actor)
                     window.reflections.append(reflections[event.reflection_id])
                 _judged(reflections[event.reflection_id], event, data)
-                rationales[event.reflection_id] = {r["index"]: r["rationale"] for r in data.get("rationales", ())}
+                completed[event.reflection_id] = data
     return SessionStory(session_id, list(windows.values()), events)
 
 
@@ -146,10 +148,10 @@ def _follow(window: Window, event: Event, data: Mapping[str, Any]) -> None:
 
 
 def _judged(reflection: Reflection, event: Event, data: Mapping[str, Any]) -> None:
-    reflection.model = data.get("model") or reflection.model
+    reflection.model = words({**data}, "model") or reflection.model
     if event.type == ev.REFLECTION_ANSWERED:
         reflection.answers += 1
-        reflection.mode = data.get("mode")
+        reflection.mode = words({**data}, "mode") or None
         reflection.spent += spent_on(event.meta, reflection.model or "", asked=False)
     else:
         reflection.completed = event.position

@@ -20,6 +20,7 @@ from reflector.curation.bullets import BulletRefused
 from reflector.curation.proposals import MOST_TEXT, Quote, propose
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
+from reflector.events.sessions import rationale_of
 from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change
 from reflector.playbook.names import SECTIONS
@@ -160,8 +161,7 @@ def _prompt(ledger: Ledger, completed: Event, project: Path) -> tuple[str, str]:
         for event in ledger.events(types=[ev.BULLET_TAGGED], after=completed.position, upto=completed.position + 200)
         if event.reflection_id == completed.reflection_id
     ]
-    reasons = {one.get("index"): one.get("rationale", "") for one in data.get("rationales", ())}
-    lines = [f"[{tag.get('name')}] {tag.get('tag')}: {reasons.get(tag.get('index'), '')}" for tag in tags]
+    lines = [f"[{tag.get('name')}] {tag.get('tag')}: {rationale_of(data, tag) or ''}" for tag in tags]
     review = "\n".join([str(data.get("analysis") or ""), *lines])
     playbook = sections_text(row.bullet for row in ledger.rows() if row.status == "live")
     clean = partial(_TAG.sub, "&lt;")

@@ -103,7 +103,7 @@ def _name(data: Any) -> str:
 
 
 def _tag(data: Any) -> str:
-    how = "" if data.get("disposition") in {"counted", "neutral"} else f" ({data.get('disposition')})"
+    how = "" if data.get("disposition") in ("counted", "neutral") else f" ({data.get('disposition')})"
     return f"{data.get('name')} {data.get('tag')}{how}"
 
 

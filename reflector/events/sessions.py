@@ -26,6 +26,15 @@ def reason(data: Any) -> str:
     return str(data.get("reason") or "")
 
 
+def rationale_of(completed: Any, tag: Any) -> str | None:
+    """Return why a tag was given, from its data and that of its reflection's completion; None where nobody says it.
+
+    An entry may lack its parts, and an index be of any type.
+    """
+    said = completed.get("rationales", ())
+    return next((one.get("rationale") for one in said if "index" in one and one["index"] == tag.get("index")), None)
+
+
 TYPES: Final = (
     EventType(
         name=ev.SESSION_RECORDED,

@@ -107,7 +107,7 @@ def _tags_of(ledger: Ledger, completed: Event) -> tuple[tuple[str, str], ...]:
             break
         data: Any = event.data or {}
         if data.get("disposition") not in ("malformed", "unknown_tag"):
-            found.append((data["name"], data["tag"]))
+            found.append((data.get("name"), data.get("tag")))
     return tuple(found)
 
 

@@ -24,6 +24,7 @@ from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.events.record_keys import unpack_keys
+from reflector.events.sessions import rationale_of
 from reflector.ledger.store import Ledger
 from reflector.transcripts.checkpoint import Places
 from reflector.transcripts.citations import CITATION
@@ -67,9 +68,7 @@ class Given:
     @property
     def reason(self) -> str:
         """The rationale of the verdict, "" where there is none or it was redacted."""
-        index = (self.tag.data or {}).get("index")
-        said = (self.completed.data or {}).get("rationales", ())
-        return next((str(one.get("rationale", "")) for one in said if one.get("index") == index), "")
+        return rationale_of(self.completed.data or {}, self.tag.data or {}) or ""
 
     def is_settled_for(self, backend: str) -> bool:
         """Whether a backend leaves the citation alone: a person judged it, or another backend decided it."""
@@ -77,11 +76,11 @@ class Given:
 
     @property
     def name(self) -> str:
-        return str((self.tag.data or {})["name"])
+        return str((self.tag.data or {}).get("name"))
 
     @property
     def verdict(self) -> str:
-        return str((self.tag.data or {})["tag"])
+        return str((self.tag.data or {}).get("tag"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +278,7 @@ def verdicts(ledger: Ledger, recorded: Event) -> list[Given]:
         elif event.type == ev.REFLECTION_COMPLETED:
             if event.target_id in windows:
                 completed[event.reflection_id or ""] = event
-        elif data.get("disposition") in {"counted", "neutral"} and event.reflection_id in completed:
+        elif data.get("disposition") in ("counted", "neutral") and event.reflection_id in completed:
             of = completed[event.reflection_id]
             found.append(Given(of.target_id or "", of, event))
     return found

@@ -17,6 +17,7 @@ from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.lessons import MAX_LESSON
+from reflector.events.sessions import rationale_of
 from reflector.ledger.admission import fault_of
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.mistakes import Mistake
@@ -289,14 +290,13 @@ def judged(ledger: Ledger, window: WindowRow) -> Judged | None:
     if completed is None:
         return None
     said: Any = completed.data or {}
-    reasons = {one["index"]: one["rationale"] for one in said.get("rationales", ())}
     tags = ledger.events(after=completed.position, session_id=window.session_id, types=(ev.BULLET_TAGGED,))
     given: list[Any] = [event.data for event in tags if event.reflection_id == completed.reflection_id]
     lessons: list[Any] = [event.data for event in story if event.type == ev.LESSON_RECORDED]
     recorded = ledger.event(window.event_id)
     return Judged(
         [Insight(key_insight=one["text"], **{name: one[name] for name in _HOW}) for one in lessons if one],
-        [BulletEvaluation(bullet_id=t["name"], tag=t["tag"], reason=reasons.get(t["index"], "")) for t in given],
+        [BulletEvaluation(bullet_id=t["name"], tag=t["tag"], reason=rationale_of(said, t) or "") for t in given],
         list(said.get("problems", ())),
         (recorded.data or {}).get("iterations", 1) if recorded is not None else 1,
     )
