@@ -277,7 +277,7 @@ def _read(text: str) -> _Read:
         for token in _tokens(next(filter(None, match.groups()))):
             names[token.casefold()].add(token)
     for token in _tokens(plain):
-        is_word = token.replace("-", "").replace("'", "").isalpha()
+        is_word = token[0] != "-" and token.replace("-", "").replace("'", "").isalpha()
         if not is_word or (token[1:] != token[1:].lower() and not token.isupper()):
             names[token.casefold()].add(token)
     folded = plain.casefold()

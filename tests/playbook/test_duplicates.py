@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.duplicates import labelled, measure
@@ -105,6 +105,7 @@ def test_asking_in_another_order_finds_the_same_pairs(texts: list[str]) -> None:
     assert forwards == backwards
 
 
+@example("When the API answers 429, wait for the time in Retry-After and repeat the same request once.", "--force")
 @given(_TEXTS, st.sampled_from(["7", "v2", "`x_y`", "/etc/hosts", "--force", "never", "unless", "Kubernetes"]))
 def test_a_number_a_name_or_a_negation_more_is_never_overlooked(text: str, added: str) -> None:
     words = text.rstrip(".").split()
