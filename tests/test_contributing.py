@@ -112,12 +112,18 @@ _USES = {
 
 
 def _patches(walk: str) -> list[str]:
-    """The patches of a walk, in order; its revision follows the newest one that there is."""
+    """The patches of a walk, in order."""
     section = re.split(r"^## ", PAGE.split(f"\n## {walk}\n")[1], flags=re.MULTILINE)[0]
-    head = int(HEAD_REVISION)
-    for written, meant in (("0006", f"{head + 1:04}"), ("0005", HEAD_REVISION), ("since=6", f"since={head + 1}")):
-        section = section.replace(written, meant)
     return [dedent(block) for block in re.findall(r"^ *```diff\n(.*?)^ *```$", section, re.DOTALL | re.MULTILINE)]
+
+
+def test_the_revision_of_the_walk_follows_the_newest() -> None:
+    newest, next_ = HEAD_REVISION, f"{int(HEAD_REVISION) + 1:04}"
+    section = PAGE.split("\n## Add an event type\n")[1].split("\n## ")[0]
+    wanted = (f"since={int(next_)},", f"versions/{next_}_pinned.py", f"Revision ID: {next_}", f"Revises: {newest}",
+              f'+revision = "{next_}"', f'+down_revision = "{newest}"')  # fmt: skip
+    lacking = [text for text in wanted if text not in section]
+    assert not lacking, f"CONTRIBUTING.md, Add an event type: migration {newest} exists, so write {', '.join(lacking)}"
 
 
 @pytest.fixture
