@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import chdir
 from pathlib import Path
 
@@ -67,3 +68,15 @@ def printed(typed: str, agent: Agent, bin: Path) -> list[str]:
     bash = ["bash", "--noprofile", "--norc", "-c", typed]
     done = subprocess.run(bash, cwd=agent.project, env=environ, capture_output=True, text=True)
     return (done.stdout + done.stderr).splitlines()
+
+
+def lacking(page: str, head: str, rows: Sequence[str]) -> list[str]:
+    """The rows that a page's table lacks or has elsewhere, each with the line that it belongs behind."""
+    if "\n".join([head, *rows, ""]) in page:
+        return []
+    pairs = list(zip([head.splitlines()[-1], *rows[:-1]], rows, strict=True))
+    absent = [pair for pair in pairs if pair[1] not in page]
+    misplaced = [pair for pair in pairs if "\n".join((*pair, "")) not in page]
+    top = head.replace("\n\n", ": ").split("\n")[0]
+    said = [f"behind {top if row == rows[0] else before}\n  {row}" for before, row in absent or misplaced]
+    return said or [f"a row too much behind {rows[-1]}"]

@@ -10,6 +10,7 @@ import pytest
 
 from reflector.cli.app import run
 from reflector.cli.commands import GROUPS
+from tests.pages import lacking
 from tests.recording import SVG, TYPED, drawn, played, text_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,11 +24,9 @@ def test_the_page_of_commands_is_made_from_the_table_of_the_help() -> None:
         for name, command in commands.items():
             typed = "<br>".join(f"`{f'reflector {name} {example}'.rstrip()}`" for example in command.examples)
             rows.append(f"| `{name}` | {command.text} | {typed} |")
-        wanted = "\n".join([f"## {title}", "", "| command | what it does | example |", "|---|---|---|", *rows, ""])
-        lacking = [row for row in rows if row not in page.replace("\\|", "|")]
-        assert wanted in page.replace("\\|", "|") + "\n", "docs/commands.md lacks or misplaces\n" + "\n".join(
-            lacking or [wanted]
-        )
+        head = f"## {title}\n\n| command | what it does | example |\n|---|---|---|"
+        lacks = lacking(page.replace("\\|", "|") + "\n", head, rows)
+        assert not lacks, "\n".join(["docs/commands.md lacks or misplaces", *lacks])
 
 
 def test_every_page_of_the_documents_is_in_the_readmes_index() -> None:

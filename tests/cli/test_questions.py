@@ -34,7 +34,9 @@ def examples() -> list[tuple[str, str]]:
 def test_every_example_prints_what_the_page_shows(demo: Agent) -> None:
     for command, told in examples():
         ran = demo.call("--project", demo.project, *shlex.split(command))
-        assert TIME.sub("TIME", ran.out) == TIME.sub("TIME", told), command
+        assert TIME.sub("TIME", ran.out) == TIME.sub("TIME", told), (
+            f"docs/questions.md: below `reflector {command}` write what it prints\n{ran.out}"
+        )
 
 
 def test_every_command_of_the_page_exists_and_every_question_is_on_it() -> None:

@@ -16,6 +16,7 @@ from reflector.events.renames import renamed
 from reflector.events.state import Entry
 from reflector.ledger import tables
 from tests.ledger.events import history
+from tests.pages import lacking
 
 PAGE = Path(__file__).parents[2] / "docs" / "ledger-format.md"
 
@@ -25,10 +26,8 @@ def test_the_page_lists_every_event_type() -> None:
         f"| `{name}` | {one.since} | {one.meaning} | {one.target.event if one.target else ''} |"
         for name, one in EVENT_TYPES.items()
     ]
-    wanted = "\n".join(["| type | since | says | target |", "|---|---|---|---|", *rows, ""])
-    page = PAGE.read_text("utf-8")
-    lacking = [row for row in rows if row not in page]
-    assert wanted in page, "docs/ledger-format.md lacks or misplaces\n" + "\n".join(lacking or [wanted])
+    lacks = lacking(PAGE.read_text("utf-8"), "| type | since | says | target |\n|---|---|---|---|", rows)
+    assert not lacks, "\n".join(["docs/ledger-format.md lacks or misplaces", *lacks])
 
 
 @pytest.mark.parametrize("left_out", ["effect", "summary", "meaning", "since", "name"])

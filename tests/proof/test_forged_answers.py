@@ -83,6 +83,8 @@ _ASKED = [[command, *text.split()] for command, texts in QUESTIONS.items() for t
 
 
 def test_each_command_is_asked_or_asks_nothing() -> None:
+    neither = COMMANDS.keys() - QUESTIONS.keys() - _NO_QUESTIONS
+    assert not neither, f"write {', '.join(sorted(neither))} to QUESTIONS, or to _NO_QUESTIONS in this file"
     assert QUESTIONS.keys() | _NO_QUESTIONS == COMMANDS.keys()
     assert not QUESTIONS.keys() & _NO_QUESTIONS
 

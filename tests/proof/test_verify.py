@@ -456,7 +456,10 @@ def test_history_uses_every_type_of_event_that_ledgers_hold() -> None:
     used = {event.type for event in [*history(), *more, *learned()]}
     decided = {name for name in EVENT_TYPES if name.startswith(("change.", "wish."))}
     ledgers = {ev.LEDGER_MERGED, ev.LEDGER_MOVED, ev.LEDGER_ARRIVED}
-    assert EVENT_TYPES.keys() - used - decided == {ev.REFLECTION_SKIPPED, ev.EVENT_REDACTED, *ledgers}
+    elsewhere = {ev.REFLECTION_SKIPPED, ev.EVENT_REDACTED, *ledgers}
+    unused = EVENT_TYPES.keys() - used - decided - elsewhere
+    assert not unused, f"add an event of {', '.join(sorted(unused))} to history() or learned(), or to `more` here"
+    assert EVENT_TYPES.keys() - used - decided == elsewhere
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
