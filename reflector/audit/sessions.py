@@ -85,7 +85,8 @@ class Window:
 
     def names(self, kind: str) -> list[str]:
         """Names of bullets: `cited`, `carried`, `retired`, `unknown`."""
-        return list(self.data.get(kind, ()))
+        found = self.data.get(kind)
+        return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
 
 
 @dataclass(frozen=True, slots=True)

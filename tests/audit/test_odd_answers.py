@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from reflector.events.event import NewEvent
 from reflector.ledger.store import Ledger
-from tests.ledger.events import reflected, window
+from tests.ledger.events import reflected, trajectory, window
 from tests.road.agent import Agent
 
 _QUESTIONS = (
@@ -22,6 +23,17 @@ def _ask(agent: Agent) -> None:
     for question in _QUESTIONS:
         agent.call(*question.split())
     assert agent.call("verify").out == ""
+
+
+def _brought(folder: Path, events: list[NewEvent]) -> Agent:
+    """A project into which another one's events were merged from a file."""
+    agent, other = Agent.in_folder(folder / "here"), Agent.in_folder(folder / "there")
+    other.call("list")
+    with Ledger.open_file(other.ledger) as ledger:
+        ledger.append(events)
+    (folder / "there.ndjson").write_text(other.call("export", "--format", "ndjson").out, "utf-8")
+    agent.call("import", folder / "there.ndjson", "--merge")
+    return agent
 
 
 def _tag(**changes: Any) -> dict[str, Any]:
@@ -51,12 +63,32 @@ def test_a_tag_of_any_shape_that_an_embedder_appended_is_shown(tmp_path: Path, f
     ],
 )
 def test_a_reflection_of_any_shape_that_a_file_brought_is_shown(tmp_path: Path, more: dict[str, Any]) -> None:
-    agent, other = Agent.in_folder(tmp_path / "here"), Agent.in_folder(tmp_path / "there")
-    other.call("list")
     seen = window(1, "s-1")
     completed, tag = reflected("r1", seen, ("pat-001", "helpful"))
-    with Ledger.open_file(other.ledger) as ledger:
-        ledger.append([seen, replace(completed, data={**completed.data, **more}), tag])
-    (tmp_path / "there.ndjson").write_text(other.call("export", "--format", "ndjson").out, "utf-8")
-    agent.call("import", tmp_path / "there.ndjson", "--merge")
-    _ask(agent)
+    _ask(_brought(tmp_path, [seen, replace(completed, data={**completed.data, **more}), tag]))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"iterations": None}, {"iterations": []}, {"carried": None}, {"carried": 5}, {"carried": [[]]}],
+)
+def test_a_trajectory_of_any_shape_that_a_file_brought_keeps_no_drain_from_its_work(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    run = trajectory()
+    agent = _brought(tmp_path, [replace(run, data={**run.data, **more})])
+    agent.call("drain")
+    assert "completed" in agent.call("session", "trajectory-t1").out
+    assert agent.call("verify").out == ""
+
+
+@pytest.mark.parametrize("dataset", [None, "", "Sums of July", "../sums"])
+def test_a_trajectory_without_a_dataset_that_can_be_one_is_given_up_and_named_once(
+    tmp_path: Path, dataset: str | None
+) -> None:
+    run = trajectory()
+    agent = _brought(tmp_path, [replace(run, data={**run.data, "dataset": dataset}), trajectory("t2")])
+    assert "cannot be the name of a dataset" in agent.call("drain", code=1).err
+    agent.call("drain")
+    assert "given_up" in agent.call("session", "trajectory-t1").out
+    assert "completed" in agent.call("session", "trajectory-t2").out

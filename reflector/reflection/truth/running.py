@@ -28,6 +28,7 @@ from reflector.reflection.protocol import OUTAGES, Answer, BackendError, reply_o
 from reflector.reflection.token_estimate import estimate_tokens
 from reflector.reflection.truth.asking import Case, Conversation, Failed, Outcome, Question, conversation
 from reflector.reflection.truth.builder import PromptBuilder, ReflectorPromptBuilder
+from reflector.reflection.truth.datasets import DatasetRefused
 from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Playbook, Trajectory
 from reflector.text.bounds import clean
 from reflector.text.secrets import quote, redact
@@ -132,7 +133,7 @@ def case_of(ledger: Ledger, recorded: Event) -> Case:
     data: Any = recorded.data
     trajectory = Trajectory(
         query=data["query"],
-        dataset=data["dataset"],
+        dataset=data["dataset"] or "",
         generated_answer=data["answer"],
         reasoning_steps=list(data.get("steps", ())),
         used_bullet_ids=list(data["cited"]),
@@ -142,6 +143,12 @@ def case_of(ledger: Ledger, recorded: Event) -> Case:
     bullets = {bullet.id: bullet for bullet in playbook_of(ledger).bullets}
     used = [bullets[name] for name in trajectory.used_bullet_ids if name in bullets]
     return Case(trajectory, data.get("ground_truth", ""), data.get("test_report", ""), used)
+
+
+def _iterations(recorded: Event) -> int:
+    """Return how often insights are asked for; a file may bring any value."""
+    found = (recorded.data or {}).get("iterations", 1)
+    return found if type(found) is int else 1
 
 
 def finish(
@@ -161,11 +168,13 @@ def finish(
     )
     if isinstance(gate, str):
         return runner.skipped(window, recorded, gate), Outcome()
-    data: Any = recorded.data
     case = case_of(runner.ledger, recorded)
     builder = builder or ReflectorPromptBuilder(project=runner.gate.project, language="en")
     asking = _Asking(runner, recorded, gate, forced)
-    outcome = held(conversation(case, builder, data["dataset"], data.get("iterations", 1)), asking)
+    try:
+        outcome = held(conversation(case, builder, case.trajectory.dataset, _iterations(recorded)), asking)
+    except DatasetRefused as error:  # a file may bring any name
+        return runner.failed(window, "request", str(error), final=True), Outcome()
     if asking.ended is not None:
         return asking.ended, outcome
     if asking.given is None:
@@ -298,5 +307,5 @@ def judged(ledger: Ledger, window: WindowRow) -> Judged | None:
         [Insight(key_insight=one["text"], **{name: one[name] for name in _HOW}) for one in lessons if one],
         [BulletEvaluation(bullet_id=t["name"], tag=t["tag"], reason=rationale_of(said, t) or "") for t in given],
         list(said.get("problems", ())),
-        (recorded.data or {}).get("iterations", 1) if recorded is not None else 1,
+        _iterations(recorded) if recorded is not None else 1,
     )
