@@ -7,25 +7,29 @@ from typing import Any
 from reflector.events import event as ev
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
-from reflector.lessons.book import LessonPolicy, lesson_book
+from reflector.lessons.book import LessonBook, lesson_book
+from reflector.lessons.recording import is_kept
 from reflector.quality.signals import rounded
 
 
-def figures(of: Ledger | Past, policy: LessonPolicy | None = None) -> dict[str, Any]:
-    """Return how often a gate reflected, what retries gained, and what the bank of mistakes holds. Raises LedgerError.
-
-    A retracted lesson is in no bank. The average effectiveness of no lesson is 0.0.
-    """
+def figures(of: Ledger | Past) -> dict[str, Any]:
+    """Return how often a gate reflected, what retries gained, and what the bank keeps. Raises LedgerError."""
     ledger, upto = (of.ledger, of.position) if isinstance(of, Past) else (of, None)
-    book = lesson_book(of, policy)
     decided = [event.data or {} for event in ledger.events(types=[ev.GATE_DECIDED], upto=upto)]
     retries = [event.data or {} for event in ledger.events(types=[ev.REVISION_ATTEMPTED], upto=upto)]
-    bank = [one for one in book if one.kind == "mistake" and one.banked and one.state != "retracted"]
-    average = sum(one.effectiveness for one in bank) / len(bank) if bank else 0.0
     return {
         "total_reflections": sum(bool(data.get("reflects")) for data in decided),
         "retries_triggered": len(retries),
         "improvements_made": sum(bool(data.get("improved")) for data in retries),
+        **bank_figures(lesson_book(of)),
+    }
+
+
+def bank_figures(book: LessonBook) -> dict[str, float | int]:
+    """Return how many mistakes the bank keeps, how many it could, and their average effectiveness, 0.0 without one."""
+    bank = [one for one in book if is_kept(one)]
+    average = sum(one.effectiveness for one in bank) / len(bank) if bank else 0.0
+    return {
         "lessons_stored": len(bank),
         "bank_capacity": book.policy.bank_size,
         "average_lesson_effectiveness": rounded(average),

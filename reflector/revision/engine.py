@@ -21,11 +21,11 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.lessons import MOST_TOLD
 from reflector.lessons.book import Follower, Lesson, LessonBook, LessonPolicy
+from reflector.lessons.figures import bank_figures
 from reflector.lessons.journal import Journal, Memory, append_next
 from reflector.lessons.outcomes import score_improvement
 from reflector.lessons.recording import is_kept, lesson_event, observe_outcome, record_told, relevant, said
 from reflector.quality.policy import PRESETS, Decision, ReflectionTrigger, Signs
-from reflector.quality.signals import rounded
 from reflector.revision.prompting import ToolResult, build_improvement_prompt, build_step_prompt
 from reflector.revision.turn import MIN_REFLECTION_RETRY_DELTA, kept
 from reflector.revision.verdict import ReflectionResult, read_verdict
@@ -216,15 +216,11 @@ class ReflectionEngine:
         steps = {event.event_id for event in begun}
         revisions = self.journal.events(types=[ev.REVISION_ATTEMPTED])
         improved = sum((e.data or {}).get("improved") is True for e in revisions if e.target_id in steps)
-        bank = [one for one in self.book() if is_kept(one)]
-        mean = sum(one.effectiveness for one in bank) / len(bank) if bank else 0.0
         return {
             "total_reflections": len(begun),
             "retries_triggered": sum(verdict.should_retry for verdict in verdicts),
             "improvements_made": improved,
-            "lessons_stored": len(bank),
-            "bank_capacity": self.lesson_policy.bank_size,
-            "average_lesson_effectiveness": rounded(mean),
+            **bank_figures(self.book()),
             "quality_threshold": self.gate.threshold,
         }
 

@@ -11,6 +11,7 @@ from reflector.lessons.figures import figures
 from reflector.lessons.recording import observe_outcome, record_lesson, record_told, relevant
 from reflector.mistakes import Mistake
 from reflector.proof.verify import verify
+from reflector.revision.engine import ReflectionEngine
 from tests.ledger.events import added, learned
 
 
@@ -102,3 +103,13 @@ def test_e12_the_figures_count_the_events(ledger: Ledger) -> None:
         "average_lesson_effectiveness": 0.6,
     }
     assert ledger.events(types=[ev.GATE_DECIDED])
+
+
+def test_an_erased_mistake_is_no_lesson_of_the_bank_whoever_counts_it(ledger: Ledger) -> None:
+    engine = ReflectionEngine(ledger=ledger)
+    kept, erased = (engine.store_lesson("api", mistake, "Add auth").lesson_id for mistake in ("forgot", "Jane forgot"))
+    engine.record_lesson_outcome(kept, success=True)
+    ledger.redact(erased, reason="a name", actor="human")
+    found = figures(ledger)
+    assert (found["lessons_stored"], found["average_lesson_effectiveness"]) == (1, 0.6)
+    assert found.items() <= engine.get_stats().items()
