@@ -169,7 +169,7 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True)
 class LessonBook:
-    """The lessons by id, in the order in which they were recorded, and the outcomes of lessons that are not here."""
+    """The lessons by id, in the order in which they were recorded."""
 
     policy: LessonPolicy
     lessons: Mapping[str, Lesson] = field(default_factory=dict)
@@ -364,15 +364,10 @@ def _retracted(one: Lesson, covers: Playbook) -> Lesson:
 
 def _contradicted(lessons: Sequence[Lesson]) -> list[Lesson]:
     """Return the lessons; those of one kind and key of which some only succeeded and some only failed need a review."""
-    said: dict[tuple[str, str], set[bool]] = defaultdict(set)
+    one_sided: dict[tuple[str, str], list[Lesson]] = defaultdict(list)
     for one in lessons:
         if one.state != "retracted" and (one.successes == 0) != (one.failures == 0):
-            said[one.kind, strategy_key(one.text)].add(one.successes > 0)
-    return [
-        replace(one, state="needs_review")
-        if one.state != "retracted"
-        and (one.successes == 0) != (one.failures == 0)
-        and len(said[one.kind, strategy_key(one.text)]) == 2
-        else one
-        for one in lessons
-    ]
+            one_sided[one.kind, strategy_key(one.text)].append(one)
+    both = [group for group in one_sided.values() if len({one.successes > 0 for one in group}) == 2]
+    disputed = {one.id for group in both for one in group}
+    return [replace(one, state="needs_review") if one.id in disputed else one for one in lessons]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sequence
 from hashlib import shake_256
 
 DIMENSIONS = 32
@@ -16,6 +17,10 @@ DIMENSIONS = 32
 def embed(text: str) -> list[float]:
     """Return the text's vector: 32 floats of norm 1. Raises UnicodeEncodeError for a lone surrogate."""
     integers = struct.unpack(f"<{DIMENSIONS}I", shake_256(text.encode()).digest(4 * DIMENSIONS))
-    values = [integer / 0xFFFFFFFF * 2 - 1 for integer in integers]
-    norm = math.sqrt(math.fsum(value * value for value in values)) or 1.0
-    return [value / norm for value in values]
+    return unit([integer / 0xFFFFFFFF * 2 - 1 for integer in integers])
+
+
+def unit(vector: Sequence[float]) -> list[float]:
+    """Return a vector's direction: of norm 1, or zeros for zeros."""
+    norm = math.sqrt(math.fsum(value * value for value in vector)) or 1.0
+    return [value / norm for value in vector]

@@ -7,6 +7,7 @@ is a Conflict. What is told from memory is told from a ledger, because both are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
@@ -106,10 +107,8 @@ def append_next(journal: Journal, first: int, make: Callable[[int], NewEvent]) -
     """
     number = first
     while True:
-        try:
+        with suppress(Conflict):
             (appended,) = journal.append([make(number)])
-        except Conflict:
-            appended = None
-        if appended is not None and appended.added:
-            return appended
+            if appended.added:
+                return appended
         number += 1

@@ -55,9 +55,8 @@ _WORDS_OF_KEY: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class OutcomeKind:
-    """A kind of outcome. `delta` is what it adds to the confidence; `polarity` is 1 for success, -1 for failure, 0."""
+    """A kind of outcome: what it adds to the confidence (`delta`), and 1 for success, -1 for failure, 0 for neither."""
 
-    kind: str
     label: str
     delta: float
     polarity: int
@@ -65,7 +64,7 @@ class OutcomeKind:
 
 OUTCOME_KINDS: Final[Mapping[str, OutcomeKind]] = {
     kind: OutcomeKind(
-        kind, kind.replace("_", " ").capitalize().replace("Pre execution", "Pre-execution"), _DELTAS[kind], polarity
+        kind.replace("_", " ").capitalize().replace("Pre execution", "Pre-execution"), _DELTAS[kind], polarity
     )
     for kind, polarity in POLARITY.items()
 }

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from functools import partial
+from operator import mul
 from pathlib import Path
 from typing import Final, Literal
 
@@ -22,6 +23,7 @@ from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.lessons.book import BACKGROUND, LessonPolicy, lesson_book
 from reflector.lessons.embedding import embed as by_hash
+from reflector.lessons.embedding import unit
 from reflector.mistakes import Mistake
 from reflector.playbook.bullet import Bullet, best_first
 from reflector.project import Project, find_project
@@ -142,12 +144,7 @@ def load_model(folder: Path) -> Embed:
 
 
 def _encode(model: object, texts: Sequence[str]) -> list[list[float]]:
-    return [_unit([float(value) for value in row]) for row in model.encode(list(texts))]  # type: ignore[attr-defined]
-
-
-def _unit(vector: Sequence[float]) -> list[float]:
-    norm = math.sqrt(math.fsum(value * value for value in vector)) or 1.0
-    return [value / norm for value in vector]
+    return [unit([float(value) for value in row]) for row in model.encode(list(texts))]  # type: ignore[attr-defined]
 
 
 def _by_words(among: Sequence[Document], query: str) -> dict[int, float]:
@@ -179,13 +176,9 @@ def _by_vectors(among: Sequence[Document], query: str, embed: Embed | None) -> d
         return {}
     least = LEAST_COSINE if embed is not None else 1 - 1e-6
     vectors = (embed or _hashes)([query, *(one.text for one in among)])
-    cosines = {n: math.fsum(map(_product, vectors[0], vector)) for n, vector in enumerate(vectors[1:])}
+    cosines = {n: math.fsum(map(mul, vectors[0], vector)) for n, vector in enumerate(vectors[1:])}
     near = {number: round(cosine, 6) for number, cosine in cosines.items() if cosine >= least}
     return dict(sorted(near.items(), key=lambda entry: (-entry[1], entry[0])))
-
-
-def _product(a: float, b: float) -> float:
-    return a * b
 
 
 def _hashes(texts: Iterable[str]) -> list[list[float]]:

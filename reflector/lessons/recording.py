@@ -14,7 +14,6 @@ from typing import Any
 
 from reflector.events import event as ev
 from reflector.events.event import Appended, NewEvent, identity
-from reflector.events.kinds import Field
 from reflector.events.lessons import POLARITY
 from reflector.events.registry import fields_of
 from reflector.events.state import REDACTED
@@ -216,16 +215,14 @@ def said(data: Mapping[str, Any]) -> list[str]:
 
 
 def _without_secrets(data: Mapping[str, Any], type_: str = ev.LESSON_RECORDED) -> dict[str, Any]:
-    fields: Mapping[str, Field] = fields_of(type_)
+    fields = fields_of(type_)
     return {name: _redacted(value) if name in fields and fields[name].prose else value for name, value in data.items()}
 
 
 def _redacted(value: Any) -> Any:
-    return (
-        [_redacted(one) for one in value]
-        if isinstance(value, list | tuple)
-        else (redact(value) if isinstance(value, str) else value)
-    )
+    if isinstance(value, list | tuple):
+        return [_redacted(one) for one in value]
+    return redact(value) if isinstance(value, str) else value
 
 
 def _utc(time: str) -> str:
