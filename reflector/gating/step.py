@@ -148,7 +148,7 @@ def after_turn(
     if report.reason and not result.reason:
         result = replace(result, metrics={**result.metrics, "reason": report.reason})
     if log is not None and config.log:
-        log.add(log_record(config, result, agent=agent, turn=turn, ops_written=report.written, reason=result.reason))
+        log.add(log_record(config, result, agent=agent, turn=turn, ops_written=report.written))
     return result
 
 

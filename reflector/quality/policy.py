@@ -71,15 +71,9 @@ class Signs:
         return cls(**figures, **steps, is_final_step=facts["is_final_step"] is True)  # type: ignore[arg-type]
 
     @classmethod
-    def of(cls, signals: QualitySignals, tool_failures: int = 0, step_number: int = 0, is_final: bool = False) -> Signs:
+    def of(cls, signals: QualitySignals, tool_failures: int = 0, *, is_final: bool = False) -> Signs:
         """Return the signs of an answer whose signals are known: its score is the confidence."""
-        return cls(
-            signals.score(),
-            tool_failures=tool_failures,
-            step_number=step_number,
-            is_final_step=is_final,
-            signals=signals,
-        )
+        return cls(signals.score(), tool_failures=tool_failures, is_final_step=is_final, signals=signals)
 
 
 #: The largest whole number that an event holds.

@@ -68,8 +68,6 @@ def quality_signals_for_response(
     iterations_used: int,
     max_iterations: int,
     was_truncated: bool = False,
-    *,
-    words: Words | None = None,
 ) -> QualitySignals:
     """Return the signals of an answer.
 
@@ -82,21 +80,16 @@ def quality_signals_for_response(
                 f"tool result {result.get('name')!r}: status is {result.get('status')!r}, not {', '.join(STATUSES)}"
             )
     errors = sum(result["status"] == "error" for result in tool_results)
-    words = words or default_words()
+    words = default_words()
+    detectors = (detect_failure_patterns, detect_assertive_uncertainty, detect_missing_debug_structure)
     return QualitySignals(
         tool_error_rate=errors / len(tool_results) if tool_results else 0.0,
         iterations_used=iterations_used,
         max_iterations=max_iterations,
         was_truncated=was_truncated,
-        has_failure_patterns=has_patterns(content, words),
+        has_failure_patterns=any(detect(content, words) for detect in detectors),
         is_empty_response=not content.strip(),
     )
-
-
-def has_patterns(text: str, words: Words) -> bool:
-    """Return whether any of the three detectors finds something in a text."""
-    detectors = (detect_failure_patterns, detect_assertive_uncertainty, detect_missing_debug_structure)
-    return any(detect(text, words) for detect in detectors)
 
 
 def detect_failure_patterns(text: str, words: Words | None = None) -> bool:

@@ -14,7 +14,6 @@ from typing import Any
 
 from reflector.dataclass import dataclass
 from reflector.quality.signals import QualitySignals, quality_signals_for_response
-from reflector.quality.words import Words
 from reflector.transcripts.message import Message
 
 _LONGEST_ERROR = 500
@@ -65,7 +64,7 @@ class _Chain:
             self.results.append({"name": name, "status": status, "error": result.text[:_LONGEST_ERROR]})
 
 
-def window_quality(messages: Iterable[Message], words: Words | None = None) -> WindowQuality:
+def window_quality(messages: Iterable[Message]) -> WindowQuality:
     """Return the quality of a window, by its messages in order."""
     main, aside = _Chain(), _Chain()
     for message in messages:
@@ -73,6 +72,6 @@ def window_quality(messages: Iterable[Message], words: Words | None = None) -> W
     chain = main if main.rounds else aside  # a subagent's transcript is one sidechain
     unanswered = [{"name": name, "status": "skipped", "error": ""} for name in chain.names.values()]
     results = chain.results + unanswered
-    signals = quality_signals_for_response(chain.answer, results, chain.rounds, 0, chain.truncated, words=words)
+    signals = quality_signals_for_response(chain.answer, results, chain.rounds, 0, chain.truncated)
     counted = Counter(result["status"] for result in results)
     return WindowQuality(signals, len(results), counted["error"], counted["skipped"], chain.rounds)

@@ -76,11 +76,9 @@ def build_improvement_prompt(
     )
 
 
-def build_revision_prompt(
-    user_request: str, response: str, reflection: str, mode: Revision, project: Path | None = None
-) -> str:
+def build_revision_prompt(user_request: str, response: str, reflection: str, mode: Revision) -> str:
     """Return the prompt that asks for an answer again, after a reflection on it. Raises TemplateError."""
-    return find_template("revision.txt", project).fill(
+    return find_template("revision.txt").fill(
         {"user_request": user_request, "response": response, "reflection": reflection, "how": _HOW[mode]}
     )
 

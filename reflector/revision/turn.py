@@ -159,7 +159,8 @@ class _Steps:
             "task": quote(self.task, 200),
             "turn": self.turn,
         }
-        self._append(ev.GATE_DECIDED, data, (policy.id, str(signs.facts), self.task))
+        event_id = identity(ev.GATE_DECIDED, "turn", *self.key, policy.id, str(signs.facts), self.task)
+        self.journal.append([NewEvent(ev.GATE_DECIDED, event_id, data, "agent", session_id=self.session_id)])
         return decision
 
     def reflect(self, signals: QualitySignals) -> tuple[Event | None, str]:
@@ -218,10 +219,6 @@ class _Steps:
             return replace(result, retried=None, failure=_REVISED_BEFORE)
         content = f"{result.content}\n\n{REVISED}\n\n{revised}".lstrip() if improved else result.content
         return replace(result, content=content, improvement=improvement, improved=improved)
-
-    def _append(self, type_: str, data: Mapping[str, Any], more: tuple[str, ...]) -> None:
-        event_id = identity(type_, "turn", *self.key, *more)
-        self.journal.append([NewEvent(type_, event_id, data, "agent", session_id=self.session_id)])
 
 
 def _reflection_of(lesson: Event, session_id: str) -> AgentReflection:
