@@ -210,7 +210,7 @@ def _fenced(config: Config, project: Path, path: Path, home: Path) -> Config:
         _check_unlisted(config, project, path, home)
     if config.fixtures and config.layer("fixtures") == "project" and _below(project, config.fixtures) is None:
         raise ConfigError(f"{path}: fixtures is {config.fixtures!r}, which is not below {project}; put it there")
-    if config.layer("ledger_url") != "project" or not config.ledger_url or _is_server(config.ledger_url):
+    if config.layer("ledger_url") != "project" or not config.ledger_url or is_server(config.ledger_url):
         return config
     return replace(config, ledger_url=_own_ledger(config.ledger_url, project, path))
 
@@ -219,7 +219,7 @@ def _check_unlisted(config: Config, project: Path, path: Path, home: Path) -> No
     """Refuse what a project's own file decides for its user where the user did not name the project."""
     at_whose = {
         "model": "decides what a request costs",
-        "ledger_url": "names a server, which would get every event" if _is_server(config.ledger_url) else "",
+        "ledger_url": "names a server, which would get every event" if is_server(config.ledger_url) else "",
         "playbook": "names a playbook of a ledger that you named" if config.layer("ledger_url") == "user" else "",
     }
     for key, why in at_whose.items():
@@ -229,7 +229,7 @@ def _check_unlisted(config: Config, project: Path, path: Path, home: Path) -> No
             )
 
 
-def _is_server(url: str) -> bool:
+def is_server(url: str) -> bool:
     return bool(url) and not url.lower().startswith("sqlite")
 
 

@@ -150,6 +150,10 @@ def _translate(error: BaseException, where: str) -> LedgerError:
     return (_of_server if _package(error) == "psycopg" else _of_file)(error, text, where)
 
 
+#: What SQLite says of a file that is damaged, or whose tables somebody changed.
+_UNSOUND = ("malformed", "not a database", "corrupt", "could not decode", "no such table", "no such column")
+
+
 def _unsound(where: str, text: str) -> str:
     return (
         f"{where} is not a sound ledger ({text}); nothing was changed. "
@@ -191,7 +195,7 @@ def _of_file(_: BaseException, text: str, where: str) -> LedgerError:
         return LedgerError(f"the ledger {where} refused the events, nothing was appended: {text}")
     if "database is locked" in lower or "database table is locked" in lower:
         return LedgerLocked(f"the ledger {where} is locked by another process ({text}); try again")
-    if "malformed" in lower or "not a database" in lower or "corrupt" in lower or "could not decode" in lower:
+    if any(words in lower for words in _UNSOUND):
         return LedgerCorrupt(_unsound(where, text))
     if "is full" in lower:
         return LedgerUnavailable(f"no space left for the ledger {where} ({text}); free some and run it again")
@@ -230,13 +234,15 @@ _BY_SQLSTATE: dict[str, tuple[type[LedgerError], str, str]] = {
     "25006": (LedgerAway, "may only be read", "name the primary server, or see default_transaction_read_only"),
     "28": (LedgerUnavailable, "refuses the user", "check the user and the password of the URL, and pg_hba.conf"),
     "3D000": (LedgerUnavailable, "is not on the server", "create it (`createdb --encoding=UTF8`), or correct the URL"),
+    "3F000": (LedgerUnavailable, "is in no schema that the user may use", "correct the search_path of the URL or role"),
     "40": (LedgerLocked, "is locked by another process", "try again"),
     "42501": (
         LedgerUnavailable,
         "refuses the user",
-        "let the owner of the ledger run the command, or grant the user what is missing: "
-        "`reflector grants --role writer --to USER` prints it",
+        "let the owner of the ledger run the command, or grant the user what `reflector grants --role writer` prints",
     ),
+    "42703": (LedgerCorrupt, "lacks a column", "run `reflector verify`, and restore a backup"),
+    "42P01": (LedgerCorrupt, "lacks a table", "run `reflector verify`, and restore a backup"),
     "53100": (LedgerUnavailable, "has no space left", "free some on the server, then run the same command again"),
     "53300": (LedgerAway, "has no connection left", "close some or raise max_connections, then try again"),
     "55P03": (LedgerLocked, "is locked by another process", "try again"),

@@ -311,17 +311,15 @@ def _of_ledger(folder: Path) -> Known | None:
         import site
 
         site.main()
-    from reflector.config import ConfigError
+    from reflector.config import ConfigError, is_server
     from reflector.curation.adoption import PlaybookRefused
     from reflector.curation.playbook_file import known
     from reflector.ledger.errors import LedgerError
-    from reflector.ledger.url import url_of
     from reflector.project import Project
 
     try:
         project = Project.at(folder)
-        url = project.config.ledger_url
-        if not project.has_ledger() or (url and url_of(url).dialect == "postgresql"):
+        if is_server(project.config.ledger_url) or not project.has_ledger():
             return None
         with project.open_ledger() as ledger:
             return known(ledger, project)

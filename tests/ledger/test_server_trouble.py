@@ -210,6 +210,22 @@ def test_a_refused_connection_is_known_by_its_code_which_one_more_connection_ask
         assert len(begun) == 2
 
 
+@pytest.mark.postgres
+def test_a_search_path_without_a_schema_is_named_and_not_the_servers_log(postgres: Postgres) -> None:
+    with postgres.database() as url, pytest.raises(LedgerUnavailable) as caught:
+        Ledger.open(with_setting(url, "search_path", "nowhere"))
+    assert "is in no schema that the user may use" in str(caught.value)
+    assert "correct the search_path of the URL or role" in str(caught.value)
+
+
+def test_a_ledger_without_one_of_its_tables_is_told_from_one_that_could_not_be_used(ledger: Ledger) -> None:
+    ledger.append([added("pat-001")])
+    sql.run(ledger, "DROP TABLE tally")
+    with pytest.raises(LedgerCorrupt, match=r"tally.*un `reflector verify`, and restore a backup"):
+        ledger.rebuild()
+    assert "the table tally is missing" in " ".join(map(str, verify(ledger)))
+
+
 @pytest.mark.slow
 def test_a_wrong_password_is_told_at_once_and_no_drain_waits_for_the_server() -> None:
     with postgres_server() as url:
