@@ -95,6 +95,17 @@ def test_the_slash_commands_and_the_plugin_of_the_readme_are_there() -> None:
     assert shown == {path.stem for path in (ROOT / plugin["source"] / "commands").glob("*.md")}
 
 
+def test_the_page_of_security_says_of_every_setting_what_a_repository_may_set() -> None:
+    from reflector.config import SETTINGS, USERS_OWN
+
+    section = (ROOT / "docs" / "security.md").read_text("utf-8").split("\n## Settings\n")[1].split("\n## ")[0]
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", section, re.MULTILINE))
+    listed = {name: said for names, said in rows.items() for name in re.findall(r"`(\w+)`", names)}
+    lacks = sorted(SETTINGS.keys() - listed.keys())
+    assert not lacks, f"docs/security.md, Settings, lacks {', '.join(lacks)}"
+    assert {name for name, said in listed.items() if said == "nothing"} == set(USERS_OWN)
+
+
 def test_every_setting_is_in_the_page_of_the_configuration() -> None:
     from reflector.config import SETTINGS
 
