@@ -222,8 +222,8 @@ _AWAY, _REFUSED = "08006", "refused"
 _BY_SQLSTATE: dict[str, tuple[type[LedgerError], str, str]] = {
     _REFUSED: (
         LedgerUnavailable,
-        "is refused by its server, which does not pass by itself",
-        "check the user, the password and the database of the URL, and the server's pg_hba.conf",
+        "is refused, which does not pass by itself",
+        "check the user, the password, the database and the options of the URL, and the server's pg_hba.conf",
     ),
     "08": (
         LedgerAway,
@@ -303,14 +303,14 @@ def _code_of(error: BaseException) -> str:
     one in the same words again, it refuses it for good. A server that has just started no longer says what it said
     while it started, in whatever language.
     """
-    from psycopg import Error, connect, pq
+    from psycopg import Error, ProgrammingError, connect, pq
 
     from reflector.ledger.connecting import refusal
 
     if code := getattr(error, "sqlstate", None):
         return str(code)
-    if (way := _asked(error)) is None:
-        return _AWAY
+    if (way := _asked(error)) is None:  # an option of the URL that libpq does not take is no matter of the server's
+        return _REFUSED if isinstance(error, ProgrammingError) else _AWAY
     if (answer := refusal(way)) is not None:
         code, said = answer
         return code if code != _OF_A_POOLER else _AWAY if _passes(said) else _REFUSED

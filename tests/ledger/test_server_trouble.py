@@ -210,6 +210,13 @@ def test_a_refused_connection_is_known_by_its_code_which_one_more_connection_ask
         assert len(begun) == 2
 
 
+@pytest.mark.parametrize("option", ["colour=red", "connect_timeout=soon"])
+def test_an_option_that_libpq_does_not_take_is_refused_for_good_and_no_drain_waits_for_the_server(option: str) -> None:
+    with pytest.raises(LedgerUnavailable, match=f"{option.partition('=')[0]}.*options of the URL") as caught:
+        Ledger.open(f"postgresql://me@127.0.0.1:1/team?{option}")
+    assert not isinstance(caught.value, LedgerAway)
+
+
 @pytest.mark.postgres
 def test_a_search_path_without_a_schema_is_named_and_not_the_servers_log(postgres: Postgres) -> None:
     with postgres.database() as url, pytest.raises(LedgerUnavailable) as caught:
