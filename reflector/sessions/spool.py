@@ -81,7 +81,7 @@ class Failure:
     path: Path
     error: str
     attempts: int
-    failed_at_ns: int | None
+    failed_at_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def has_stop(delivery: Delivery) -> bool:
     return (delivery.path.parent / "waiting" / file_name(delivery.session_id or "")).exists()
 
 
-def fail(delivery: Delivery, error: BaseException | str) -> Path:
+def fail(delivery: Delivery, error: Exception) -> Path:
     """Set a delivery aside with the reason it could not be recorded; returns where it is now."""
     pulled = _pulled(delivery)
     if pulled is None:
@@ -215,11 +215,11 @@ def fail(delivery: Delivery, error: BaseException | str) -> Path:
     return _set_aside(pulled.path, pulled.path.parent, error)
 
 
-def _set_aside(path: Path, spool_dir: Path, error: BaseException | str) -> Path:
+def _set_aside(path: Path, spool_dir: Path, error: Exception) -> Path:
     folder = Path(folders.private_folder(str(spool_dir / "failed")))
     target = folder / path.name
     note = {
-        "error": (error if isinstance(error, str) else folders.error_words(error))[:4000],
+        "error": folders.error_words(error)[:4000],
         "attempts": _failure(target).attempts + 1,
         "failed_at_ns": time.time_ns(),
     }
@@ -250,34 +250,34 @@ def keep_silent(delivery: Delivery) -> None:
         old.unlink(missing_ok=True)
 
 
-def retry_failed(spool_dir: Path) -> int:
-    """Make every failed or silent delivery pending again; returns how many. Notes stay, to count the attempts."""
-    return sum(_make_pending(_records(spool_dir / part), spool_dir) for part in ("failed", "silent"))
+def retry_failed(spool_dir: Path) -> None:
+    """Make every failed or silent delivery pending again. Notes stay, to count the attempts."""
+    for part in ("failed", "silent"):
+        _make_pending(_records(spool_dir / part), spool_dir)
 
 
-def retry_due(spool_dir: Path) -> int:
-    """Make the failed deliveries pending again whose pause is over; returns how many."""
-    due = [one.path for one in failed(spool_dir) if is_over(one.attempts, one.failed_at_ns or 0)]
-    return _make_pending(due, spool_dir)
+def retry_due(spool_dir: Path) -> None:
+    """Make the failed deliveries pending again whose pause is over."""
+    due = [one.path for one in failed(spool_dir) if is_over(one.attempts, one.failed_at_ns)]
+    _make_pending(due, spool_dir)
 
 
-def _make_pending(paths: Sequence[Path], spool_dir: Path) -> int:
+def _make_pending(paths: Sequence[Path], spool_dir: Path) -> None:
     for path in paths:
         with suppress(FileNotFoundError):  # another project's drain looks after the user's folder too
             path.rename(spool_dir / path.name)
     if paths:
         _sync(spool_dir, paths[0].parent)
-    return len(paths)
 
 
-def sweep(spool_dir: Path, *, now: float | None = None) -> tuple[int, int]:
-    """Look after what killed hooks left behind more than an hour ago: (recovered, removed).
+def sweep(spool_dir: Path, *, now: float | None = None) -> None:
+    """Look after what killed hooks left behind more than an hour ago.
 
     Such a delivery was never acknowledged, but if the whole record reached the disk it happened, so it becomes
     pending; a half-written one says nothing and is removed.
     """
     oldest = (time.time() if now is None else now) - LEFT_BEHIND_SECONDS
-    recovered = removed = 0
+    recovered = False
     parts = (spool_dir / part for part in ("waiting", "broken", "failed"))
     for folder in (spool_dir.parent, spool_dir, *parts):
         if folder.is_symlink():
@@ -288,15 +288,13 @@ def sweep(spool_dir: Path, *, now: float | None = None) -> tuple[int, int]:
                     continue
                 if folder in (spool_dir, spool_dir / "waiting") and _readable([path]):
                     path.rename(spool_dir / path.name[1:].removesuffix(".tmp"))
-                    recovered += 1
+                    recovered = True
                 else:
                     path.unlink()
-                    removed += 1
             except FileNotFoundError:  # its hook was alive after all, or another sweep was faster
                 continue
     if recovered:
         folders.sync_folder(str(spool_dir))
-    return recovered, removed
 
 
 def drop_words(path: Path) -> None:
@@ -391,7 +389,7 @@ def _failure(path: Path) -> Failure:
         note = json.loads(folders.read_file(str(path.with_suffix(".error")), 64 * 1024))
         return Failure(path, str(note["error"]), int(note["attempts"]), int(note["failed_at_ns"]))
     except (OSError, ValueError, KeyError, TypeError):
-        return Failure(path, "", 0, None)
+        return Failure(path, "", 0, 0)
 
 
 def _sync(*parts: Path) -> None:
