@@ -69,13 +69,13 @@ def read_published(content: bytes, keys: Sequence[PublicKey]) -> Published:
 
     Where keys are named, nothing unsigned is taken. Raises NoAnchor, NoteRefused, SigningUnavailable.
     """
-    if content.lstrip().startswith(b"{") and keys:
+    if not keys:
+        if is_note(content):
+            raise NoAnchor("it is a signed note, which says nothing before its signature is verified; add --key")
+        return Published(anchors_in(content.decode("utf-8", "replace")))
+    if content.lstrip().startswith(b"{"):
         note = _document(content.decode("utf-8", "replace")).get("note")
         content = note.encode("utf-8", "surrogatepass") if isinstance(note, str) else b""
-    if not keys and is_note(content):
-        raise NoAnchor("it is a signed note, which says nothing before its signature is verified; add --key")
-    if not keys:
-        return Published(anchors_in(content.decode("utf-8", "replace")))
     if not is_note(content):
         raise NoAnchor("it is not a signed note, so --key has nothing to verify; make one with `reflector head --sign`")
     opened = open_note(content, keys)

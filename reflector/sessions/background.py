@@ -25,14 +25,14 @@ def run(project: str) -> int | None:
         return 0
     from reflector.project import Project
 
-    root = Path(project).absolute()
     try:
-        done = _drained(Project.at(root)) if root.is_dir() else None
+        root = Path(project).absolute()
+        if not root.is_dir():
+            return None
+        done = _drained(Project.at(root))
     except Exception:  # noqa: BLE001  the command line meets it again
         return None
-    if done is None:
-        return 0 if root.is_dir() else None
-    return 1 if done.failed or done.broken else 0
+    return 1 if done is not None and (done.failed or done.broken) else 0
 
 
 def _drained(project: Project) -> Drained | None:

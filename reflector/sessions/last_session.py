@@ -35,25 +35,25 @@ def leave(project: Path, reflected: Sequence[Reflected]) -> None:
     """Leave what came of the session that was processed last, with what its earlier windows brought."""
     from reflector.reflection.gate import CITES_NOTHING
 
-    named = [one for one in reflected if one.session_id is not None]
-    if not named:
+    session = next((one.session_id for one in reversed(reflected) if one.session_id is not None), None)
+    if session is None:
         return
-    session = str(named[-1].session_id)
+    windows = [one for one in reflected if one.session_id == session]
     state = folders.state_folder(str(project))
     try:
-        before, _, of_session = folders.read_file(f"{state}/{LAST_SESSION}", 1000).decode().partition("\n")
+        before, _, left_of = folders.read_file(f"{state}/{LAST_SESSION}", 1000).decode().partition("\n")
     except (OSError, ValueError):
-        before = of_session = ""
-    last = min((one for one in named if one.session_id == session), key=lambda one: list(_ELSE).index(one.outcome))
-    if of_session.strip() != session:
+        before = left_of = ""
+    last = min(windows, key=lambda one: list(_ELSE).index(one.outcome))
+    if left_of.strip() != session:
         before = ""
     elif last.outcome == "skipped":
         return
-    judged = [one.detail for one in named if one.session_id == session and one.outcome == "completed"]
+    judged = [one.detail for one in windows if one.outcome == "completed"]
     parts = ", ".join([before, *judged]).split(", ")
     verdicts = {found[1]: found[0] for part in parts if (found := _VERDICT.match(part))}
     said = clean(", ".join(verdicts.values()), _MOST_SAID) or _ELSE[last.outcome]
-    cited = list(dict.fromkeys(name for one in named if one.session_id == session for name in one.undecided))
+    cited = list(dict.fromkeys(name for one in windows for name in one.undecided))
     if said == _ELSE["completed"] and cited:
         what = " and ".join(cited) if len(cited) < _MANY else f"{len(cited)} key points"
         said = f"{what} cited, undecided: reflector judge"
