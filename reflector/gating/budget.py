@@ -25,7 +25,7 @@ class OutOfTime(Exception):
 
 
 def within(milliseconds: int, work: Callable[[], _T]) -> Future[_T]:
-    """Return the work's result or its error. Raises OutOfTime, and RuntimeError where no thread is to be had."""
+    """Return the work's result or its error. Raises OutOfTime, and RuntimeError where no thread can be started."""
     seconds = min(milliseconds, _LONGEST) / 1000
     end = time.monotonic() + seconds
     free = _free

@@ -121,7 +121,7 @@ def tally(signals: Iterable[_Signal]) -> tuple[int, int]:
 
 
 def state_of(confidence: float, successes: int, failures: int) -> State:
-    """Return active, decayed or archived (D-17); whether two lessons contradict each other is the book's to say."""
+    """Return active, decayed or archived (D-17). The book decides whether two lessons contradict each other."""
     fails_only = failures >= 2 and successes == 0
     if failures >= 3 or (fails_only and rounded(confidence) < _ARCHIVED_BELOW):
         return "archived"

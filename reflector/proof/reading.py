@@ -1,4 +1,4 @@
-"""Rows of a ledger that nobody vouches for: read as a stream, and told apart from a ledger that is out of reach.
+"""Reads the rows of a ledger that may be damaged, and tells a damaged ledger from one that cannot be reached.
 
 Invariant: memory does not grow with the number of rows, on either engine.
 """

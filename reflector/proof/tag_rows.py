@@ -1,8 +1,7 @@
 """The rows of the tag table, compared with the events while these are read.
 
-Invariant: every row is looked at once, in the order of its key, and each one that is missing, too many or other than
-its event says is a finding at its position. Of a row that counts where its event does not, or the other way round,
-the bullet is named as well.
+Invariant: every row is looked at once, in the order of its key, and each one that is missing, surplus or different from
+its event is a finding at its position. Where only one of the row and its event counts, the bullet is named as well.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def revise_turn(
 
 
 def asks_for_tools(reflection: AgentReflection, answer: Answer) -> bool:
-    """Return whether another look is called for: by the reflection's words, or by tools that failed or slept."""
+    """Return whether the agent should look again: the reflection says so, or its tools failed or were not called."""
     said = f"{reflection.corrective_strategy} {reflection.failure_analysis}".lower()
     failed = any(result["status"] != "success" for result in answer.tool_results)
     return failed or not answer.tool_results or any(word in said for word in default_words().looking)

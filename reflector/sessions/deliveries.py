@@ -43,6 +43,10 @@ class Drained:
 def take_deliveries(
     pipeline: Pipeline, done: Drained, *, retry: Retry, progress: Callable[[Delivery], None] | None
 ) -> None:
+    """Record what waits in the spool, finish what is pending, and write playbook.json; `done` takes what came of it.
+
+    Raises as `drain` does.
+    """
     spool.sweep(pipeline.project.spool_dir)
     again = spool.retry_failed if retry == "all" else spool.retry_due
     folders = [pipeline.project.spool_dir, *(state / "spool" for state in stand_ins())]

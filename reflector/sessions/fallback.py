@@ -23,7 +23,8 @@ def stand_ins() -> list[Path]:
 
 
 def is_of(project: Path, folder: str | None) -> bool:
-    """Whether what was kept for a folder is a project's: it was gone then, perhaps, and known as its worktree since."""
+    """Return whether a delivery that names a folder is a project's: its own folder, or one that is known by now as a
+    worktree of it, which may have been gone when the hook ran."""
     from reflector.project import project_of  # the ledger's code, which hardly anybody needs here
 
     return folder == str(project) or (folder is not None and project_of(Path(folder)) == project)

@@ -115,7 +115,7 @@ def render(
 
     `files` hold those that do not fit; `troubles` follow them.
 
-    The section titles stay because advice reads the other way round under MISTAKES TO AVOID.
+    The section titles stay because under MISTAKES TO AVOID the same words mean the opposite.
     Raises ValueError where the template alone leaves no room for any bullet.
     """
     bullets = list(bullets)

@@ -118,9 +118,8 @@ def take_in(
     """Record the source's window in the ledger, with what it cites and what it was told.
 
     `found` is the scan of the source, if there was one; `readings` keep where the next one can go on.
-    `beside` is for a playbook that the agent got beside another
-    one: the names that mean a bullet of the other; None for a playbook on its own.
-    A window that says nothing of a playbook beside another is left out; its records stay new.
+    `beside` are the names that mean a bullet of another playbook, which the agent got as well; None where it got no
+    other. A window that says nothing of a playbook beside another is left out; its records stay new.
 
     Raises OSError for a file that cannot be read, UnknownTranscript for one that is not a transcript, and
     LedgerError.

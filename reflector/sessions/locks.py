@@ -1,8 +1,8 @@
 """The locks of a project.
 
 Invariant: a lock is the kernel's, so a process that dies lets go of it. On a file system without locks (some that come
-over a network) a file among the temporary ones of this machine is locked in the place of the project's: processes of
-other machines are not kept away then, which costs a second look at a delivery and counts nothing twice.
+over a network) a temporary file of this machine is locked instead of the project's. It does not exclude processes of
+other machines: a delivery may then be read twice, and is still recorded once.
 """
 
 from __future__ import annotations
@@ -68,5 +68,5 @@ def _open(folder: str, name: str) -> int:
 
 
 def _stand_in(state_dir: Path, name: str) -> str:
-    """Return the name of the file that is locked in the place of one that cannot be."""
+    """Return the name of the file that is locked instead of one that cannot be."""
     return f"{sha256(os.fsencode(state_dir.resolve())).hexdigest()[:24]}.{name}"
