@@ -22,6 +22,7 @@ from reflector.ledger.rows import (
     Head,
     Projected,
     WindowRow,
+    check_shape,
     event_of,
     projected_of,
     redaction_data,
@@ -329,9 +330,23 @@ def _bullet(row: Sequence[Any]) -> BulletRow:
 
 
 def kept_of(sql: Statements, erased: Collection[str]) -> dict[str, Mapping[str, Any] | None]:
-    """Return what the redactions of these events left of their data, by the redacted event's id."""
+    """Return what the redactions of these events left of their data, by the redacted event's id.
+
+    Raises LedgerCorrupt for what no event of its type has: like data, it can be changed by whoever has the database.
+    """
     if not erased:
         return {}
+    kept = left_of(sql, erased)
+    among, values = sql.among("event_id", erased)
+    query = f"SELECT event_id, position, type FROM event WHERE playbook_id = ? AND {among}"  # noqa: S608
+    for event_id, position, type_ in sql.run(query, values).fetchall():
+        if (data := kept[event_id]) is not None:
+            check_shape(position, type_, data)
+    return kept
+
+
+def left_of(sql: Statements, erased: Collection[str]) -> dict[str, Mapping[str, Any] | None]:
+    """Return the same, of whatever shape it is."""
     from reflector.ledger.redaction import what_is_left
 
     by_target: dict[str, tuple[str, Mapping[str, Any] | None]] = {}

@@ -113,10 +113,15 @@ def data_of(position: int, type_: str, text: str) -> Mapping[str, Any]:
     Every event was looked at when it was appended; somebody with the database's whole powers can change it since.
     """
     data = object_of(position, type_, text)
+    check_shape(position, type_, data)
+    return data
+
+
+def check_shape(position: int, type_: str, data: Mapping[str, Any]) -> None:
+    """Raise LedgerCorrupt for data that no event of its type has."""
     one = EVENT_TYPES.get(type_) if type_ != BULLET_TAGGED else None
     if one is not None and (fault := one.misshapen(data)):
         raise LedgerCorrupt(f"event {position} ({type_}) holds data that it cannot have: {fault}; {_VERIFY}")
-    return data
 
 
 def names_of(position: int, type_: str, text: str | None) -> list[str]:

@@ -17,7 +17,7 @@ from reflector.events import event as ev
 from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.admission import fault_of
 from reflector.ledger.canonical import PREFIX, digest, genesis, leaf
-from reflector.ledger.reader import kept_of
+from reflector.ledger.reader import left_of
 from reflector.ledger.rows import Anchor, Projected, Stored
 from reflector.ledger.statements import Statements
 from reflector.mistakes import Finding
@@ -145,7 +145,7 @@ class Walk:
     def _read(self, row: tuple[Any, ...], folding: Folding | None) -> Iterator[Finding]:
         """Look at the data of an event that is not a tag, and fold it. Raises for data that no event has."""
         position, event_id, type_, text = row[0], row[1], row[2], row[10]
-        data = kept_of(self.sql, [event_id])[event_id] if text is None else json.loads(text)
+        data = left_of(self.sql, [event_id])[event_id] if text is None else json.loads(text)
         if data is not None and (fault := fault_of(type_, data)):
             what = f"this {type_} holds data that is not admitted: {fault}"
             yield Finding("data", position, what, _TAKEN_IN)
@@ -163,7 +163,7 @@ class Walk:
             yield Finding("redaction", position, "the data was erased without an event.redacted", RESTORE)
         elif type_ in EVENT_TYPES and EVENT_TYPES[type_].all_prose:
             return
-        elif kept_of(self.sql, [event_id])[event_id] is None:
+        elif left_of(self.sql, [event_id])[event_id] is None:
             yield Finding("redaction", position, f"the facts of this {type_} were erased with its text", RESTORE)
 
 

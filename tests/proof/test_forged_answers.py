@@ -208,6 +208,22 @@ def test_what_no_ledger_holds_is_named_by_each_question_that_meets_it(
         assert connection.execute("SELECT count(*) FROM playbook WHERE position = 0").fetchone() == (0,)
 
 
+@pytest.mark.parametrize(("field", "value"), [("name", 5), ("text", {}), ("name", [[]])])
+def test_what_a_redaction_left_of_an_event_is_looked_at_as_its_data_is(
+    forged: Agent, field: str, value: object
+) -> None:
+    with Ledger.open_file(forged.ledger) as ledger:
+        named = next(ledger.events(types=[ev.BULLET_ADDED])).event_id
+        ledger.redact(named, reason="a name", actor="human")
+    statement = f"UPDATE event SET data = json_set(data, '$.kept.{field}', json(?)) WHERE target_id = ?"
+    forge(forged, statement, json.dumps(value), named)
+    for question in ["log --all", "list --as-of 30", "replay --counting once_per_session", "drain", "rebuild"]:
+        told = asked(forged, question.split())
+        assert f"{field} is" in told, question
+        assert "reflector verify" in told
+    assert forged.call("verify", code=1).out
+
+
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("type_", [ev.EVIDENCE_RETRACTED, ev.EVENT_REDACTED])
 def test_events_that_point_to_each_other_in_a_circle_keep_no_question_running(forged: Agent, type_: str) -> None:
