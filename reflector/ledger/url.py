@@ -6,7 +6,9 @@ than a question takes to answer.
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import quote, unquote
@@ -80,11 +82,21 @@ class Url(NamedTuple):
 
 
 def sqlite_url(path: Path) -> str:
-    """Return the URL of a SQLite ledger in a file. Raises LedgerUnavailable for a path that is not UTF-8."""
+    """Return the URL of a SQLite ledger in a file.
+
+    Raises LedgerUnavailable for a path that is not UTF-8, or that is not read as UTF-8.
+    """
     try:
         return _FILE + quote(str(path), safe=" +/")
     except UnicodeEncodeError as error:
-        raise LedgerUnavailable(f"the path {path} is not UTF-8; rename the folder that is not") from error
+        try:
+            shown = os.fsencode(path).decode("utf-8")
+        except UnicodeError:
+            raise LedgerUnavailable(f"the path {path} is not UTF-8; rename the folder that is not") from error
+        raise LedgerUnavailable(
+            f"Python reads the path {shown!a} in the encoding {sys.getfilesystemencoding()}, which lacks some of its "
+            "letters; set PYTHONUTF8=1, or LC_ALL to a locale of UTF-8, such as C.UTF-8"
+        ) from error
 
 
 def url_of(text: str) -> Url:

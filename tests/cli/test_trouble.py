@@ -598,6 +598,19 @@ def test_a_project_whose_path_is_not_utf8_is_refused_in_one_line(tmp_path: Path)
         assert len(told.splitlines()) == 1
 
 
+@pytest.mark.skipif(not os.supports_bytes_environ or sys.platform == "darwin", reason="names are text there")
+def test_a_path_that_python_does_not_read_as_utf8_is_told_as_that(tmp_path: Path) -> None:
+    agent = Agent.in_folder(tmp_path / "caf\xe9")
+    command = [sys.executable, "-I", "-X", "utf8=0", "-m", "reflector", "list"]
+    ran = subprocess.run(command, cwd=agent.project, env=agent.env(LC_ALL="C"), capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("reflector: Python reads the path")
+    assert "caf\\xe9" in ran.stderr
+    assert "PYTHONUTF8=1" in ran.stderr
+    assert len(ran.stderr.splitlines()) == 1
+    agent.run("list")
+
+
 def test_too_little_memory_is_told_without_a_traceback(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     def drain(*_: object, **__: object) -> None:
         raise MemoryError
