@@ -203,6 +203,8 @@ def _print_leftovers(removed: list[Path], left: list[Path], others: list[Event])
         note(f"removed too: {path}")
     for path in left[:_NAMED]:
         note(f"the text is still in {path}")
+    if len(left) > _NAMED:
+        note(f"and in {len(left) - _NAMED} more files")
     for event in others[:_NAMED]:
         note(
             safe(
@@ -210,6 +212,9 @@ def _print_leftovers(removed: list[Path], left: list[Path], others: list[Event])
                 f"see `reflector log`, then `reflector redact {event.position} --why …`"
             )
         )
+    if len(others) > _NAMED:
+        more = len(others) - _NAMED
+        note(f"and {more} more; `reflector redact --where TEXT` lists all events that hold a text, and erases it")
 
 
 @click.command("assert")

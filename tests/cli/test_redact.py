@@ -85,6 +85,23 @@ def test_a_file_in_which_it_still_stands_is_named(told: Agent) -> None:
     assert "notes.md" in ran.err
 
 
+def test_where_more_events_say_the_same_than_are_named_their_number_and_the_way_to_all_of_them_are_told(
+    told: Agent, tmp_path: Path
+) -> None:
+    for number in range(2, 18):
+        session = Session(f"s-{number}").cites("pat-001", None)
+        session.user(f"No, that is wrong, {SECRET}. Please revert it.").agent("You are right.")
+        session.write(tmp_path / f"{number}.jsonl")
+    told.call("ingest", *(tmp_path / f"{number}.jsonl" for number in range(2, 18)))
+    lines = told.call("redact", position(told, "reflection.answered"), "--why", "a customer", "--yes").err.splitlines()
+    named = [line for line in lines if line.startswith("position ")]
+    total = len(told.json("redact", "--where", SECRET)["events"])
+    (rest,) = [line for line in lines if line.startswith("and ")]
+    assert len(named) < total
+    assert int(rest.split()[1]) >= 4
+    assert "`reflector redact --where TEXT` lists all events that hold a text, and erases it" in rest
+
+
 def test_the_answer_that_an_analysis_was_read_from_is_named(told: Agent) -> None:
     at = position(told, "reflection.completed")
     answer = position(told, "reflection.answered")
