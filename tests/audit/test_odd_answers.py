@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.ledger.store import Ledger
 from tests.ledger.events import reflected, trajectory, window
@@ -92,3 +93,14 @@ def test_a_trajectory_without_a_dataset_that_can_be_one_is_given_up_and_named_on
     agent.call("drain")
     assert "given_up" in agent.call("session", "trajectory-t1").out
     assert "completed" in agent.call("session", "trajectory-t2").out
+
+
+def test_a_trajectory_of_a_file_that_asks_for_millions_of_rounds_gets_a_hundred(tmp_path: Path) -> None:
+    run = trajectory()
+    agent = _brought(tmp_path, [replace(run, data={**run.data, "iterations": 10**9})])
+    agent.call("drain")
+    with Ledger.open_file(agent.ledger) as ledger:
+        (completed,) = ledger.events(types=[ev.REFLECTION_COMPLETED])
+        assert len(list(ledger.events(types=[ev.REFLECTION_ANSWERED]))) <= 102
+    assert completed.data is not None
+    assert "of 1000000000 iterations, those after 100 were not asked for" in completed.data["problems"]

@@ -24,6 +24,8 @@ from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight,
 _MOST_INSIGHTS = 100
 #: Iterations in a row that may fail before the rest is left out: a model that is gone is not asked for ever.
 MOST_FAILED = 3
+#: A trajectory may come from a file that asks for millions.
+MOST_ITERATIONS = 100
 T = TypeVar("T")
 
 
@@ -112,6 +114,9 @@ def conversation(case: Case, builder: PromptBuilder, dataset: str, iterations: i
     outcome = Outcome()
     good = failed = 0
     for iteration in range(1, iterations + 1):
+        if iteration > MOST_ITERATIONS:
+            outcome.problems.append(f"of {iterations} iterations, those after {MOST_ITERATIONS} were not asked for")
+            break
         if failed == MOST_FAILED:
             outcome.problems.append(f"{failed} iterations failed in a row; iteration {iteration} was not asked for")
             break
