@@ -87,7 +87,7 @@ def write_entries(
 
 
 def _append(ledger: Ledger, kept: Mapping[str, Any], turn: int, slot: int) -> bool:
-    """Whether the ledger did not have the entry. Raises LedgerError."""
+    """Append an entry as a lesson; return whether the ledger did not have it. Raises LedgerError."""
     from reflector.ledger.errors import Conflict
     from reflector.lessons.recording import lesson_event
 

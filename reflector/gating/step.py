@@ -91,7 +91,7 @@ def reflect(
 def think(bundle: ReflectionBundle, config: GatedConfig, *, adapter: AnyAdapter | None = None) -> ReflectionResult:
     """Reflect on a turn without a budget of time.
 
-    Raises ValueError for a backend that there is not, for fixtures that are not enabled and for a bad context,
+    Raises ValueError for an unknown backend, for fixtures that are not enabled and for a bad context,
     FixtureMissingError, and whatever the adapter raises.
     """
     _ = bundle.turn  # what is not a number is refused here, before an entry gets the id of turn 0

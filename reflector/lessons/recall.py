@@ -2,7 +2,7 @@
 
 Invariant: the answer depends on the texts and the query alone, so both engines and every machine give the same one.
 The index is built in memory from the live texts of one state of the ledger: nothing to keep in step, nothing left
-behind by a redaction. Where nothing fits well enough, nothing is the answer.
+behind by a redaction. Where nothing fits well enough, the answer is empty.
 """
 
 from __future__ import annotations

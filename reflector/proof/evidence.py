@@ -1,8 +1,8 @@
 """Counting the tags of a history as they pass, without keeping them.
 
-Whether a tag counts, and for whom, is known in the end: a retraction or a new baseline may follow. So a walk counts by
-what the tables say of the end. They are compared with the events as well: where they are right, so was the count; where
-they are wrong, the tags are counted once more by what the events said.
+Whether a tag counts, and for whom, is known only at the end: a retraction or a new baseline may follow. So a walk
+counts by the final state that the tables give. The tables are compared with the events as well: where they are right,
+so was the count; where they are wrong, the tags are counted once more by what the events said.
 
 Invariant: the counters are those of the pure fold, `Playbook.counters`, for the standing that was given; a test
 compares the two. Memory grows with bullets and retractions, not with tags.

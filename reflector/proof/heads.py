@@ -1,7 +1,7 @@
 """A head that was moved, set back to the last event.
 
-Invariant: the head is the only thing that changes. Where any event is not what was appended, nothing does: what the
-chain no longer proves is not made the history by its end.
+Invariant: the head is the only thing that changes. Where any event is not what was appended, nothing changes: a new
+head must not make a history look sound that the chain does not prove.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Clock:
         return recorded_at
 
     def came(self, moment: Moment) -> None:
-        """The ledger's next event came from another one, which first recorded it at this moment."""
+        """Take the ledger's next event, which another ledger first recorded at this moment."""
         self._known = max(self._known, moment[0])
 
 

@@ -121,7 +121,7 @@ def verify_opening(
 
 
 def _readable(sql: Statements, findings: Iterator[Finding], what: str, walk: Walk | None = None) -> Iterator[Finding]:
-    """Yield the findings, and one more where what they are looked for in cannot be read to its end."""
+    """Yield the findings, and one more where their source, which `what` names, cannot be read to its end."""
     with savepoint(sql):
         try:
             yield from findings

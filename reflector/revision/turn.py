@@ -30,7 +30,7 @@ from reflector.text.bounds import whole_end
 from reflector.text.secrets import quote, redact
 from reflector.text.visible import visible
 
-#: The least improvement of a revision that replaces nothing but is shown.
+#: The least improvement with which a revision is shown, behind the first answer.
 MIN_REFLECTION_RETRY_DELTA: Final = 0.05
 REVISED: Final = "Revised answer after reflection:"
 _REVISED_BEFORE: Final = "the turn was revised before"

@@ -85,7 +85,7 @@ def _record_one(pipeline: Pipeline, backend: PrefetchedBackend, one: Found, read
     """Return whether a file had something new."""
     ahead: Prefetched | None = None
     if ready is not None:
-        with suppress(Exception):  # the pipeline meets the error again, and has the words for it
+        with suppress(Exception):  # the pipeline meets the error again, and reports it
             ahead = ready()
     pipeline.readings.gathered.clear()
     taken = pipeline.take(Source(one.path, "ingest", limit=one.bytes), found=ahead.scan if ahead else None)

@@ -2,8 +2,8 @@
 
 Invariant: where this says that nothing happened, processing the spool and the edits of playbook.json would change
 nothing and say nothing. It compares what those depend on, as a text: the ledger and its head, the settings, the state
-of each file that they read, and that no delivery waits. A text that is missing or another costs time, never an answer.
-It is kept as it is, for a digest takes longer to load than to compare; nothing in it is secret.
+of each file that they read, and that no delivery waits. A missing or different text costs time, never an answer. It is
+kept as it is, because to import a hash function takes longer than to compare the text; nothing in it is secret.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
     from reflector.transcripts.reading import Gatherer, Scan
 
-#: Less is read again in no time, bytes.
+#: Bytes up to a checkpoint from which on a hint is kept: to read less again costs little.
 WORTH = 1024 * 1024
 #: Transcripts that are known; the oldest hints go.
 _MOST = 200

@@ -7,7 +7,8 @@ it had not settled is still there, and taking it in again adds nothing to the le
 The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled by `reflector.hooks.fast`:
 
     .gitignore              `*`: nothing in here belongs in a repository
-    injection.txt           the rendered playbook: a stamp, the JSON form in one line, the text
+    injection.txt           the rendered playbook: a stamp, the line for a person, what the text tells, in short, the
+                            JSON form in one line, the text
     fired/<event>           an empty file; when it was changed is when that event's hook ran last
     drain.lock, drain.turn  held by the process that takes the spool in, and by the one that is about to
     model.lock, away.lock   held by the process that asks a model, and by the one that waits for the ledger's server

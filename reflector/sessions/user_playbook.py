@@ -98,7 +98,7 @@ class Users:
         return transcript.resolve().is_relative_to(root) and not transcripts.resolve().is_relative_to(root)
 
     def finish(self, retry: Retry) -> list[Reflected]:
-        """Judge what waits, write playbook.json, and answer how it went."""
+        """Judge what waits and write playbook.json; return the reflections. What fails becomes a note."""
         try:
             with self._held() as pipeline:
                 pipeline.finish(retry=retry)
