@@ -38,7 +38,7 @@ def schema_findings(engine: Engine, sql: Statements) -> Iterator[Finding]:
     """Yield everything in the schema and in its version that is not as it was made."""
     for name, what in wrong_triggers(sql):
         if what == _STRANGE:
-            remedy = f"find out who made it, then drop it: DROP TRIGGER {name}"
+            remedy = f"find out who made it, then drop it: {_drop(sql, name)}"
             yield Finding("trigger", None, f"the trigger {name} {what}", remedy)
         else:
             refused = "so the database itself no longer refuses changes"
@@ -49,6 +49,19 @@ def schema_findings(engine: Engine, sql: Statements) -> Iterator[Finding]:
     versions = [row[0] for row in sql.execute("SELECT version_num FROM alembic_version").fetchall()]
     if versions != [migration.HEAD_REVISION]:
         yield _changed("table", "alembic_version", f"holds {versions!r}, not one row with {migration.HEAD_REVISION}")
+
+
+def _drop(sql: Statements, name: str) -> str:
+    """Return the statement that drops a trigger; PostgreSQL's names its table."""
+    found = []
+    if sql.postgres:
+        query = (
+            "SELECT 'DROP TRIGGER ' || quote_ident(t.tgname) || ' ON ' || t.tgrelid::regclass::text"
+            " FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
+            " WHERE NOT t.tgisinternal AND t.tgname = ? AND c.relnamespace = current_schema()::regnamespace"
+        )
+        found = [str(row[0]) for row in sql.execute(query, name).fetchall()]
+    return "; ".join(found) or f"DROP TRIGGER {name}"
 
 
 def _changed(kind: str, name: str, what: str) -> Finding:

@@ -87,6 +87,16 @@ def test_every_column_of_every_table_is_compared(told: Ledger, open_ledger: Open
     assert [*verify(told), *verify(other)] == []
 
 
+def test_a_trigger_that_is_not_the_ledgers_is_gone_after_the_statement_that_verify_names(told: Ledger) -> None:
+    sql.run(
+        told,
+        'CREATE TRIGGER "Not ours" AFTER INSERT ON bullet FOR EACH ROW EXECUTE FUNCTION reflector_event_no_delete()',
+    )
+    (finding,) = verify(told)
+    sql.run(told, finding.remedy.partition("then drop it: ")[2])
+    assert list(verify(told)) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("table", [table.name for table in metadata.sorted_tables])
 def test_a_row_that_was_deleted_is_missed(told: Ledger, open_ledger: OpenLedger, table: str) -> None:
