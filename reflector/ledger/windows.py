@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.events.event import BULLET_TAGGED
-from reflector.events.registry import TELLING_TYPES, WINDOW_TYPES
+from reflector.events.registry import TELLING_TYPES, WINDOW_TYPES, fields_of
 from reflector.ledger.reader import kept_of
 from reflector.ledger.rows import data_of, names_of
 
@@ -58,18 +58,20 @@ def _windows_where(sql: Statements, kinds: Sequence[str], where: str, *values: o
     """Yield the windows of a condition with the names that they cite, oldest first."""
     fields = ", ".join(sql.text_at("data", kind) for kind in kinds)
     query = (
-        f"SELECT position, coalesce(session_id, event_id), event_id, data IS NULL, {fields} FROM event"  # noqa: S608
+        f"SELECT position, coalesce(session_id, event_id), event_id, type, data IS NULL, {fields} FROM event"  # noqa: S608
         f" WHERE playbook_id = ? AND {where} ORDER BY position"
     )
     rows = sql.run(query, *values).fetchall()
-    kept = kept_of(sql, [row[2] for row in rows if row[3]])
-    for position, session, event_id, is_erased, *texts in rows:
+    kept = kept_of(sql, [row[2] for row in rows if row[4]])
+    for position, session, event_id, type_, is_erased, *texts in rows:
         if is_erased:
             facts = kept[event_id] or {}
             yield Cites(position, session, {kind: list(facts.get(kind, ())) for kind in kinds})
         else:
             found = zip(kinds, texts, strict=True)
-            yield Cites(position, session, {kind: names_of(position, "a window", text) for kind, text in found})
+            # What a type does not name may be of any shape.
+            named = {kind: text if kind in fields_of(type_) else None for kind, text in found}
+            yield Cites(position, session, {kind: names_of(position, type_, text) for kind, text in named.items()})
 
 
 def windows(sql: Statements, kinds: Sequence[str], after: int, upto: int) -> Iterator[Cites]:

@@ -71,7 +71,15 @@ def test_a_reflection_of_any_shape_that_a_file_brought_is_shown(tmp_path: Path, 
 
 @pytest.mark.parametrize(
     "more",
-    [{"iterations": None}, {"iterations": []}, {"carried": None}, {"carried": 5}, {"carried": [[]]}],
+    [
+        {"iterations": None},
+        {"iterations": []},
+        {"carried": None},
+        {"carried": 5},
+        {"carried": [[]]},
+        {"retired": 5},
+        {"retired": [5]},
+    ],
 )
 def test_a_trajectory_of_any_shape_that_a_file_brought_keeps_no_drain_from_its_work(
     tmp_path: Path, more: dict[str, Any]
@@ -80,6 +88,8 @@ def test_a_trajectory_of_any_shape_that_a_file_brought_keeps_no_drain_from_its_w
     agent = _brought(tmp_path, [replace(run, data={**run.data, **more})])
     agent.call("drain")
     assert "completed" in agent.call("session", "trajectory-t1").out
+    agent.call("orphans")
+    agent.call("citations", "--as-of", "2")
     assert agent.call("verify").out == ""
 
 
