@@ -126,7 +126,7 @@ def pending(spool_dir: Path) -> list[Delivery]:
 
 def waiting(spool_dir: Path) -> list[Delivery]:
     """Return the newest Stop of each session that has not ended, oldest first. `claim` one to take it in."""
-    return sorted(_read_all(spool_dir / "waiting"), key=lambda delivery: delivery.received_at_ns)
+    return sorted(_read_all(spool_dir, "waiting"), key=lambda delivery: delivery.received_at_ns)
 
 
 def failed(spool_dir: Path) -> list[Failure]:
@@ -325,10 +325,9 @@ def _readable(paths: Sequence[Path]) -> list[Delivery]:
     return found
 
 
-def _read_all(folder: Path) -> list[Delivery]:
+def _read_all(spool_dir: Path, part: str = "") -> list[Delivery]:
     found = []
-    spool_dir = folder.parent if folder.name == "waiting" else folder
-    for path in _records(folder):
+    for path in _records(spool_dir / part):
         try:
             found.append(_read(path))
         except FileNotFoundError:  # settled meanwhile
@@ -339,7 +338,7 @@ def _read_all(folder: Path) -> list[Delivery]:
             aside = Path(folders.private_folder(str(spool_dir / "broken")))
             with suppress(FileNotFoundError):  # another reader was first
                 path.rename(aside / f"{time.time_ns():020d}-{path.name}")
-            _sync(aside, folder)
+            _sync(aside, path.parent)
     return found
 
 
