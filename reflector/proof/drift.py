@@ -19,6 +19,7 @@ from reflector.events.fold import Entry
 from reflector.ledger.checkpoints import CODE_VERSION, TABLES
 from reflector.ledger.statements import Statements
 from reflector.mistakes import Finding
+from reflector.proof.few import differences
 from reflector.proof.folding import Folding
 from reflector.proof.reading import stream
 from reflector.proof.remedies import REBUILD
@@ -46,9 +47,8 @@ def _bullets(sql: Statements, folding: Folding) -> Iterator[str]:
         if name not in stored or name not in made:
             yield f"{name} is missing in {'the table' if name not in stored else 'the events'}"
             continue
-        for column, wanted, got in zip(_COLUMNS, made[name], stored[name], strict=True):
-            if wanted != got:
-                yield f"{name}: {column} is {str(got)[:60]!r} in the table, {str(wanted)[:60]!r} by the events"
+        for what in differences(_COLUMNS, stored[name], made[name]):
+            yield f"{name}: {what}"
 
 
 def _statuses(sql: Statements, folding: Folding) -> Iterator[str]:
@@ -69,8 +69,11 @@ def _retractions(sql: Statements, folding: Folding) -> Iterator[str]:
     made = {by: (target, int(playbook.active(by))) for target, by in playbook.retractions().items()}
     stored = {row[0]: row[1:] for row in stream(sql, "retraction", "event_id, target_id, active", order="event_id")}
     for key in _both(made, stored):
-        if made.get(key) != stored.get(key):
-            yield f"retraction {key} is {stored.get(key)} in the table, {made.get(key)} by the events"
+        if key not in stored or key not in made:
+            yield f"retraction {key} is missing in {'the table' if key not in stored else 'the events'}"
+            continue
+        for what in differences(("target_id", "active"), stored[key], made[key]):
+            yield f"retraction {key}: {what}"
 
 
 def _tags(_: Statements, folding: Folding) -> Iterator[str]:
@@ -79,13 +82,15 @@ def _tags(_: Statements, folding: Folding) -> Iterator[str]:
 
 
 def _checkpoints(sql: Statements, folding: Folding) -> Iterator[str]:
-    columns = "name, code_version, policy_id, position, state_hash, updated_at"
-    of = {row[0]: tuple(row[1:]) for row in stream(sql, "projection", columns, order="name")}
+    kept = ("code_version", "policy_id", "position", "state_hash", "updated_at")
+    of = {row[0]: tuple(row[1:]) for row in stream(sql, "projection", f"name, {', '.join(kept)}", order="name")}
     playbook = folding.playbook
     wanted = (CODE_VERSION, playbook.adopted, 0, "", playbook.updated_at)
     found = of.pop(TABLES, None)
-    if found != wanted:
-        yield f"version, counting, and time of the last change are {found} in the table, {wanted} by the events"
+    if found is None:
+        yield "version, counting, and time of the last change are missing in the table"
+    elif found != wanted:
+        yield f"version, counting, and time of the last change: {', '.join(differences(kept, found, wanted))}"
     for name, (version, policy, position, state_hash, updated_at) in of.items():
         # Writing a file is not an event, so only the form of such a checkpoint is checked.
         there = 0 <= position <= playbook.position and _HASH.fullmatch(state_hash) is not None

@@ -1,9 +1,10 @@
-"""The first of many differences: a table that was emptied is one trouble, not a million."""
+"""Differences between a table and the events in words, and the first of many: a table that was emptied is one trouble,
+not a million."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 from reflector.mistakes import Finding
 from reflector.proof.remedies import REBUILD
@@ -31,3 +32,14 @@ class Few:
             yield Finding("projection", position, what, REBUILD)
         if self.count > len(self._found):
             yield Finding("projection", None, f"{self.count - len(self._found)} more {self._more}", REBUILD)
+
+
+def differences(columns: Iterable[str], stored: Iterable[Any], made: Iterable[Any]) -> Iterator[str]:
+    """Yield each column of a row whose value in the table is not the one that the events make."""
+    for column, got, wanted in zip(columns, stored, made, strict=True):
+        if got != wanted:
+            yield f"{column} is {_shown(got)} in the table, {_shown(wanted)} by the events"
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else repr(str(value)[:60])

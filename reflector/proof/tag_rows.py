@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from reflector.mistakes import Finding
-from reflector.proof.few import Few
+from reflector.proof.few import Few, differences
 
 #: The columns that `TagRows` reads, in order.
 COLUMNS: Final = "position, name, tag, session_id, reflection_id, active"
@@ -55,7 +55,8 @@ class TagRows:
             self._row = next(self._rows, None)
             counts = row[5]
             if row[:5] != expected[:5] or not (counts == 1 or counts == 0) or (counts and not expected[2]):
-                self._differs(position, f"is {row[1:]} in the table, {expected[1:5]} by the events")
+                apart = differences(COLUMNS.split(", ")[1:], row[1:], expected[1:])
+                self._differs(position, f"is another one than the events make: {', '.join(apart)}")
                 counts = None
         if expected[5] != (counts or 0):
             named = self.unlike.setdefault(expected[1], [])
@@ -71,7 +72,7 @@ class TagRows:
         return self._row
 
     def _surplus(self, row: TagRow) -> None:
-        self._differs(row[0], f"is {row[1:]} in the table, and the events have none there")
+        self._differs(row[0], f"is of {row[1]!r} in the table, and the events have none there")
         self._row = next(self._rows, None)
 
     def _differs(self, position: int, what: str) -> None:

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from reflector.mistakes import Finding
-from reflector.proof.few import Few
+from reflector.proof.few import Few, differences
 from reflector.proof.scratch import Scratch
 
 #: The columns that `WindowRows` reads, in order.
 COLUMNS: Final = "position, event_id, session_id, state, attempts, changed_at"
+_COMPARED: Final = ("position", "session_id", "state", "attempts", "changed_at")
 _HELD: Final = 1 << 12
 
 #: A window: (position, session id, state, attempts, when its state last changed).
@@ -75,11 +76,13 @@ class WindowRows:
         yield from self._differ.findings()
 
     def _compare(self, event_id: str, window: Window, stored: Window | None) -> None:
-        if window != stored:
-            self._differ.add(f"window {event_id} is {stored} in the table, {window} by the events")
+        if stored is None:
+            self._differ.add(f"window {event_id} is missing in the table")
+        elif window != stored:
+            self._differ.add(f"window {event_id}: {', '.join(differences(_COMPARED, stored, window))}")
 
     def _surplus(self, row: Any) -> None:
-        self._differ.add(f"window {row[1]} is {_window(row)} in the table, None by the events")
+        self._differ.add(f"window {row[1]} is in the table at {row[0]}, and the events have none there")
         self._row = next(self._rows, None)
 
     def _keep(self) -> None:

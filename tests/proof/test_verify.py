@@ -247,6 +247,35 @@ def test_a_counter_is_named_with_both_values(told: Ledger) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        (
+            "UPDATE session_window SET state = 'pending', session_id = NULL WHERE session_id = 's1'",
+            "session_id is nothing in the table, 's1' by the events, state is 'pending' in the table,",
+        ),
+        ("DELETE FROM session_window WHERE session_id = 's1'", "is missing in the table"),
+        (
+            "UPDATE session_window SET position = 1 WHERE session_id = 's1'",
+            "is in the table at 1, and the events have none there",
+        ),
+        ("DELETE FROM retraction", "is missing in the table"),
+        ("UPDATE retraction SET active = 0", "active is '0' in the table, '1' by the events"),
+        ("DELETE FROM projection", "version, counting, and time of the last change are missing in the table"),
+        ("UPDATE projection SET updated_at = NULL WHERE name = 'tables'", "updated_at is nothing in the table,"),
+        ("UPDATE tag SET session_id = NULL WHERE position = 6", "session_id is nothing in the table, 's1' by the"),
+        ("UPDATE tag SET position = 2 WHERE position = 6", "in the table, and the events have none there"),
+    ],
+)
+def test_a_row_that_differs_is_told_in_words(told: Ledger, statement: str, said: str) -> None:
+    _forge(told, statement)
+    messages = [finding.message for finding in verify(told)]
+    assert any(said in message for message in messages), messages
+    for message in messages:
+        assert "None" not in message
+        assert "(" not in message
+
+
 def test_an_assertion_that_the_events_do_not_bear_out_is_found_where_it_stands(told: Ledger) -> None:
     told.append([changed(ev.BULLET_ASSERTED, "pat-001", 2, helpful=4, harmful=2)])
     assert list(verify(told)) == []
