@@ -365,3 +365,8 @@ def test_the_digest_of_the_code_changes_with_each_file_that_judging_reads(tmp_pa
     if file is not None:
         (package / file).write_text(f"{(package / file).read_text()}\n")
     assert (resuming.code_digest(package) == resuming.code_digest()) is (file is None)
+
+
+def test_a_program_whose_files_are_in_no_folder_has_no_digest(tmp_path: Path) -> None:
+    packed = Path(shutil.make_archive(str(tmp_path / "packed"), "zip", _PACKAGE.parent, _PACKAGE.name))
+    assert resuming.code_digest(packed / _PACKAGE.name) == ""
