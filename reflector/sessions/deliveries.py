@@ -52,7 +52,7 @@ def take_deliveries(
     folders = [pipeline.project.spool_dir, *(state / "spool" for state in stand_ins())]
     for folder in folders:
         again(folder)
-    aside, broken = _set_aside(folders)
+    aside, broken = _set_aside(pipeline.project.root, folders)
     _claim_idle(pipeline)
     while deliveries := spool.pending_for(pipeline.project.root):
         for delivery in deliveries:
@@ -60,7 +60,7 @@ def take_deliveries(
                 progress(delivery)
             _take_delivery(pipeline, delivery, done, aside)
     # A record that cannot be read never becomes a delivery: reading the spool sets it aside.
-    failed_now, broken_now = _set_aside(folders)
+    failed_now, broken_now = _set_aside(pipeline.project.root, folders)
     done.failed += [(str(path), error) for path, error in failed_now.items() if path not in aside]
     done.broken += [path for path in broken_now if path not in broken]
     pipeline.finish(retry=retry)
@@ -74,9 +74,14 @@ def take_deliveries(
     done.notes += pipeline.notes
 
 
-def _set_aside(folders: Sequence[Path]) -> tuple[dict[Path, str], list[Path]]:
-    """Return what could not be recorded, with the reason of each, and the files that are not deliveries."""
-    failed = {failure.path: failure.error for folder in folders for failure in spool.failed(folder)}
+def _set_aside(project: Path, folders: Sequence[Path]) -> tuple[dict[Path, str], list[Path]]:
+    """Return what could not be recorded, with the reason of each, and the files that are not deliveries.
+
+    Projects drain at the same time, and share the stand-ins: each tells of its own failures.
+    """
+    own, *shared = folders
+    failures = [*spool.failed(own), *(failure for folder in shared for failure in spool.failed(folder, project))]
+    failed = {failure.path: failure.error for failure in failures}
     return failed, [path for folder in folders for path in spool.broken(folder)]
 
 

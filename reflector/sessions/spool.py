@@ -129,9 +129,12 @@ def waiting(spool_dir: Path) -> list[Delivery]:
     return sorted(_read_all(spool_dir, "waiting"), key=lambda delivery: delivery.received_at_ns)
 
 
-def failed(spool_dir: Path) -> list[Failure]:
-    """Return the deliveries that could not be recorded, oldest first."""
-    return [_failure(path) for path in _records(spool_dir / "failed")]
+def failed(spool_dir: Path, project: Path | None = None) -> list[Failure]:
+    """Return the deliveries that could not be recorded, oldest first: without those that name another project."""
+    paths = _records(spool_dir / "failed")
+    if project is not None:  # one that cannot be read may be anybody's
+        paths = [path for path in paths if all(is_of(project, one.project) for one in _readable([path]))]
+    return [_failure(path) for path in paths]
 
 
 def broken(spool_dir: Path) -> list[Path]:

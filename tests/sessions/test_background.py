@@ -100,6 +100,32 @@ def test_a_drain_that_leaves_the_rest_to_another_still_tells_what_it_set_aside(
     assert len(done.broken) == 1
 
 
+def test_a_drain_names_no_failure_of_another_project_in_the_users_folder(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(project.home))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    project.claude.mkdir(exist_ok=True)
+    looks = spool.pending_for
+
+    def meanwhile(root: Path) -> list[spool.Delivery]:
+        """A delivery of another project, which is kept with the user, fails in the drain of that project; one that
+        cannot be read as a delivery may be anybody's."""
+        project.environ = {"CLAUDE_PROJECT_DIR": "/nowhere/else"}
+        project.hook(event("SessionEnd"))
+        for delivery in spool.pending(project.fallback):
+            spool.fail(delivery, ValueError("not a transcript"))
+        (project.fallback / "00000000000000000001-1-1.json").write_bytes(b'{"v": 2}')
+        monkeypatch.setattr(spool, "pending_for", looks)
+        return looks(root)
+
+    monkeypatch.setattr(spool, "pending_for", meanwhile)
+    done = drain(ours.Project.at(project.path))
+    assert done is not None
+    assert counts(project.fallback).failed == 2
+    assert [Path(path).name for path, _ in done.failed] == ["00000000000000000001-1-1.json"]
+
+
 def test_an_error_has_the_commands_words_and_exit_code(project: Project, tmp_path: Path) -> None:
     deliver(project, tmp_path / "missing.jsonl")
     project.environ["REFLECTOR_BACKEND"] = "nobody"
