@@ -222,9 +222,11 @@ def _write(target: Path, data: bytes, like: os.stat_result | int, is_wanted: Cal
                 folder.replace(temporary, target.name)
             else:
                 folder.remove(temporary)
-        except BaseException:
+        except BaseException as error:
             with suppress(FileNotFoundError):
                 folder.remove(temporary)
+            if isinstance(error, OSError) and error.filename is None:  # of a descriptor: a full disk
+                raise folders.with_path(error, str(target)) from None
             raise
     return wanted
 

@@ -322,7 +322,7 @@ def test_utf_16_is_told_apart(agent: Agent) -> None:
 
 def test_a_full_disk_leaves_the_old_file(agent: Agent) -> None:
     raw = SHAPES["two spaces, as the agent writes it"]
-    put(agent, raw)
+    path = put(agent, raw)
     before = seen(agent.home)
     # -B: a compiled module that is cut at the limit would break every later start.
     limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)); import signal; "
@@ -331,6 +331,8 @@ def test_a_full_disk_leaves_the_old_file(agent: Agent) -> None:
     done = subprocess.run([sys.executable, "-I", "-B", "-c", limited], env=agent.env(), capture_output=True, text=True)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
+    assert str(path) in done.stderr
+    assert "File too large" in done.stderr
     assert seen(agent.home) == before
 
 
