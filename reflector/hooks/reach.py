@@ -46,6 +46,7 @@ class Check:
 def checks_of_hooks(project: Project) -> Iterator[Check]:
     """Yield the hooks in the agents' settings, and what keeps them from being called."""
     callers: list[Agent] = []
+    unread: list[Path] = []
     for agent in AGENTS.values():
         found: list[tuple[Path, Handler]] = []
         scopes: dict[Path, Scope] = {}
@@ -54,6 +55,7 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
             try:
                 found += [(path, handler) for handler in agent.form.handlers(read_text(path) or "")]
             except (SettingsRefused, MalformedJson) as error:
+                unread.append(path)
                 yield Check(
                     "hooks", "error", f"{path}: {error}", f"correct the file; {agent.title} cannot read it either"
                 )
@@ -62,7 +64,9 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
             callers.append(agent)
             yield from _checks_of(agent, found, scopes, copies, project)
     if not callers:
-        yield Check("hooks", "error", "no agent calls reflector", "reflector install")
+        own = CLAUDE.paths(project.root)["user"]
+        mend = f"correct {own}, then reflector install" if own in unread else "reflector install"
+        yield Check("hooks", "error", "no agent calls reflector", mend)
         return
     yield from _fired(project, callers)
 

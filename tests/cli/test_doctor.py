@@ -154,6 +154,19 @@ def test_settings_that_cannot_be_read_are_an_error(agent: Agent) -> None:
     assert "correct the file" in troubles(agent, code=1)["hooks"]
 
 
+def test_the_file_that_install_would_refuse_is_named_before_install(agent: Agent) -> None:
+    agent.call("uninstall")
+    settings = agent.home / ".claude" / "settings.json"
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text('{"hooks": [')
+    agent.call("install", code=1)
+    assert found(agent, "hooks", code=1)[-1]["mend"] == f"correct {settings}, then reflector install"
+    settings.unlink()
+    (agent.claude / "settings.json").write_text('{"hooks": [')
+    assert found(agent, "hooks", code=1)[-1]["mend"] == "reflector install"
+    agent.call("install")
+
+
 def test_hooks_that_are_switched_off_or_doubled_are_told(agent: Agent) -> None:
     agent.call("install", "--project")
     assert "hooks" in troubles(agent)
