@@ -20,7 +20,14 @@ import pytest
 from reflector.events import event as ev
 from reflector.ledger import lock
 from reflector.ledger.checkpoints import CODE_VERSION
-from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerLocked, LedgerTooNew, LedgerUnavailable
+from reflector.ledger.errors import (
+    LedgerAway,
+    LedgerCorrupt,
+    LedgerError,
+    LedgerLocked,
+    LedgerTooNew,
+    LedgerUnavailable,
+)
 from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.sqlite_file import SOUND_SQLITE, open_file, sqlite_module
 from reflector.ledger.store import Ledger
@@ -448,6 +455,27 @@ def test_an_url_that_does_not_work_is_an_error_without_its_password(url: str) ->
         Ledger.open(url)
     assert "s3cret" not in "".join(traceback.format_exception(caught.value))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ada@127.0.0.1:99999/ledger",
+        "postgresql://ada@127.0.0.1:65536,127.0.0.1:99999/ledger",
+        "postgresql://ada@/ledger?host=127.0.0.1:99999&host=127.0.0.1:65536",
+        "postgresql://ada@/ledger?host=127.0.0.1&port=99999",
+        "postgresql://ada@/ledger?host=/var/run,/tmp&port=65536,99999",
+    ],
+)
+def test_a_port_that_no_server_has_is_refused_for_good(url: str) -> None:
+    with pytest.raises(LedgerUnavailable, match="from 1 to 65535") as caught:
+        Ledger.open(url)
+    assert not isinstance(caught.value, LedgerAway)
+
+
+def test_one_of_several_servers_that_is_right_is_asked() -> None:
+    with pytest.raises(LedgerAway, match="no connection to its server"):
+        Ledger.open("postgresql://ada@127.0.0.1:99999,127.0.0.1:1/ledger")
 
 
 def test_an_error_of_a_server_names_the_database(postgres: Postgres) -> None:
