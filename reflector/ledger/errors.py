@@ -179,7 +179,7 @@ def _refused(text: str, where: str) -> LedgerError:
         return LedgerMoved(where)
     if "one above the last" in text:
         return HeadMisplaced(where)
-    return LedgerCorrupt(f"the ledger {where} refused a change: {text}")
+    return LedgerCorrupt(f"the ledger {where} refused a change ({text}); find the cause with `reflector verify`")
 
 
 def _of_file(_: BaseException, text: str, where: str) -> LedgerError:

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 from reflector.events import event as ev
 from reflector.events.event import Appended
 from reflector.ledger import times
-from reflector.ledger.errors import LedgerCorrupt, LedgerMoved, LedgerUnavailable
+from reflector.ledger.errors import LedgerCorrupt, LedgerMoved, LedgerUnavailable, translated
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import ON_CITUS
@@ -122,6 +122,12 @@ def _accepted(ledger: Ledger, statements: list[str]) -> list[str]:
 
 def test_every_statement_that_changes_history_is_refused(told: Ledger) -> None:
     assert _accepted(told, ON_BOTH) == []
+
+
+def test_a_refused_change_of_the_head_names_the_command_that_finds_the_cause(told: Ledger) -> None:
+    refused = pytest.raises(LedgerCorrupt, match=r"only moves forward.*find the cause with `reflector verify`")
+    with refused, translated("here"), told.engine.connection() as connection:
+        connection.execute("UPDATE playbook SET position = position - 1")
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
