@@ -12,6 +12,7 @@ import os
 import stat
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -42,11 +43,36 @@ def read_ours(path: Path, limit: int) -> bytes:
     return _bounded(open_ours(path), path, limit)
 
 
-def replace_file(path: Path, content: bytes, mode: int | None = None) -> None:
+class Changed(Exception):
+    """A file was written by somebody else since it was read; it is left as it is."""
+
+
+def replace_read(path: Path, read: bytes | None, content: bytes) -> None:
+    """Replace a file of a project by what was made of its bytes, None where there was none. Raises Changed, OSError.
+
+    People save their files at any time: it is read once more when all but the name is on disk.
+    """
+
+    def last_look() -> None:
+        try:
+            with open_ours(path) as file:
+                now = file.read(len(read or b"") + 1)
+        except FileNotFoundError:
+            now = None
+        if now != read:
+            raise Changed(f"{path} was changed since it was read, and is left as it is; try again")
+
+    replace_file(path, content, last_look=last_look)
+
+
+def replace_file(
+    path: Path, content: bytes, mode: int | None = None, *, last_look: Callable[[], None] | None = None
+) -> None:
     """Write a file whole or not at all, surviving a crash; what is there is replaced and keeps its mode.
 
     The temporary file has one name, so that what a killed writer left behind goes with the next write; the
-    project's lock keeps writers apart. Raises OSError, for anything but a regular file in its place as well.
+    project's lock keeps writers apart. What `last_look` raises, right before, leaves what is there.
+    Raises OSError, for anything but a regular file in its place as well.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = f".{path.name}.tmp"
@@ -58,7 +84,7 @@ def replace_file(path: Path, content: bytes, mode: int | None = None) -> None:
             mode = mode or there & 0o777
         with suppress(FileNotFoundError):
             folder.remove(temporary)
-        folders.replace_file(folder, temporary, path.name, content, mode or 0o644)
+        folders.replace_file(folder, temporary, path.name, content, mode or 0o644, last_look)
 
 
 def folder_of(path: Path) -> Folder:

@@ -13,6 +13,7 @@ from time import time_ns
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
 try:
     import posix as system
@@ -190,8 +191,18 @@ def write_durably(folder: str, data: bytes, name: str = "") -> str:
     return f"{folder}/{name}"
 
 
-def replace_file(folder: Folder, temporary: str, name: str, data: bytes, mode: int = 0o600) -> None:
-    """Put `data` into an open folder as `name`, by way of a temporary file; whole and on disk, or OSError."""
+def replace_file(
+    folder: Folder,
+    temporary: str,
+    name: str,
+    data: bytes,
+    mode: int = 0o600,
+    last_look: "Callable[[], None] | None" = None,
+) -> None:
+    """Put `data` into an open folder as `name`, by way of a temporary file; whole and on disk, or OSError.
+
+    What `last_look` raises, once everything is on disk but the name, leaves the file that is there.
+    """
     fd = folder.open(temporary, NEW)
     try:
         try:
@@ -201,6 +212,8 @@ def replace_file(folder: Folder, temporary: str, name: str, data: bytes, mode: i
             system.fsync(fd)
         finally:
             system.close(fd)
+        if last_look is not None:
+            last_look()
         folder.replace(temporary, name)
     except BaseException as error:
         try:  # noqa: SIM105  contextlib is not worth its import

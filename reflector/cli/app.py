@@ -290,14 +290,14 @@ def known_code(error: Exception) -> int | None:
     from reflector.config import ConfigError
     from reflector.curation.adoption import PlaybookRefused
     from reflector.curation.bullets import BulletRefused
+    from reflector.files import Changed
     from reflector.ledger.errors import LedgerError
     from reflector.transcripts.source import UnknownTranscript
 
     if isinstance(error, ConfigError):
         return 2
-    if isinstance(error, LedgerError | PlaybookRefused | BulletRefused | UnknownTranscript | OSError | MemoryError):
-        return 1
-    return None
+    known = (LedgerError, PlaybookRefused, BulletRefused, UnknownTranscript, Changed, OSError, MemoryError)
+    return 1 if isinstance(error, known) else None
 
 
 def words_of(error: Exception) -> str:

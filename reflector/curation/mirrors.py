@@ -20,7 +20,7 @@ from reflector.curation.file_writing import digest
 from reflector.dataclass import dataclass
 from reflector.events.fold import fold
 from reflector.events.registry import ADVICE, RARE_TYPES
-from reflector.files import read_ours, replace_file
+from reflector.files import Changed, read_ours, replace_read
 from reflector.ledger.store import Ledger
 from reflector.locate import AGENT_FILES
 from reflector.mistakes import Mistake
@@ -95,14 +95,16 @@ def write_mirrored(ledger: Ledger, project: Project) -> list[str]:
         if found.is_edited and not _is_taken(ledger, found, bullets):
             continue
         try:
-            _write(project, name, bullets)
+            _write(project, name, bullets, found)
+        except Changed:  # by a person, since it was looked at: what they saved is taken in first, the next time
+            continue
         except (OSError, ValueError) as error:
             notes.append(f"{name}: {error}")
     return notes
 
 
 def add_mirror(ledger: Ledger, project: Project, name: str) -> None:
-    """Write the playbook into a file, which is made if it is missing. Raises Mistake, OSError, LedgerError."""
+    """Write the playbook into a file, which is made if it is missing. Raises Mistake, Changed, OSError, LedgerError."""
     try:
         _write(project, checked(name), ledger.bullets())
     except ValueError as error:
@@ -111,7 +113,7 @@ def add_mirror(ledger: Ledger, project: Project, name: str) -> None:
 
 def remove_mirror(project: Project, name: str) -> bool:
     """Take the section out of a file; return whether it had one. A file that was made for it goes. Raises Mistake,
-    OSError."""
+    Changed, OSError."""
     path = _path(project, checked(name))
     try:
         raw = read_ours(path, _MAX_BYTES)
@@ -125,7 +127,7 @@ def remove_mirror(project: Project, name: str) -> bool:
     if left == _NEW_FILE.get(name, b""):
         path.unlink()
     else:
-        replace_file(path, left)
+        replace_read(path, raw, left)
     return True
 
 
@@ -163,13 +165,15 @@ def _path(project: Project, name: str) -> Path:
     return path
 
 
-def _write(project: Project, name: str, bullets: Sequence[Bullet]) -> None:
+def _write(project: Project, name: str, bullets: Sequence[Bullet], instead_of: Marked | None = None) -> None:
+    """Write a file's section, in the place of one that was found. Raises Changed, OSError, ValueError."""
     path = _path(project, name)
-    try:
+    raw = None
+    with suppress(FileNotFoundError):
         raw = read_ours(path, _MAX_BYTES)
-    except FileNotFoundError:
-        raw = _NEW_FILE.get(name, b"")
-    replace_file(path, with_section(raw, bullets))
+    if instead_of is not None and (raw is None or find(raw) != instead_of):
+        raise Changed(name)
+    replace_read(path, raw, with_section(_NEW_FILE.get(name, b"") if raw is None else raw, bullets))
 
 
 def _take(ledger: Ledger, project: Project, found: Marked, base: Base) -> str | None:

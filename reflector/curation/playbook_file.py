@@ -27,12 +27,11 @@ from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.fold import REDACTED, fold
 from reflector.events.registry import ADVICE
-from reflector.files import replace_file
+from reflector.files import Changed, replace_read
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.mistakes import Finding
 from reflector.playbook.admissible import hidden_fault
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.change import Change
 from reflector.playbook.document import Loaded, dump, dump_shared, load
 from reflector.playbook.edits import edits_between
 from reflector.project import Project
@@ -118,11 +117,12 @@ def sync(ledger: Ledger, project: Project, *, write: bool = True) -> Synced:
     elif found.kind == "written" and (ledger.checkpoint(checkpoint_of(project)) or (0, ""))[1] != digest(found.raw):
         # The file says what the ledger says, after git had shown another one: that one would be news again.
         _saw(ledger, project, ledger.head().position, found.raw)
-    written = write and not stays and _write(ledger, project, None if found.kind == "missing" else found.raw)
-    if edits and not write and not stays:
+    raw = None if found.kind == "missing" else found.raw
+    written = _write(ledger, project, raw) if write and not stays else None
+    if edits and written is None and not stays:
         keep_edited(project, found.raw)
         _saw(ledger, project, ledger.head().position, found.raw)
-    return Synced(edits, kept, (), written)
+    return Synced(edits, kept, (), bool(written))
 
 
 def look(ledger: Ledger, project: Project) -> Found:
@@ -197,7 +197,7 @@ def set_aside(project: Project) -> tuple[Path, str] | None:
 def forget_counts(project: Project) -> Path | None:
     """Set every counter of playbook.json to 0, for a ledger that counts its sessions again.
 
-    Returns the copy of the old file, None if there was none. Raises PlaybookRefused, OSError.
+    Returns the copy of the old file, None if there was none. Raises PlaybookRefused, Changed, OSError.
     """
     raw = read(project.playbook_json)
     if raw is None:
@@ -207,7 +207,7 @@ def forget_counts(project: Project) -> Path | None:
         raise PlaybookRefused(project.playbook_json, loaded.problems)
     kept = keep(project, raw)
     bullets = [Bullet(bullet.name, bullet.section, bullet.text, 0, 0) for bullet in loaded.bullets]
-    replace_file(project.playbook_json, dumped(project, bullets, None))
+    replace_read(project.playbook_json, raw, dumped(project, bullets, None))
     return kept
 
 
@@ -218,13 +218,10 @@ def settle(ledger: Ledger, project: Project) -> Path | None:
     edit of it: it is kept aside, and the next `sync` writes the file. Returns the copy, None if nothing had to be kept.
     """
     raw = read(project.playbook_json)
-    if (
-        raw is None
-        or raw == render(ledger, project)
-        or _exported_at(ledger, project, load(raw).last_updated) is not None
-    ):
+    if raw is None or raw == render(ledger, project):
         return None
-    return _give_up(ledger, project, raw)
+    is_ours = _exported_at(ledger, project, load(raw).last_updated) is not None
+    return None if is_ours else _give_up(ledger, project, raw)
 
 
 def mend(ledger: Ledger, project: Project) -> Path | None:
@@ -283,12 +280,12 @@ def _edited_at(ledger: Ledger, project: Project, loaded: Loaded, written: int) -
     checked_out = _exported_at(ledger, project, load(version.content).last_updated) if version is not None else None
     if checked_out is None:
         return written
-    return min((written, checked_out), key=lambda at: len(_edits_since(ledger, at, loaded)))
 
+    def changes(position: int) -> int:
+        bullets = fold(ledger.history(upto=position)).bullets()
+        return len(edits_between(bullets, loaded.bullets, loaded.named_here, loaded.uncounted))
 
-def _edits_since(ledger: Ledger, position: int, loaded: Loaded) -> Sequence[Change]:
-    bullets = fold(ledger.history(upto=position)).bullets()
-    return edits_between(bullets, loaded.bullets, loaded.named_here, loaded.uncounted)
+    return min((written, checked_out), key=changes)
 
 
 def _is_adopted(ledger: Ledger, content: str) -> bool:
@@ -304,13 +301,17 @@ def _remember(ledger: Ledger, project: Project, adopted: Found) -> None:
         ledger.set_checkpoint(checkpoint_of(project, _STAMP), position, digest(adopted.loaded.last_updated))
 
 
-def _write(ledger: Ledger, project: Project, raw: bytes | None) -> bool:
+def _write(ledger: Ledger, project: Project, raw: bytes | None) -> bool | None:
+    """Write the file if it says something else than the ledger. None: somebody saved it since, which comes first."""
     if raw is None and not ledger.rows():
         return False
     position = ledger.head().position
     content = render(ledger, project)
     if raw != content:
-        replace_file(project.playbook_json, content)
+        try:
+            replace_read(project.playbook_json, raw, content)
+        except Changed:
+            return None
     if (ledger.checkpoint(checkpoint_of(project)) or (0, ""))[1] != digest(content):
         _saw(ledger, project, position, content)
     return raw != content

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.marked import find, with_section, without_section
+from tests.curation.test_playbook_file import meanwhile
 from tests.playbook.test_document import PLAYBOOKS
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -72,6 +73,28 @@ def test_an_edit_of_the_section_becomes_events_and_counts_stay(agent: Agent) -> 
     count = len(agent.events())
     agent.call("drain")
     assert len(agent.events()) == count
+
+
+def test_an_edit_that_is_saved_while_the_section_is_written_is_kept_and_taken_in(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile(
+        monkeypatch, agent.project / "AGENTS.md", lambda: edit(agent, "Keep functions small.", "Keep them small.")
+    )
+    agent.call("add", "ctx", "The cart is in cart.py.")
+    assert "Keep them small." in text(agent)
+    agent.call("drain")
+    assert "Keep them small." in agent.call("list").out
+    assert "The cart is in cart.py." in text(agent)
+
+
+def test_a_file_that_is_saved_while_its_section_is_taken_out_keeps_both_and_says_so(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile(monkeypatch, agent.project / "AGENTS.md", lambda: edit(agent, "Be kind.", "Be very kind."))
+    assert "AGENTS.md was changed since it was read" in agent.call("mirror", "--remove", "AGENTS.md", code=1).err
+    assert "Be very kind." in text(agent)
+    assert "- [pat-001]" in text(agent)
 
 
 def test_a_question_takes_an_edit_in_and_leaves_the_file(agent: Agent) -> None:

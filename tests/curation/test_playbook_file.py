@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reflector import folders
 from reflector.files import Folder
 from reflector.ledger.store import Ledger
 from tests.road.agent import Agent
@@ -358,6 +360,47 @@ def test_an_edit_whose_taking_in_was_killed_is_taken_in_once(agent: Agent, step:
         "mis-007": (2, 0),
     }
     assert len(by_human(agent)) == 3
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, path: Path, happens: Callable[[], Any]) -> None:
+    """Let something happen when a file is about to be written for the next time."""
+    really, left = folders.replace_file, [happens]
+
+    def writing(folder: Folder, temporary: str, name: str, *rest: Any) -> None:
+        if name == path.name and left:
+            left.pop()()
+        really(folder, temporary, name, *rest)
+
+    monkeypatch.setattr(folders, "replace_file", writing)
+
+
+@pytest.mark.parametrize("had", ["a session", "a session and an edit"])
+def test_an_edit_that_is_saved_while_the_file_is_written_is_kept_and_taken_in(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, had: str
+) -> None:
+    whole = document(agent)
+    edits = [("bullet.revised", {"name": "pat-002", "text": "Keep functions short."})]
+    if had != "a session":
+        whole["sections"][PAT][0]["text"] = "Write the failing test before the fix."
+        edits.insert(0, ("bullet.revised", {"name": "pat-001", "text": "Write the failing test before the fix."}))
+        save(agent, whole)
+    whole["sections"][PAT][1]["text"] = "Keep functions short."
+    meanwhile(monkeypatch, agent.playbook, lambda: save(agent, whole))
+    agent.call("ingest", helped(agent, "pat-001"))
+    agent.call("drain")
+    assert by_human(agent) == edits
+    assert texts(agent)["pat-002"] == "Keep functions short."
+    assert agent.counters()["pat-001"] == (1, 0)
+    assert agent.call("rebuild", "--check").out == ""
+
+
+def test_a_file_that_is_deleted_while_it_is_written_is_written_again(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile(monkeypatch, agent.playbook, agent.playbook.unlink)
+    agent.call("ingest", helped(agent, "pat-001"))
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
 
 
 def test_the_first_adoption_that_was_killed_is_finished_by_the_next_command(tmp_path: Path) -> None:
