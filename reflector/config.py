@@ -17,7 +17,7 @@ from typing import Any, Literal
 from reflector.dataclass import dataclass
 from reflector.files import read_bounded, read_ours
 from reflector.folders import error_words
-from reflector.locate import user_config, user_folder
+from reflector.locate import parse_toml, user_config, user_folder
 from reflector.playbook.ranking import RANKINGS
 
 #: More than anybody writes by hand.
@@ -277,7 +277,9 @@ def from_text(key: str, text: str) -> Any:
     if isinstance(default, bool):
         return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
     if isinstance(default, int):
-        return int(text) if text.isascii() and text.removeprefix("-").isdigit() else text
+        # What is longer is no number that Python would take.
+        is_number = text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _MOST_DIGITS
+        return int(text) if is_number else text
     return text.split(os.pathsep) if isinstance(default, tuple) else text
 
 
@@ -299,11 +301,9 @@ def read_toml(
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read ({error_words(error)}); correct or remove it") from error
-    import tomllib  # 4 ms, and most projects have no settings
-
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return parse_toml(text)
+    except ValueError as error:
         raise ConfigError(f"{path} is not TOML: {error}; correct or remove it") from error
 
 
@@ -349,6 +349,9 @@ _LEAST = {
     "judgement_precision": 50,
     "prune_after": 0,
 }
+#: Of every whole number: what is more means "no limit", which is 0, and could be neither counted nor printed.
+_MOST = 10**12
+_MOST_DIGITS = 1_000
 _CHOICES: dict[str, Iterable[str]] = {
     "proposals": PROPOSALS,
     "gate": GATES,
@@ -356,6 +359,10 @@ _CHOICES: dict[str, Iterable[str]] = {
     "ranking": RANKINGS,
     "prune": PRUNES,
 }
+
+
+def _number(value: int) -> str:
+    return str(value) if abs(value) < 10**30 else "a number of more than 30 digits"
 
 
 def _check(key: str, value: Any, where: str) -> None:
@@ -366,7 +373,9 @@ def _check(key: str, value: Any, where: str) -> None:
     if key in _CHOICES and value not in _CHOICES[key]:
         raise ConfigError(f"{where} is {value!r}; {key} is one of {', '.join(_CHOICES[key])}")
     if key in _LEAST and value < _LEAST[key]:
-        raise ConfigError(f"{where} is {value}; it must be at least {_LEAST[key]}")
+        raise ConfigError(f"{where} is {_number(value)}; it must be at least {_LEAST[key]}")
+    if key in _LEAST and value > _MOST:
+        raise ConfigError(f"{where} is {_number(value)}; it must be at most {_MOST:,}")
     if key == "judgement_precision" and value > 99:
         raise ConfigError(f"{where} is {value}; it is how many of 100 verdicts are to be right, at most 99")
     if key == "playbook" and not (0 < len(value) <= 64 and value.replace("-", "").replace("_", "").isalnum()):

@@ -16,6 +16,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
 try:
     import posix as system
@@ -36,6 +37,8 @@ MAX_NOTES = 1 << 20
 _MAX_POINTER = 4096
 #: Where the agent makes worktrees, below the main checkout.
 _WORKTREES = "/.claude/worktrees/"
+#: A key of TOML with more parts than anybody writes, and where it begins.
+_LONG_KEY = r"""(?<![\w.-])(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}"""
 _FOLDER = 0o040000
 _FILE = 0o100000
 
@@ -240,12 +243,28 @@ def _in_file(path: str, key: str) -> object:
     text = _read(path, 1 << 20) if path else b""
     if key.encode() not in text:
         return None
-    import tomllib  # costs milliseconds, so only if the word occurs
-
     try:
-        return tomllib.loads(text.decode()).get(key)
+        return parse_toml(text.decode()).get(key)
     except ValueError:
         return None
+
+
+def parse_toml(text: str) -> "dict[str, Any]":
+    """Return what a text of TOML holds. Raises ValueError, whatever the text is."""
+    import re
+    import tomllib  # costs milliseconds, so only where there are settings
+
+    # The parser's time grows with the square of a key's parts: a file of a repository could take minutes.
+    if re.search(_LONG_KEY, text):
+        raise ValueError("a key has more than 100 parts")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:  # of Python's own limit
+        raise ValueError("a number has thousands of digits") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _kind(path: str) -> int:

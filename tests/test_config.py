@@ -41,6 +41,9 @@ def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> No
         ("idle_minutes = '60'", "it takes a whole number"),
         ("idle_minutes = true", "it takes a whole number"),
         ("max_attempts = 0", "at least 1"),
+        ("idle_minutes = 1000000000001", "at most 1,000,000,000,000"),
+        (f"prune_after = 0x{'f' * 5_000}", "is a number of more than 30 digits; it must be at most"),
+        (f"prune_after = -0x{'f' * 5_000}", "not TOML"),
         ("playbook = '../x'", "1 to 64 letters"),
         ("backend = ", "is not TOML"),
         ("[backend]\nname = 'x'", "it takes a text"),
@@ -62,6 +65,12 @@ def test_a_precision_is_a_share_of_100_that_can_be_reached(tmp_path: Path, value
 def test_a_misspelt_environment_variable_is_refused_too(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="REFLECTOR_BACKEN is not a setting; did you mean 'backend'"):
         load_config(tmp_path, environ={"HOME": str(tmp_path), "REFLECTOR_BACKEN": "rules"})
+
+
+@pytest.mark.parametrize(("value", "wanted"), [("9" * 500, "it must be at most"), ("9" * 5_000, "a whole number")])
+def test_a_variable_with_more_digits_than_a_number_can_have_is_refused(tmp_path: Path, value: str, wanted: str) -> None:
+    with pytest.raises(ConfigError, match=f"REFLECTOR_IDLE_MINUTES is .*{wanted}"):
+        load_config(tmp_path, environ={"HOME": str(tmp_path), "REFLECTOR_IDLE_MINUTES": value})
 
 
 def test_variables_that_are_no_settings_pass(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from reflector.dataclass import dataclass
 _BLANK = re.compile(r"[ \t\r\n]*")
 #: A string, or one of the words that Python's parser takes for numbers and JSON does not know.
 _NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|(NaN|-?Infinity)')
+#: A string, or a number with more digits than Python reads.
+_LONG_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|(\d{4301,})')
 #: How many characters show how a document is written.
 _SAMPLE = 65_536
 _DECODER = json.JSONDecoder()
@@ -53,6 +55,9 @@ def root(text: str) -> Node:
         comment = text[error.pos : error.pos + 2] in ("//", "/*") or text[error.pos : error.pos + 1] == "#"
         reason = "JSON has no comments" if comment else f"not JSON: {error.msg}"
         raise MalformedJson(text, error.pos, reason) from None
+    except ValueError:  # of Python's own limit: the text is JSON
+        found = next(match for match in _LONG_NUMBER.finditer(text) if match[1])
+        raise MalformedJson(text, found.start(), "a number has thousands of digits") from None
     except RecursionError:
         raise MalformedJson(text, 0, "nested too deeply") from None
     start = _skip(text, 0)

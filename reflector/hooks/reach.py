@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import tomllib
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
@@ -112,7 +111,8 @@ def install_command(agent: Agent, verb: str = "install", scope: Scope = "user") 
 def _is_trusted(path: Path, home: Path) -> bool:
     """Return whether Codex CLI noted that a person trusts a file's hooks; also where its notes cannot be read."""
     try:
-        state = tomllib.loads((home / "config.toml").read_text("utf-8")).get("hooks", {}).get("state", {})
+        known = locate.parse_toml((home / "config.toml").read_text("utf-8"))
+        state = known.get("hooks", {}).get("state", {})
         return any(key.startswith(f"{path}:") and "trusted_hash" in said for key, said in state.items())
     except FileNotFoundError:
         return False

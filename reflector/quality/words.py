@@ -13,7 +13,7 @@ from pathlib import Path
 
 from reflector.dataclass import dataclass
 from reflector.files import read_bounded
-from reflector.locate import user_settings
+from reflector.locate import parse_toml, user_settings
 from reflector.mistakes import Mistake
 from reflector.resources import resource_dir
 
@@ -47,10 +47,8 @@ def default_words() -> Words:
 
 def read_words(path: Path, base: Words) -> Words:
     """Return the lists of a file, and those of `base` that the file does not name. Raises WordsError."""
-    import tomllib  # 4 ms, and a session's end loads this module without a list
-
     try:
-        given = tomllib.loads(read_bounded(path, _MOST_BYTES).decode("utf-8-sig"))
+        given = parse_toml(read_bounded(path, _MOST_BYTES).decode("utf-8-sig"))
     except OSError as error:
         raise WordsError(f"{path}: cannot be read ({error.strerror}); correct or remove the file") from None
     except ValueError as error:

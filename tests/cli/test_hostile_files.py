@@ -81,7 +81,20 @@ def test_a_file_to_import_that_never_ends_is_told_and_never_waited_for(agent: Ag
 
 
 @pytest.mark.parametrize(
-    "content", [b"\x00\xff", b"backend = ", b"[" * 10_000, b'backend = "rules"\nbackend = "rules"', b"\xef\xbb\xbf"]
+    "content",
+    [
+        b"\x00\xff",
+        b"backend = ",
+        b"[" * 10_000,
+        b'backend = "rules"\nbackend = "rules"',
+        b"\xef\xbb\xbf",
+        b"idle_minutes = " + b"1" * 5_000,
+        b"idle_minutes = 0x" + b"f" * 5_000,
+        b"pinned = " + b"[" * 10_000 + b"]" * 10_000,
+        b"worktrees." * 100_000 + b"own = 1",
+        b"'worktrees' . \"a b\"." + b"'='." * 200_000 + b"own = 1",
+    ],
+    ids=lambda content: repr(content[:20]),
 )
 def test_settings_that_are_none_are_named_and_nothing_is_done(agent: Agent, content: bytes) -> None:
     settings = agent.claude / "reflector.toml"
@@ -291,3 +304,8 @@ def test_what_the_hook_says_on_stderr_holds_nothing_that_a_terminal_obeys(tmp_pa
     told = done.stderr.decode()
     assert "broken" in told
     assert told.removesuffix("\n").isprintable()
+
+
+def test_a_ledgers_url_with_a_null_character_is_refused_with_the_way_out(agent: Agent) -> None:
+    agent.environ["REFLECTOR_LEDGER_URL"] = "sqlite:///%00"
+    assert "holds a null character, which no path has; write it without" in told(agent, "list", code=1)

@@ -107,6 +107,7 @@ REFUSED: dict[str, tuple[bytes, int, int, str]] = {
     "single quotes": (b"{'model': 'opus'}", 1, 2, "not JSON"),
     "NaN": (b'{"NaN": "NaN",\n "x": [NaN]}', 2, 8, "NaN"),
     "Infinity": (b'{"x": -Infinity}', 1, 7, "-Infinity"),
+    "a number too long": (b'{"' + b"1" * 5_000 + b'": 1,\n "x": -' + b"1" * 5_000 + b"}", 2, 8, "thousands of digits"),
     "line break in a string": (b'{"x": "a\nb"}', 1, 9, "not JSON"),
     "nested too deep": (b"[" * 200_000, 1, 1, "nested"),
     "not UTF-8": (b'{"x": 1,\n "\xe9\xff": 1}', 2, 3, "not UTF-8"),

@@ -123,3 +123,19 @@ def test_a_session_whose_start_nobody_heard_counts_when_its_worktree_is_there_ag
     agent.call("drain")
     assert agent.counters()["pat-001"] == (1, 0)
     assert agent.json("status")["spool"]["elsewhere"] == 0
+
+
+@pytest.mark.parametrize(
+    "settings", [b"worktrees = " + b"[" * 10_000, b"worktrees." * 100_000 + b"own = 1"], ids=["deep", "long"]
+)
+def test_settings_that_nobody_can_read_lose_no_session_of_a_worktree(agent: Agent, settings: bytes) -> None:
+    git(agent.project, "init", "-q")
+    git(agent.project, "commit", "--allow-empty", "-q", "-m", "begun")
+    worktree = Agent(agent.home / "trees" / "fix", agent.home)
+    git(agent.project, "worktree", "add", worktree.project)
+    (agent.claude / "reflector.toml").write_bytes(settings)
+    transcript = Session("s").cites("pat-001").write(agent.home / "s.jsonl")
+    worktree.hook("SessionEnd", session_id="s", transcript_path=str(transcript))
+    (agent.claude / "reflector.toml").unlink()
+    agent.call("drain")
+    assert agent.counters()["pat-001"] == (1, 0)
