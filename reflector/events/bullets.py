@@ -22,6 +22,7 @@ from reflector.events.state import REDACTED, Data, Entry, FoldedEvent
 from reflector.playbook.names import section_slug
 
 _NAMED: Final = {"name": f.needed(f.NAME)}
+_ASSERTED: Final = {**_NAMED, "helpful": f.needed(f.NUMBER), "harmful": f.needed(f.NUMBER)}
 _SECTION: Final = {"section": f.needed(f.SECTION)}
 _ADVICE: Final = {"text": f.needed(f.ADVICE)}
 _BASELINE: Final = {"helpful": f.COUNT, "harmful": f.COUNT}
@@ -212,11 +213,12 @@ TYPES: Final = (
         name=ev.BULLET_ASSERTED,
         meaning="A bullet's counters were pinned at their present values.",
         since=1,
-        fields={**_NAMED, "helpful": f.needed(f.NUMBER), "harmful": f.needed(f.NUMBER)},
+        fields=_ASSERTED,
         effect=ChangesNothing("`verify` compares the events with it"),
         summary=_counters,
         merge=Merge.LOCAL,
         no_retraction="name a session, a reflection, a tag or a retraction",
+        proved=_ASSERTED,
     ),
     EventType(
         name=ev.BULLET_TAGGED,

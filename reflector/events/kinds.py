@@ -7,7 +7,6 @@ import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from enum import Enum
-from operator import attrgetter
 from typing import Any
 
 from reflector.dataclass import dataclass
@@ -91,6 +90,8 @@ class EventType:
     all_prose  the data holds nothing that counts: a redaction keeps none of it
     checked    the data is checked also when this program appends it, because people and models word it
     id_is_name the event's id is the identity of the name of its bullet
+    proved     what `verify` reads of data that is not `checked`: these fields are checked all the same when this
+               program appends it, and never when an event is read
     """
 
     name: str
@@ -105,6 +106,7 @@ class EventType:
     all_prose: bool = False
     checked: bool = False
     id_is_name: bool = False
+    proved: Mapping[str, Field] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         sound = _NAME.fullmatch(self.name) and self.meaning and self.since > 0
@@ -125,7 +127,11 @@ class EventType:
 
     def faults(self, data: Data) -> Iterator[str]:
         """Yield what is wrong with an event's data, field by field."""
-        yield from _faults(self.fields, data, "", attrgetter("fault"))
+        yield from _faults(self.fields, data, "", _fault_of)
+
+    def unproved(self, data: Data) -> str | None:
+        """Return why `verify` could not read data that is not misshapen, None where it can."""
+        return next(_faults(self.proved, data, "", _fault_of), None)
 
     def misshapen(self, data: Data) -> str | None:
         """Return why data cannot be read as this type's, None where it can.
@@ -133,6 +139,10 @@ class EventType:
         A field that is missing is a fault only where the data was checked when it was appended.
         """
         return next(_faults(self.fields, data, "", _shape_of, has_needed=self.checked), None)
+
+
+def _fault_of(one: Field) -> Fault:
+    return one.fault
 
 
 def _shape_of(one: Field) -> Fault:

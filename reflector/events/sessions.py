@@ -55,6 +55,7 @@ TYPES: Final = (
         summary=_window,
         merge=Merge.FIRST,
         no_retraction="",
+        proved={"window": f.within({"keys": f.RECORD_KEYS})},
     ),
     EventType(
         name=ev.REFLECTION_SKIPPED,

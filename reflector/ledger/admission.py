@@ -80,7 +80,7 @@ def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = Fa
     """Check an event's target, and its data in canonical form. Raises LedgerError.
 
     What this program appends has the shape of its type by the way it is made, so only bullets are looked at, which
-    people and models word. A `foreign` event is a file's, which may come from anybody.
+    people and models word, and what `verify` reads. A `foreign` event is a file's, which may come from anybody.
     """
     one = EVENT_TYPES[event.type]
     if one.target is not None and one.target.required and event.target_id is None:
@@ -93,7 +93,7 @@ def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = Fa
                 f"{event.type}: event_id {event.event_id!r} is not the identity of the reflection "
                 f"{event.reflection_id!r}; make it with identity({event.type!r}, reflection_id)"
             )
-    if fault := fault_of(event.type, facts, foreign=foreign):
+    if fault := fault_of(event.type, facts, foreign=foreign) or one.unproved(facts):
         raise LedgerError(f"{event.type}: {fault}")
 
 

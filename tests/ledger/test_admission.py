@@ -9,10 +9,11 @@ import pytest
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
+from reflector.events.kinds import EventType
 from reflector.events.registry import EVENT_TYPES
 from reflector.exchange.merge import merge
 from reflector.exchange.transfer import WrongLine, load
-from reflector.ledger.errors import LedgerError
+from reflector.ledger.errors import LedgerCorrupt, LedgerError
 from reflector.ledger.store import Ledger
 from reflector.playbook.admissible import MAX_COUNT, MAX_TEXT
 from reflector.playbook.document import dump
@@ -115,6 +116,46 @@ def test_advice_that_people_may_give_comes_in_with_a_file_too(ledger: Ledger) ->
 def test_nobody_appends_a_bullet_that_a_file_may_not_bring(event: NewEvent) -> None:
     with Ledger.open("sqlite://") as ledger, pytest.raises(LedgerError, match=event.type):
         ledger.append([event])
+
+
+@pytest.mark.parametrize(
+    ("event", "field"),
+    [
+        (replace(window(), data={**window().data, "window": {"keys": None}}), "keys"),
+        (replace(window(), data={**window().data, "window": {"keys": "not base64!"}}), "keys"),
+        (replace(window(), data={**window().data, "window": {"keys": "QUJD"}}), "keys"),
+        (changed(ev.BULLET_ASSERTED, "pat-001", helpful=1), "harmful"),
+        (changed(ev.BULLET_ASSERTED, "pat-001", harmful=1), "helpful"),
+        (NewEvent(ev.BULLET_ASSERTED, "asserted", {"helpful": 0, "harmful": 0}, "human"), "name"),
+    ],
+)
+def test_nobody_appends_what_verify_could_not_read(ledger: Ledger, event: NewEvent, field: str) -> None:
+    before = sql.content(ledger)
+    with pytest.raises(LedgerError, match=rf"{event.type}: (window\.)?{field} ") as caught:
+        ledger.append([event])
+    assert not isinstance(caught.value, LedgerCorrupt)
+    assert sql.content(ledger) == before
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        replace(window(), data={**window().data, "window": {"keys": None}}),
+        changed(ev.BULLET_ASSERTED, "pat-001", helpful=1),
+    ],
+)
+def test_what_an_older_version_let_verify_stumble_over_is_read_by_everything_else(
+    ledger: Ledger, event: NewEvent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.append([added("pat-001")])
+    with monkeypatch.context() as older:
+        older.setattr(EventType, "unproved", lambda *_: None)
+        ledger.append([event])
+    assert [one.type for one in ledger.events()] == [ev.BULLET_ADDED, event.type]
+    assert [finding.code for finding in verify(ledger)] == ["data"]
+    ledger.rebuild()
+    ledger.append([added("pat-002")])
+    assert [row.name for row in ledger.rows()] == ["pat-001", "pat-002"]
 
 
 def test_a_ledger_that_an_older_version_wedged_goes_on_and_verify_names_the_event(
