@@ -27,6 +27,7 @@ from reflector.hooks.citus import checks_of_citus
 from reflector.hooks.git_setup import driver_of
 from reflector.hooks.mending import Fix, close_to_others, left_behind, open_to_others, remove
 from reflector.hooks.reach import Check, State, checks_of_hooks, missing_program
+from reflector.hooks.schemas import checks_of_schemas
 from reflector.hooks.unread import checks_of_unread, is_regular, read_only
 from reflector.ledger.answer_tally import answers
 from reflector.ledger.errors import LedgerError
@@ -231,6 +232,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
 
     if ledger.engine.dialect == "postgresql":
         yield from checks_of_citus(ledger)
+        yield from checks_of_schemas(ledger)
     head = ledger.head()
     yield Check("ledger", "ok", f"{_counted(head.position, 'event')}, head {head.chain[:20]}…")
     yield from checks_of_unread(ledger, project)
