@@ -18,7 +18,7 @@ from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.admissible import MAX_COUNT
 from reflector.playbook.change import SETS, Change
-from reflector.playbook.names import SECTIONS, next_name
+from reflector.playbook.names import SECTIONS, Names
 
 if TYPE_CHECKING:
     from reflector.events.event import NewEvent
@@ -87,6 +87,7 @@ def preview(
     Raises BulletRefused for the first one that cannot be made.
     """
     state = {row.name: row for row in rows}
+    known = Names([*state, *names], first)
     steps: list[Step] = []
     for change in changes:
         change = replace(change, text=change.text.strip()) if change.text else change
@@ -98,8 +99,7 @@ def preview(
         if what := _fault(state, change, again=again):
             raise BulletRefused(f"{change.line}: {what}" if len(changes) > 1 else f"{what}; nothing was changed")
         if change.kind in ("add", "merge"):
-            name = next_name(change.section or "", [*state, *names], first)
-            change = replace(change, name=name)
+            change = replace(change, name=known.next(change.section or ""))
         after = _after(state, change)
         if change.kind == "merge" and union is not None:
             helpful, harmful = union(change.names)

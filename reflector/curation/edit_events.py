@@ -19,7 +19,7 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import SETS, Change, added
 from reflector.playbook.document import Loaded
 from reflector.playbook.edits import edits_between
-from reflector.playbook.names import next_name
+from reflector.playbook.names import Names
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: i
     # A process that read the same edit before, and did not write the file, has added these.
     since = (row for row in rows.values() if row.position > base.position and row.status == "live")
     said_since = {(row.section, row.text) for row in since}
-    names = list(rows)
+    names = Names(rows, first)
     events: list[NewEvent] = []
     for index, edit in enumerate(edits):
         known = rows.get(edit.name or "")
@@ -61,8 +61,8 @@ def take_edits(ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: i
             section = edit.section or ""
             if (section, edit.text) in said_since or (known is not None and not is_taken(known, edit)):
                 continue
-            name = edit.name if edit.name and edit.name not in names else next_name(section, names, first)
-            names.append(name)
+            name = edit.name if edit.name and edit.name not in names else names.next(section)
+            names.add(name)
             change = replace(edit, name=name)
             if known is not None and is_older(known, edit):  # a removal that was undone
                 change = added(come_back(known, name))

@@ -21,7 +21,7 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change, added
 from reflector.playbook.document import Loaded, entry_text
 from reflector.playbook.edits import edits_between
-from reflector.playbook.names import next_name
+from reflector.playbook.names import Names
 from reflector.project import Project
 
 #: The line of `.claude/.gitattributes` that says so. It is committed, so it holds in every clone.
@@ -88,6 +88,7 @@ def take_version(ledger: Ledger, project: Project, theirs: Loaded, digest: str) 
     said = {(row.section, row.text): row for row in live.values()}
     events: list[NewEvent] = []
     moved: dict[str, str] = {}
+    names = Names(rows)
     for edit in edits:
         if edit.kind != "add":
             continue
@@ -95,14 +96,15 @@ def take_version(ledger: Ledger, project: Project, theirs: Loaded, digest: str) 
         row = said.get((section, text))
         if row is not None and row.name in changed and edit.name is not None and edit.name not in rows:
             moved[row.name] = edit.name
+            names.add(edit.name)
             events.append(_added(replace(row.bullet, name=edit.name)))
         elif row is None:
             gone = rows.get(edit.name or "")
             gone = gone if gone is not None and is_older(gone, edit) else None
             if gone is not None and not _branch_removed(project.root, gone.bullet):
                 continue
-            names = {*rows, *moved.values(), *(str(event.data["name"]) for event in events)}
-            name = edit.name if edit.name and edit.name not in names else next_name(section, names)
+            name = edit.name if edit.name and edit.name not in names else names.next(section)
+            names.add(name)
             bullet = Bullet(name, section, text)
             events.append(_added(bullet if gone is None else come_back(gone, name)))
     for index, edit in enumerate(edits):

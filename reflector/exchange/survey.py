@@ -19,7 +19,7 @@ from reflector.events.registry import WORDING_TYPES, names_in, new_bullets
 from reflector.exchange.cloudevents import Header
 from reflector.exchange.transfer import Checked, Erased, Progress, checked
 from reflector.ledger.reader import Reader
-from reflector.playbook.names import is_name, next_name
+from reflector.playbook.names import Names, is_name
 from reflector.proof.merge_proof import MERGED, Clock, Moment, came_through, first_moment, records
 
 _PAGE = 1000
@@ -196,13 +196,13 @@ def match(here: Bullets, found: Survey) -> list[Collision]:
 
 def free_names(colliding: Iterable[str], here: Bullets, found: Survey, first: int) -> dict[str, str]:
     """Return the next free name of each of these, one that neither ledger has ever mentioned."""
-    taken = {*here.texts, *found.bullets.texts, *found.names.values()}
+    taken = Names([*here.texts, *found.bullets.texts, *found.names.values()], first)
     names: dict[str, str] = {}
     for name in colliding:
         slug = name.partition("-")[0].partition("_")[0]
-        taken.add(new := next_name(slug, taken, first))
+        new = taken.next(slug)
         # A name that a session cited, though it meant nothing there, could be mistaken for the bullet's own.
         while new in found.named:
-            taken.add(new := next_name(slug, taken, first))
+            new = taken.next(slug)
         names[name] = new
     return names

@@ -7,7 +7,7 @@ number that was ever given out, tombstones included, so no history is ever merge
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 #: Section titles by slug, in canonical order (requirements A-29).
 SECTIONS: dict[str, str] = {
@@ -41,23 +41,45 @@ def section_slug(title: str) -> str:
     return SLUG_OF_TITLE.get(wanted.upper(), "oth")
 
 
-def next_name(slug: str, ever_used: Iterable[str], first: int = 0) -> str:
-    """The first name of section `slug` that was never given out: `pat-008` after `pat-007`; none below `first`."""
-    return next(unused_names(slug, ever_used, first))
-
-
-def unused_names(slug: str, ever_used: Iterable[str], first: int = 0) -> Iterator[str]:
-    """Yield the names of section `slug` that were never given out, from the next one up, without end.
+class Names:
+    """Names that were ever given out, and the next ones, each found without looking at all others again.
 
     A number too long to be counted up to is passed over, or a bullet of such a name would be the section's last.
+    `first` is the lowest number that a next name may have.
     """
-    prefix = "kpt_" if slug == "kpt" else f"{slug}-"
-    numbers = {_number(name) for name in ever_used if name.startswith(prefix) and is_name(name)}
-    number = max(first - 1, *(number for number in numbers if number < _BEYOND), 0)
-    while True:
-        number += 1
-        if number not in numbers:
-            yield f"{prefix}{number:03d}"
+
+    def __init__(self, ever_used: Iterable[str] = (), first: int = 0) -> None:
+        self._known = set[str]()
+        self._numbers: dict[str, set[int]] = {}
+        self._highest: dict[str, int] = {}
+        self._first = first
+        for name in ever_used:
+            self.add(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
+    def add(self, name: str) -> None:
+        """Note a name as given out."""
+        self._known.add(name)
+        if not is_name(name):
+            return
+        prefix, number = name.rstrip("0123456789"), _number(name)
+        self._numbers.setdefault(prefix, set()).add(number)
+        if number < _BEYOND:
+            self._highest[prefix] = max(number, self._highest.get(prefix, 0))
+
+    def next(self, slug: str) -> str:
+        """Give out the first name of section `slug` that never was: `pat-008` after `pat-007`."""
+        prefix = "kpt_" if slug == "kpt" else f"{slug}-"
+        numbers = self._numbers.get(prefix, set())
+        number = max(self._first - 1, self._highest.get(prefix, 0)) + 1
+        while number in numbers:
+            number += 1
+        name = f"{prefix}{number:03d}"
+        self.add(name)
+        self._highest[prefix] = number
+        return name
 
 
 def is_below(name: str, first: int) -> bool:

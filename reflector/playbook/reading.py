@@ -10,7 +10,6 @@ import json
 import re
 import reprlib
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import field
 from typing import Any, Final
 
@@ -19,7 +18,7 @@ from reflector.mistakes import Finding
 
 from .admissible import MAX_COUNT, text_fault
 from .bullet import Bullet
-from .names import SECTIONS, SLUG_OF_TITLE, is_below, is_name, section_slug, unused_names
+from .names import SECTIONS, SLUG_OF_TITLE, Names, is_below, is_name, section_slug
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 
@@ -283,16 +282,12 @@ class Reading:
                     f"at {owner.where.rsplit(' ', 1)[0]}",
                     "remove one of the two, or leave its name out to get a new one",
                 )
-        taken = self.taken | owners.keys()
-        unused: dict[str, Iterator[str]] = {}
+        names = Names([*self.taken, *owners], self.first)
         found = []
         for entry in self.entries:
             name = entry.name
             if name is None:
-                slug = "kpt" if self.unnamed_are_kpt else entry.slug
-                if slug not in unused:
-                    unused[slug] = unused_names(slug, taken, self.first)
-                name = next(unused[slug])
+                name = names.next("kpt" if self.unnamed_are_kpt else entry.slug)
                 self.named_here.add(name)
             elif owners[name] is not entry:
                 continue

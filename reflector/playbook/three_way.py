@@ -13,7 +13,7 @@ from dataclasses import replace
 from reflector.dataclass import dataclass
 
 from .bullet import Bullet
-from .names import next_name
+from .names import Names
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,9 @@ def merge(base: Sequence[Bullet], ours: Sequence[Bullet], theirs: Sequence[Bulle
                 clashing.append(a)
         elif a is not None and _said(a) not in said:
             kept.append((a, a))
-    names = {*old, *mine, *other}
+    names = Names([*old, *mine, *other])
     for bullet in clashing:
-        moved = replace(bullet, name=next_name(bullet.section, names))
-        names.add(moved.name)
+        moved = replace(bullet, name=names.next(bullet.section))
         kept.append((moved, moved))
     return Merged(tuple(a for a, _ in kept), tuple(b for _, b in kept))
 

@@ -433,3 +433,12 @@ def test_a_file_that_a_new_ledger_cannot_adopt_is_not_said_to_be_written_anew_fr
         ran = agent.call(command, code=1)
         assert "correct it there" in ran.err
         assert "reflector rebuild" not in ran.err
+
+
+# A look at every name for each new one would take minutes, which the timeout of every test ends.
+def test_many_texts_that_a_person_adds_at_once_are_named_in_linear_time(agent: Agent) -> None:
+    whole = document(agent)
+    whole["sections"]["OTHERS"] = [f"advice number {number}" for number in range(16_000)]
+    save(agent, whole)
+    agent.call("drain")
+    assert texts(agent)["oth-16000"] == "advice number 15999"
