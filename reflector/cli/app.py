@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 #: After so many seconds, an upgrade is worth a word.
 _LONG_S = 3
+#: The beginning of a command that a message names, where it says nothing of a playbook and is about one.
+_COMMAND = re.compile(r"(?<=[`'])reflector(?= (?!install|uninstall|demo|completion)[a-z])")
 
 
 class _Commands(click.Group):
@@ -76,13 +79,28 @@ class _Commands(click.Group):
             name = ctx.invoked_subcommand or ""
             command = self.get_command(ctx, name)
             where = click.Context(command, ctx, name) if command is not None else ctx
-            raise click.UsageError(str(mistake), where) from mistake
+            raise click.UsageError(_here(ctx, str(mistake)), where) from mistake
+        except click.UsageError as error:
+            if (told := _here(ctx, error.message)) == error.message:
+                raise
+            raise click.UsageError(told, error.ctx) from error
+        except Exception as error:
+            from reflector.curation.bullets import BulletRefused
+            from reflector.ledger.errors import LedgerError
+
+            if isinstance(error, BulletRefused | LedgerError) and error.args == (str(error),):
+                error.args = (_here(ctx, str(error)),)
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))
         for title, group in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([(f"{name:<{width}}", command.text) for name, command in group.items()])
+
+
+def _here(ctx: click.Context, text: str) -> str:
+    return ctx.obj.here(text) if isinstance(ctx.obj, Place) else text
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -118,7 +136,7 @@ class Place:
         for text in notes:
             if text not in self._told:
                 self._told.add(text)
-                note(f"reflector: {text}")
+                note(f"reflector: {self.here(text)}")
 
     def project(self, **flags: Any) -> Project:
         """Return the project, with a command's flags over its settings, or its dataset's playbook.
@@ -159,9 +177,18 @@ class Place:
 
     def command(self, *words: str) -> str:
         """Return a command as a person types it for the same playbook."""
+        import shlex
+
         where = ["--user"] if self.user else ["--project", str(self.root)] if self.root is not None else []
         dataset = ["--dataset", self.dataset] if self.dataset is not None else []
-        return " ".join(["reflector", *where, *dataset, *words])
+        return " ".join(["reflector", *map(shlex.quote, [*where, *dataset]), *words])
+
+    def here(self, text: str) -> str:
+        """Return a text whose commands, such as `reflector restore pat-001`, are for the same playbook of a folder.
+
+        Another playbook of it has bullets of the same names. The folder is left to the person, who named it.
+        """
+        return text if not self.user and self.dataset is None else _COMMAND.sub(lambda _: self.command(), text)
 
     @contextmanager
     def pipeline(self, project: Project | None = None) -> Iterator[Pipeline]:

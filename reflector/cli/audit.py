@@ -48,8 +48,8 @@ def blame(place: Place, name: str, moment: str | None, as_json: bool) -> None:
         return
     click.echo(safe(row.bullet.line))
     if row.status == "merged":
-        into = row.removed_into
-        click.echo(safe(f"It was {row.end}, for which its evidence counts too: reflector blame {into}"))
+        into = place.command("blame", f"{row.removed_into}")
+        click.echo(safe(f"It was {row.end}, for which its evidence counts too: {into}"))
     elif row.end:
         click.echo(safe(f"It was {row.end}."))
     if steps:

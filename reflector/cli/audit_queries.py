@@ -105,10 +105,10 @@ def orphans(place: Place, moment: str | None, as_json: bool) -> None:
         names = [row.name for row in found.bullets]
         print_json({**asdict(found), "bullets": names, "told": dict(zip(names, found.told, strict=True))})
     else:
-        _print_orphans(found)
+        _print_orphans(place, found)
 
 
-def _print_orphans(found: Orphans) -> None:
+def _print_orphans(place: Place, found: Orphans) -> None:
     uncited = list(zip(found.bullets, found.told, strict=True))
     parts = (
         (
@@ -145,7 +145,8 @@ def _print_orphans(found: Orphans) -> None:
     if not shown:
         note("Nothing is orphaned.")
     if found.skipped:
-        note(f"{counted(found.skipped, 'window')} skipped; the reasons: reflector log --type reflection.skipped")
+        why = place.command("log --type reflection.skipped")
+        note(f"{counted(found.skipped, 'window')} skipped; the reasons: {why}")
 
 
 @click.command("double-counts")
@@ -169,7 +170,7 @@ def double_counts(place: Place, name: str | None, moment: str | None, as_json: b
             find_bullet(ledger, name, past)
         found = ask(ledger, name, past)
     if not as_json:
-        _print_doubles(found)
+        _print_doubles(place, found)
         return
     print_json(
         {
@@ -190,7 +191,7 @@ def double_counts(place: Place, name: str | None, moment: str | None, as_json: b
     )
 
 
-def _print_doubles(found: DoubleCounts) -> None:
+def _print_doubles(place: Place, found: DoubleCounts) -> None:
     rows = [
         (
             one.code,
@@ -211,7 +212,8 @@ def _print_doubles(found: DoubleCounts) -> None:
     policies = list(next(iter(differing.values())))
     lines = [(name, *("/".join(map(str, totals[p])) for p in policies)) for name, totals in differing.items()]
     table(("name", *policies), lines[:_MOST], numbers=policies)
-    note(f"In force: {found.counting}. Another one on trial: reflector replay --counting {policies[-1]}")
+    trial = place.command("replay --counting", policies[-1])
+    note(f"In force: {found.counting}. Another one on trial: {trial}")
 
 
 @click.command()

@@ -49,9 +49,9 @@ def duplicates(place: Place, propose: bool, as_json: bool) -> None:
     if not found:
         note("No two bullets say the same.")
     elif proposed:
-        note(f"{counted(len(proposed), 'merge')} waiting. Decide: reflector proposals")
+        note(f"{counted(len(proposed), 'merge')} waiting. Decide: {place.command('proposals')}")
     elif not propose and any(pair.is_mergeable for pair in found):
-        note("Propose to merge them: reflector duplicates --propose")
+        note(f"Propose to merge them: {place.command('duplicates --propose')}")
 
 
 def alike(text: str, section: str, bullets: Iterable[Bullet]) -> list[str]:

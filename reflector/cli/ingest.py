@@ -178,7 +178,7 @@ def drain(place: Place, wait: bool, retry_failed: bool, background: bool, as_jso
     elif ran is None:
         note("Another drain is running; it processes the spool.")
     else:
-        _print(done)
+        _print(place, done)
     if done.failed or done.broken or any(item.outcome == "failed" for item in done.reflected):
         raise click.exceptions.Exit(1)
 
@@ -198,18 +198,23 @@ def _as_json(done: Drained) -> dict[str, Any]:
     }
 
 
-def _print(done: Drained) -> None:
+def _print(place: Place, done: Drained) -> None:
     from reflector.sessions.deliveries import NOT_A_PAYLOAD
 
     for item in done.reflected:
         if item.outcome == "completed" and item.detail:
             click.echo(safe(item.detail))
         elif item.outcome == "failed":
-            told = "it will be tried again" if item.again else "it is tried again by hand only: reflector failures"
+            told = (
+                "it will be tried again"
+                if item.again
+                else f"it is tried again by hand only: {place.command('failures')}"
+            )
             note(f"reflection failed, {told}: {item.detail}")
     for text in done.notes:
         note(f"reflector: {text}")
+    again = place.command("drain --retry-failed")
     for where, error in done.failed:
-        note(f"reflector: {where}: {error}; kept and tried again later, or now with: reflector drain --retry-failed")
+        note(f"reflector: {where}: {error}; kept and tried again later, or now with: {again}")
     for path in done.broken:
         note(f"reflector: {path}: {NOT_A_PAYLOAD}")

@@ -177,7 +177,7 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
         )
         pipeline.write()
     id = short_id(proposal.id)
-    click.echo(f"proposal {id} {proposal.state}; decide with `reflector proposals approve {id}`")
+    click.echo(f"proposal {id} {proposal.state}; decide with `{place.command('proposals approve', id)}`")
 
 
 @click.command()

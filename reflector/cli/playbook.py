@@ -182,7 +182,7 @@ def show(place: Place, name: str, moment: str | None, as_json: bool) -> None:
     click.echo()
     rows = [(e.position, short_time(e.recorded_at), e.type, short_id(e.session_id), summary(e)) for e in events]
     table(("position", "recorded", "event", "session", "what"), rows, numbers=("position",), extra=("recorded",))
-    note(f"Why the counts are what they are: reflector blame {row.name}")
+    note(f"Why the counts are what they are: {place.command('blame', row.name)}")
 
 
 def find_bullet(ledger: Ledger, name: str, past: Past | None = None, *, live: bool = False) -> BulletRow:

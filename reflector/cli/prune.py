@@ -57,17 +57,18 @@ def prune(place: Place, dry_run: bool, how: str | None, text: str | None, after:
     rows = [(one.cited.name, one.reason, one.text) for one in found]
     table(("name", "why", "text"), rows, empty="No bullet is to be removed.")
     if found:
-        _tell(found, done, how)
+        _tell(place, found, done, how)
 
 
-def _tell(found: Sequence[Due], done: Sequence[str], how: str) -> None:
+def _tell(place: Place, found: Sequence[Due], done: Sequence[str], how: str) -> None:
     if how == "none":
         note("Nothing was changed. Leave --dry-run out to propose the removals, or give --apply to make them.")
     elif how == PRUNES[1]:
-        note(f"Removed {counted(len(found), 'bullet')}. Bring one back with: reflector restore {found[0].cited.name}")
+        back = place.command("restore", found[0].cited.name)
+        note(f"Removed {counted(len(found), 'bullet')}. Bring one back with: {back}")
     else:
         waiting, left = sum(state == "waiting" for state in done), len(found) - len(done)
-        note(f"{counted(waiting, 'removal')} proposed. Decide: reflector proposals")
+        note(f"{counted(waiting, 'removal')} proposed. Decide: {place.command('proposals')}")
         if decided := len(done) - waiting:
             note(f"Decided on before, and not proposed again: {decided}.")
         if left:

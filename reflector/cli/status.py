@@ -182,7 +182,9 @@ def _print(place: Place, facts: dict[str, Any]) -> None:
         windows = ", ".join(f"{count} {state}" for state, count in sorted(facts["windows"].items()))
         lines.append(("windows", windows or "none"))
         if facts["waiting_for_budget"]:
-            lines.append(("", f"{facts['waiting_for_budget']} of the skipped wait for a budget: reflector drain"))
+            lines.append(
+                ("", f"{facts['waiting_for_budget']} of the skipped wait for a budget: {place.command('drain')}")
+            )
     if waiting := facts["proposals"]:
         lines.append(("waiting", f"{counted(waiting, 'proposal')}: {place.command('proposals')}"))
     if facts["month"] is None or facts["month"]["tokens"] or facts["waiting_for_budget"]:
@@ -199,7 +201,7 @@ def _print(place: Place, facts: dict[str, Any]) -> None:
         tried = f"tried {counted(failure['attempts'], 'time')}{', given up' if failure['given_up'] else ''}"
         lines.append(("failed", f"{failure['delivery']} ({tried}): {failure['error']}"))
     if spool["failed"]:
-        lines.append(("", "tried again later by itself; now with: reflector drain --retry-failed"))
+        lines.append(("", f"tried again later by itself; now with: {place.command('drain --retry-failed')}"))
         lines.append(("", "or give a delivery up: remove its file from the spool's folder failed/"))
     if spool["broken"]:
         from reflector.sessions.deliveries import NOT_A_PAYLOAD
@@ -211,4 +213,4 @@ def _print(place: Place, facts: dict[str, Any]) -> None:
             lines.append(("", f"try again with: {failure['command']}"))
     print_facts(lines, 9)
     if spool["pending"]:
-        note("reflector: a session is being processed, or waits for `reflector drain`")
+        note(f"reflector: a session is being processed, or waits for `{place.command('drain')}`")
