@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -142,11 +143,27 @@ def _print_orphans(place: Place, found: Orphans) -> None:
     for number, (title, columns, rows) in enumerate(shown):
         click.echo(f"{chr(10) if number else ''}{title}: {len(rows)}")
         table(columns, rows[:_MOST], numbers=("sessions", "told", "tags", "first", "last", "position", "attempts"))
+    if elsewhere := _of_another_playbook(place, [one.name for one in found.citations if one.kind == "unknown"]):
+        note(elsewhere)
     if not shown:
         note("Nothing is orphaned.")
     if found.skipped:
         why = place.command("log --type reflection.skipped")
         note(f"{counted(found.skipped, 'window')} skipped; the reasons: {why}")
+
+
+def _of_another_playbook(place: Place, unknown: Sequence[str]) -> str:
+    """Return what is said of unknown names that a session's other playbook gives, "" where there are none."""
+    from reflector.playbook.names import USER_FIRST, is_below
+
+    if place.project().is_users:
+        some = any(is_below(name, USER_FIRST) for name in unknown)
+        return f"Numbers below {USER_FIRST} are given by the projects: their bullets count there." if some else ""
+    if all(is_below(name, USER_FIRST) for name in unknown):
+        return ""
+    return (
+        f"Numbers from {USER_FIRST} are given by your own playbook: its bullets count there, see reflector --user list"
+    )
 
 
 @click.command("double-counts")
