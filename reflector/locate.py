@@ -39,6 +39,7 @@ _MAX_POINTER = 4096
 _WORKTREES = "/.claude/worktrees/"
 #: A key of TOML with more parts than anybody writes, and where it begins.
 _LONG_KEY = r"""(?<![\w.-])(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}"""
+_LONG_HEX = r"""(?<![\w"'])0[xob]\w{1000}"""
 _FOLDER = 0o040000
 _FILE = 0o100000
 
@@ -257,6 +258,9 @@ def parse_toml(text: str) -> "dict[str, Any]":
     # The parser's time grows with the square of a key's parts: a file of a repository could take minutes.
     if re.search(_LONG_KEY, text):
         raise ValueError("a key has more than 100 parts")
+    # It can be read and not be shown again.
+    if re.search(_LONG_HEX, text):
+        raise ValueError("a number has thousands of digits")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError:

@@ -81,7 +81,7 @@ def _read(mapping: Mapping[str, Any], section: str, faults: list[str]) -> dict[s
         if values is None:
             return {}
         if not isinstance(values, Mapping):
-            faults.append(f"{'.'.join(parts[:number])} is {reprlib.repr(values)}; it takes a mapping")
+            faults.append(f"{'.'.join(parts[:number])} is {_shown(values)}; it takes a mapping")
             return {}
     readers, found = SECTIONS[section], {}
     for key, value in values.items():
@@ -89,10 +89,17 @@ def _read(mapping: Mapping[str, Any], section: str, faults: list[str]) -> dict[s
             try:
                 found[key] = readers[key](value)
             except ValueError as error:
-                faults.append(f"{section}.{key} is {reprlib.repr(value)}; it {error}")
+                faults.append(f"{section}.{key} is {_shown(value)}; it {error}")
         elif fault := _unknown(str(key), section):
             faults.append(f"{section}.{reprlib.repr(str(key))[1:-1]}: {fault}")
     return found
+
+
+def _shown(value: Any) -> str:
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # of Python's own limit
+        return "a number of thousands of digits"
 
 
 def _unknown(key: str, section: str) -> str:
@@ -137,6 +144,8 @@ def _from(least: int) -> Callable[[Any], int]:
             number = int(value)
         except (ValueError, OverflowError) as error:
             raise ValueError("takes a whole number") from error
+        if number.bit_length() > 1000:  # it could not be shown
+            raise ValueError("takes a whole number of at most 300 digits")
         if number < least or (isinstance(value, float) and value < least):
             raise ValueError(f"must be >= {least}")
         return number

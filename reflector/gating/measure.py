@@ -18,6 +18,7 @@ from reflector.gating.bundle import ReflectionBundle
 from reflector.gating.config import GatedConfig, load_config
 from reflector.gating.log import shown_ms
 from reflector.gating.step import reflect
+from reflector.locate import parse_toml
 from reflector.resources import install_command
 
 #: Settings that ship with the package, by the name that `-c` takes.
@@ -102,10 +103,4 @@ def _yaml(text: str) -> Any:
         raise ValueError(error) from error
 
 
-def _toml(text: str) -> Any:
-    import tomllib
-
-    return tomllib.loads(text)
-
-
-_PARSERS: dict[str, Callable[[str], Any]] = {".yaml": _yaml, ".yml": _yaml, ".toml": _toml, ".json": json.loads}
+_PARSERS: dict[str, Callable[[str], Any]] = {".yaml": _yaml, ".yml": _yaml, ".toml": parse_toml, ".json": json.loads}

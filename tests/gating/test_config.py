@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reflector.config import ConfigError
 from reflector.gated import GatedConfig, load_config
+from reflector.gating.measure import read_config
 
 
 def reflection(**settings: Any) -> dict[str, Any]:
@@ -170,3 +173,15 @@ def test_any_mapping_is_settings_or_one_value_error(mapping: dict[str, Any]) -> 
         return
     assert min(config.summary_tokens, config.topk_snippets, config.ops_reflection, config.time_ms_reflection - 1) >= 0
     assert config.backend in ("rulebased", "llm")
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "toml"])
+@pytest.mark.parametrize("key", ["summary_tokens", "backend"])
+def test_a_number_that_cannot_be_shown_is_refused_with_its_key(tmp_path: Path, suffix: str, key: str) -> None:
+    path, number = tmp_path / f"gated.{suffix}", "0x" + "f" * 5_000
+    path.write_text(
+        f"t3: {{reflection: {{{key}: {number}}}}}" if suffix == "yaml" else f"t3.reflection.{key} = {number}"
+    )
+    with pytest.raises(ConfigError, match=r"thousands of digits|at most 300 digits") as caught:
+        read_config(path)
+    assert str(path) in str(caught.value)
