@@ -268,7 +268,8 @@ class Reading:
             what = f"is above {MAX_COUNT:,}"
         else:
             what = "is not a whole number"
-        self.problem(where, f"{key} {what}", SHOWN.repr(value), f"write {key} as a whole number, 0 or more")
+        wanted = "0 or more" if low == 0 else f"from {low:,} to {MAX_COUNT:,}"
+        self.problem(where, f"{key} {what}", SHOWN.repr(value), f"write {key} as a whole number, {wanted}")
         return 0
 
     def bullets(self) -> list[Bullet]:

@@ -324,3 +324,9 @@ def test_a_foreign_file_is_refused_with_advice_that_suits_it(raw: str | bytes) -
     assert loaded.format == "unreadable"
     assert not any("reflector rebuild" in str(problem) for problem in loaded.problems)
     assert load(raw).problems
+
+
+@pytest.mark.parametrize("score", [-(10**9), "3"])
+def test_a_score_that_cannot_be_read_is_told_which_ones_can(score: object) -> None:
+    (problem,) = load(json.dumps({"key_points": [{"text": "Ask first.", "score": score}]})).problems
+    assert "write score as a whole number, from -999,999,999 to 999,999,999" in str(problem)
