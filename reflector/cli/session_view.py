@@ -30,10 +30,12 @@ def document(story: SessionStory, qualities: Qualities) -> dict[str, Any]:
 
 
 def _window(window: Window, quality: WindowQuality | str) -> dict[str, Any]:
-    transcript, taken = window.data.get("transcript", {}), window.data.get("window", {})
+    # A trajectory of a file may have any field of these names.
+    read = window.data if window.type == ev.SESSION_RECORDED else {}
+    transcript, taken = read.get("transcript", {}), read.get("window", {})
     return {
         **fields(window, "position event_id session_id state attempts changed_at recorded_at"),
-        **{key: window.data.get(key) for key in ("trigger", "reason", "agent", "agent_id")},
+        **{key: read.get(key) for key in ("trigger", "reason", "agent", "agent_id")},
         "transcript": transcript.get("path"),
         "bytes": transcript.get("bytes"),
         "records": taken.get("records"),
@@ -100,14 +102,15 @@ def show(story: SessionStory, qualities: Qualities) -> None:
 def _show_window(window: Window, quality: WindowQuality | str) -> None:
     data = window.data
     is_trajectory = window.type == ev.TRAJECTORY_RECORDED
-    taken, transcript = data.get("window", {}), data.get("transcript", {})
     why = f" ({data['reason']})" if data.get("reason") else ""
     how = "a trajectory" if is_trajectory else f"by {data.get('trigger')}{why}"
     click.echo(safe(f"window {window.position}, {short_time(window.recorded_at)}, {how}"))
-    found = [("read", f"{taken.get('records')} records of {transcript.get('path')}")]
     if is_trajectory:
         told = (data.get("dataset"), data.get("status"), counted(len(data.get("steps", ())), "step"))
         found = [("trajectory", ", ".join(filter(None, told)))]
+    else:
+        taken, transcript = data.get("window", {}), data.get("transcript", {})
+        found = [("read", f"{taken.get('records')} records of {transcript.get('path')}")]
     found += [(kind, ", ".join(window.names(kind))) for kind in ("cited", "carried", "retired", "unknown")]
     found += [("quality", _quality_words(quality))]
     found += [("not judged", window.gate or "")] if window.gate is not None else []

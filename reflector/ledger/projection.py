@@ -289,8 +289,7 @@ class Projector:
     def _opened(self, event: Projected, data: Mapping[str, Any]) -> None:
         row = (event.position, event.event_id, event.session_id)
         self._waiting.windows[event.event_id] = row, _Window("pending", 0, event.recorded_at)
-        keys = data.get("window", {}).get("keys")
-        if isinstance(keys, str):
+        if event.type == ev.SESSION_RECORDED and isinstance(keys := data.get("window", {}).get("keys"), str):
             self._waiting.keys.extend(unpack_keys(keys))
 
     def _moved(self, event: Projected, state: str, attempts: int) -> None:

@@ -232,7 +232,8 @@ def windows_where(sql: Statements, where: str, *values: object) -> list[Window]:
     found = []
     for position, event_id, session_id, type_, is_erased, names, text in rows:
         if is_erased:
-            names, text = facts[event_id].get("cited", ()), facts[event_id].get("window", _NOTHING).get("keys")
+            names = facts[event_id].get("cited", ())
+            text = facts[event_id].get("window", _NOTHING).get("keys") if type_ == SESSION_RECORDED else None
         else:
             names = names_of(position, type_, names)
         count = _keys(text) if type_ == SESSION_RECORDED else 0

@@ -89,7 +89,8 @@ class Folding:
         data: Mapping[str, Any] = event.data if event.data is not None else {}
         if isinstance(effect, OpensWindow):
             self.windows.open(event.position, event.event_id, event.session_id, event.recorded_at)
-            self.keys.update(zip(unpack_keys(data.get("window", {}).get("keys", "")), strict=True))
+            if event.type == ev.SESSION_RECORDED:
+                self.keys.update(zip(unpack_keys(data.get("window", {}).get("keys", "")), strict=True))
         elif isinstance(effect, MovesWindow):
             self.windows.move(event.target_id, effect.state_by(data), effect.attempts, event.recorded_at)
             if isinstance(effect, CompletesReflection):

@@ -243,7 +243,7 @@ def transcript_of(recorded: Event) -> Mapping[str, Any]:
 
     Raises UnknownTranscript for a window that does not name one: an older version took such windows in with a file.
     """
-    transcript: Mapping[str, Any] = (recorded.data or {}).get("transcript") or {}
+    transcript = _part(recorded, "transcript")
     if not transcript.keys() >= {"path", "bytes"}:
         raise UnknownTranscript(f"the window at position {recorded.position} does not name its transcript")
     return transcript
@@ -256,12 +256,17 @@ def names_in(recorded: Event, part: str) -> Sequence[str]:
 
 def mode_of(recorded: Event) -> str:
     """Return "new" for a window of new records, "whole" for one that counts all records again, "" for none of them."""
-    return str((recorded.data or {}).get("window", {}).get("mode", ""))
+    return str(_part(recorded, "window").get("mode", ""))
 
 
 def keys_of(recorded: Event) -> Sequence[int]:
     """Return the keys of the records that a window took in."""
-    return unpack_keys((recorded.data or {}).get("window", {}).get("keys") or "")
+    return unpack_keys(_part(recorded, "window").get("keys") or "")
+
+
+def _part(recorded: Event, name: str) -> Mapping[str, Any]:
+    """Return an object in a session's window; {} of a trajectory, in which a file may have any field of this name."""
+    return (recorded.data or {}).get(name) or {} if recorded.type == ev.SESSION_RECORDED else {}
 
 
 def verdicts(ledger: Ledger, recorded: Event) -> list[Given]:
@@ -316,7 +321,7 @@ def _line(windows: Mapping[str, Event], last: str | None) -> list[Event]:
 
 
 def _after(recorded: Event) -> str | None:
-    after: str | None = (recorded.data or {}).get("window", {}).get("after")
+    after: str | None = _part(recorded, "window").get("after")
     return after
 
 

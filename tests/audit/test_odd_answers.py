@@ -79,6 +79,10 @@ def test_a_reflection_of_any_shape_that_a_file_brought_is_shown(tmp_path: Path, 
         {"carried": [[]]},
         {"retired": 5},
         {"retired": [5]},
+        {"window": 5},
+        {"window": {"keys": "odd"}},
+        {"window": {"keys": None}},
+        {"transcript": 5, "trigger": [], "agent": {}},
     ],
 )
 def test_a_trajectory_of_any_shape_that_a_file_brought_keeps_no_drain_from_its_work(
@@ -88,6 +92,7 @@ def test_a_trajectory_of_any_shape_that_a_file_brought_keeps_no_drain_from_its_w
     agent = _brought(tmp_path, [replace(run, data={**run.data, **more})])
     agent.call("drain")
     assert "completed" in agent.call("session", "trajectory-t1").out
+    assert agent.json("session", "trajectory-t1")["windows"][0]["transcript"] is None
     agent.call("orphans")
     agent.call("citations", "--as-of", "2")
     assert agent.call("verify").out == ""
