@@ -154,16 +154,16 @@ def _print_orphans(place: Place, found: Orphans) -> None:
 
 def _of_another_playbook(place: Place, unknown: Sequence[str]) -> str:
     """Return what is said of unknown names that a session's other playbook gives, "" where there are none."""
-    from reflector.playbook.names import USER_FIRST, is_below
+    from reflector.playbook.names import USER_FIRST, is_below, is_name
 
-    if place.project().is_users:
-        some = any(is_below(name, USER_FIRST) for name in unknown)
-        return f"Numbers below {USER_FIRST} are given by the projects: their bullets count there." if some else ""
-    if all(is_below(name, USER_FIRST) for name in unknown):
-        return ""
-    return (
-        f"Numbers from {USER_FIRST} are given by your own playbook: its bullets count there, see reflector --user list"
-    )
+    # A trajectory may have used ids of any form.
+    below = {is_below(name, USER_FIRST) for name in unknown if is_name(name)}
+    if place.project().is_users and True in below:
+        return f"Numbers below {USER_FIRST} are given by the projects: their bullets count there."
+    if not place.project().is_users and False in below:
+        own = f"Numbers from {USER_FIRST} are given by your own playbook"
+        return f"{own}: its bullets count there, see reflector --user list"
+    return ""
 
 
 @click.command("double-counts")
