@@ -25,7 +25,6 @@ A delivery in `failed/` becomes pending again by itself after a growing pause, u
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -385,14 +384,7 @@ def _read(path: Path) -> Delivery:
 def _path(payload: Mapping[str, Any], key: str, cwd: str) -> str | None:
     """Return a path that a system call would at least take; a relative one begins in `cwd`, where the hook ran."""
     value = payload.get(key)
-    if not isinstance(value, str) or not value or "\0" in cwd + value:
-        return None
-    path = str(Path(cwd) / value)
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError:  # half a surrogate pair
-        return None
-    return path
+    return str(Path(cwd) / value) if isinstance(value, str) and value and "\0" not in cwd + value else None
 
 
 def _failure(path: Path) -> Failure:
