@@ -18,13 +18,13 @@ The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled b
     spool/silent/           ends of sessions that never had a transcript: opened and left without a word
     spool/failed/           deliveries that could not be recorded; `<same name>.error` says why, how often
 
-A delivery in `failed/` becomes pending again by itself after a growing pause, until it was tried
-`pauses.MOST_ATTEMPTS` times.
+A delivery in `failed/` becomes pending again by itself after a growing pause, `pauses.MOST_ATTEMPTS` times at most.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -37,6 +37,8 @@ from reflector.handover import MAX_PAYLOAD, Broken, decode, file_name, record, w
 from reflector.sessions.fallback import is_of, stand_ins
 from reflector.sessions.pauses import is_over
 
+#: What no path has: half a surrogate pair too, but for those that stand for bytes that are not UTF-8.
+_NO_PATH = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 #: A temporary file of this age belongs to a hook that was killed; a hook lives for milliseconds.
 LEFT_BEHIND_SECONDS = 3600.0
 #: Ends of sessions without a word that are kept; more of them say nothing more.
@@ -169,8 +171,7 @@ def accept(project: Path, payload: bytes) -> Delivery:
         raise ValueError(f"this is not a hook payload: {error}") from None
     folder = str(project.absolute())
     spool_dir = folders.private_folder(folders.open_state(folder) + "/spool")
-    path = Path(folders.write_durably(spool_dir, record(folder, parsed, text)))
-    return _read(path)
+    return _read(Path(folders.write_durably(spool_dir, record(folder, parsed, text))))
 
 
 def claim(delivery: Delivery) -> Delivery | None:
@@ -364,8 +365,7 @@ def _read(path: Path) -> Delivery:
         raise ValueError(f"{path}: no delivery of version 1")
     event = words(payload, "hook_event_name")
     transcript = "agent_transcript_path" if event == "SubagentStop" else "transcript_path"
-    received = data.get("received_at_ns")
-    size = data.get("transcript_bytes")
+    received, size = data.get("received_at_ns"), data.get("transcript_bytes")
     return Delivery(
         path=path,
         received_at_ns=received if type(received) is int and received >= 0 else 0,
@@ -384,7 +384,7 @@ def _read(path: Path) -> Delivery:
 def _path(payload: Mapping[str, Any], key: str, cwd: str) -> str | None:
     """Return a path that a system call would at least take; a relative one begins in `cwd`, where the hook ran."""
     value = payload.get(key)
-    return str(Path(cwd) / value) if isinstance(value, str) and value and "\0" not in cwd + value else None
+    return str(Path(cwd) / value) if isinstance(value, str) and value and not _NO_PATH.search(cwd + value) else None
 
 
 def _failure(path: Path) -> Failure:

@@ -309,3 +309,11 @@ def test_what_the_hook_says_on_stderr_holds_nothing_that_a_terminal_obeys(tmp_pa
 def test_a_ledgers_url_with_a_null_character_is_refused_with_the_way_out(agent: Agent) -> None:
     agent.environ["REFLECTOR_LEDGER_URL"] = "sqlite:///%00"
     assert "holds a null character, which no path has; write it without" in told(agent, "list", code=1)
+
+
+def test_a_transcripts_path_with_half_a_surrogate_pair_ends_no_drain(agent: Agent) -> None:
+    agent.hook("SessionEnd", session_id="s-1", transcript_path="/tmp/\ud800.jsonl")
+    transcript = Session("s-2").cites("pat-001").write(agent.home / "s.jsonl")
+    agent.hook("SessionEnd", session_id="s-2", transcript_path=str(transcript))
+    agent.call("drain", code=None)
+    assert agent.counters()["pat-001"] == (1, 0)
