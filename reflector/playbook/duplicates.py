@@ -304,7 +304,8 @@ def _tokens(text: str) -> Iterator[str]:
         if not any(map(str.isalnum, token)):
             token = token.strip("-_.,;:'")
         if token:
-            yield from token.split("-") if token.replace("-", "").isalpha() and token[0] != "-" else (token,)
+            is_joined = token.replace("-", "").isalpha() and token[0] != "-"
+            yield from filter(None, token.split("-")) if is_joined else (token,)
 
 
 def _add(words: list[str], token: str, is_name: bool) -> None:

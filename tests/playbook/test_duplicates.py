@@ -95,6 +95,12 @@ def test_near_finds_what_a_new_text_repeats() -> None:
     assert near("Always write the failing test first", "ctx", bullets) == []
 
 
+def test_words_that_two_hyphens_join_are_two_words() -> None:
+    bullets = [Bullet("pat-001", "pat", "Write the failing test--first."), Bullet("mis-001", "mis", "Mind a--b--c.")]
+    (found,) = near("Write the failing test--first", "pat", bullets)
+    assert {found.first.name, found.second.name} == {"", "pat-001"}
+
+
 _TEXTS = st.sampled_from([text for one in PAIRS for text in (one.first, one.second)])
 
 
