@@ -7,7 +7,7 @@ number of rows, and a column has the same type for any content: 64-bit integers,
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -86,11 +86,8 @@ def _write(path: Path, answer: Answer) -> int:
         with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             with ParquetWriter(file, of, compression="zstd") as writer:
                 for rows in _batches(answer):
-                    columns = [
-                        [_time(value) for value in values] if column in _TIMES else values
-                        for column, values in zip(answer.columns, zip(*rows, strict=True), strict=True)
-                    ]
-                    arrays = [array(values, kind) for values, kind in zip(columns, of.types, strict=True)]
+                    columns = zip(of.types, map(_fitted, answer.columns, zip(*rows, strict=True)), strict=True)
+                    arrays = [array(values, kind) for kind, values in columns]
                     writer.write_batch(RecordBatch.from_arrays(arrays, schema=of))
                     count += len(rows)
             file.flush()
@@ -110,6 +107,15 @@ def _batches(answer: Answer) -> Iterator[list[tuple[Any, ...]]]:
             batch = []
     if batch:
         yield batch
+
+
+def _fitted(column: str, values: Sequence[Any]) -> Sequence[Any]:
+    """Return a column's values as its type has them; what an event says may be of another one."""
+    if column in _TIMES:
+        return [_time(value) for value in values]
+    if column in _NUMBERS or column in FRACTIONS:
+        return values
+    return [str(value) if value is not None else None for value in values]
 
 
 def _time(value: Any) -> datetime | None:
