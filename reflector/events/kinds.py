@@ -131,7 +131,7 @@ class EventType:
 
     def unproved(self, data: Data) -> str | None:
         """Return why `verify` could not read data that is not misshapen, None where it can."""
-        return next(_faults(self.proved, data, "", _fault_of), None)
+        return next(_faults(self.proved, data, "", _fault_of), None) if self.proved else None
 
     def misshapen(self, data: Data) -> str | None:
         """Return why data cannot be read as this type's, None where it can.
