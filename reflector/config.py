@@ -277,7 +277,7 @@ def from_text(key: str, text: str) -> Any:
     if isinstance(default, bool):
         return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
     if isinstance(default, int):
-        # What is longer is no number that Python would take.
+        # Python refuses to convert a longer one.
         is_number = text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _MOST_DIGITS
         return int(text) if is_number else text
     return text.split(os.pathsep) if isinstance(default, tuple) else text

@@ -161,7 +161,7 @@ class Place:
         return Project.at(self._folder(), flags=flags)
 
     def project_without_settings(self) -> Project:
-        """Return the project, or the user's own playbook, as if nobody had set anything."""
+        """Return the project, or the user's own playbook, with every setting at its default."""
         from reflector.locate import user_folder
         from reflector.project import Project
 

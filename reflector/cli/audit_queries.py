@@ -153,7 +153,7 @@ def _print_orphans(place: Place, found: Orphans) -> None:
 
 
 def _of_another_playbook(place: Place, unknown: Sequence[str]) -> str:
-    """Return what is said of unknown names that a session's other playbook gives, "" where there are none."""
+    """Return a note on the unknown names that another playbook gives to its bullets; "" without such a name."""
     from reflector.playbook.names import USER_FIRST, is_below, is_name
 
     # A trajectory may have used ids of any form.

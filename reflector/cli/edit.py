@@ -76,7 +76,7 @@ def edit_until(
 
     file     where the text is meanwhile; it stays where the person gives up, and with `keep`
     go_on    says then what to do with it
-    instead  says what to do where there is no terminal for an editor
+    instead  what to do without a terminal, in which the editor would run
     fresh    whether a text that is left as it is means nothing
     """
     from reflector.curation.bullets import BulletRefused

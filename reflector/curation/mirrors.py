@@ -96,7 +96,7 @@ def write_mirrored(ledger: Ledger, project: Project) -> list[str]:
             continue
         try:
             _write(project, name, bullets, found)
-        except Changed:  # by a person, since it was looked at: what they saved is taken in first, the next time
+        except Changed:  # a person saved the file meanwhile: the next sync takes that in, and then writes
             continue
         except (OSError, ValueError) as error:
             notes.append(f"{name}: {error}")

@@ -18,6 +18,7 @@ import pytest
 import sqlalchemy as sa
 
 from reflector.audit.use import tally_of
+from reflector.ledger.connecting import refusal
 from reflector.ledger.errors import LedgerAway, LedgerCorrupt, LedgerError, LedgerLocked, LedgerUnavailable
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
@@ -231,6 +232,17 @@ def test_a_ledger_without_one_of_its_tables_is_told_from_one_that_could_not_be_u
     with pytest.raises(LedgerCorrupt, match=r"tally.*un `reflector verify`, and restore a backup"):
         ledger.rebuild()
     assert "the table tally is missing" in " ".join(map(str, verify(ledger)))
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create") or psycopg.pq.version() < 180000, reason="libpq has no such trace")
+def test_a_server_that_takes_the_connection_or_does_not_answer_has_refused_nothing(postgres: Postgres) -> None:
+    with postgres.database() as url:
+        there = sa.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+        assert refusal(there) is None
+    code, said = refusal(there) or ("", "")
+    assert code == "3D000"
+    assert "does not exist" in said
+    assert refusal("host=127.0.0.1 port=1 dbname=ledger") is None
 
 
 @pytest.mark.slow
