@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from reflector.dataclass import dataclass
 from reflector.files import read_bounded, read_ours
 from reflector.folders import error_words
 from reflector.locate import parse_toml, user_config, user_folder

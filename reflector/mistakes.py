@@ -6,7 +6,7 @@ return findings, all of them; a mistake ends the command.
 
 from __future__ import annotations
 
-from reflector.dataclass import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

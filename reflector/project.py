@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from reflector import locate
 from reflector.config import SETTINGS, Config, Layer, load_config
-from reflector.dataclass import dataclass
 from reflector.directory import applied, directory
 from reflector.files import make_state
 from reflector.git_index import tracked_below

@@ -7,10 +7,10 @@ that does not count is listed too, with the reason it does not.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import RESTATED, Event, identity
 from reflector.events.sessions import rationale_of

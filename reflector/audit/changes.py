@@ -7,10 +7,9 @@ side it is looked at; and the tags that are listed explain how the counters move
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import Event, identity
 from reflector.events.fold import Playbook, apply

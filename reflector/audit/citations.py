@@ -10,10 +10,10 @@ nobody knows whether it was told a bullet: it counts as unknown.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reflector.audit.use import tally_of
-from reflector.dataclass import dataclass
 from reflector.ledger.as_of import Past
 from reflector.ledger.bullet_tally import BulletTally, spans_of
 from reflector.ledger.errors import LedgerCorrupt

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from reflector.dataclass import dataclass
 from reflector.events.event import REFLECTION_COMPLETED, identity
 from reflector.events.registry import COMPLETION_TYPES
 from reflector.ledger.as_of import Past

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.registry import NAMING_TYPES, names_in
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from reflector.dataclass import dataclass
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger, playbooks_in
 from reflector.ledger.url import url_of

@@ -7,10 +7,10 @@ known, and one that is pinned are left alone.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reflector.audit.citations import Cited, citations
-from reflector.dataclass import dataclass
 from reflector.playbook.condition import Condition, condition
 
 if TYPE_CHECKING:

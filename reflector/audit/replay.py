@@ -7,9 +7,9 @@ under the chosen policy; a test compares the two.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reflector.dataclass import dataclass
 from reflector.events.event import BULLET_TAGGED, REFLECTION_ANSWERED, REFLECTION_COMPLETED
 from reflector.reflection.rules.weighing import SIDES, shipped
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reflector.audit.citations import cited_by_session
-from reflector.dataclass import dataclass
 from reflector.events.event import ADVICE_TOLD, Event
 from reflector.ledger.as_of import Past
 from reflector.playbook.ranking import Standing, choose

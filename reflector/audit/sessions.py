@@ -7,11 +7,10 @@ and the answer does not depend on other sessions. Only whether a tag counts come
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from reflector.audit.history import session_named
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.fold import verdict
 from reflector.events.registry import WINDOW_TYPES, window_step

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.quality.policy import Decision, GatePolicy, Signs
 from reflector.reflection.gate import signs_of

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from reflector.dataclass import dataclass
 from reflector.events.registry import WINDOW_TYPES
 from reflector.events.spent import Spent
 from reflector.ledger.answer_tally import answers, cost_of

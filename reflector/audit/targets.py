@@ -7,10 +7,10 @@ begins so; a whole number is a position, as `log` shows it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from reflector.audit.history import UnknownSession, session_named
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.registry import WINDOW_TYPES
 from reflector.mistakes import Mistake

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +11,6 @@ import click
 from reflector.cli.app import Place
 from reflector.cli.arguments import BULLET, SECTION
 from reflector.cli.output import advice_fields, json_option, note, print_json, safe
-from reflector.dataclass import dataclass
 from reflector.playbook.change import Change
 from reflector.playbook.names import is_name
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from rich.text import Text
@@ -11,7 +12,6 @@ from reflector.cli.output import safe, short_id, short_time
 from reflector.curation import proposals as of
 from reflector.curation.changes import Step, preview
 from reflector.curation.proposals import Proposal
-from reflector.dataclass import dataclass
 from reflector.ledger.as_of import Past
 from reflector.playbook.names import SECTIONS
 from reflector.sessions.pipeline import Pipeline

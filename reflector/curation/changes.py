@@ -7,11 +7,10 @@ that are made together are one append, so all of them are made or none is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from reflector.curation.bullets import BulletRefused, advice_fault, bullet_event
-from reflector.dataclass import dataclass
 from reflector.events.bullets import MOST_SOURCES
 from reflector.ledger.as_of import Past
 from reflector.ledger.errors import Conflict

@@ -6,10 +6,10 @@ Invariant: a proposal whose line is gone, or begins with `later`, is not decided
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from reflector.curation.proposals import Proposal
-from reflector.dataclass import dataclass
 from reflector.playbook.buffer import Slip
 
 _WORDS: Final = ("approve", "reject", "keep", "later")

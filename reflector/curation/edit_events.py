@@ -7,11 +7,10 @@ already is not an event. Counts that came since the file was written stay.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from reflector.curation.bullets import bullet_event, is_taken
 from reflector.curation.erasure import brought_back
-from reflector.dataclass import dataclass
 from reflector.events.event import NewEvent
 from reflector.events.fold import REDACTED
 from reflector.ledger.store import BulletRow, Ledger

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import mmap
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import Appended, Event
 from reflector.events.fold import REDACTED

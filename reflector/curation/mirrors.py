@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from reflector.curation.edit_events import Base, take_edits
 from reflector.curation.file_writing import digest
-from reflector.dataclass import dataclass
 from reflector.events.fold import fold
 from reflector.events.registry import ADVICE, RARE_TYPES
 from reflector.files import Changed, read_ours, replace_read

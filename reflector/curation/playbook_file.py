@@ -14,7 +14,7 @@ moment which this ledger does not know is another ledger's, or this one's before
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +23,6 @@ from reflector.curation.bullets import advice_fault
 from reflector.curation.edit_events import Base, in_names_of, take_edits
 from reflector.curation.file_writing import ANOTHERS, digest, edited, keep, keep_edited, read
 from reflector.curation.sharing import has_blob, is_shared, take_version, version_in_git
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.fold import REDACTED, fold
 from reflector.events.registry import ADVICE

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from itertools import combinations
@@ -20,7 +20,6 @@ from typing import Any, Final, Literal
 from reflector.curation.bullets import BulletRefused
 from reflector.curation.changes import Applied, apply, fault
 from reflector.curation.undoing import approved, undoing
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.changes import MAX_QUOTE, MOST_QUOTES, TRUSTS
 from reflector.events.event import Event, NewEvent, identity

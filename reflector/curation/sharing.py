@@ -7,13 +7,12 @@ checked out neither removes nor rewords what the ledger learned elsewhere.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from reflector.curation.bullets import bullet_event
 from reflector.curation.edit_events import come_back, is_older, is_so, merges_undone
-from reflector.dataclass import dataclass
 from reflector.events.event import NewEvent
 from reflector.files import read_bounded
 from reflector.ledger.store import Ledger

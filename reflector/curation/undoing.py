@@ -8,12 +8,11 @@ stay. Each event that undoes another points to it, so the next `undo` goes furth
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from reflector.curation.bullets import TYPE_OF, BulletRefused
 from reflector.curation.changes import merged_again
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.registry import EVENT_TYPES, names_in
 from reflector.events.state import REDACTED, Entry

@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from reflector.curation.bullets import BulletRefused
 from reflector.curation.proposals import Quote, propose
 from reflector.curation.undoing import approved, undoing
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import MAX_INT, Event, NewEvent, identity
 from reflector.ledger.store import Ledger

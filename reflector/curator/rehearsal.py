@@ -6,10 +6,10 @@ Invariant: nothing is written. The counts are those of the fold over the ledger'
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from reflector.curation.bullets import bullet_event
 from reflector.curation.changes import preview
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.fold import apply, fold
 from reflector.ledger.rows import Projected

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final, Literal
 
-from reflector.dataclass import dataclass
 from reflector.playbook.admissible import text_fault
 from reflector.text.secrets import found
 from reflector.transcripts.message import Message

@@ -7,10 +7,9 @@ type. A new type takes an effect that exists; a new effect is a change to the pr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from reflector.dataclass import dataclass
 from reflector.events.state import Data, Entry, FoldedEvent, Playbook, verdict
 from reflector.playbook.counting import is_counting
 

@@ -8,10 +8,8 @@ append of it adds nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
-
-from reflector.dataclass import dataclass
 
 SCHEMA_VERSION: Final = 1
 #: The largest whole number that every JSON reader keeps exactly.

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from reflector.dataclass import dataclass
 from reflector.events.effects import Effect
 from reflector.events.state import Data
 

@@ -8,10 +8,9 @@ model's second row for every token. Tallies hold costs: where a price changes, `
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
-
-from reflector.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,9 @@ the size of the union of their sets. Each bullet of the family keeps what is its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from reflector.dataclass import dataclass
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.counting import DEFAULT, Counting, member
 from reflector.playbook.names import section_slug

@@ -15,11 +15,11 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from reflector.dataclass import dataclass
 from reflector.files import sync_folder
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable, translated
 from reflector.ledger.lock import file_lock

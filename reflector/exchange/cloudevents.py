@@ -15,11 +15,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.events.registry import EVENT_TYPES

@@ -12,11 +12,10 @@ bullet both are kept; two verdicts of one reflection are a conflict that only a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import dropwhile, islice
 from typing import Any, Final
 
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import RESTATED, NewEvent, identity
 from reflector.events.kinds import Merge

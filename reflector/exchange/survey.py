@@ -9,10 +9,9 @@ two bullets of one name with other births are one bullet where they ever said th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.fold import REDACTED
 from reflector.events.registry import WORDING_TYPES, names_in, new_bullets

@@ -10,11 +10,11 @@ import json
 import logging
 import reprlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from reflector.dataclass import dataclass
 from reflector.gating.config import GatedConfig, flag
 from reflector.text.secrets import redact
 

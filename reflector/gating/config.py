@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from reflector.config import ConfigError
-from reflector.dataclass import dataclass
 
 BACKENDS = ("rulebased", "llm")
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")

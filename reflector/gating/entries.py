@@ -7,10 +7,10 @@ written was written: an entry that the cap left out, that the ledger refused or 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from reflector.dataclass import dataclass
 from reflector.gating.bundle import NO_TIME
 from reflector.text.secrets import redact
 

@@ -7,10 +7,10 @@ file has the form of the backend `fixtures`: `{"prompt_hash": <64 hex digits>, "
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from reflector.dataclass import dataclass
 from reflector.gating.bundle import prompt_sha256
 from reflector.gating.summary import clipped
 from reflector.reflection.backends.fixtures import read_fixtures

@@ -10,10 +10,9 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from reflector.dataclass import dataclass
 from reflector.gating import summary as summaries
 from reflector.gating.budget import OutOfTime, within
 from reflector.gating.bundle import ReflectionBundle, canonical_prompt, prompt_sha256, should_run

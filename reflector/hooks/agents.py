@@ -6,10 +6,10 @@ Installing, uninstalling, the doctor, the options of the commands and docs/agent
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from reflector.dataclass import dataclass
 from reflector.hooks import install
 from reflector.hooks.install import EVENTS, Handler
 from reflector.hooks.module_file import ModuleFile

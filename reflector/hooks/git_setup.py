@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from reflector.curation.sharing import ATTRIBUTES, ask_git, attributes_file, is_shared
-from reflector.dataclass import dataclass
 from reflector.files import read_bounded, replace_file
 from reflector.hooks.settings_file import Change
 

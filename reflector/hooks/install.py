@@ -12,10 +12,10 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reflector.dataclass import dataclass
 from reflector.hooks import fast
 from reflector.hooks.json_text import MalformedJson, Node, appended, children, member, replaced, root, without
 

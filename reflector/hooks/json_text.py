@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from typing import Any, NoReturn
-
-from reflector.dataclass import dataclass
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 #: A string, or one of the words that Python's parser takes for numbers and JSON does not know.

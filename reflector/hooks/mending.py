@@ -11,9 +11,9 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from reflector.dataclass import dataclass
 from reflector.hooks.settings_file import TEMPORARY
 from reflector.project import Project
 from reflector.sessions import spool

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-from reflector.dataclass import dataclass
 from reflector.hooks.install import Handler
 from reflector.hooks.json_text import MalformedJson
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from reflector import folders, locate
-from reflector.dataclass import dataclass
 from reflector.hooks.agents import AGENTS, CLAUDE, Agent, Scope
 from reflector.hooks.install import Handler, hook_command
 from reflector.hooks.json_text import MalformedJson, root

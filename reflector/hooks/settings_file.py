@@ -13,10 +13,10 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from reflector import folders
-from reflector.dataclass import dataclass
 from reflector.files import lock
 from reflector.hooks.agents import Form
 from reflector.hooks.json_text import MalformedJson

@@ -9,12 +9,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from reflector.dataclass import dataclass
 from reflector.events.registry import TELLING_TYPES, WINDOW_TYPES
 from reflector.ledger.tail import windows_where
 from reflector.ledger.tallies import Tally, texts, whole

@@ -12,10 +12,9 @@ is counted again. Nothing is ever subtracted.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import astuple, field
+from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.effects import (
     AdoptsPolicy,

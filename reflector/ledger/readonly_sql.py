@@ -13,10 +13,10 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from reflector.dataclass import dataclass
 from reflector.ledger.errors import LedgerError, translated
 from reflector.ledger.sqlite_file import sqlite_module
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from reflector.dataclass import dataclass
 from reflector.events.event import BULLET_TAGGED, Event
 from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.errors import LedgerCorrupt

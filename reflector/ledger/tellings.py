@@ -7,9 +7,9 @@ record of what it was told is unknown, never untold.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reflector.dataclass import dataclass
 from reflector.events.event import MAX_INT
 from reflector.events.registry import TELLING_TYPES
 from reflector.ledger.bullet_tally import BulletTally

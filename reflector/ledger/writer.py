@@ -11,9 +11,9 @@ import select
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reflector.dataclass import dataclass
 from reflector.ledger.checkpoints import TABLES
 from reflector.ledger.counters import IN_FORCE, InForce
 from reflector.ledger.engines import Engine, Taken, patience

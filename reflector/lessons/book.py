@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import Event, identity
 from reflector.events.lessons import POLARITY

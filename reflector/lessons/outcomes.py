@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TypeVar
 
-from reflector.dataclass import dataclass
 from reflector.events.lessons import POLARITY
 from reflector.quality.signals import rounded
 

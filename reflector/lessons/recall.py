@@ -12,12 +12,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from operator import mul
 from pathlib import Path
 from typing import Final, Literal
 
-from reflector.dataclass import dataclass
 from reflector.ledger.as_of import Past
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
-
-from reflector.dataclass import dataclass
+from dataclasses import dataclass, field
 
 from .bullet import Bullet
 from .names import SECTIONS, is_name, section_slug

@@ -6,9 +6,8 @@ Invariant: `Change.from_data(change.to_data()) == change`, so two changes are th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
-
-from reflector.dataclass import dataclass
 
 if TYPE_CHECKING:
     from .bullet import Bullet

@@ -11,10 +11,10 @@ import ast
 import operator
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from reflector.dataclass import dataclass
 from reflector.mistakes import Mistake
 
 _TOKENS: Final = re.compile(r"(?:\s|helpful\b|harmful\b|and\b|or\b|not\b|\d{1,15}\b|[<>]=?|[!=]=|[()])*", re.ASCII)

@@ -22,10 +22,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
-
-from reflector.dataclass import dataclass
 
 from .names import SECTIONS, by_number
 from .reading import MAX_BYTES as MAX_BYTES

@@ -13,10 +13,10 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-from reflector.dataclass import dataclass
 from reflector.playbook.bullet import Bullet, best_first
 
 Kind = Literal["exact", "normalised", "near", "contradiction"]

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
-
-from reflector.dataclass import dataclass
 
 from .names import SECTIONS, by_number
 

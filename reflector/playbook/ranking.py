@@ -19,10 +19,9 @@ ranks. It removes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
-from reflector.dataclass import dataclass
 from reflector.playbook.bullet import Bullet, best_first
 
 RANKINGS: Final = ("balanced", "draw", "best")

@@ -10,10 +10,9 @@ import json
 import re
 import reprlib
 from collections import Counter
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from reflector.dataclass import dataclass
 from reflector.mistakes import Finding
 
 from .admissible import MAX_COUNT, text_fault

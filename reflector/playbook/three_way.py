@@ -8,9 +8,7 @@ have already, and ours gets the next free one. The only conflict is a bullet who
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-
-from reflector.dataclass import dataclass
+from dataclasses import dataclass, replace
 
 from .bullet import Bullet
 from .names import Names

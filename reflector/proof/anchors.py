@@ -11,9 +11,9 @@ import json
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from reflector.dataclass import dataclass
 from reflector.ledger.canonical import PREFIX, genesis
 from reflector.ledger.reader import Reader
 from reflector.ledger.rows import Anchor, Head

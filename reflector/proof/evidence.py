@@ -11,9 +11,9 @@ compares the two. Memory grows with bullets and retractions, not with tags.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Self
 
-from reflector.dataclass import dataclass
 from reflector.events.fold import MAX_TAGS, Entry, Playbook
 from reflector.ledger.checkpoints import TABLES
 from reflector.ledger.counters import ENTRIES

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from reflector.dataclass import dataclass
 from reflector.mistakes import Mistake
 from reflector.resources import install_command
 

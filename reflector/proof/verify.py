@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
-from reflector.dataclass import dataclass
 from reflector.ledger.engines import Engine
 from reflector.ledger.errors import LedgerCorrupt, LedgerGone
 from reflector.ledger.rows import Anchor, Head

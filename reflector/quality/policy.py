@@ -10,12 +10,11 @@ import json
 import math
 import reprlib
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any, Final
 
-from reflector.dataclass import dataclass
 from reflector.quality.signals import QualitySignals, rounded
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from reflector.dataclass import dataclass
 from reflector.quality.words import Words, default_words
 
 #: How many decimals a figure keeps before it is compared.

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from reflector.dataclass import dataclass
 from reflector.quality.signals import QualitySignals, quality_signals_for_response
 from reflector.transcripts.message import Message
 

@@ -7,11 +7,10 @@ holds anything but texts is refused, with its name, before anything is searched.
 from __future__ import annotations
 
 import os
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 
-from reflector.dataclass import dataclass
 from reflector.files import read_bounded
 from reflector.locate import parse_toml, user_settings
 from reflector.mistakes import Mistake

@@ -14,9 +14,8 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from reflector.dataclass import dataclass
 from reflector.events.fold import MAX_TAGS
 from reflector.playbook.names import is_name
 from reflector.playbook.verdicts import VERDICTS, decisive

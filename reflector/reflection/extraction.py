@@ -11,10 +11,9 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from math import isinf
 from typing import Any, Literal, NoReturn
-
-from reflector.dataclass import dataclass
 
 Strategy = Literal["whole", "fence", "bare_fence", "braces", "repaired", "none"]
 

@@ -8,9 +8,9 @@ shorter, and none of the windows is asked about before that.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from reflector.dataclass import dataclass
 from reflector.events.event import REFLECTION_FAILED, Event
 from reflector.reflection.protocol import OUTAGES
 

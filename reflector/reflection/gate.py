@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reflector.config import Config
-from reflector.dataclass import dataclass
 from reflector.events.event import Event
 from reflector.files import read_bounded
 from reflector.ledger.store import Ledger

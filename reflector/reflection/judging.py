@@ -11,10 +11,9 @@ is that of today.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.events.spent import Spent, spent_on

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.errors import LedgerError

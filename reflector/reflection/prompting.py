@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from reflector.dataclass import dataclass
 from reflector.reflection.prompts import Template
 from reflector.reflection.reduction import estimate_tokens, reduce_messages
 from reflector.text.secrets import redact

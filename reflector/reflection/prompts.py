@@ -13,11 +13,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
-from reflector.dataclass import dataclass
 from reflector.files import open_ours, open_regular
 from reflector.git_index import tracked_below
 from reflector.locate import user_settings

@@ -7,10 +7,9 @@ answer's text is appended to the ledger before anybody parses it, so no call is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from reflector.dataclass import dataclass
 from reflector.playbook.bullet import Bullet
 from reflector.transcripts.message import Message
 

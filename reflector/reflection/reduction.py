@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from reflector.dataclass import dataclass
 from reflector.reflection.selection import (
     CITES,
     ERROR,

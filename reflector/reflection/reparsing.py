@@ -11,9 +11,9 @@ So are those about trajectories, which are insights and verdicts, each to a ques
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger, WindowRow

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet

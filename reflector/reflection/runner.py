@@ -10,14 +10,13 @@ for the ledger only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from reflector.config import Config
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent
 from reflector.ledger.canonical import NotCanonical

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from reflector.dataclass import dataclass
 from reflector.reflection.turns import ELSEWHERE, GAP, Strength
 
 HUMAN, REFUSAL, ERROR, CITES = 1, 2, 4, 8

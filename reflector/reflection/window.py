@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.events.record_keys import unpack_keys

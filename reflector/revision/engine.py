@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.lessons import MOST_TOLD

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
-
-from reflector.dataclass import dataclass
 
 MOST: Final = 200_000
 

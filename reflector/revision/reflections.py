@@ -7,12 +7,11 @@ text, and the confidence in it from its outcomes, of which there is one of each 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Self
 
-from reflector.dataclass import dataclass
 from reflector.lessons.book import LessonBook
 from reflector.lessons.outcomes import (
     OUTCOME_KINDS,

@@ -10,10 +10,9 @@ import math
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from reflector.dataclass import dataclass
 from reflector.quality.policy import ReflectionTrigger
 from reflector.quality.signals import rounded
 from reflector.reflection.extraction import objects_in

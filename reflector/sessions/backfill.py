@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING
 
-from reflector.dataclass import dataclass
 from reflector.files import read_ours
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.sessions.intake import Source

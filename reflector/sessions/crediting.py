@@ -11,11 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.ledger.store import Ledger

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector.curation.proposals import sweep
-from reflector.dataclass import dataclass
 from reflector.reflection.runner import Reflected, Retry
 from reflector.sessions import last_session, spool
 from reflector.sessions.fallback import stand_ins

@@ -21,12 +21,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from reflector import folders
-from reflector.dataclass import dataclass
 from reflector.files import open_ours
 from reflector.folders import read_file, state_folder
 from reflector.handover import MAX_TOLD, TOLD, complain, injection_stamp

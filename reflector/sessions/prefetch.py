@@ -8,11 +8,10 @@ ledger is the same, event by event, with and without it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from os import PathLike
 
 from reflector.curator.wishes import wishes
-from reflector.dataclass import dataclass
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.protocol import Answer, Backend, Request

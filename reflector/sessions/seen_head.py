@@ -8,11 +8,11 @@ is never replaced by a newer one: it stays until a person takes its file away.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from reflector import folders
-from reflector.dataclass import dataclass
 from reflector.ledger.canonical import PREFIX
 from reflector.ledger.rows import Anchor
 from reflector.ledger.store import Ledger

@@ -28,11 +28,11 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reflector import folders
-from reflector.dataclass import dataclass
 from reflector.handover import MAX_PAYLOAD, Broken, decode, file_name, record, words
 from reflector.sessions.fallback import is_of, stand_ins
 from reflector.sessions.pauses import is_over

@@ -14,12 +14,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector.config import ConfigError
 from reflector.curation.adoption import PlaybookRefused
-from reflector.dataclass import dataclass
 from reflector.files import read_ours
 from reflector.ledger.errors import LedgerError
 from reflector.locate import agent_folder, user_folder

@@ -18,12 +18,11 @@ import os
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from io import FileIO
 from typing import TYPE_CHECKING, Any, Self
 from zlib import crc32
 
-from reflector.dataclass import dataclass
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.telling import Telling
 

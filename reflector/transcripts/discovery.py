@@ -7,10 +7,10 @@ but letters and digits replaced, so several projects share one name, and a sessi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reflector.dataclass import dataclass
 from reflector.transcripts.message import Tally
 from reflector.transcripts.records import parse_line, read_lines, record_key
 

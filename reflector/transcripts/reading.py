@@ -20,11 +20,11 @@ import sys
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from hashlib import sha256
 from io import BufferedReader, FileIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reflector.dataclass import dataclass
 from reflector.transcripts.building import unique
 from reflector.transcripts.checkpoint import Checkpoint, Chunks, Found, Marks, Places
 from reflector.transcripts.citations import citations_of

@@ -15,10 +15,10 @@ Cohen, J. (1960). A coefficient of agreement for nominal scales. Educational and
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from reflector.dataclass import dataclass
 from reflector.events.spent import Spent
 from reflector.playbook.names import is_name
 from reflector.playbook.verdicts import VERDICTS

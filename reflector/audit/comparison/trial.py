@@ -8,11 +8,10 @@ plans are the most that `rulings` makes, apart from retries and halvings within 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from reflector.audit.comparison.agreement import Ruling, Side
-from reflector.dataclass import dataclass
 from reflector.reflection.judging import Case, Judge, Judgement, case_of
 
 if TYPE_CHECKING:

@@ -12,12 +12,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reflector.dataclass import dataclass
 from reflector.files import read_bounded
 from reflector.reflection.protocol import Answer, Backend, BackendError, Request, reply_of
 from reflector.text.secrets import redact

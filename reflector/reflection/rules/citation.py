@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from reflector.dataclass import dataclass
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.rules.outcomes import Outcome
 from reflector.reflection.rules.people import Remark

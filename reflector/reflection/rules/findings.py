@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from reflector.dataclass import dataclass
 from reflector.reflection.rules.citation import Citation, Heard, Ran
 from reflector.reflection.rules.steps import CHECKS
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import NamedTuple
 
-from reflector.dataclass import dataclass
 from reflector.playbook.verdicts import Verdict
 from reflector.reflection.rules.findings import FINDINGS
 from reflector.reflection.rules.weighing import SIDES, Side, Weights

@@ -7,9 +7,9 @@ and shells, and only a check can pass: a page that was read without an error pro
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Literal
 
-from reflector.dataclass import dataclass
 from reflector.reflection.rules.steps import CHECKS, Step
 from reflector.reflection.rules.wordings import Wording, first, wordings
 

@@ -7,9 +7,9 @@ message only the opening is, and words that are not English are never taken for 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Literal
 
-from reflector.dataclass import dataclass
 from reflector.reflection.rules.topics import content_words
 from reflector.reflection.rules.wordings import first, found, wordings
 

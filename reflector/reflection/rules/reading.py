@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from reflector.dataclass import dataclass
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.rules.citation import Citation, Heard, Ran, checked, opened
 from reflector.reflection.rules.outcomes import Outcome, read_result

@@ -7,9 +7,9 @@ state that is kept for it contains no text of the transcript: earlier rationales
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from reflector.dataclass import dataclass
 from reflector.reflection.rules import reading
 from reflector.reflection.rules.reading import Reader
 from reflector.transcripts.checkpoint import Places, speaks

@@ -8,10 +8,10 @@ command that cannot be placed is `run`, never `check`.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal
 
-from reflector.dataclass import dataclass
 from reflector.reflection.rules.needles import absent
 from reflector.transcripts.message import ToolCall
 

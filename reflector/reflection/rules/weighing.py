@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from reflector.dataclass import dataclass
 from reflector.files import read_bounded
 from reflector.playbook.verdicts import Verdict, decisive
 from reflector.reflection.rules.citation import Citation

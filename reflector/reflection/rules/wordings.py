@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from reflector.dataclass import dataclass
 from reflector.reflection.rules.needles import absent
 
 #: What people and agents write is read without regard to case; in what tools print, case counts (`FAIL`, `fail`).

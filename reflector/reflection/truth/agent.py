@@ -12,11 +12,11 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from reflector.config import load_config
-from reflector.dataclass import dataclass
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.project import Project
 from reflector.reflection.backends import backend_of

@@ -9,12 +9,11 @@ one. After `MOST_FAILED` iterations without one in a row, no other is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from pydantic import ValidationError
 
-from reflector.dataclass import dataclass
 from reflector.playbook.verdicts import VERDICTS
 from reflector.reflection.answers import find_answer
 from reflector.reflection.extraction import Strategy

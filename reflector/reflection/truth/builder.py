@@ -13,11 +13,11 @@ is taken, then `default.txt`, then ours in the language.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal, Protocol, get_args
 
-from reflector.dataclass import dataclass
 from reflector.mistakes import Mistake
 from reflector.reflection.prompts import Template, TemplateError, find_own, read_template
 from reflector.reflection.truth.datasets import checked_dataset

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from reflector.dataclass import dataclass
 from reflector.files import open_regular
 from reflector.reflection.truth.asking import faults_in
 from reflector.reflection.truth.models import Trajectory

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from xml.etree import ElementTree
 
-from reflector.dataclass import dataclass
 from reflector.text.bounds import head_and_tail
 from reflector.text.visible import clean
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from reflector.dataclass import dataclass
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.lessons import MAX_LESSON

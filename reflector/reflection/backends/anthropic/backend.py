@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reflector.dataclass import dataclass
 from reflector.events.spent import Usage, cost
 from reflector.playbook.sections import sections_text
 from reflector.reflection.backends.anthropic.calling import CallFailed, Pacing, Reply, Tries, ask

@@ -19,7 +19,7 @@ import reprlib
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -30,7 +30,6 @@ import anthropic
 import httpx2
 import tenacity
 
-from reflector.dataclass import dataclass
 from reflector.events.spent import Usage
 from reflector.playbook.verdicts import VERDICTS
 from reflector.reflection.backends.anthropic.schemas import remember_no_schema, takes_schema

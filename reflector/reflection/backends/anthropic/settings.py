@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from reflector.config import Config
-from reflector.dataclass import dataclass
 
 DEFAULT_MODEL = "claude-sonnet-5-5"
 MODEL_VARIABLES = ("AGENTIC_CONTEXT_MODEL", "ANTHROPIC_MODEL", "ANTHROPIC_DEFAULT_SONNET_MODEL")
