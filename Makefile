@@ -63,11 +63,10 @@ lint: $(STAMP)   ## ruff, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-docs: $(STAMP)   ## write what is made from elsewhere: tables of docs/json.md, pictures of terminals, needles.json
+docs: $(STAMP)   ## write what is made from elsewhere: tables of docs/json.md, pictures of terminals
 	$(BIN)/python -m tests.schemas
 	$(BIN)/python -m tests.cli.reviewing
 	$(BIN)/python -m tests.recording
-	$(BIN)/python -m tests.reflection.rules.needles
 
 bench: $(STAMP)  ## every figure the README quotes, each beside its floor
 	$(BIN)/python -m benchmarks

@@ -14,7 +14,6 @@ from reflector.playbook.bullet import Bullet
 from reflector.transcripts.message import Message
 
 if TYPE_CHECKING:
-    from reflector.reflection.resuming import Story
     from reflector.reflection.truth.asking import Question
 
 #: Stages at which a failure says nothing about the window: the API is away, or refuses us whatever it is asked.
@@ -35,7 +34,6 @@ class Request:
     plan       how the answer to the first part divided the window, for the later parts; empty for the first
     reserve    called before a model is asked, with the most tokens that all of this request may take by then; raises
                BackendError of the stage budget where that is more than is left by now
-    story      where the judging of the session can go on; None where nobody keeps that
     """
 
     session_id: str
@@ -45,7 +43,6 @@ class Request:
     allowance: int | None = None
     plan: Mapping[str, int] = field(default_factory=dict)
     reserve: Callable[[int], None] = lambda _: None
-    story: Story | None = None
 
     @property
     def mode(self) -> Mode:

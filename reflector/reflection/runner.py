@@ -28,13 +28,12 @@ from reflector.reflection.failures import REDACTED, Trouble, trouble_of
 from reflector.reflection.gate import Gate
 from reflector.reflection.protocol import Answer, Backend, BackendError, Request
 from reflector.reflection.reflection_events import reflection_id_of
-from reflector.reflection.window import Reading, mode_of, names_in, reading, rereads
+from reflector.reflection.window import Reading, names_in, reading
 from reflector.text.secrets import quote
 from reflector.transcripts.source import UnknownTranscript
 
 if TYPE_CHECKING:
     from reflector.reflection.answers import Parsed
-    from reflector.reflection.resuming import Hints
 
 Outcome = Literal["completed", "skipped", "failed", "waiting"]
 #: Which failed reflections are tried: those whose pause is over, all that have attempts left (but not before the API
@@ -70,13 +69,11 @@ class Runner:
         *,
         gate: Gate | None = None,
         max_attempts: int = 5,
-        hints: Hints | None = None,
     ) -> None:
         self.ledger = ledger
         self.backend = backend
         self.gate = Gate(Config(), Path(), {}) if gate is None else gate
         self.max_attempts = max_attempts
-        self.hints = hints
 
     def finish_pending(self, *, retry: Retry = "due") -> list[Reflected]:
         """Finish every open window, oldest first."""
@@ -136,18 +133,11 @@ class Runner:
         asks = names or names_in(recorded, "carried")
         read = reading(self.ledger, recorded, self.backend.name, then=then) if asks else Reading(recorded, [])
         cited = tuple(name for name in dict.fromkeys([*read.carried, *names]) if name in known)
-        resumed = None
-        if self.hints is not None and cited and rereads(self.backend.name) and mode_of(recorded) == "new":
-            from reflector.reflection.resuming import story
-
-            judged = {name: known[name].bullet for name in cited}
-            resumed = story(self.hints, self.ledger, read, judged, known.keys())
         return Request(
             session_id=recorded.session_id or "",
             playbook=tuple(row.bullet for row in known.values() if row.status == "live" or row.name in cited),
             cited=cited,
             messages=partial(read.messages, known.keys()),
-            story=resumed,
         )
 
     def _answers(self, window: WindowRow) -> tuple[int, list[Event]]:

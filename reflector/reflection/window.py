@@ -15,7 +15,7 @@ before the first record of the session are left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,6 @@ from reflector.events.event import Event
 from reflector.events.record_keys import unpack_keys
 from reflector.events.sessions import rationale_of
 from reflector.ledger.store import Ledger
-from reflector.transcripts.checkpoint import Places
 from reflector.transcripts.citations import CITATION
 from reflector.transcripts.formats import read_messages
 from reflector.transcripts.message import Message
@@ -110,19 +109,12 @@ class Reading:
     def messages(
         self,
         live: Collection[str],
-        *,
-        places: Places | None = None,
-        start: int = 0,
-        see: Callable[[Message, bool], object] = lambda *_: None,
     ) -> Iterator[Message]:
         """Yield the messages, oldest first, from the file that the window was recorded from.
 
-        Of the `live` names, those that are not judged again stand without brackets in the earlier records. `places`
-        looks for places at which a later reading can begin, and `start` is such a place of an earlier one. `see` is
-        given each message as written, and whether it is of the recorded window.
+        Of the `live` names, those that are not judged again stand without brackets in the earlier records.
         Raises OSError and UnknownTranscript.
         """
-        start = start or self.start
         transcript = transcript_of(self.recorded)
         own = frozenset(keys_of(self.recorded))
         again: dict[int, frozenset[str]] = {}
@@ -130,14 +122,12 @@ class Reading:
             again.update(dict.fromkeys(keys_of(event), names))
         begun = False
         path, limit = Path(transcript["path"]), transcript["bytes"]
-        for message in read_messages(path, limit=limit, start=start, places=places):
+        for message in read_messages(path, limit=limit, start=self.start):
             if message.key in own:
                 begun = True
-                see(message, True)
                 yield message
-            elif (begun and not start) or message.key in again:
+            elif (begun and not self.start) or message.key in again:
                 begun = True
-                see(message, False)
                 yield _without_brackets(message, live, again.get(message.key, frozenset()))
 
 

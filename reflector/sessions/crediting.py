@@ -106,7 +106,7 @@ class _Chain:
         self.over = bool(said) and not message.calls
         self.excused = self.excused or _is_expected(said)
         for name in cited_names(message.text, CITED_LESSON):
-            if name not in self.applied and not opened(name, Bullet(name, "", ""), 0, (), said, 0).declined:
+            if name not in self.applied and not opened(name, Bullet(name, "", ""), 0, (), said).declined:
                 self.applied[name] = _Applied(dict(self.ended))
         for call in message.calls:
             step = read_call(call)

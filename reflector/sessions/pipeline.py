@@ -69,7 +69,7 @@ class Pipeline:
     @cached_property
     def runner(self) -> Runner:
         """What judges, by the project's settings. Raises ConfigError."""
-        return runner_of(self.project, self.ledger, self.readings)
+        return runner_of(self.project, self.ledger)
 
     def take(self, source: Source, *, window: WindowMode = "new", found: Scan | None = None) -> Taken:
         """Record a window; its reflection follows with `finish`. `found` is what a scan found, where there was one.
@@ -237,7 +237,7 @@ def drain(
     return done
 
 
-def runner_of(project: Project, ledger: Ledger, readings: Readings | None = None) -> Runner:
+def runner_of(project: Project, ledger: Ledger) -> Runner:
     """Return the runner that a project's settings ask for. Raises ConfigError."""
     from reflector.reflection.backends import backend_of
     from reflector.reflection.gate import Gate
@@ -248,7 +248,6 @@ def runner_of(project: Project, ledger: Ledger, readings: Readings | None = None
         backend_of(project.config, project.root),
         gate=Gate(project.config, project.root),
         max_attempts=project.config.max_attempts,
-        hints=readings,
     )
 
 

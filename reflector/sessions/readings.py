@@ -40,7 +40,7 @@ class Readings:
     """
 
     def __init__(self, state: Path, gather: Gatherer | None = None) -> None:
-        self._folder, self._judged = state / "readings", state / "judged"
+        self._folder = state / "readings"
         self._gather = gather
         self.gathered: dict[str, Sequence[Any]] = {}
 
@@ -75,17 +75,6 @@ class Readings:
         head = ledger.head()
         kept = {"ledger": [head.position, head.chain], "checkpoint": replace(checkpoint, window=window).as_json()}
         _keep(self._folder, path, kept)
-
-    def judged(self, path: Path) -> dict[str, Any]:
-        """Return the state of a transcript's last judging, {} if there is none (`reflection.resuming`)."""
-        with suppress(OSError, ValueError):
-            held = _held(self._judged, path)
-            return held if isinstance(held, dict) else {}
-        return {}
-
-    def keep_judged(self, path: Path, held: dict[str, Any] | None) -> None:
-        """Keep the state for the next judging of a transcript; None removes it."""
-        _keep(self._judged, path, held if held is not None and held["place"][0] >= WORTH else None)
 
 
 def _held(folder: Path, path: Path) -> Any:

@@ -20,14 +20,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from zlib import crc32
 
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.telling import Telling
-
-if TYPE_CHECKING:
-    from reflector.transcripts.reading import Conversation
 
 #: Raised whenever a reader finds other messages, keys or citations in the same bytes.
 READER = 1
@@ -233,50 +230,6 @@ class Marks:
             rest=crc32(_piece(file, whole * CHUNK, mark.offset)),
             turn=self._since.turn + 1 if self._since else 0,
         )
-
-
-class Places:
-    """Watches a reading for places at which a later one can begin, whoever reads the messages.
-
-    here      the offset of a line and what a conversation has to know there, until somebody takes it
-    repeated  records that the file has twice, so far
-    """
-
-    def __init__(self, conversation: list[Any] | None = None) -> None:
-        self.here: tuple[int, list[Any]] | None = None
-        self.next = 0
-        self._at = -1
-        self._given = conversation
-
-    def begin(self, conversation: Conversation, tally: Tally) -> None:
-        """Begin a reading, from what is known at its place where that was given. Raises ValueError and TypeError."""
-        self._conversation, self._tally = conversation, tally
-        if self._given is not None:
-            conversation.restore(self._given)
-
-    @property
-    def repeated(self) -> int:
-        return self._tally.duplicates
-
-    @property
-    def may_end(self) -> bool:
-        """Whether no prompt waits where the reading ended: it would be told there, and elsewhere in a longer file."""
-        return self._saved() is not None
-
-    def come_to(self, offset: int) -> None:
-        """Look at the place before a record; those of one line have one offset."""
-        if offset == self._at:
-            return
-        self._at = offset
-        self.here = (offset, saved) if (saved := self._saved()) is not None else None
-
-    def next_after(self, offset: int) -> None:
-        """Look for the next place some way from an offset."""
-        self.next = offset + _SPACING
-
-    def _saved(self) -> list[Any] | None:
-        self._conversation.heard.clear()  # of what our hook told, no judge asks
-        return self._conversation.saved()
 
 
 class Chunks:

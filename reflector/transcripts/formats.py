@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from io import BufferedReader, FileIO
 from os import PathLike, fspath
 
-from reflector.transcripts.checkpoint import Checkpoint, Places
+from reflector.transcripts.checkpoint import Checkpoint
 from reflector.transcripts.claude_code import FORMAT as CLAUDE_CODE
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.reading import Gatherer, RecordReader, Scan, Watcher
@@ -75,7 +75,6 @@ def read_messages(
     tally: Tally | None = None,
     skip: Container[int] = frozenset(),
     start: int = 0,
-    places: Places | None = None,
 ) -> Iterator[Message]:
     """Yield the messages of a transcript, in the order in which the model saw them, each once.
 
@@ -83,13 +82,12 @@ def read_messages(
     tally   filled while reading: what was not understood
     skip    keys of records to leave out, those of earlier windows
     start   where to begin, the offset of a checkpoint
-    places  looks for places at which a later reading can begin
 
     Raises as `scan` does, at the first step of the iteration.
     """
     with _opened(path) as (reader, file):
         file.seek(start)
-        for message in reader.messages(file, limit, Tally() if tally is None else tally, places):
+        for message in reader.messages(file, limit, Tally() if tally is None else tally):
             if message.key not in skip:
                 yield message
 

@@ -26,7 +26,7 @@ from io import BufferedReader, FileIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.transcripts.building import unique
-from reflector.transcripts.checkpoint import Checkpoint, Chunks, Found, Marks, Places
+from reflector.transcripts.checkpoint import Checkpoint, Chunks, Found, Marks
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import expect, parse_line, read_lines
@@ -220,14 +220,9 @@ class RecordReader:
             gathered=None if gather is None else tuple(gathered),
         )
 
-    def messages(
-        self, file: FileIO, limit: int | None, tally: Tally, places: Places | None = None
-    ) -> Iterator[Message]:
+    def messages(self, file: FileIO, limit: int | None, tally: Tally) -> Iterator[Message]:
         """Yield the messages from where the file stands, in their order, each once."""
-        conversation = self._converse()
-        if places is not None:
-            places.begin(conversation, tally)
-        return self._messages(file, limit, conversation, tally, places)
+        return self._messages(file, limit, self._converse(), tally)
 
     def _messages(
         self,
@@ -235,7 +230,7 @@ class RecordReader:
         limit: int | None,
         conversation: Conversation,
         tally: Tally,
-        marks: Marks | Places | None = None,
+        marks: Marks | None = None,
     ) -> Iterator[Message]:
         records = _whole(file, tally) if self._is_document else _lines(file, limit, tally)
 

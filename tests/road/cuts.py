@@ -78,11 +78,11 @@ def take(
         except UnknownTranscript:  # a cut before the first record that a reader knows
             assert cut.end < path.stat().st_size
         if cut.judged:
-            judge(ledger, readings)
+            judge(ledger)
 
 
-def judge(ledger: Ledger, readings: Readings | None = None) -> None:
-    Runner(ledger, RulesBackend(), hints=readings).finish_pending(retry="all")
+def judge(ledger: Ledger) -> None:
+    Runner(ledger, RulesBackend()).finish_pending(retry="all")
 
 
 def outcome(ledger: Ledger) -> Outcome:

@@ -81,7 +81,6 @@ class Citation:
     changes    changes after the step
     agreed     a person's go-ahead came before the first word on the step
     replaced   the agent rewrote, unasked, what the step had written: what it wrote before
-    at         the offset of the record that cites, -1 where an earlier reading judged the citation
     ended      how the calls of the step ended
     """
 
@@ -100,7 +99,6 @@ class Citation:
     agreed: str = ""
     replaced: str = ""
     declined: bool = False
-    at: int = -1
     heard: list[Heard] = field(default_factory=list)
     ran: list[Ran] = field(default_factory=list)
     ended: list[Outcome] = field(default_factory=list)
@@ -147,9 +145,9 @@ class Citation:
             self.heard.append(heard)
 
 
-def opened(name: str, bullet: Bullet, turn: int, red: Iterable[str], said: str, at: int) -> Citation:
-    """Return a new citation of a bullet in what the agent said in the record at an offset."""
-    citation = Citation(name, bullet.text, content_words(bullet.text), turn, frozenset(red), at=at)
+def opened(name: str, bullet: Bullet, turn: int, red: Iterable[str], said: str) -> Citation:
+    """Return a new citation of a bullet in what the agent said."""
+    citation = Citation(name, bullet.text, content_words(bullet.text), turn, frozenset(red))
     citation.files.update(files_in(bullet.text))
     citation.declined = any(f"[{name}]" in part and _DECLINED.search(part) for part in _SENTENCE.split(said[:2000]))
     return citation

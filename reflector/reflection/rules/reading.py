@@ -10,12 +10,12 @@ import re
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from reflector.playbook.bullet import Bullet
 from reflector.reflection.rules.citation import Citation, Heard, Ran, checked, opened
 from reflector.reflection.rules.outcomes import Outcome, read_result
-from reflector.reflection.rules.people import Remark, concedes, read_remark
+from reflector.reflection.rules.people import concedes, read_remark
 from reflector.reflection.rules.steps import CHECKS, Step, read_call
 from reflector.reflection.rules.wordings import first, wordings
 from reflector.transcripts.citations import citations_of
@@ -45,7 +45,6 @@ class Chain:
     calls        calls that wait for their result, read or as they are while nothing is cited
     before       the last results before the first citation, unread: only which checks were red matters
     tasks        background tasks, as the call that started them: what it does, by what its runs are the same, its id
-    waited       results that `before` has held
     red          checks by kind, and commands, whose last run failed
     uncommented  results that the agent has not spoken about
     pending      a person's message as heard, until the agent's first words show how it was meant
@@ -57,7 +56,6 @@ class Chain:
     calls: OrderedDict[str, Step | ToolCall] = field(default_factory=OrderedDict)
     before: deque[tuple[Step | ToolCall, ToolResult]] = field(default_factory=lambda: deque(maxlen=_BEFORE))
     tasks: OrderedDict[str, tuple[Step, str, str]] = field(default_factory=OrderedDict)
-    waited: int = 0
     red: OrderedDict[str, bool] = field(default_factory=OrderedDict)
     uncommented: list[Ran] = field(default_factory=list)
     pending: list[Heard] = field(default_factory=list)
@@ -100,48 +98,6 @@ class Reader:
         """Return the citations that are open where the messages end."""
         return [citation for chain in self._chains.values() for citation in chain.citations]
 
-    @property
-    def only_chain(self) -> Chain | None:
-        """The one conversation so far; None where there is none, or were several."""
-        return next(iter(self._chains.values())) if len(self._chains) == 1 else None
-
-    @property
-    def has_open(self) -> bool:
-        """Whether the one conversation so far has a citation that is open."""
-        return (chain := self.only_chain) is not None and bool(chain.citations)
-
-    def saved(self) -> dict[str, Any] | None:
-        """Return what `restore` needs to go on here, as JSON without anybody's words; None where that is not enough.
-
-        Calls without a result, and results before a first citation, are left out. So are the open citations, but for
-        how long they stay open: their verdicts are known to whoever goes on.
-        """
-        chain = self.only_chain
-        if chain is None or len(chain.calls) > _KEPT // 2:
-            return None
-        return {
-            "chain": next(iter(self._chains)),
-            "turn": chain.turn,
-            "red": list(chain.red),
-            "tasks": [
-                [id, step.kind, step.is_mcp, step.verifies, key, call_id]
-                for id, (step, key, call_id) in chain.tasks.items()
-            ],
-            "citations": [[one.name, one.turn, one.open, len(one.heard), bool(one.own)] for one in chain.citations],
-        }
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Go on from what `saved` returned."""
-        chain = self._chains[saved["chain"]] = Chain(turn=saved["turn"])
-        chain.red.update(dict.fromkeys(saved["red"], True))
-        for id, kind, is_mcp, verifies, key, call_id in saved["tasks"]:
-            chain.tasks[id] = Step(kind, "", verifies=verifies, is_mcp=is_mcp), key, call_id
-        said = Heard(Remark((), "other", frozenset(), ""), 0, 0, False)
-        for name, turn, is_open, heard, own in saved["citations"]:
-            known = Citation(name, "", frozenset(), turn, frozenset(), open=is_open)
-            known.heard, known.own = [said] * heard, ["run"] * own
-            chain.citations.append(known)
-
     def _forgotten(self) -> Iterator[Citation]:
         """A window may hold thousands of sidechains: the oldest is settled."""
         oldest = next(key for key in self._chains if key) if len(self._chains) > _CHAINS else ""
@@ -166,14 +122,14 @@ class Reader:
             chain.pending = [] if not said else chain.pending
         for name in names:
             if name in self._bullets:
-                yield from self._cited(chain, name, said, message.offset)
+                yield from self._cited(chain, name, said)
         for call in message.calls:
             step = read_call(call) if chain.citations else call
             _remember(chain.calls, call.id, step)
             for citation in chain.citations:
                 citation.take_call(call, step if isinstance(step, Step) else read_call(call), chain.turn)
 
-    def _cited(self, chain: Chain, name: str, said: str, at: int) -> Iterator[Citation]:
+    def _cited(self, chain: Chain, name: str, said: str) -> Iterator[Citation]:
         mine = [citation for citation in chain.citations if citation.name == name]
         if mine and mine[-1].open and mine[-1].turn == chain.turn:
             return
@@ -183,7 +139,7 @@ class Reader:
         earlier, chain.before = [*chain.before], deque(maxlen=_BEFORE)
         for call, result in earlier:
             self._read(chain, call, result)
-        chain.citations.append(opened(name, self._bullets[name], chain.turn, chain.red, said, at))
+        chain.citations.append(opened(name, self._bullets[name], chain.turn, chain.red, said))
 
     def _result(self, chain: Chain, result: ToolResult) -> None:
         known = chain.calls.pop(result.call_id, None)
@@ -191,7 +147,6 @@ class Reader:
             return
         if not chain.citations:
             chain.before.append((known, result))
-            chain.waited += 1
             return
         self._read(chain, known, result)
 

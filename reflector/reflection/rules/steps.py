@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal
 
-from reflector.reflection.rules.needles import absent
 from reflector.transcripts.message import ToolCall
 
 Kind = Literal[
@@ -242,8 +241,7 @@ def _kind_of(command: str) -> Kind:
     scripts = [text, *(_QUOTED.sub("Q", script) for script in inner)]
     kinds: list[Kind] = []
     for segment in filter(None, (_unwrapped(part) for script in scripts for part in _SPLIT.split(script))):
-        passed = absent(segment, "commands")
-        found = (kind for kind, pattern in COMMANDS if kind not in passed and _compiled(pattern).match(segment))
+        found = (kind for kind, pattern in COMMANDS if _compiled(pattern).match(segment))
         kinds.append(next(found, "run"))
     return min(kinds, key=_KINDS.index, default="tidy")
 

@@ -58,7 +58,6 @@ class Judgement:
     rule       the decisive finding and the wordings that it rests on
     estimates  how likely it was helpful and harmful, by findings alone
     found      the names of what was found
-    at         the offset of the record that cites, where that is known
     """
 
     tag: Verdict
@@ -67,7 +66,6 @@ class Judgement:
     rule: str = ""
     estimates: tuple[float, float] = (0.0, 0.0)
     found: tuple[str, ...] = ()
-    at: int = -1
 
 
 @lru_cache(maxsize=1)

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from reflector.reflection.rules.needles import absent
-
 #: What people and agents write is read without regard to case; in what tools print, case counts (`FAIL`, `fail`).
 _PRINTED = frozenset({"counted", "check", "line", "mechanics"})
 
@@ -72,9 +70,8 @@ def first(rows: Sequence[Wording], text: str) -> tuple[Wording, re.Match[str]] |
 
 def found(rows: Sequence[Wording], text: str) -> Iterator[tuple[Wording, re.Match[str]]]:
     """Yield the rows whose wording is in the text, and where it is first. All rows disregard case, or none does."""
-    passed = absent(text, "folded" if rows[0].folds else "printed") if rows else ()
     for row in rows:
-        if row.id not in passed and (match := row.expression.search(text)):
+        if match := row.expression.search(text):
             yield row, match
 
 
