@@ -237,15 +237,11 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "ledger",
             "Print the head of the ledger, ready to publish.",
             ">> heads.txt",
-            "--sign team.key",
         ),
         "grants": Command(
             "grants",
             "Print the GRANTs that make a role of PostgreSQL the ledger's reader, writer or owner.",
             "--role reader --to analysts",
-        ),
-        "keygen": Command(
-            "keys", "Make a key that signs heads, and print its public key.", "team.key --name example.com/my-project"
         ),
     },
     "Moving": {

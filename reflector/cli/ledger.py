@@ -10,14 +10,17 @@ import click
 
 from reflector.cli import moments
 from reflector.cli.app import Place
-from reflector.cli.arguments import FILE
 from reflector.cli.output import json_option, note, print_json, progress, safe
 
 if TYPE_CHECKING:
     from reflector.ledger.as_of import Past
+    from reflector.ledger.rows import Anchor
     from reflector.ledger.store import Head, Ledger
     from reflector.mistakes import Finding
     from reflector.project import Project
+
+#: Bytes of a file of heads: one an hour for ten years.
+_MOST_HEADS = 8 * 2**20
 
 
 @click.command()
@@ -145,7 +148,6 @@ def _begin_anew(place: Place, project: Project) -> Path | None:
     metavar="HEAD|FILE|GIT-REF",
     help="Verify only the events behind a head that you know to be good; says what was not looked at.",
 )
-@click.option("--key", "keys", multiple=True, metavar="KEY", help="Accept only heads signed by this public key.")
 @click.option("--head", "print_head", is_flag=True, help="Print the head, to publish as an anchor.")
 @click.option("--mend-triggers", is_flag=True, help="Create the append-only triggers and the views again.")
 @click.option("--mend-head", is_flag=True, help="Set a head that was moved to the last event, and rebuild the tables.")
@@ -155,7 +157,6 @@ def verify(
     place: Place,
     anchors: tuple[str, ...],
     since: str | None,
-    keys: tuple[str, ...],
     print_head: bool,
     mend_triggers: bool,
     mend_head: bool,
@@ -170,17 +171,14 @@ def verify(
     schema. Of a file of heads the last one is taken. The events before it, the tables, merges, and SQLite's own check
     of its file are left out, and a note says so.
     """
-    from reflector.cli.keys import published_in
     from reflector.proof.anchors import head_line
     from reflector.proof.verify import LEFT_OUT, verify_opening
     from reflector.sessions.seen_head import seen
 
     project = place.project()
-    if keys and not anchors and since is None:
-        raise click.UsageError("--key says who signed a head; name that with --anchor or --since as well")
-    published = [published_in(anchor, keys, project) for anchor in anchors]
-    known = published_in(since, keys, project, "--since") if since is not None else None
-    start = max(known.anchors, key=lambda anchor: anchor.position) if known is not None else None
+    published = [head for anchor in anchors for head in _published_in(anchor, project, "--anchor")]
+    known = () if since is None else _published_in(since, project, "--since")
+    start = max(known, key=lambda anchor: anchor.position, default=None)
     needs_ledger(project)
 
     def opened() -> Ledger:
@@ -201,13 +199,12 @@ def verify(
                 note(f"reflector: {done}")
         return ledger
 
-    named = (anchor for one in published for anchor in one.anchors)
-    verified = verify_opening(opened, *named, seen=lambda ledger: seen(project, ledger), since=start)
+    verified = verify_opening(opened, *published, seen=lambda ledger: seen(project, ledger), since=start)
     findings = verified.findings
     head = head_line(verified.head.position, verified.head.chain) if verified.head is not None else ""
     if as_json:
-        proved = [{**asdict(anchor), "signed_by": [*one.signed_by]} for one in published for anchor in one.anchors]
-        from_head = {**asdict(start), "signed_by": [*known.signed_by]} if start is not None and known else None
+        proved = [asdict(anchor) for anchor in published]
+        from_head = asdict(start) if start is not None else None
         fields = {"head": head, "findings": [*map(finding_fields, findings)], "anchors": proved, "since": from_head}
         print_json({**fields, "left_out": [*LEFT_OUT] if start is not None else []})
     else:
@@ -222,6 +219,24 @@ def verify(
         raise click.exceptions.Exit(1)
 
 
+def _published_in(given: str, project: Project, option: str) -> tuple[Anchor, ...]:
+    """Return the heads that an option names: a head, a file, or a file that git has."""
+    from reflector.files import read_bounded
+    from reflector.proof.anchors import NoAnchor, anchors_in, is_head
+    from reflector.proof.git_anchors import NotPublished, published
+
+    try:
+        if is_head(given):
+            return anchors_in(given)
+        if given and Path(given).exists() and not Path(given).is_dir():
+            content = read_bounded(Path(given), _MOST_HEADS)
+        else:
+            content = published(project.root, given, _MOST_HEADS)
+        return anchors_in(content.decode("utf-8", "replace"))
+    except (NoAnchor, NotPublished) as error:
+        raise click.UsageError(f"{option} {given[:100]!r}: {error}") from error
+
+
 def finding_fields(finding: Finding) -> dict[str, Any]:
     """Return a finding as JSON has it."""
     return {"code": finding.code, "position": finding.where, "message": finding.message, "remedy": finding.remedy}
@@ -234,30 +249,24 @@ def finding_words(finding: Finding) -> str:
 
 
 @click.command()
-@click.option(
-    "--sign", "key_files", multiple=True, type=FILE, help="Print a note signed with the private key in this file."
-)
 @json_option
 @moments.as_of
 @click.pass_obj
-def head(place: Place, moment: str | None, key_files: tuple[Path, ...], as_json: bool) -> None:
+def head(place: Place, moment: str | None, as_json: bool) -> None:
     """Print the head of the ledger, ready to publish.
 
     POSITION:CHAIN covers every event up to that position: `reflector verify --anchor` proves later that all of them are
     still there.
     """
-    from reflector.cli.keys import private_key
-    from reflector.proof.anchors import checkpoint, head_line
+    from reflector.proof.anchors import head_line
 
-    keys = [private_key(file) for file in key_files]
     with place.reading() as ledger:
         found = head_of(ledger, moments.past(ledger, moment))
     line = head_line(found.position, found.chain)
-    note = checkpoint(found.position, found.chain, keys) if keys else None
     if as_json:
-        print_json({"head": line, **asdict(found), "note": note})
+        print_json({"head": line, **asdict(found)})
     else:
-        click.echo(line if note is None else note, nl=note is None)
+        click.echo(line)
 
 
 def head_of(ledger: Ledger, past: Past | None) -> Head:

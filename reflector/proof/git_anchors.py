@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 #: Where a ref's heads are looked for when no path is named, from the project's folder.
-USUAL_PATHS: Final = (".claude/playbook.head.json", ".claude/playbook.head", ".claude/playbook.note", "heads.txt")
+USUAL_PATHS: Final = (".claude/playbook.head.json", ".claude/playbook.head", "heads.txt")
 
 
 class NotPublished(ValueError):

@@ -97,7 +97,7 @@ _WITH_DASHES: tuple[tuple[str, str, str], ...] = (
     ("square-token", "sq0atp- sq0csp-", rf"{_DASHED}{{22,}}+"),
     ("contentful-token", "CFPAT-", rf"{_DASHED}{{40,}}+"),
     ("nvidia-key", "nvapi-", rf"{_DASHED}{{40,}}+"),
-    ("private-key", "PRIVATE+KEY+", r"[^\s\"'\\]{4,}+"),  # of signed notes, our own too
+    ("private-key", "PRIVATE+KEY+", r"[^\s\"'\\]{4,}+"),  # of signed notes (Go's `note`)
     ("jwt", "eyJ", rf"{_DASHED}{{8,}}+\.{_DASHED}{{8,}}+(?:\.{_DASHED}*+){{0,3}}"),
 )
 

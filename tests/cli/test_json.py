@@ -212,7 +212,6 @@ def test_values_that_are_missing_are_null(lived_in: Agent) -> None:
     assert lived_in.json("stats", "--as-of", "1")["month"] is None
     compared = lived_in.json("compare", "--a", "rules", "--b", "recorded")
     assert compared["labels"] is None
-    assert lived_in.json("head")["note"] is None
 
 
 def test_ingest_and_drain(agent: Agent, tmp_path: Path) -> None:

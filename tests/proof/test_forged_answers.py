@@ -76,7 +76,7 @@ QUESTIONS = {
 #: Commands that change something or ask no ledger; and `statusline`, which reads a line that was left ready.
 _NO_QUESTIONS = frozenset(
     "demo install uninstall config statusline completion hook ingest import-history drain give-up add revise move"
-    " remove edit promote review rehearse mcp outcome reflect-trajectory bench-reflection retract assert grants keygen"
+    " remove edit promote review rehearse mcp outcome reflect-trajectory bench-reflection retract assert grants"
     " import copy ledgers backup".split()
 )
 _ASKED = [[command, *text.split()] for command, texts in QUESTIONS.items() for text in texts]
