@@ -254,9 +254,8 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         ),
         "export": Command(
             "playbook",
-            "Print the playbook as json, md, csv or skillbook, the events as ndjson, or all as parquet.",
+            "Print the playbook as json, md, csv or skillbook, or the events as ndjson.",
             "--format ndjson > ledger.ndjson",
-            "--format parquet --to tables",
         ),
         "copy": Command(
             "moving",

@@ -15,7 +15,6 @@ from reflector.cli.app import Place
 from reflector.cli.arguments import BULLET, FILE, SECTION
 from reflector.cli.output import (
     advice_fields,
-    counted,
     fields,
     json_option,
     note,
@@ -213,34 +212,23 @@ def _bare(name: str) -> str:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["json", "md", "csv", "skillbook", "ndjson", "parquet"]),
+    type=click.Choice(["json", "md", "csv", "skillbook", "ndjson"]),
     default="json",
     show_default=True,
     help="The format.",
 )
 @moments.as_of
 @click.option("--head", "sidecar", type=FILE, help="Also write the head of the exported state into this file.")
-@click.option(
-    "--to",
-    "folder",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The folder for parquet files.",
-)
 @click.pass_obj
-def export(place: Place, form: str, moment: str | None, sidecar: Path | None, folder: Path | None) -> None:
-    """Print the playbook as json, md, csv or skillbook, the events as ndjson, or all as parquet.
+def export(place: Place, form: str, moment: str | None, sidecar: Path | None) -> None:
+    """Print the playbook as json, md, csv or skillbook, or the events as ndjson.
 
     json is playbook.json byte for byte. md has one line for each bullet, as prompts show it, and skillbook is JSON by
     id, as other systems keep advice; `import` reads all three. ndjson is the whole ledger: a header and one CloudEvent
     per line, for `import` on another machine. With --as-of, json is the playbook.json of that moment, and ndjson ends
-    there. parquet is one file of the events and one of each view of docs/sql.md, as of now; needs the extra `parquet`.
+    there.
     """
-    if (form == "parquet") != (folder is not None) or (folder is not None and (moment or sidecar)):
-        raise click.UsageError("--format parquet and --to DIR belong together, without --as-of and --head")
     with place.reading() as ledger:
-        if folder is not None:
-            _export_parquet(ledger, folder)
-            return
         past = moments.past(ledger, moment)
         if sidecar is not None:
             past = _write_head(ledger, past, sidecar)
@@ -293,13 +281,6 @@ def _export_ndjson(ledger: Ledger, past: Past | None) -> None:
     from reflector.exchange.transfer import exported
 
     print_lines(exported(ledger, past.position if past else None))
-
-
-def _export_parquet(ledger: Ledger, folder: Path) -> None:
-    from reflector.exchange.parquet import write_parquet
-
-    for name, rows in write_parquet(ledger, folder).items():
-        click.echo(safe(f"{folder / name}.parquet: {counted(rows, 'row')}"))
 
 
 _EXPORTS = {

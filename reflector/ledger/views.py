@@ -18,20 +18,6 @@ if TYPE_CHECKING:
 #: In order of creation: the later ones read `repeated`, which is not documented for queries.
 VIEWS = ("repeated", "bullets", "tags", "reflections", "sessions", "doubles")
 
-#: Columns of the views that are whole numbers; a flag is 0 or 1. All others are text, but for these.
-NUMBERS = frozenset(
-    {
-        *("position", "of_position", "window_position", "ordinal", "counts", "retracted"),
-        *("helpful", "harmful", "baseline_helpful", "baseline_harmful", "tags", "answers", "cited", "records"),
-        *("windows", "judged", "skipped", "waiting", "given_up"),
-        *("tokens", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"),
-    }
-)
-TIMES = frozenset(
-    {"added_at", "recorded_at", "first_recorded_at", "last_recorded_at", "ended_at", "answered_at", "completed_at"}
-)
-FRACTIONS = frozenset({"cost_usd"})
-
 _DIFFERENT = re.compile(r"\{sqlite\}(?P<sqlite>.*?)\{postgresql\}(?P<postgresql>.*?)\{both\}", re.DOTALL)
 _VALUE = re.compile(r"\{(?P<source>[\w.]+) (?P<arrow>->|=>) (?P<path>[\w.]+)(?: as (?P<kind>number|fraction))?\}")
 

@@ -24,7 +24,6 @@ def _ask(agent: Agent) -> None:
     for question in _QUESTIONS:
         agent.call(*question.split())
     assert agent.call("verify").out == ""
-    agent.call("export", "--format", "parquet", "--to", agent.project / "tables")
 
 
 def _brought(folder: Path, events: list[NewEvent]) -> Agent:
@@ -97,7 +96,6 @@ def test_a_trajectory_of_any_shape_that_a_file_brought_keeps_no_drain_from_its_w
     agent.call("orphans")
     agent.call("citations", "--as-of", "2")
     assert agent.call("verify").out == ""
-    agent.call("export", "--format", "parquet", "--to", agent.project / "tables")
 
 
 @pytest.mark.parametrize("dataset", [None, "", "Sums of July", "../sums"])
