@@ -2,21 +2,23 @@
 
 Invariant: a repository's configuration (an archive and a shared folder bring one) names programs that git would run: a
 file system monitor, hooks, a pager, helpers of a fetch. None of them is run, nothing is fetched, no object is
-replaced by another, and no variable of the environment leads to another repository. An answer is waited for a
-bounded time.
+replaced by another, and no variable of the environment leads to another repository. The wait for an answer is bounded.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Final
 
-from reflector.git_index import git_folder
+from reflector.files import open_regular, read_bounded
 
 _TIMEOUT_S: Final = 30
+#: More than a file has that names another folder.
+_MOST_POINTER: Final = 1 << 16
 _SETTINGS: Final = ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "protocol.allow=never")
 _ENVIRONMENT: Final = {
     "LC_ALL": "C",
@@ -65,11 +67,65 @@ def ask_git(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
     return ended.stdout
 
 
+def tracked_below(folder: Path) -> str | None:
+    """Return one path that git tracks at or below a folder, None where there is none.
+
+    The repository is the nearest one, from the folder itself upward. Our state folder ignores itself, so a file in it
+    that is tracked came with the repository. Git runs only where the index may name the folder: most commands then need
+    no process, and a container without git can work on a checkout. Raises OSError and GitUnavailable.
+    """
+    folder = Path(os.path.abspath(folder))  # noqa: PTH100 - links are not followed
+    root, git = repository(folder)
+    below = folder.relative_to(root)
+    if git is None or not _may_name(git, below):
+        return None
+    # Where the file system ignores case, a checkout writes `.Claude` as `.claude`.
+    magic = ":(top,literal,icase)" if (root / ".GIT").exists() else ":(top,literal)"
+    found = ask_git(root, "ls-files", "-z", "--", *([f"{magic}{below.as_posix()}"] if below.parts else []))
+    if found is None:
+        raise GitUnavailable(f"git cannot list what it tracks in {root}; run `git ls-files` there")
+    return os.fsdecode(found.split(b"\0")[0]) if found else None
+
+
+def repository(folder: Path) -> tuple[Path, Path | None]:
+    """Return the root of the repository that a folder lies in, and its git folder; None for that outside of one."""
+    for root in (folder, *folder.parents):
+        if (git := _git_folder(root)) is not None:
+            return root, git
+    return folder, None
+
+
+def _git_folder(root: Path) -> Path | None:
+    """Return where the repository of a working tree is: `.git`, or where a file of this name says."""
+    git = root / ".git"
+    if git.is_dir():
+        return git
+    try:
+        text = os.fsdecode(read_bounded(git, _MOST_POINTER))
+    except OSError:
+        return None
+    return root / text.removeprefix("gitdir:").strip() if text.startswith("gitdir:") else None
+
+
+def _may_name(git: Path, path: Path) -> bool:
+    """Return whether an index may hold a path or one below it. Versions 2 and 3 hold each path in full."""
+    try:
+        with open_regular(git / "index") as file:
+            if os.fstat(file.fileno()).st_size < len(b"DIRC...."):
+                return False
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as index:
+                is_whole = index[7] in (2, 3) and not any(git.glob("sharedindex.*"))
+                folded = index[:].lower() if is_whole else b""
+    except FileNotFoundError:
+        return False
+    wanted = os.fsencode(path).lower()
+    return not is_whole or path == Path() or wanted + b"/" in folded or wanted + b"\0" in folded
+
+
 def _refuse_pipes(folder: Path) -> None:
     """Raise GitUnavailable where a file of the repository that git always reads is a pipe, which it would wait for."""
-    for root in (folder, *folder.parents):
-        if (git := git_folder(root)) is not None:
-            for file in (git / name for name in ("HEAD", "commondir", "config", "index", "packed-refs")):
-                if file.exists() and not file.is_file():
-                    raise GitUnavailable(f"{file} is not a regular file")
-            return
+    _, git = repository(folder)
+    files = [git / name for name in ("HEAD", "commondir", "config", "index", "packed-refs")] if git else []
+    for file in files:
+        if file.exists() and not file.is_file():
+            raise GitUnavailable(f"{file} is not a regular file")

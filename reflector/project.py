@@ -16,7 +16,7 @@ from reflector import locate
 from reflector.config import SETTINGS, Config, Layer, load_config
 from reflector.directory import applied, directory
 from reflector.files import make_state
-from reflector.git_index import tracked_below
+from reflector.git import tracked_below
 from reflector.ledger.errors import LedgerForeign, LedgerMoved, LedgerUnavailable
 from reflector.ledger.sqlite_file import had_ledger
 from reflector.ledger.store import Ledger

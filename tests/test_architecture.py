@@ -44,7 +44,6 @@ _SHARED = {
     "reflector.files",
     "reflector.folders",
     "reflector.git",
-    "reflector.git_index",
     "reflector.handover",
     "reflector.resources",
     "reflector.config",

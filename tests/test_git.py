@@ -1,4 +1,4 @@
-"""A repository's configuration runs nothing when git is asked."""
+"""A repository's configuration runs nothing when git is asked; and what git tracks below a folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reflector.git import GitUnavailable, ask_git
+from reflector.git import GitUnavailable, ask_git, tracked_below
+from tests.test_locate import git
 
 PROGRAMS = (
     "core.fsmonitor",
@@ -77,3 +78,81 @@ def test_a_pipe_in_place_of_a_file_of_git_is_refused_and_not_waited_for(hostile:
     (hostile / "sub").mkdir()
     with pytest.raises(GitUnavailable, match=f"{name} is not a regular file"):
         ask_git(hostile / "sub", "ls-files")
+
+
+STATE = ".claude/reflector"
+
+
+@pytest.mark.parametrize("hashes", ["sha1", "sha256"])
+@pytest.mark.parametrize("version", ["2", "4"])
+def test_a_tracked_file_is_found_in_every_form_of_an_index(tmp_path: Path, version: str, hashes: str) -> None:
+    work, linked = tmp_path / "work", tmp_path / "linked"
+    git(tmp_path, "init", "-q", f"--object-format={hashes}", "work")
+    git(work, "config", "index.version", version)
+    for name in (".claude/playbook.json", f"{STATE}2/y", f"a/{STATE}/x", "symlink", "z"):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text(name)
+    git(work, "add", "-Af")
+    (work / STATE).mkdir()
+    (work / STATE / "ledger.db").touch()
+    assert tracked_below(work / STATE) is None
+    assert tracked_below(work / "a" / STATE) == f"a/{STATE}/x"
+    git(work, "add", "-f", f"{STATE}/ledger.db")
+    assert tracked_below(work / STATE) == tracked_below(work / STATE / "ledger.db") == f"{STATE}/ledger.db"
+    git(work, "commit", "-qm", "x")
+    git(work, "worktree", "add", "-q", str(linked))
+    assert tracked_below(linked / STATE) == f"{STATE}/ledger.db"
+    git(work, "update-index", "--split-index")
+    git(work, "rm", "-q", "--cached", f"{STATE}/ledger.db")
+    assert tracked_below(work / STATE) is None
+
+
+@pytest.mark.parametrize("name", [".Claude/Reflector", ".CLAUDE/REFLECTOR"])
+def test_a_name_that_the_file_system_takes_for_the_folders_is_found(tmp_path: Path, name: str) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / name).mkdir(parents=True)
+    (tmp_path / name / "ledger.db").touch()
+    git(tmp_path, "add", "-A")
+    assert tracked_below(tmp_path / STATE) is None
+    (tmp_path / ".GIT").symlink_to(".git")  # as if names were compared without case
+    assert tracked_below(tmp_path / STATE) == f"{name}/ledger.db"
+
+
+def test_a_state_folder_that_is_a_submodule_came_with_the_repository(tmp_path: Path) -> None:
+    theirs, work = tmp_path / "theirs", tmp_path / "work"
+    for folder in (theirs, work):
+        git(tmp_path, "init", "-q", str(folder))
+    (theirs / "ledger.db").touch()
+    git(theirs, "add", "-A")
+    git(theirs, "commit", "-qm", "x")
+    git(work, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(theirs), STATE)
+    assert tracked_below(work / STATE) == "ledger.db"
+
+
+def test_an_index_that_git_cannot_read_is_an_error_where_it_may_name_the_folder(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    index = tmp_path / ".git" / "index"
+    for damaged in (b"", b"DIRC\0\0\0\2" + bytes(range(256)) * 9):
+        index.write_bytes(damaged)
+        assert tracked_below(tmp_path / STATE) is None
+    index.write_bytes(b"DIRC\0\0\0\4\xff\xff\xff\xff" + b"\x80" * 90)
+    with pytest.raises(GitUnavailable, match="git cannot list what it tracks"):
+        tracked_below(tmp_path / STATE)
+    index.unlink()
+    os.mkfifo(index)
+    with pytest.raises(OSError, match="not a regular file"):
+        tracked_below(tmp_path / STATE)
+
+
+def test_where_the_index_cannot_name_the_folder_git_is_not_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tracked_below(tmp_path / STATE) is None  # outside of a repository
+    git(tmp_path, "init", "-q")
+    (tmp_path / "a").touch()
+    git(tmp_path, "add", "a")
+    monkeypatch.setenv("PATH", "")
+    assert tracked_below(tmp_path / STATE) is None
+    git_less = tmp_path / "a"
+    with pytest.raises(GitUnavailable, match="not installed"):
+        tracked_below(git_less)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,6 @@ import click
 from reflector.cli import moments
 from reflector.cli.app import Place
 from reflector.cli.arguments import BULLET
-from reflector.cli.bars import bar, spark
 from reflector.cli.output import (
     counted,
     counters,
@@ -65,14 +63,11 @@ def citations(place: Place, everything: bool, moment: str | None, as_json: bool)
             percent(one.judged_rate),
             one.helpful,
             one.harmful,
-            _bar(one.told_cited, one.told or 0),
         )
         for one in sorted(found, key=lambda one: -one.cited)
     ]
-    columns = ("name", "live", "told", "cited", "of told", "judged", "of cited", "helpful", "harmful", "")
-    table(
-        columns, rows, numbers=columns[1:-1], extra=("", "live", "of cited", "of told"), empty="The playbook is empty."
-    )
+    columns = ("name", "live", "told", "cited", "of told", "judged", "of cited", "helpful", "harmful")
+    table(columns, rows, numbers=columns[1:], extra=("live", "of cited", "of told"), empty="The playbook is empty.")
     if unknown := max((one.unknown for one in found), default=0):
         note(f"What {counted(unknown, 'session')} were told is unknown: they count in `live` alone.")
 
@@ -284,8 +279,7 @@ def _print_stats(found: Stats, days: int) -> None:
         shown = groups[-days:] if kind == "day" else groups
         if not shown:
             continue
-        most = max(group.helpful + group.harmful for group in shown)
-        columns = (kind, "answers", "tokens", "USD", "helpful", "harmful", "undecided", "helpful %", "")
+        columns = (kind, "answers", "tokens", "USD", "helpful", "harmful", "undecided", "helpful %")
         rows = [
             (
                 g.key,
@@ -296,15 +290,11 @@ def _print_stats(found: Stats, days: int) -> None:
                 g.harmful,
                 g.undecided,
                 percent(g.helpful_rate),
-                _bar(g.helpful + g.harmful, most),
             )
             for g in shown
         ]
         click.echo()
-        table(columns, rows, numbers=columns[1:-1], extra=("", "helpful %", "undecided", "USD"))
-        if kind == "day" and sys.stdout.isatty() and len(shown) > 1:
-            click.echo(f"\ntokens   {spark([g.spent.tokens for g in shown])}")
-            click.echo(f"helpful  {spark([g.helpful_rate for g in shown])}")
+        table(columns, rows, numbers=columns[1:], extra=("helpful %", "undecided", "USD"))
     if found.agreements:
         click.echo()
         both = [(one.judge, one.rule, one.judged, one.agreed) for one in found.agreements]
@@ -318,7 +308,3 @@ def _figures(group: Group) -> dict[str, Any]:
         **fields(group, "helpful harmful undecided"),
         "helpful_rate": rounded(group.helpful_rate),
     }
-
-
-def _bar(value: float, most: float) -> str:
-    return bar(value, most) if sys.stdout.isatty() else ""

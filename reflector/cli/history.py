@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,12 +19,10 @@ from reflector.hooks.agents import AGENTS
 
 if TYPE_CHECKING:
     from reflector.project import Project
-    from reflector.sessions.backfill import Backfilled, Plan
-    from reflector.sessions.worker_pool import WorkerPool
+    from reflector.sessions.history import Imported
     from reflector.transcripts.discovery import Found
 
-#: Below this many bytes processes take longer to start than they save.
-_MUCH = 24 * 2**20
+    Plan = Sequence[tuple[Project, Sequence[Found]]]
 
 
 @click.command("import-history")
@@ -46,12 +43,6 @@ _MUCH = 24 * 2**20
 )
 @click.option("--folder", type=PATH, help="The folder of the transcripts; default: the agent's.")
 @click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="How many processes read ahead; default: one per processor if there is much to read.",
-)
 @click.option("--dry-run", is_flag=True, help="Show what would be recorded, and record nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask before calling a model.")
 @json_option
@@ -63,7 +54,6 @@ def import_history(
     name: str,
     folder: Path | None,
     backend: str | None,
-    jobs: int | None,
     dry_run: bool,
     yes: bool,
     as_json: bool,
@@ -94,11 +84,10 @@ def import_history(
         note(f"Nothing to import: no sessions {whose} lie in {where}.")
     elif not as_json:
         _show(plan)
-    recorded: dict[Path, Backfilled] = {}
+    recorded: dict[Path, Imported] = {}
     if plan and not dry_run:
-        with _pool(plan, jobs) as pool:
-            _confirm(plan, pool, yes=yes)
-            recorded = _take_all(plan, pool)
+        _confirm(plan, yes=yes)
+        recorded = {project.root: _record(project, files) for project, files in plan}
     if as_json:
         print_json([_as_json(project, files, recorded.get(project.root)) for project, files in plan])
     for done in recorded.values():
@@ -108,7 +97,7 @@ def import_history(
         raise click.exceptions.Exit(1)
 
 
-def _as_json(project: Project, files: Sequence[Found], done: Backfilled | None) -> dict[str, Any]:
+def _as_json(project: Project, files: Sequence[Found], done: Imported | None) -> dict[str, Any]:
     begin, end = _days(files)
     return {
         "project": str(project.root),
@@ -123,16 +112,6 @@ def _as_json(project: Project, files: Sequence[Found], done: Backfilled | None) 
 
 def _error_words(path: Path, error: OSError | ValueError) -> str:
     return os_error_words(error, path) if isinstance(error, OSError) else f"{path}: {error}"
-
-
-def _pool(plan: Plan, jobs: int | None) -> AbstractContextManager[WorkerPool | None]:
-    """Return the processes that read ahead; None within if there is little to read."""
-    from reflector.sessions.worker_pool import WorkerPool, pool_size
-
-    size = pool_size(jobs)
-    if not size or (jobs is None and sum(one.bytes for _, files in plan for one in files) < _MUCH):
-        return nullcontext()
-    return WorkerPool(size)
 
 
 def _plan(
@@ -215,9 +194,9 @@ def _days(files: Sequence[Found]) -> tuple[str, str]:
     return files[0].started_at[:10], files[-1].started_at[:10]
 
 
-def _confirm(plan: Plan, pool: WorkerPool | None, *, yes: bool) -> None:
+def _confirm(plan: Plan, *, yes: bool) -> None:
     """Ask before money is spent: how often, and at most how much. Recorded sessions cost nothing."""
-    from reflector.sessions.backfill import news
+    from reflector.sessions.history import news
 
     asking = [(project, files) for project, files in plan if BACKENDS[project.config.backend]]
     if not asking or yes:
@@ -225,7 +204,7 @@ def _confirm(plan: Plan, pool: WorkerPool | None, *, yes: bool) -> None:
     sizes = [
         min(new_bytes // 3, project.config.request_tokens)
         for project, files in asking
-        for _, new_bytes in news(project, files, pool)
+        for _, new_bytes in news(project, files)
     ]
     if not sizes:
         return
@@ -235,21 +214,12 @@ def _confirm(plan: Plan, pool: WorkerPool | None, *, yes: bool) -> None:
     click.confirm(f"{told[0].upper()}{told[1:]}. Continue?", abort=True, err=True)
 
 
-def _take_all(plan: Plan, pool: WorkerPool | None) -> dict[Path, Backfilled]:
-    """Take everything in; returns what came of each project."""
-    from reflector.sessions.backfill import backfill
+def _record(project: Project, files: Sequence[Found]) -> Imported:
+    """Record a project's sessions, and say how many had something new."""
+    from reflector.sessions.history import record_history
 
-    of = {project.root: files for project, files in plan}
-    recorded = {}
-    with ExitStack() as bars:
-
-        def begin(project: Project) -> Callable[[Found], None]:
-            # In bytes: one file may be as long as all others together.
-            bar = bars.enter_context(progress(sum(one.bytes for one in of[project.root]) or 1, project.root.name))
-            return lambda one: bar.update(one.bytes)
-
-        for project, done in backfill(plan, pool, begin):
-            bars.close()  # its line ends before the next is written
-            note(f"{project.root.name}: {done.taken} of {counted(len(of[project.root]), 'file')} had something new")
-            recorded[project.root] = done
-    return recorded
+    # In bytes: one file may be as long as all others together.
+    with progress(sum(one.bytes for one in files) or 1, project.root.name) as bar:
+        done = record_history(project, files, lambda one: bar.update(one.bytes))
+    note(f"{project.root.name}: {done.taken} of {counted(len(files), 'file')} had something new")
+    return done

@@ -9,7 +9,6 @@ import click
 from reflector.cli import moments
 from reflector.cli.app import Place
 from reflector.cli.arguments import LESSON, SECTION
-from reflector.cli.bars import spark
 from reflector.cli.output import counted, fields, json_option, note, print_json, safe, short_id, short_time, table
 from reflector.events.lessons import LESSON_KINDS, POLARITY
 from reflector.text.visible import visible
@@ -67,7 +66,7 @@ def lessons(
         note("No lesson was recorded." if not len(book.lessons) else "No lesson matches.")
         return
     table(
-        ("id", "kind", "state", "conf.", "worth", "", "told", "task", "text"),
+        ("id", "kind", "state", "conf.", "worth", "told", "task", "text"),
         [
             (
                 short_id(one.id),
@@ -75,7 +74,6 @@ def lessons(
                 one.state if one.banked else f"{one.state}, evicted",
                 f"{one.confidence:.2f}",
                 f"{one.effectiveness:.2f}",
-                _sparkline(one),
                 one.times_applied,
                 one.task,
                 f"{one.text}{f' ({one.bullet})' if one.bullet else ''}",
@@ -84,7 +82,7 @@ def lessons(
         ],
         numbers=("conf.", "worth", "told"),
         prose=("task", "text"),
-        extra=("task", "", "told", "conf."),
+        extra=("task", "told", "conf."),
     )
 
 
@@ -137,7 +135,7 @@ def show(place: Place, id: str, moment: str | None, as_json: bool) -> None:
         if one.data.get(name):
             click.echo(safe(f"  {name.replace('_', ' ')}: {one.data[name]}"))
     click.echo(
-        f"confidence {one.confidence:.2f}, worth {one.effectiveness:.2f} {_sparkline(one)}, "
+        f"confidence {one.confidence:.2f}, worth {one.effectiveness:.2f}, "
         f"{one.successes} for it and {one.failures} against, told {one.times_applied}×"
     )
     if one.bullet or one.proposal:
@@ -281,10 +279,6 @@ def as_object(one: Lesson, policy: LessonPolicy) -> dict[str, Any]:
         "due": one.is_due(policy),
         **fields(one, "proposal bullet"),
     }
-
-
-def _sparkline(one: Lesson) -> str:
-    return spark(one.worth[-_LATEST:], 1)
 
 
 def _life(ledger: Ledger, event_id: str) -> list[Event]:

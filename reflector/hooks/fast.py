@@ -276,17 +276,16 @@ def start_drain(project: str) -> None:
         return
     command = [sys.executable, "-I", "-m", "reflector", "--project", project, "drain", "--background"]
     try:
-        spawn = system.posix_spawn
         null = system.open("/dev/null", system.O_RDWR)
         # The agent waits for the end of every pipe it gave us, whoever holds it.
         system.closerange(null + 1 if null > 2 else 3, 256)
         streams = [(system.POSIX_SPAWN_DUP2, null, fd) for fd in (0, 1, 2)]
         system.chdir("/")
-        spawn(sys.executable, command, system.environ, file_actions=streams, setsid=True)
-    except (AttributeError, NotImplementedError):  # a system that cannot spawn into a new session
-        from reflector.hooks.detach import start_detached
+        system.posix_spawn(sys.executable, command, system.environ, file_actions=streams, setsid=True)
+    except NotImplementedError:  # a system that cannot spawn into a new session
+        from subprocess import DEVNULL, Popen
 
-        start_detached(command)
+        Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
 
 
 def note_fired(project: str, event: object) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from reflector.files import open_ours, open_regular
-from reflector.git_index import tracked_below
+from reflector.git import tracked_below
 from reflector.locate import user_settings
 from reflector.resources import resource_dir
 

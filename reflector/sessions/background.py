@@ -8,11 +8,8 @@ recorded until then stays. While the ledger's server is away, as in a failover, 
 from __future__ import annotations
 
 import time
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from reflector.sessions.start_queue import load_in_turn
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -20,9 +17,7 @@ if TYPE_CHECKING:
 
 
 def run(project: str) -> int | None:
-    """Drain a project, unless another drain is about to. Returns the exit code, None after an error to report."""
-    if not load_in_turn(project, lambda: import_module("reflector.sessions.deliveries")):
-        return 0
+    """Drain a project. Returns the exit code, None after an error to report."""
     from reflector.project import Project
 
     try:

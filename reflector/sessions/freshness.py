@@ -14,14 +14,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from reflector import __version__, folders
-from reflector.git_index import git_folder
+from reflector.git import repository
 from reflector.handover import state_of
 from reflector.locate import AGENT_FILES, user_folder, user_settings
 from reflector.sessions.fallback import stand_ins
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from reflector.ledger.store import Ledger
     from reflector.project import Project
 
@@ -89,12 +87,8 @@ def _files(project: Project) -> list[str]:
     found += [f"{state}/{name}" for name in ("ranks.json", "lessons.ndjson", "prompts/playbook.txt")]
     found += [f"{users}/.claude/playbook.json", f"{user_settings()}/prompts/playbook.txt"]
     found += [f"{root}/{name}" for name in AGENT_FILES]
-    git = _git(project.root)
+    _, git = repository(project.root)
     return found if git is None else [*found, f"{git}/HEAD", f"{git}/index"]
-
-
-def _git(root: Path) -> Path | None:
-    return next((git for one in (root, *root.parents) if (git := git_folder(one)) is not None), None)
 
 
 def _state(path: str) -> str:

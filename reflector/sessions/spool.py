@@ -10,7 +10,7 @@ The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled b
     injection.txt           the rendered playbook: a stamp, the line for a person, what the text tells, in short, the
                             JSON form in one line, the text
     fired/<event>           an empty file; when it was changed is when that event's hook ran last
-    drain.lock, drain.turn  held by the process that takes the spool in, and by the one that is about to
+    drain.lock              held by the process that takes the spool in
     model.lock, away.lock   held by the process that asks a model, and by the one that waits for the ledger's server
     spool/<name>.json       one delivery each, oldest first by name: `<time_ns>-<pid>-<n>`
     spool/waiting/          the newest Stop of each session; a stop is not an end

@@ -29,7 +29,7 @@ from reflector.transcripts.building import unique
 from reflector.transcripts.checkpoint import Checkpoint, Chunks, Found, Marks
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.message import Message, Tally
-from reflector.transcripts.records import expect, parse_line, read_lines
+from reflector.transcripts.records import parse_line, read_lines
 from reflector.transcripts.source import UnknownTranscript
 from reflector.transcripts.telling import Telling, telling_of
 
@@ -245,9 +245,7 @@ class RecordReader:
 
 
 def _lines(file: FileIO | _Input, limit: int | None, tally: Tally) -> Iterator[tuple[dict[str, Any], bytes, int]]:
-    start, size = file.tell(), os.fstat(file.fileno()).st_size
-    expect((size if limit is None else min(size, limit)) - start)
-    for offset, line in read_lines(BufferedReader(file, _BUFFER), limit, tally, start):
+    for offset, line in read_lines(BufferedReader(file, _BUFFER), limit, tally, file.tell()):
         for record, text in parse_line(line, tally):
             yield record, text, offset
 
@@ -269,7 +267,6 @@ def read_document(file: io.RawIOBase, name: str, tally: Tally) -> list[dict[str,
             f"at most {DOCUMENT_LIMIT // 1024 // 1024} MB are read, because a document has to be in memory whole"
         )
     tally.lines += 1
-    expect(len(data))
     records = [record for record, _ in parse_line(data.strip(), tally)]
     if not records:
         raise UnknownTranscript(

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from hashlib import sha256
 from struct import Struct
 from typing import Any, BinaryIO
@@ -38,22 +37,6 @@ _PATIENT_DECODER = json.JSONDecoder(
     parse_constant=lambda _: None,
     parse_int=lambda digits: int(digits) if len(digits) < 4000 else None,
 )
-
-#: In the time that it takes to load orjson, the standard library parses so many bytes.
-_MUCH = 4 * 1024 * 1024
-_expected = 0
-_loads: Callable[[bytes], Any] | None = None
-
-
-def expect(size: int) -> None:
-    """Load orjson, where it is installed, once this process is about to have parsed so many bytes that it pays."""
-    global _expected, _loads
-    before, _expected = _expected, _expected + size
-    if before < _MUCH <= _expected:
-        with suppress(ImportError):
-            from orjson import loads
-
-            _loads = loads
 
 
 def record_key(uuid: str) -> int:
@@ -127,17 +110,6 @@ def parse_line(line: bytes, tally: Tally) -> list[tuple[dict[str, Any], bytes]]:
 
     What is not a JSON object counts as malformed, once per line at most for each stretch.
     """
-    if _loads is not None:
-        # What it refuses (half a surrogate pair, a control character, NaN) is read below. An integer beyond 64 bits
-        # becomes a float, and nothing that reads a record takes either.
-        try:
-            value = _loads(line)
-        except ValueError:
-            pass
-        else:
-            if isinstance(value, dict):
-                tally.records += 1
-                return [(value, line)]
     try:
         text = line.decode()
     except UnicodeDecodeError:

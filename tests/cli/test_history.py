@@ -7,20 +7,14 @@ import os
 import shutil
 import signal
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
 from reflector.ledger.store import Ledger
-from reflector.project import Project
-from reflector.sessions.backfill import backfill
-from reflector.sessions.worker_pool import WorkerPool
-from reflector.transcripts.discovery import Found, find_transcripts
 from tests.road.agent import BULLETS, PATIENCE, Agent
 from tests.road.sessions import Session
 from tests.test_locate import git
@@ -171,7 +165,7 @@ def test_only_what_is_new_is_asked_money_for(agent: Agent) -> None:
     told = agent.call("import-history", "--backend", "anthropic", code=2).err
     assert "up to 1 session," in told
     agent.call("import-history")
-    told = agent.call("import-history", "--backend", "anthropic", "--jobs", "2").err
+    told = agent.call("import-history", "--backend", "anthropic").err
     assert "0 of 3 files had something new" in told
 
 
@@ -223,32 +217,21 @@ def put(agent: Agent, session: Session, name: str, day: str, *, cwd: str | None 
     session.write(folder(agent) / f"{name}.jsonl")
 
 
-def test_many_processes_write_the_same_ledger_as_one(agent: Agent) -> None:
-    make_history(agent)
-    one = agent.call("import-history", "--jobs", "1", code=1)
-    alone = ledger(agent), agent.counters()
-    assert sum(event["type"] == "bullet.tagged" for event in alone[0]) > 20
-    assert sum(event["type"] == "wish.heard" for event in alone[0]) == 3
-    begin_again(agent)
-    assert agent.call("import-history", "--jobs", "3", code=1) == one
-    assert (ledger(agent), agent.counters()) == alone
-
-
 @pytest.mark.slow
 def test_an_import_that_is_killed_goes_on_where_it_was(agent: Agent) -> None:
     make_history(agent)
-    agent.call("import-history", "--jobs", "1", code=1)
+    agent.call("import-history", code=1)
     alone = ledger(agent), agent.counters()
     begin_again(agent)
     for size in (3, 50):
         kill_when_written(agent, size)
-    agent.call("import-history", "--jobs", "2", code=1)
+    agent.call("import-history", code=1)
     assert (ledger(agent), agent.counters()) == alone
 
 
 def kill_when_written(agent: Agent, size: int) -> None:
     """Import, and kill the process that writes as soon as there are more than so many events."""
-    process = agent.start("import-history", "--jobs", "2")
+    process = agent.start("import-history")
     agent.wait_until(lambda: process.poll() is not None or written(agent) > size)
     process.kill()
     process.communicate()
@@ -266,63 +249,14 @@ def written(agent: Agent) -> int:
 
 
 @pytest.mark.slow
-def test_an_interrupt_ends_all_processes_at_once_and_keeps_what_is_in(agent: Agent) -> None:
+def test_an_interrupt_ends_it_at_once_and_keeps_what_is_in(agent: Agent) -> None:
     make_history(agent)
-    process = agent.start("import-history", "--jobs", "2", start_new_session=True)
+    process = agent.start("import-history", start_new_session=True)
     agent.wait_until(lambda: written(agent) > 3)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: all of them
     err = process.communicate(timeout=PATIENCE)[1]
     assert process.returncode == 130
     assert "Traceback" not in err
     assert err.endswith("what was recorded stays, run the same command again\n")
-    agent.wait_until(lambda: not group(process.pid))
     agent.call("import-history", code=1)
     assert agent.call("verify").out == ""
-
-
-def group(leader: int) -> bool:
-    """Whether anybody of a process group is left."""
-    try:
-        os.killpg(leader, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def take_all(agent: Agent, pool: WorkerPool | None, begin: Callable[[], None] = lambda: None) -> int:
-    """Take the history in as the command does; how many answers were there before their turn."""
-    files = sorted(find_transcripts(folder(agent)), key=lambda one: (one.started_at, str(one.path)))
-
-    def begun(_project: Project) -> Callable[[Found], None]:
-        begin()
-        return lambda _file: None
-
-    with patch.dict(os.environ, agent.env(), clear=True):
-        ((_, done),) = backfill([(Project.at(agent.project), files)], pool, begun)
-    return done.ahead
-
-
-def test_most_sessions_are_judged_before_their_turn(agent: Agent) -> None:
-    make_history(agent)
-    with WorkerPool(2) as pool:
-        ahead = take_all(agent, pool)
-    judged = agent.events("reflection.completed")
-    assert len(judged) - 3 <= ahead < len(judged)  # a fork and a session that grew are not the whole of their file
-    begin_again(agent)
-    assert take_all(agent, None) == 0
-
-
-def test_a_playbook_that_changes_after_files_were_read_ahead_is_heeded(agent: Agent) -> None:
-    make_history(agent)
-
-    def change() -> None:
-        agent.playbook.write_text(agent.playbook.read_text().replace("Keep functions small.", "Say no to refactoring."))
-
-    take_all(agent, None, change)
-    alone = ledger(agent)
-    begin_again(agent)
-    with WorkerPool(2) as pool:
-        assert take_all(agent, pool, change) > 0
-    kinds = {"session.recorded", "reflection.answered", "bullet.tagged"}
-    first, second = ([e["data"] for e in events if e["type"] in kinds] for events in (ledger(agent), alone))
-    assert first == second

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from reflector.hooks import fast
-from reflector.hooks.detach import start_detached
 from reflector.hooks.install import SCRIPT
 from tests.hooks.conftest import Project, event
 
@@ -138,10 +137,14 @@ def test_a_drain_that_cannot_start_costs_the_hook_nothing(project: Project, drai
 
 
 def test_where_the_system_cannot_spawn_into_a_session_the_drain_is_detached_all_the_same(
-    drains: Drains, monkeypatch: pytest.MonkeyPatch
+    project: Project, drains: Drains
 ) -> None:
-    monkeypatch.setenv("SEEN", str(drains.seen))
-    start_detached([str(drains.python), "-I", "-m", "reflector", "drain"])
+    code = (
+        "import posix, runpy\ndef refuse(*_, **__): raise NotImplementedError\nposix.posix_spawn = refuse\n"
+        f"runpy.run_path({fast.__file__!r}, run_name='__main__')"
+    )
+    process = project.start([str(drains.python), "-I", "-S", "-c", code])
+    process.communicate(json.dumps(event("SessionEnd")).encode(), timeout=60)
     (seen,) = drains.started(1)
     assert (seen["leader"], seen["cwd"]) == (True, "/")
     assert isinstance(seen["open"], dict)

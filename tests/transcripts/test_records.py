@@ -3,7 +3,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import sys
 from typing import Any
 
 import pytest
@@ -114,23 +113,6 @@ def test_numbers_that_python_refuses_become_null_and_the_record_is_kept() -> Non
     ((record, _),) = parse_line(b'{"big":' + b"9" * 5000 + b',"nan":NaN,"inf":-Infinity,"n":12,"c":"\x00\x01"}', tally)
     assert record == {"big": None, "nan": None, "inf": None, "n": 12, "c": "\x00\x01"}
     assert tally.malformed == 0
-
-
-def test_a_process_that_reads_much_loads_a_faster_parser(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "_expected", 0)
-    monkeypatch.setattr(records, "_loads", None)
-    records.expect(4 * 1024 * 1024 - 1)
-    assert records._loads is None
-    records.expect(1)
-    assert records._loads is not None
-
-
-def test_without_that_parser_the_standard_library_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "_expected", 0)
-    monkeypatch.setattr(records, "_loads", None)
-    monkeypatch.setitem(sys.modules, "orjson", None)
-    records.expect(1 << 30)
-    assert parse_line(b'{"a":1}', Tally()) == [({"a": 1}, b'{"a":1}')]
 
 
 def test_a_key_is_the_first_eight_bytes_of_a_digest() -> None:

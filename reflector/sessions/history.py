@@ -1,0 +1,75 @@
+"""A client's old transcripts, recorded one after the other.
+
+Invariant: files are recorded oldest first, each to its last event before the next begins, so an import that is stopped
+goes on where it ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from reflector.sessions.intake import Source
+from reflector.sessions.pipeline import ask_model, open_pipeline
+from reflector.transcripts.formats import scan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reflector.project import Project
+    from reflector.transcripts.discovery import Found
+
+#: Files recorded before the project's lock is given to whoever waits for it.
+_CHUNK = 25
+
+
+@dataclass(slots=True)
+class Imported:
+    """A project's result: how many files had something new, and each failed file's error."""
+
+    taken: int = 0
+    failed: list[tuple[Path, OSError | ValueError]] = field(default_factory=list)
+
+
+def record_history(project: Project, files: Sequence[Found], advance: Callable[[Found], object]) -> Imported:
+    """Record a project's transcripts in their order; `advance` is called with each finished file.
+
+    Raises as `drain` does, after what was recorded until then.
+    """
+    done = Imported()
+    is_model = False
+    for start in range(0, len(files), _CHUNK):
+        with open_pipeline(project) as pipeline:
+            assert pipeline is not None  # it waited
+            is_model = pipeline.runner.backend.is_model
+            for one in files[start : start + _CHUNK]:
+                pipeline.readings.gathered.clear()
+                try:
+                    taken = pipeline.take(Source(one.path, "ingest", limit=one.bytes))
+                    pipeline.finish()
+                    done.taken += taken.event_id is not None
+                except (OSError, ValueError) as error:
+                    done.failed.append((one.path, error))
+                advance(one)
+            pipeline.write()
+    if is_model:
+        ask_model(project, retry="left")
+    return done
+
+
+def news(project: Project, files: Sequence[Found]) -> Iterator[tuple[Found, int]]:
+    """Yield the files with records that no window of the project has, with about how many bytes are new.
+
+    Records nothing and creates no ledger. Raises LedgerError; a file that cannot be read is left out.
+    """
+    if not project.has_ledger():
+        yield from ((one, one.bytes) for one in files)
+        return
+    with project.open_ledger() as ledger:
+        for one in files:
+            with suppress(OSError, ValueError):
+                keys = scan(one.path, one.bytes).keys
+                if new := len(keys) - len(ledger.seen(keys)):
+                    yield one, one.bytes * new // len(keys)
