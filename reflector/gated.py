@@ -1,4 +1,4 @@
-"""Reflection as a step of your own agent loop, which can be switched off without a trace (docs/gated.md).
+"""Reflection as a step of your own agent loop, which can be switched off without a trace (docs/embedding.md).
 
 Invariant: these are the public names; the code is in `reflector.gating`. Importing them loads no database, and using
 them calls no network unless the host's own adapter does.

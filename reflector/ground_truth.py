@@ -1,4 +1,4 @@
-"""Reflection on tasks that have a right answer: the public names (docs/ground-truth.md)."""
+"""Reflection on tasks that have a right answer: the public names (docs/embedding.md)."""
 
 from __future__ import annotations
 

@@ -12,10 +12,21 @@ from pathlib import Path
 
 from tests.road.agent import Agent
 
+DOCS = Path(__file__).parents[1] / "docs"
+
 #: A line that stands for any number of lines, none included.
 LEFT_OUT = "…"
 #: What this process cannot print for a shell, the status line too: it writes past `sys.stdout`.
 _WITH_A_SHELL = re.compile(r"[|<>]|^(?!reflector )|statusline")
+
+
+def section(page: str, title: str) -> str:
+    """The part of a page of docs/ below one of its headings of the second level."""
+    found = re.search(
+        rf"^## {re.escape(title)}\n(.*?)(?=^## (?![A-Z]+ )|\Z)", (DOCS / page).read_text("utf-8"), re.M | re.S
+    )
+    assert found, f"docs/{page} lacks the part {title}"
+    return found[1]
 
 
 def commands(page: str) -> list[tuple[str, list[str]]]:

@@ -1,4 +1,4 @@
-"""docs/ground-truth.md is executed: each command prints what the page shows, and its program runs."""
+"""docs/embedding.md is executed: each command prints what the page shows, and its program runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.pages import section
 from tests.road.agent import Agent
 
-PAGE = (Path(__file__).parents[1] / "docs" / "ground-truth.md").read_text("utf-8")
+PAGE = section("embedding.md", "Tasks that have a right answer")
 
 
 def blocks(language: str) -> list[str]:
@@ -37,5 +38,5 @@ def test_every_command_of_the_page_prints_what_it_shows(tmp_path: Path, monkeypa
 def test_the_program_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (program,) = blocks("python")
-    exec(compile(program, "docs/ground-truth.md", "exec"), {})
+    exec(compile(program, "docs/embedding.md", "exec"), {})
     assert (tmp_path / ".claude" / "reflector" / "datasets" / "sums").is_dir()

@@ -1,4 +1,4 @@
-"""The simulated month of docs/experience.md: its figures and its plots are those of `python -m benchmarks.lessons`."""
+"""The simulated month of docs/learning.md: its figures and its plots are those of `python -m benchmarks.lessons`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def played() -> lessons.Month:
 
 
 def test_the_page_shows_the_figures_of_the_month(played: lessons.Month) -> None:
-    page = (DOCS / "experience.md").read_text("utf-8")
+    page = (DOCS / "learning.md").read_text("utf-8")
     assert "\n".join(lessons.report(played)) in page
 
 

@@ -1,4 +1,4 @@
-"""docs/lessons.md is executed: its program runs in a project, and each example prints what the page shows."""
+"""docs/learning.md is executed: its program runs in a project, and each example prints what the page shows."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.pages import section
 from tests.road.agent import Agent
 
-PAGE = (Path(__file__).parents[1] / "docs" / "lessons.md").read_text("utf-8")
+PAGE = section("learning.md", "Lessons")
 
 
 def examples() -> list[tuple[list[str], str]]:
@@ -26,6 +27,6 @@ def test_every_example_of_the_page_prints_what_it_shows(tmp_path: Path, monkeypa
     monkeypatch.chdir(agent.project)
     (program,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     exec(program, {})
-    assert len(examples()) > 5
+    assert len(examples()) > 4
     for words, told in examples():
         assert agent.call(*words).out == told, words

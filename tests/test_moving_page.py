@@ -1,4 +1,4 @@
-"""docs/moving.md is executed: each example prints what the page shows."""
+"""docs/team.md is executed: each example prints what the page shows."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.pages import section
 from tests.road.agent import Agent
 
-PAGE = (Path(__file__).parents[1] / "docs" / "moving.md").read_text("utf-8")
+PAGE = section("team.md", "Moving a ledger")
 HEAD = re.compile(r"^\d+:pl1:[0-9a-f]{64}$", re.MULTILINE)
 
 

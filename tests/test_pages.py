@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages import play
+from tests.pages import play, section
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -26,14 +26,14 @@ def page(name: str) -> str:
 
 
 def test_the_page_about_editing_does_what_it_says(you: Agent) -> None:
-    play(page("editing"), you)
+    play(page("editing").partition("\n## How the playbook grows\n")[0], you)
 
 
 def test_the_page_about_context_shows_what_a_session_is_told(you: Agent) -> None:
     you.claude.rmdir()
     you.project.rmdir()
     you.call("demo", "--keep", you.project)
-    play(page("context-cost"), you)
+    play(section("counting.md", "What it costs in context"), you)
 
 
 def test_the_page_about_trouble_follows_a_session_to_its_count(you: Agent) -> None:

@@ -98,16 +98,16 @@ def test_the_slash_commands_and_the_plugin_of_the_readme_are_there() -> None:
 def test_the_page_of_security_says_of_every_setting_what_a_repository_may_set() -> None:
     from reflector.config import SETTINGS, USERS_OWN
 
-    section = (ROOT / "docs" / "security.md").read_text("utf-8").split("\n## Settings\n")[1].split("\n## ")[0]
+    section = (ROOT / "docs" / "trust.md").read_text("utf-8").split("\n### Settings\n")[1].split("\n### ")[0]
     rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", section, re.MULTILINE))
     listed = {name: said for names, said in rows.items() for name in re.findall(r"`(\w+)`", names)}
     lacks = sorted(SETTINGS.keys() - listed.keys())
-    assert not lacks, f"docs/security.md, Settings, lacks {', '.join(lacks)}"
+    assert not lacks, f"docs/trust.md, Settings, lacks {', '.join(lacks)}"
     assert {name for name, said in listed.items() if said == "nothing"} == set(USERS_OWN)
 
 
 def test_every_setting_is_in_the_page_of_the_configuration() -> None:
     from reflector.config import SETTINGS
 
-    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
     assert [name for name in SETTINGS if f"| `{name}` |" not in page] == []

@@ -160,7 +160,7 @@ def _read(files: tuple[Path, ...], failed: list[str], empty: list[str]) -> Itera
         except OSError as error:
             failed.append(os_error_words(error, path))
         else:
-            empty += [f"{path} is empty; write a trajectory into it (docs/ground-truth.md)"] * is_empty
+            empty += [f"{path} is empty; write a trajectory into it (docs/embedding.md)"] * is_empty
 
 
 def _judge(

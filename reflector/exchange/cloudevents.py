@@ -5,7 +5,7 @@ and the hashes. So the file alone can be proved, and reading a line gives the ve
 written to it. The first line says whose history it is and where it ends; it is a CloudEvent too, so that a program
 which knows CloudEvents and not us reads every line.
 
-The names and what they hold are a documented contract (docs/moving.md). Attributes that are not ours are passed over:
+The names and what they hold are a documented contract (docs/team.md). Attributes that are not ours are passed over:
 brokers add their own. A file may come from anywhere, and its hashes only say that it was not changed since. So a
 line is refused if a later merge could not read its time or its place in another ledger.
 """

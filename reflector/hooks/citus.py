@@ -23,7 +23,7 @@ def checks_of_citus(ledger: Ledger) -> Iterator[Check]:
         reason = refused_by_citus(ask)
     if len(places) > 1:
         what = f"its tables are divided into {len(places)} shards, where triggers do not find the events"
-        yield Check("citus", "error", what, "reflector copy --to URL, into a schema of its own (docs/scale.md)")
+        yield Check("citus", "error", what, "reflector copy --to URL, into a schema of its own (docs/team.md)")
     elif reason:
         what, _, way_out = reason.partition("; ")
         yield Check("citus", "error", what, way_out)

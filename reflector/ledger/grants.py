@@ -105,7 +105,7 @@ def policies(engine: Engine) -> Iterator[str]:
         if is_citus(lambda query: connection.execute(query).fetchone()):
             raise LedgerUnavailable(
                 f"the ledger {engine.url.shown} is on Citus, whose policies cannot ask another table whose a playbook "
-                "is; give each team a ledger in a schema of its own (docs/scale.md)"
+                "is; give each team a ledger in a schema of its own (docs/team.md)"
             )
     for table in metadata.tables:
         condition = _MEMBER if table == "playbook" else _OF_PLAYBOOK

@@ -2,7 +2,7 @@
 
 Invariant: nothing is recorded where the tie is unsure. Within one turn, the agent cites the lesson as `[lesson
 8caa5bfa]`, changes something, and runs a test command again that then ends otherwise than before; the turn comes to its
-end; and no other test command of the turn says the opposite. `docs/lessons.md` words the rule for people. An outcome's
+end; and no other test command of the turn says the opposite. `docs/learning.md` words the rule for people. An outcome's
 id comes from the lesson and the record of the run, so a window that is read again, or a fork, adds nothing.
 """
 

@@ -123,7 +123,7 @@ def picture(agent: Agent, *keys: str, width: int = 120, height: int = 24, theme:
 
 
 def documented(folder: Path) -> str:
-    """The picture of docs/review.md."""
+    """The picture of docs/editing.md."""
     agent = project(folder)
     proposed(agent, *CHANGES, *map(advice, range(5)))
     return picture(agent, "down")

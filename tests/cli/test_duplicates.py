@@ -1,4 +1,4 @@
-"""`reflector duplicates`, and what `add` says of a text that is there already; docs/review.md is executed."""
+"""`reflector duplicates`, and what `add` says of a text that is there already; docs/editing.md is executed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change
 from tests.cli.reviewing import project, proposed
+from tests.pages import section
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
-PAGE = (Path(__file__).parents[2] / "docs" / "review.md").read_text("utf-8")
+PAGE = section("editing.md", "Proposals and duplicates")
 
 
 @pytest.fixture

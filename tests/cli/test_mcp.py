@@ -91,7 +91,7 @@ def test_four_tools_are_offered_over_pipes_and_those_that_only_read_say_so(agent
     }
     for tool in listed:
         assert tool.description
-    page = (Path(__file__).parents[2] / "docs" / "playbooks.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference.md").read_text("utf-8")
     rows = dict(re.findall(r"^\| `(\w+)\((.*?)\)` \|", page, re.MULTILINE))
     schemas = {tool.name: tool.input_schema for tool in listed}
     assert rows == {

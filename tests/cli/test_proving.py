@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.pages import section
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -176,7 +177,7 @@ def test_a_ledger_of_a_revision_that_never_was_is_a_finding(lived: Agent) -> Non
     assert "never had" in finding["message"]
 
 
-PAGE = (Path(__file__).parents[2] / "docs" / "proving.md").read_text("utf-8")
+PAGE = section("trust.md", "Proving a ledger")
 
 
 def test_every_example_of_the_page_prints_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

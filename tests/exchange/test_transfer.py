@@ -99,7 +99,7 @@ def test_every_line_is_a_cloudevent_of_version_1_0(lines: Lines) -> None:
 
 
 def test_a_program_that_knows_the_page_alone_can_prove_a_file(lines: Lines) -> None:
-    """The chain computed from the lines by the words of docs/ledger-format.md and docs/moving.md."""
+    """The chain computed from the lines by the words of docs/ledger-format.md and docs/team.md."""
     header, *events = [json.loads(line) for line in lines]
     chain = genesis(header["data"]["playbook"], header["data"]["origin"])
     for e in events:

@@ -1,4 +1,4 @@
-"""docs/gated.md and docs/embedding.md are run: each program by itself, each command, and what they print."""
+"""docs/embedding.md is run: each program by itself, each command, and what they print."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ import pytest
 
 from reflector.cli.app import run
 from reflector.gating.config import SECTIONS
+from tests.pages import section
 
-DOCS = Path(__file__).parents[2] / "docs"
 _PROGRAM = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROGRAMS = {
     f"{page}: {title}": program
-    for page in ("gated.md", "embedding.md")
-    for title, text in re.findall(r"^#+ ([^\n]+)\n(.*?)(?=^#+ |\Z)", (DOCS / page).read_text("utf-8"), re.M | re.S)
+    for page in ("Gated reflection", "Loops and graphs")
+    for title, text in re.findall(
+        r"^#+ ([^\n]+)\n(.*?)(?=^#+ |\Z)", f"### {page}\n{section('embedding.md', page)}", re.M | re.S
+    )
     for program in _PROGRAM.findall(text)
 }
 
 
 def test_every_program_of_the_pages_has_its_output() -> None:
-    pages = "".join((DOCS / page).read_text("utf-8") for page in ("gated.md", "embedding.md"))
+    pages = section("embedding.md", "Gated reflection") + section("embedding.md", "Loops and graphs")
     assert pages.count("```python\n") == len(PROGRAMS) == 6
 
 
 def test_every_setting_is_in_the_table() -> None:
-    page = (DOCS / "gated.md").read_text("utf-8")
+    page = section("embedding.md", "Gated reflection")
     keys = [f"{section}.{key}" for section, keys in SECTIONS.items() for key in keys]
     assert len(keys) == 10
     assert [key for key in keys if f"| `{key}` |" not in page] == []
@@ -46,7 +48,7 @@ def test_a_program_of_the_pages_prints_what_is_shown(name: str, tmp_path: Path) 
 
 
 def test_the_commands_of_the_page_print_what_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    block = (DOCS / "gated.md").read_text("utf-8").split("```console\n")[1].split("```")[0]
+    block = section("embedding.md", "Gated reflection").split("```console\n")[1].split("```")[0]
     played = ""
     for line in block.splitlines():
         if line.startswith("$ reflector "):

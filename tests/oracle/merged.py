@@ -1,4 +1,4 @@
-"""What two ledgers hold when one was merged into the other, computed from both exports by docs/moving.md alone."""
+"""What two ledgers hold when one was merged into the other, computed from both exports by docs/team.md alone."""
 
 from __future__ import annotations
 

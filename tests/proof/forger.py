@@ -20,7 +20,7 @@ from reflector.ledger.tables import metadata
 #: The planner's figures: no answer depends on them, and ANALYZE writes them anew.
 FIGURES = "sqlite_stat"
 TABLES = (*metadata.tables, "alembic_version")
-#: A server's own word, which no hash covers: another server would say another one of the same event (docs/proving.md).
+#: A server's own word, which no hash covers: another server would say another one of the same event (docs/trust.md).
 UNPROVED = frozenset({"recorded_by"})
 
 
@@ -77,7 +77,7 @@ class _Forged:
         described = connection.execute(f"PRAGMA table_info({table})").fetchall()
         self.columns = [row[1] for row in described]
         self.key = [row[1] for row in described if row[5]]
-        # What was last written into playbook.json is remembered, and no event says it: see docs/proving.md.
+        # What was last written into playbook.json is remembered, and no event says it: see docs/trust.md.
         only = " WHERE name = 'tables'" if table == "projection" else ""
         self.rows = connection.execute(f"SELECT * FROM {table}{only}").fetchall()
         self.row = self.any_row()

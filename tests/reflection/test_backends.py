@@ -22,7 +22,7 @@ def test_each_name_in_the_settings_is_a_backend_that_says_the_same(name: str, mo
 @pytest.mark.parametrize("name", BACKENDS)
 def test_each_backend_is_a_row_of_the_page(name: str) -> None:
     row = f"| `{name}` |"
-    assert row in PAGE.read_text("utf-8"), f"docs/reflectors.md lacks the row {row} …"
+    assert row in PAGE.read_text("utf-8"), f"docs/judging.md lacks the row {row} …"
 
 
 def test_a_name_that_is_not_a_backend_is_refused_with_those_that_are() -> None:

@@ -1,4 +1,4 @@
-"""docs/experience.md is run: each of its programs prints what the page shows."""
+"""docs/learning.md is run: each of its programs prints what the page shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "experience.md").read_text("utf-8")
+from tests.pages import section
+
+PAGE = section("learning.md", "From experience")
 PROGRAMS = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
@@ -23,5 +25,5 @@ def test_a_program_of_the_page_prints_what_is_shown(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with redirect_stdout(io.StringIO()) as out:
-        exec(compile(code, "docs/experience.md", "exec"), {"__name__": "page"})
+        exec(compile(code, "docs/learning.md", "exec"), {"__name__": "page"})
     assert out.getvalue() == shown

@@ -1,6 +1,6 @@
 """A PostgreSQL that Patroni keeps alive: three servers and an etcd on loopback, each of which can lose its power.
 
-The configuration of a server is the one of docs/scale.md, with ports of loopback in place of machines' names.
+The configuration of a server is the one of docs/team.md, with ports of loopback in place of machines' names.
 """
 
 from __future__ import annotations

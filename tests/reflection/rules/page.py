@@ -14,7 +14,8 @@ from reflector.reflection.rules.findings import FINDINGS
 from reflector.reflection.rules.weighing import shipped
 from reflector.reflection.rules.wordings import all_wordings
 
-_TEXT = """# The `rules` backend
+_TEXT = """<!-- generated -->
+# The `rules` backend
 
 `rules` judges each cited bullet by what follows its citation in the same conversation. It needs no network, no clock and
 no randomness: the same messages give the same bytes. Its answer's model is `{version}`; the number changes whenever a
