@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from reflector.playbook.bullet import Bullet
+from reflector.playbook.counting import Verdict
 from reflector.playbook.document import load
-from reflector.playbook.verdicts import Verdict
 from reflector.reflection.rules import wordings as rows_of
 from reflector.reflection.rules.citation import Citation
 from reflector.reflection.rules.findings import findings

@@ -24,7 +24,7 @@ CHECKOUT = Path(__file__).parents[1]
 JOBS = 2
 COPIED = ("reflector", "migrations", "prompts", "tests", "docs", "README.md", "Makefile", "pyproject.toml")
 
-FOLD = ("tests/events/test_fold.py", "tests/ledger/test_counting.py", "tests/curation/test_retractions.py")
+FOLD = ("tests/events/test_fold.py", "tests/ledger/test_counting.py", "tests/curation/test_counts.py")
 APPEND = ("tests/ledger/test_append.py", "tests/ledger/test_admission.py", "tests/ledger/test_redaction.py")
 TABLES = ("tests/ledger/test_counting.py", "tests/ledger/test_append.py", "tests/ledger/test_rebuilding.py")
 MERGED = ("tests/curation/test_merges.py",)

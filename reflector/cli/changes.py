@@ -297,9 +297,8 @@ def _events(ledger: Ledger, what: str) -> list[Event] | Event:
 
 def _take_back(place: Place, event: Event, why: str | None, *, as_json: bool) -> None:
     """Take evidence out of the count, put it back, or put the policy in force that was before."""
-    from reflector.curation.policies import adopt, policy_before
-    from reflector.curation.retractions import moved, retract
-    from reflector.curation.retractions import undo as put_back
+    from reflector.curation.counts import adopt, moved, policy_before, retract
+    from reflector.curation.counts import undo as put_back
     from reflector.events import event as ev
 
     with place.pipeline() as pipeline:

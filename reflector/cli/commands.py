@@ -110,7 +110,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "pat-001 pat-004 --dry-run",
             "pat-001 pat-004 --text 'Run the tests before you commit'",
         ),
-        "edit": Command("edit", "Edit the playbook, or one section, in your editor.", "", "mis", "--dry-run"),
+        "edit": Command("edit", "Edit playbook.json in your editor.", ""),
         "undo": Command(
             "changes", "Undo the last change of the playbook, or the one that you name.", "", "pat-001", "41 --dry-run"
         ),

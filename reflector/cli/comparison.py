@@ -30,7 +30,7 @@ from reflector.audit.comparison.agreement import (
 )
 from reflector.audit.comparison.trial import Trial
 from reflector.cli.output import counted, fields, note, percent, rounded, safe, short_id, spent_fields, table
-from reflector.playbook.verdicts import VERDICTS
+from reflector.playbook.counting import VERDICTS
 from reflector.reflection.judging import Judge
 
 #: Reasons why windows could not be judged that a terminal is shown, each side's most frequent ones.

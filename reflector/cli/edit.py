@@ -1,7 +1,6 @@
-"""`reflector edit`: the playbook in an editor.
+"""`reflector edit`: playbook.json in an editor, recorded when the editor closes.
 
-Invariant: what a person wrote is lost only when it was applied, or said nothing. Until then it is in a file that is
-named whenever the command ends without having applied it.
+Invariant: what a person wrote stays in playbook.json until it is recorded; what cannot be read there is named.
 """
 
 from __future__ import annotations
@@ -9,129 +8,68 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.arguments import READ_FILE, SECTION
-from reflector.cli.changes import Wanted, carried_out, dry_run_option, print_steps
-from reflector.cli.output import json_option, note, print_json
-
-if TYPE_CHECKING:
-    from reflector.curation.changes import Applied, Step
-
-_Taken = TypeVar("_Taken")
+from reflector.cli.output import note, safe
 
 
 @click.command()
-@click.argument("section", type=SECTION, required=False)
-@click.option("--from", "source", type=READ_FILE, help="Continue with a text that an earlier `edit` kept.")
-@dry_run_option
-@json_option
 @click.pass_obj
-def edit(place: Place, section: str | None, source: Path | None, dry_run: bool, as_json: bool) -> None:
-    """Edit the playbook, or one section, in your editor.
+def edit(place: Place) -> None:
+    """Edit playbook.json in your editor.
 
-    What the text says when you close it is what the playbook says: change a text, put a line under another heading,
-    delete a line, or add one without a name. What came meanwhile is merged; where both changed the same bullet, the
-    text comes back with both versions. A text without any bullet changes nothing. The editor is $VISUAL or $EDITOR.
+    Reword an entry, move it to another section, delete it, or add {"text": "..."} without a name. What you changed is
+    recorded when you close the file, and what was counted meanwhile stays. The editor is $VISUAL or $EDITOR.
     """
-    from reflector.curation.editing import opened, taken
-    from reflector.files import private_folder
+    from reflector.curation.playbook_file import untaken
+    from reflector.curation.undoing import CHANGING
+    from reflector.events.registry import EVENT_TYPES
 
-    with place.reading() as ledger:
-        text = source.read_text("utf-8") if source is not None else opened(ledger, section)
-    file = private_folder(place.project().make_state_dir() / "kept") / f"edit-{os.getpid()}.md"
-    again = place.command("edit", *([section] if section else []), "--from", str(file))
-
-    def take(written: str) -> tuple[Sequence[Step], Sequence[Applied]]:
-        return carried_out(place, lambda ledger: Wanted(taken(ledger, written, section)), dry_run=dry_run)
-
-    go_on, instead = f"continue with `{again}`", f"edit {place.project().playbook_json}"
-    done = edit_until(file, text, take, go_on, instead, fresh=source is None, keep=dry_run)
-    if done is not None and done[0]:
-        print_steps(place, *done, as_json=as_json)
-        if dry_run:
-            note(f"The text is kept; continue with `{again}`")
-    elif as_json:
-        print_json({"applied": False, "changes": [], "undo": None})
-    else:
-        note("Nothing was changed.")
-
-
-def edit_until(
-    file: Path,
-    text: str,
-    take: Callable[[str], _Taken],
-    go_on: str,
-    instead: str,
-    *,
-    fresh: bool = True,
-    keep: bool = False,
-) -> _Taken | None:
-    """Let a person edit a text until `take` accepts it; None where nothing was written.
-
-    file     where the text is meanwhile; it stays where the person gives up, and with `keep`
-    go_on    says then what to do with it
-    instead  what to do without a terminal, in which the editor would run
-    fresh    whether a text that is left as it is means nothing
-    """
-    from reflector.curation.bullets import BulletRefused
-    from reflector.curation.editing import Clash
-    from reflector.playbook.buffer import Slip
-
-    given, editor = text if fresh else None, _editor(instead)
+    file = place.project().playbook_json
+    editor = _editor(file)
+    with place.pipeline() as pipeline:
+        before = pipeline.ledger.head().position
+    if not file.exists():
+        raise click.ClickException(f"there is no bullet to edit; add the first with `{place.command('add')}`")
     while True:
-        _write(file, text)
-        text = _edited(file, editor)
-        if text == given or not text.strip():
-            file.unlink()
-            return None
-        try:
-            done = take(text)
-        except (Slip, BulletRefused, Clash) as error:
-            text, given = error.text if isinstance(error, Clash) else text, None
-            _write(file, text)
-            if not (sys.stdin.isatty() and sys.stderr.isatty()):
-                raise click.ClickException(f"{error}; nothing was changed. The text is kept: {go_on}") from error
-            note(f"reflector: {error}")
-            if not click.confirm("Edit it again?", default=True, err=True):
-                raise click.ClickException(f"nothing was changed. The text is kept: {go_on}") from error
-            continue
-        if not keep:
-            file.unlink()
-        return done
+        _open(file, editor)
+        with place.pipeline() as pipeline:
+            problems = untaken(pipeline.ledger, pipeline.project)
+            events = list(pipeline.ledger.events(after=before, types=CHANGING))
+        if not problems:
+            break
+        if not (sys.stdin.isatty() and sys.stderr.isatty() and click.confirm("Edit it again?", True, err=True)):
+            raise click.ClickException(f"nothing was recorded; correct {file}")
+    for event in events:
+        click.echo(safe(f"{event.type}  {EVENT_TYPES[event.type].summary(event.data or {})}"))
+    if not events:
+        note("Nothing was changed.")
+        return
+    first, last = events[0].position, events[-1].position
+    note(f"Undo: {place.command('undo', str(first) if first == last else f'{first}..{last}')}")
 
 
-def _edited(file: Path, editor: str) -> str:
-    """Return what a person made of a file in their editor. Raises ClickException where the editor fails."""
+def _open(file: Path, editor: str) -> None:
+    """Let a person edit a file. Raises ClickException where the editor fails."""
     try:
         click.edit(filename=str(file), editor=editor)
     except click.ClickException as error:
         is_missing = isinstance(error.__cause__, OSError)
         what = f"the editor {editor} cannot be started; set EDITOR or VISUAL, such as EDITOR=nano"
-        raise click.ClickException(
-            f"{what if is_missing else error.format_message()}; nothing was changed. The text is kept in {file}"
-        ) from error
-    return file.read_text("utf-8")
+        raise click.ClickException(what if is_missing else error.format_message()) from error
 
 
-def _editor(instead: str) -> str:
-    """Return the person's editor, or one that is there. Raises UsageError, which says what to do `instead`."""
+def _editor(file: Path) -> str:
+    """Return the person's editor, or one that is there. Raises UsageError."""
     chosen = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not chosen and not sys.stdin.isatty():
         # One that needs a terminal would wait for it for ever.
-        raise click.UsageError(f"there is no terminal for an editor; name one that needs none in $EDITOR, or {instead}")
+        way = f"name one that needs none in $EDITOR, or edit {file}"
+        raise click.UsageError(f"there is no terminal for an editor; {way}")
     found = chosen or next((name for name in ("editor", "nano", "vi", "vim") if shutil.which(name)), None)
     if found is None:
         raise click.UsageError("there is no editor; name yours in $VISUAL or $EDITOR, such as EDITOR=nano")
     return found
-
-
-def _write(file: Path, text: str) -> None:
-    from reflector.files import replace_file
-
-    replace_file(file, text.encode(), 0o600)

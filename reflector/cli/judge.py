@@ -16,7 +16,7 @@ from reflector.cli.output import counted, json_option, note, print_json, print_j
 
 if TYPE_CHECKING:
     from reflector.ledger.store import BulletRow, Ledger
-    from reflector.playbook.verdicts import Verdict
+    from reflector.playbook.counting import Verdict
     from reflector.reflection.people import Citation
     from reflector.transcripts.message import Message
 

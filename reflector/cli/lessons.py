@@ -11,7 +11,7 @@ from reflector.cli.app import Place
 from reflector.cli.arguments import LESSON, SECTION
 from reflector.cli.output import counted, fields, json_option, note, print_json, safe, short_id, short_time, table
 from reflector.events.lessons import LESSON_KINDS, POLARITY
-from reflector.text.visible import visible
+from reflector.text.bounds import visible
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -119,7 +119,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         name: such as pat-001.
         """
         from reflector.audit.blame import blame
-        from reflector.text.visible import clean
+        from reflector.text.bounds import clean
 
         name = name.strip("[] ")
         with _errors_for_the_agent():
@@ -184,8 +184,8 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         from reflector.cli.lessons import SAID
         from reflector.lessons.book import lesson_book
         from reflector.lessons.recording import observe_outcome
+        from reflector.text.bounds import clean
         from reflector.text.secrets import quote
-        from reflector.text.visible import clean
 
         with _errors_for_the_agent(), place.pipeline() as pipeline:
             if outcome not in SAID:
@@ -200,7 +200,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
 def _change(ledger: Ledger, kind: str, text: str | None, section: str | None, names: list[str]) -> Change:
     """Return the change of a tool's arguments. Raises Mistake for one that is missing or too many."""
     from reflector.playbook.change import Change
-    from reflector.text.visible import clean
+    from reflector.text.bounds import clean
 
     if kind not in _KINDS:
         raise Mistake(f"kind is {clean(kind, 40)!r}; it must be one of {', '.join(_KINDS)}")

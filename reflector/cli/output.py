@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.playbook.names import SECTIONS
-from reflector.text.visible import clean, visible
+from reflector.text.bounds import clean, visible
 
 if TYPE_CHECKING:
     from reflector.events.spent import Spent

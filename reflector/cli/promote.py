@@ -21,7 +21,7 @@ def promote(place: Place, name: str, keep: bool) -> None:
     the new bullet records them. The project's bullet is retired into the new name.
     """
     from reflector.cli.playbook import find_bullet
-    from reflector.curation.promotion import promote as run
+    from reflector.curation.changes import promote as run
     from reflector.project import Project
 
     project = place.project()

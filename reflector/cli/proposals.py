@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -12,16 +12,14 @@ from reflector.cli.app import Place
 from reflector.cli.output import json_option, note, print_json, safe, short_id, short_time, table
 
 if TYPE_CHECKING:
-    from reflector.curation.deciding import Decision
     from reflector.curation.proposals import Proposal
 
 
 @click.group(invoke_without_command=True)
 @click.option("--all", "everything", is_flag=True, help="Include decided proposals.")
-@click.option("--editor", is_flag=True, help="Decide on those that wait in your editor.")
 @json_option
 @click.pass_context
-def proposals(ctx: click.Context, everything: bool, editor: bool, as_json: bool) -> None:
+def proposals(ctx: click.Context, everything: bool, as_json: bool) -> None:
     """List the proposed changes; approve or reject them.
 
     ID is a proposal's id or its beginning.
@@ -33,9 +31,6 @@ def proposals(ctx: click.Context, everything: bool, editor: bool, as_json: bool)
     from reflector.curation.undoing import undone
 
     place: Place = ctx.obj
-    if editor:
-        _edit(place)
-        return
     with place.reading() as ledger:
         found, rows_now = of(ledger, waiting=not everything), ledger.rows()
         gone = undone(ledger) if everything else {}
@@ -64,26 +59,13 @@ def proposals(ctx: click.Context, everything: bool, editor: bool, as_json: bool)
         note(f"Decide: {place.command('proposals', 'approve', 'ID')} or reject, or {place.command('review')}")
 
 
-def _edit(place: Place) -> None:
-    import os
+class _Decision(NamedTuple):
+    """What to do with a proposal: approve, reject or keep. `text` is the other text of one that is approved, None for
+    its own, else the reason."""
 
-    from reflector.cli.edit import edit_until
-    from reflector.curation.deciding import parse, render
-    from reflector.curation.proposals import proposals as of
-    from reflector.files import private_folder
-
-    with place.reading() as ledger:
-        waiting = of(ledger)
-    if not waiting:
-        note("No proposal waits.")
-        return
-    file = private_folder(place.project().make_state_dir() / "kept") / f"proposals-{os.getpid()}.md"
-    instead = f"use `{place.command('proposals', 'approve', 'ID')}`"
-    decisions = edit_until(file, render(waiting), lambda text: parse(text, waiting), f"it is {file}", instead)
-    if decisions:
-        _decide(place, decisions)
-    else:
-        note("Nothing was decided.")
+    word: str
+    id: str
+    text: str | None
 
 
 def as_object(one: Proposal) -> dict[str, object]:
@@ -99,9 +81,7 @@ def approve(place: Place, ids: tuple[str, ...], text: str | None) -> None:
     """Make proposed changes."""
     if text is not None and len(ids) != 1:
         raise click.UsageError("--text is for one proposal")
-    from reflector.curation.deciding import Decision
-
-    _decide(place, [Decision("approve", id, text) for id in ids])
+    _decide(place, [_Decision("approve", id, text) for id in ids])
 
 
 @proposals.command()
@@ -111,12 +91,10 @@ def approve(place: Place, ids: tuple[str, ...], text: str | None) -> None:
 @click.pass_obj
 def reject(place: Place, ids: tuple[str, ...], why: str, keep: bool) -> None:
     """Decide against proposed changes."""
-    from reflector.curation.deciding import Decision
-
-    _decide(place, [Decision("keep" if keep else "reject", id, why) for id in ids])
+    _decide(place, [_Decision("keep" if keep else "reject", id, why) for id in ids])
 
 
-def _decide(place: Place, decisions: Sequence[Decision]) -> None:
+def _decide(place: Place, decisions: Sequence[_Decision]) -> None:
     """Carry decisions out, each by itself: one that cannot be carried out is named, and the others are."""
     from reflector.curation.bullets import BulletRefused
     from reflector.curation.changes import planned

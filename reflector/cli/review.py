@@ -15,12 +15,12 @@ from reflector.cli.output import counted, note
 def review(place: Place) -> None:
     """Decide on the proposed changes with one key each, the evidence beside them.
 
-    Each decision is written at once. `?` shows the keys. Needs a terminal and the extra `review`; an editor
-    and programs use 'reflector proposals'.
+    Each decision is written at once. `?` shows the keys. Needs a terminal and the extra `review`; programs
+    use 'reflector proposals'.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.ClickException(
-            "review needs a terminal; use `reflector proposals --editor`, or `reflector proposals --json` with "
+            "review needs a terminal; use `reflector proposals --json` with "
             "`reflector proposals approve ID` and `reflector proposals reject ID --why REASON`"
         )
     from reflector.curation.proposals import proposals

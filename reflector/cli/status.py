@@ -96,7 +96,7 @@ def _facts(project: Project) -> dict[str, Any]:
 
 def _problems(project: Project) -> list[str]:
     """Return why a playbook.json, the project's or the user's, cannot be read, or the ledger cannot be written."""
-    from reflector.curation.file_writing import kept_of_others, of_another
+    from reflector.curation.adoption import kept_of_others, of_another
     from reflector.locate import user_folder
     from reflector.sessions import locks
 
@@ -112,7 +112,7 @@ def _problems(project: Project) -> list[str]:
 
 def _unreadable(path: Path) -> list[str]:
     """Return the problems that keep a playbook.json from being read."""
-    from reflector.curation.file_writing import read
+    from reflector.curation.adoption import read
     from reflector.playbook.document import load
 
     try:

@@ -298,7 +298,7 @@ def policy(ctx: click.Context, as_json: bool) -> None:
     """Show or change the counting policy."""
     if ctx.invoked_subcommand is not None:
         return
-    from reflector.curation.policies import adoptions
+    from reflector.curation.counts import adoptions
 
     place: Place = ctx.obj
     with place.reading() as ledger:
@@ -332,7 +332,7 @@ def adopt(place: Place, name: Counting, why: str | None) -> None:
     POLICY is as_applied: each tag counts; once_per_reflection: a bullet's equal tags of one reflection count
     once; once_per_session: of one session.
     """
-    from reflector.curation.policies import adopt as put_in_force
+    from reflector.curation.counts import adopt as put_in_force
 
     with place.pipeline() as pipeline:
         appended = put_in_force(pipeline.ledger, name, reason=why)

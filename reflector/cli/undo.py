@@ -34,9 +34,9 @@ def retract(place: Place, what: str, why: str, undone: bool) -> None:
     retraction undoes it.
     """
     from reflector.audit.targets import target_named
-    from reflector.curation.retractions import moved
-    from reflector.curation.retractions import retract as take_out
-    from reflector.curation.retractions import undo as put_back
+    from reflector.curation.counts import moved
+    from reflector.curation.counts import retract as take_out
+    from reflector.curation.counts import undo as put_back
 
     with place.pipeline() as pipeline:
         target = target_named(pipeline.ledger, what)

@@ -1,26 +1,36 @@
-"""Playbook files adopted with their counters: the baseline that a ledger's counting goes on from.
+"""Playbook files: read, kept aside, and adopted with their counters as the baseline that a ledger's counting goes on
+from.
 
 Invariant: a file is adopted whole or refused with each entry that keeps it out, and no name comes to mean two bullets.
+A copy that is kept aside is readable by its owner alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 from reflector.curation.bullets import is_taken
-from reflector.curation.file_writing import digest, keep
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
+from reflector.files import private_folder, read_ours, replace_file
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.mistakes import Finding
 from reflector.playbook.admissible import hidden_fault, same_words
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.document import Loaded
+from reflector.playbook.document import MAX_BYTES, Loaded
 from reflector.playbook.reading import CORRECT, REBUILD
 from reflector.project import Project
 from reflector.text.secrets import quote
+
+#: How the copies of playbook files in the folder `kept` begin: an adopted one or one that a rebuild replaced, and one
+#: that another ledger wrote.
+ADOPTED = "playbook"
+ANOTHERS = "another-ledger"
+#: The copy of an edited file that a question read and left to be written; a later edit is compared with it.
+_EDITED = "edited.json"
 
 
 class PlaybookRefused(Exception):
@@ -49,12 +59,12 @@ def import_bullets(ledger: Ledger, project: Project, loaded: Loaded, raw: bytes,
     if not new:
         return
     keep(project, raw)
-    sha256 = digest(raw)
+    whole = digest(raw)
     event = NewEvent(
         ev.PLAYBOOK_IMPORTED,
-        identity(ev.PLAYBOOK_IMPORTED, sha256, *(b.name for b in new)),
+        identity(ev.PLAYBOOK_IMPORTED, whole, *(b.name for b in new)),
         {
-            "sha256": sha256,
+            "sha256": whole,
             "format": loaded.format,
             "bullets": [
                 {"name": b.name, "section": b.section, "text": b.text, "helpful": b.helpful, "harmful": b.harmful}
@@ -123,4 +133,49 @@ def _name_taken(bullet: Bullet, status: str) -> Finding:
         else "the name means another bullet in this ledger",
         value=bullet.text[:60],
         remedy=f"names are never reused: remove the name to be given a new one, or see `reflector show {bullet.name}`",
+    )
+
+
+def read(path: Path) -> bytes | None:
+    """Return a playbook file's bytes; None where there is none. Raises OSError."""
+    try:
+        return read_ours(path, MAX_BYTES)
+    except FileNotFoundError:
+        return None
+
+
+def digest(content: bytes | str) -> str:
+    """Return what a content is known by."""
+    return sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def keep(project: Project, raw: bytes, kind: str = ADOPTED) -> Path:
+    """Return a copy of a file's bytes in the state folder, named by their digest. Raises OSError, LedgerUnavailable."""
+    path = private_folder(project.make_state_dir() / "kept") / f"{kind}-{digest(raw)[:12]}.json"
+    replace_file(path, raw, 0o600)
+    return path
+
+
+def keep_edited(project: Project, raw: bytes) -> None:
+    """Keep an edited file until it is written. Raises OSError, LedgerUnavailable."""
+    replace_file(private_folder(project.make_state_dir() / "kept") / _EDITED, raw, 0o600)
+
+
+def edited(project: Project) -> bytes | None:
+    """Return the edited file that was kept last; None where none was. Raises OSError."""
+    return read(project.state_dir / "kept" / _EDITED)
+
+
+def kept_of_others(project: Project) -> list[Path]:
+    """The copies of playbook.json that another ledger had written; they lie there until their owner removes them."""
+    return sorted((project.state_dir / "kept").glob(f"{ANOTHERS}-*.json"))
+
+
+def of_another(path: Path, kept: Path) -> str:
+    """Return the note about a file that another ledger wrote."""
+    return (
+        f"{path} was written by another ledger, or by this one before an older copy of it came back. Nothing of it was "
+        f"counted; it is kept as {kept}. Put the newest backup in place with `reflector restore`, or count the "
+        "sessions again with `reflector import-history` or `reflector ingest`; after that, "
+        f"`reflector import {kept}` adds the advice that only this file has. Remove it when you are done"
     )

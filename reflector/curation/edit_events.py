@@ -15,9 +15,8 @@ from reflector.events.event import NewEvent
 from reflector.events.fold import REDACTED
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.change import SETS, Change, added
+from reflector.playbook.change import SETS, Change, added, edits_between
 from reflector.playbook.document import Loaded
-from reflector.playbook.edits import edits_between
 from reflector.playbook.names import Names
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from reflector.curation.adoption import digest
 from reflector.curation.edit_events import Base, take_edits
-from reflector.curation.file_writing import digest
 from reflector.events.fold import fold
 from reflector.events.registry import ADVICE, RARE_TYPES
 from reflector.files import Changed, read_ours, replace_read

@@ -18,10 +18,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from reflector.curation.adoption import PlaybookRefused, import_bullets, names_taken, unfit
+from reflector.curation.adoption import (
+    ANOTHERS,
+    PlaybookRefused,
+    digest,
+    edited,
+    import_bullets,
+    keep,
+    keep_edited,
+    names_taken,
+    read,
+    unfit,
+)
 from reflector.curation.bullets import advice_fault
 from reflector.curation.edit_events import Base, in_names_of, take_edits
-from reflector.curation.file_writing import ANOTHERS, digest, edited, keep, keep_edited, read
 from reflector.curation.sharing import has_blob, is_shared, take_version, version_in_git
 from reflector.events import event as ev
 from reflector.events.fold import REDACTED, fold
@@ -31,8 +41,8 @@ from reflector.ledger.store import BulletRow, Ledger
 from reflector.mistakes import Finding
 from reflector.playbook.admissible import hidden_fault
 from reflector.playbook.bullet import Bullet
+from reflector.playbook.change import edits_between
 from reflector.playbook.document import Loaded, dump, dump_shared, load
-from reflector.playbook.edits import edits_between
 from reflector.project import Project
 
 #: Checkpoints of a ledger: the file as it was last written or adopted; the `last_updated` of the adopted one, which

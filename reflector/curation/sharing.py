@@ -17,9 +17,8 @@ from reflector.events.event import NewEvent
 from reflector.files import read_bounded
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.change import Change, added
+from reflector.playbook.change import Change, added, edits_between
 from reflector.playbook.document import Loaded, entry_text
-from reflector.playbook.edits import edits_between
 from reflector.playbook.names import Names
 from reflector.project import Project
 

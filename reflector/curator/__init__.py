@@ -1,1 +1,79 @@
-"""Where proposals come from: people's own words, a model, and a second look at what was changed."""
+"""What people ask for and what a model thinks, as proposals. The settings decide before anything heavy is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reflector.config import Config
+    from reflector.curator.wishes import Wish
+    from reflector.ledger.store import Ledger
+    from reflector.reflection.runner import Runner
+    from reflector.transcripts.message import Message
+
+
+def gatherer(config: Config) -> Callable[[Message], Iterable[Wish]] | None:
+    """Return what finds what people ask for in messages; None where nobody wants to know."""
+    if not config.wishes:
+        return None
+
+    def gather(message: Message) -> Iterable[Wish]:
+        if message.origin not in ("human", "refusal"):
+            return ()
+        from reflector.curator.wishes import wishes
+
+        return wishes([message])
+
+    return gather
+
+
+def hear(
+    config: Config, ledger: Ledger, window_ids: Iterable[str], known: Mapping[str, Sequence[Wish]] | None = None
+) -> str:
+    """Hear what people ask for in windows; return what to tell the person, "" for nothing.
+
+    `known` are the wishes of windows that were read before.
+    The playbook's lock must be held. Raises LedgerError.
+    """
+    if not config.wishes:
+        return ""
+    from reflector.curator.listening import hear as run
+
+    return _waiting(run(ledger, window_ids, known))
+
+
+def ask(ledger: Ledger, runner: Runner) -> str:
+    """Ask the model about the reflections that it was not asked about; return what went wrong. Raises LedgerError."""
+    if not runner.gate.config.curate or runner.backend.name == "rules":
+        return ""
+    from reflector.curator.model import ask as run
+
+    trouble = run(ledger, runner)
+    return f"the curator was not asked: {trouble}" if trouble else ""
+
+
+def propose(config: Config, ledger: Ledger) -> str:
+    """Propose what the model answered; return what to tell the person. The playbook's lock must be held.
+
+    Raises LedgerError.
+    """
+    if not config.curate:
+        return ""
+    from reflector.curator.model import propose_answered
+
+    return _waiting(propose_answered(ledger))
+
+
+def look_again(ledger: Ledger) -> str:
+    """Look at applied changes again; return what to tell the person. The playbook's lock must be held.
+
+    Raises LedgerError.
+    """
+    from reflector.curator.aftermath import look_again as run
+
+    return _waiting(run(ledger))
+
+
+def _waiting(count: int) -> str:
+    return f"{count} proposal{'s wait' if count > 1 else ' waits'} for you: `reflector proposals`" if count else ""

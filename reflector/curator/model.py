@@ -22,9 +22,9 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.sessions import rationale_of
 from reflector.ledger.store import Ledger
+from reflector.playbook.bullet import sections_text
 from reflector.playbook.change import Change
 from reflector.playbook.names import SECTIONS
-from reflector.playbook.sections import sections_text
 from reflector.reflection import reflection_events as facts
 from reflector.reflection.answers import find_answer
 from reflector.reflection.failures import trouble_of

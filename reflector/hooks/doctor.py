@@ -18,7 +18,7 @@ from pathlib import Path
 
 from reflector import locate
 from reflector.config import BACKENDS, ConfigError
-from reflector.curation.file_writing import kept_of_others, read
+from reflector.curation.adoption import kept_of_others, read
 from reflector.curation.playbook_file import untaken
 from reflector.curation.sharing import is_shared, version_in_git
 from reflector.hooks import git_setup

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from .names import SECTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +31,12 @@ def best_first(bullet: Bullet) -> tuple[float, int, str]:
     """
     rate = (bullet.helpful + 1) / (bullet.helpful + bullet.harmful + 2)
     return (-rate, -bullet.helpful, bullet.name)
+
+
+def sections_text(bullets: Iterable[Bullet]) -> str:
+    """Return a playbook as text: `## TITLE` and a line for each bullet, sections in canonical order, empty ones left
+    out; "" without any bullet."""
+    lines: dict[str, list[str]] = {slug: [] for slug in SECTIONS}
+    for bullet in bullets:
+        lines[bullet.section].append(bullet.line)
+    return "\n\n".join(f"## {SECTIONS[slug]}\n" + "\n".join(found) for slug, found in lines.items() if found)

@@ -18,9 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from reflector.playbook.bullet import Bullet
+from reflector.playbook.bullet import Bullet, sections_text
 from reflector.playbook.names import is_name, section_slug
-from reflector.playbook.sections import sections_text
 from reflector.reflection.prompts import fill, load_template
 from reflector.text.secrets import redact
 from reflector.transcripts.message import Message, Origin, Role

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from reflector.events.fold import MAX_TAGS
+from reflector.playbook.counting import VERDICTS, decisive
 from reflector.playbook.names import is_name
-from reflector.playbook.verdicts import VERDICTS, decisive
 from reflector.reflection.extraction import Extraction, Strategy, objects_in, saved_from
 from reflector.text.secrets import quote
 

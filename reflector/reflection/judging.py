@@ -18,7 +18,7 @@ from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.events.spent import Spent, spent_on
 from reflector.ledger.store import Ledger, WindowRow
-from reflector.playbook.verdicts import VERDICTS, decisive
+from reflector.playbook.counting import VERDICTS, decisive
 from reflector.reflection.answers import Parsed, read_answers
 from reflector.reflection.protocol import OUTAGES, Answer, Backend, BackendError, Request
 from reflector.reflection.runner import Runner

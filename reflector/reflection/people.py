@@ -17,7 +17,7 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
-from reflector.playbook.verdicts import Verdict
+from reflector.playbook.counting import Verdict
 from reflector.reflection import reflection_events as facts
 from reflector.reflection.answers import PARSER_VERSION, Parsed, ParsedTag
 from reflector.reflection.protocol import Answer, Request

@@ -16,8 +16,8 @@ from typing import Any
 
 from reflector.reflection.prompts import Template
 from reflector.reflection.reduction import estimate_tokens, reduce_messages
+from reflector.text.bounds import visible
 from reflector.text.secrets import redact
-from reflector.text.visible import visible
 from reflector.transcripts.message import Message
 
 #: Room for the tags and for what an estimate of a whole differs from those of its parts, in tokens.

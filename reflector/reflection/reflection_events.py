@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import WindowRow
-from reflector.playbook.verdicts import VERDICTS
+from reflector.playbook.counting import VERDICTS
 from reflector.reflection.protocol import Answer, Mode
-from reflector.text.bounds import whole_end
+from reflector.text.bounds import clean, whole_end
 from reflector.text.secrets import quote, redact
-from reflector.text.visible import clean
 
 if TYPE_CHECKING:
     from reflector.reflection.answers import Parsed, ParsedTag

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger, WindowRow
-from reflector.playbook.verdicts import VERDICTS
+from reflector.playbook.counting import VERDICTS
 from reflector.reflection import reflection_events as facts
 from reflector.reflection.answers import PARSER_VERSION, Parsed, read_answers
 from reflector.reflection.judging import last_answers

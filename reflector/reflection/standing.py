@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger
-from reflector.playbook.verdicts import VERDICTS
+from reflector.playbook.counting import VERDICTS
 from reflector.reflection.answers import ParsedTag
 from reflector.reflection.window import (
     Given,

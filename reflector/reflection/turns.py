@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from reflector.reflection.token_estimate import units
-from reflector.text.bounds import clean, head_and_tail, shortened_output
+from reflector.text.bounds import encodable, head_and_tail, shortened_output
 from reflector.transcripts.citations import CITATION, citations_of
 from reflector.transcripts.message import Message
 
@@ -129,7 +129,7 @@ def turn_of(message: Message, cited: Collection[str], strength: Strength) -> Tur
     thinking = 0
     if strength.thinking is None:
         if message.thinking:
-            data["thinking"] = clean(message.thinking)
+            data["thinking"] = encodable(message.thinking)
             thinking = len(message.thinking)
     elif message.thinking and cites(message, cited):
         data["thinking"], thinking = _around(message.thinking, cited, strength.thinking)
@@ -174,7 +174,7 @@ def fitted(message: Message, cited: Collection[str], strength: Strength, cap: in
 def _excerpt(text: str, cited: Collection[str], limit: int | None) -> tuple[str, int]:
     """Return head, tail and what surrounds the citations; and how many characters of the text that is."""
     if limit is None or len(text) <= limit:
-        return clean(text), len(text)
+        return encodable(text), len(text)
     if not any(match[1] in cited for match in CITATION.finditer(text)):
         return head_and_tail(text, limit), limit
     quarter = limit // 4
@@ -215,14 +215,14 @@ def _joined(text: str, spans: Iterable[tuple[int, int]]) -> tuple[str, int]:
             pieces.append(text[done:end])
             shown += end - done
             done = end
-    return clean("".join(pieces)), shown
+    return encodable("".join(pieces)), shown
 
 
 def _cut_value(value: Any, limit: int | None) -> tuple[Any, int]:
     """Return a tool's input with its strings cut, and how many characters of them are left."""
     if isinstance(value, str):
         if limit is None or len(value) <= limit:
-            return clean(value), len(value)
+            return encodable(value), len(value)
         return head_and_tail(value, limit), limit
     if isinstance(value, dict):
         cut = {key: _cut_value(one, limit) for key, one in value.items()}

@@ -25,9 +25,8 @@ from reflector.quality.signals import QualitySignals, quality_signals_for_respon
 from reflector.quality.words import default_words
 from reflector.revision.prompting import Revision, build_reflection_prompt, build_revision_prompt
 from reflector.revision.reflections import AgentReflection, ReflectionConfig, parse_reflection_response
-from reflector.text.bounds import whole_end
+from reflector.text.bounds import visible, whole_end
 from reflector.text.secrets import quote, redact
-from reflector.text.visible import visible
 
 #: The least improvement with which a revision is shown, behind the first answer.
 MIN_REFLECTION_RETRY_DELTA: Final = 0.05

@@ -25,8 +25,8 @@ from reflector.lessons.recording import lessons_beginning, told_at_start
 from reflector.reflection.window import keys_of, line_to, windows_within
 from reflector.sessions.readings import Readings
 from reflector.sessions.spool import Delivery
+from reflector.text.bounds import clean
 from reflector.text.secrets import quote
-from reflector.text.visible import clean
 from reflector.transcripts.formats import scan
 from reflector.transcripts.homes import transcript_of
 from reflector.transcripts.message import Tally

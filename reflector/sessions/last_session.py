@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from reflector import folders
 from reflector.handover import LAST_SESSION, WAITING
-from reflector.text.visible import clean
+from reflector.text.bounds import clean
 
 if TYPE_CHECKING:
     from reflector.reflection.runner import Reflected

@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reflector.curation.file_writing import of_another
+from reflector.curation.adoption import of_another
 from reflector.curation.mirrors import take_mirrored, write_mirrored
 from reflector.curation.playbook_file import known, sync
 from reflector.curation.proposals import proposals, sweep
@@ -61,10 +61,10 @@ class Pipeline:
     @cached_property
     def readings(self) -> Readings:
         """What reads transcripts from where the last reading of each can go on, and hears what people ask for."""
-        from reflector.curator import wanted
+        from reflector import curator
         from reflector.sessions.readings import Readings
 
-        return Readings(self.project.state_dir, wanted.gatherer(self.project.config))
+        return Readings(self.project.state_dir, curator.gatherer(self.project.config))
 
     @cached_property
     def runner(self) -> Runner:
@@ -93,18 +93,18 @@ class Pipeline:
         What the sessions' own tests say of lessons, and what people asked for, is recorded first, while a window is
         open.
         """
-        from reflector.curator import wanted
+        from reflector import curator
 
         fresh = [one.event_id for one in self.ledger.open_windows() if not one.attempts]
         if fresh and self.ledger.has(LESSON_RECORDED):
             from reflector.sessions.crediting import record_test_outcomes
 
             record_test_outcomes(self.ledger, fresh)
-        self._note(wanted.hear(self.project.config, self.ledger, fresh, self.readings.gathered))
+        self._note(curator.hear(self.project.config, self.ledger, fresh, self.readings.gathered))
         if not self.runner.backend.is_model:
             self.reflected += self.runner.finish_pending(retry=retry)
-            self._note(wanted.ask(self.ledger, self.runner))
-            self._note(wanted.propose(self.project.config, self.ledger))
+            self._note(curator.ask(self.ledger, self.runner))
+            self._note(curator.propose(self.project.config, self.ledger))
         if self.users is not None:
             judged = self.users.finish(retry)
             self.reflected += judged
@@ -112,7 +112,7 @@ class Pipeline:
                 self._rendered = _NEVER
             for text in self.users.notes:
                 self._note(text)
-        self._note(wanted.look_again(self.ledger))
+        self._note(curator.look_again(self.ledger))
 
     def write(self, *, file: bool = True) -> None:
         """Record edits of playbook.json and its mirrors, write them, and render the text that the start hook prints.
@@ -257,7 +257,7 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> D
     If another process is at it, the windows are left to it. When the API cannot be reached or refuses us, the
     other windows wait for a later drain. Raises as `drain` does.
     """
-    from reflector.curator import wanted
+    from reflector import curator
     from reflector.sessions.deliveries import Drained
 
     done = Drained()
@@ -270,14 +270,14 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True) -> D
             with project.open_ledger() as ledger:
                 runner = runner_of(project, ledger)
                 done.reflected += _ask_about(runner, tried, retry)
-                done.notes.append(wanted.ask(ledger, runner))
+                done.notes.append(curator.ask(ledger, runner))
         # After releasing the lock: a window that another process recorded before that is left to this one.
         with project.open_ledger() as ledger:
             left = bool(_untried(ledger, tried))
     if done.reflected:
         with open_pipeline(project) as pipeline:
             assert pipeline is not None  # it waited
-            pipeline.notes.append(wanted.propose(project.config, pipeline.ledger))
+            pipeline.notes.append(curator.propose(project.config, pipeline.ledger))
             pipeline.write()
             done.notes += pipeline.notes
     done.notes = [text for text in done.notes if text]

@@ -1,8 +1,9 @@
-"""Texts cut to a bounded size.
+"""Text from outside, cut to a bounded size and made fit to be seen: without what a terminal obeys or hides.
 
-Invariant: no function here returns more than its limit (plus one short mark that says what was left
-out), and none costs more than a few passes of `str.find` over its input. What is cut as it is read is cut where no
-secret is halved: megabytes that are thrown away are not redacted, and no rule recognises half a key.
+Invariant: what is shown cannot move the cursor, change a line's direction or hide a letter. No function that bounds
+returns more than its limit (plus one short mark that says what was left out), and none costs more than a few passes of
+`str.find` over its input. What is cut as it is read is cut where no secret is halved: megabytes that are thrown away
+are not redacted, and no rule recognises half a key.
 """
 
 from __future__ import annotations
@@ -38,7 +39,39 @@ _ERROR_LINE = 240
 _ERROR_WORD = 40
 
 
-def clean(text: str) -> str:
+#: Compiled when a text first needs them: most are plain.
+_ESCAPES = (
+    r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI: colours, cursor movement
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, …
+    r"|\x1b[ -/]{0,8}[0-~]"
+)
+_INVISIBLE = (
+    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+_SURROGATES = "[\ud800-\udfff]"
+
+
+def clean(text: str, limit: int) -> str:
+    """`text` on one line of at most `limit` characters, safe for a terminal, a prompt and UTF-8.
+
+    Escape sequences, control, bidirectional and invisible characters go; line breaks and runs of white
+    space become one space; a lone surrogate becomes U+FFFD; what is cut ends in `…`.
+    """
+    line = " ".join(visible(text).split())
+    if len(line) <= limit:
+        return line
+    return line[: limit - 1].rstrip() + "…" if limit > 0 else ""
+
+
+def visible(text: str) -> str:
+    """`text` without escape sequences, control, bidirectional and invisible characters; line breaks stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    return re.sub(_SURROGATES, "\ufffd", re.sub(_INVISIBLE, "", re.sub(_ESCAPES, "", text)))
+
+
+def encodable(text: str) -> str:
     """`text` without lone surrogates (JavaScript cuts emoji in two), which cannot be written as UTF-8."""
     if text.isascii():
         return text
@@ -83,7 +116,7 @@ def whole_start(text: str, at: int) -> int:
 def head_and_tail(text: str, limit: int) -> str:
     """`text` itself up to `limit` characters, else its first two thirds and last third of that."""
     if len(text) <= limit:
-        return text if text.isascii() else clean(text)
+        return text if text.isascii() else encodable(text)
     tail = limit // 3
     return _without_middle(text, limit - tail, len(text) - tail)
 
@@ -91,13 +124,13 @@ def head_and_tail(text: str, limit: int) -> str:
 def excerpt(text: str, limit: int) -> str:
     """Return the same as `head_and_tail`, cut so that no secret is halved."""
     if len(text) <= limit:
-        return text if text.isascii() else clean(text)
+        return text if text.isascii() else encodable(text)
     tail = limit // 3
     return _without_middle(text, whole_end(text, limit - tail), whole_start(text, len(text) - tail))
 
 
 def _without_middle(text: str, first: int, last: int) -> str:
-    return clean(f"{text[:first]}\n[… {last - first} characters …]\n{text[last:]}")
+    return encodable(f"{text[:first]}\n[… {last - first} characters …]\n{text[last:]}")
 
 
 def result_text(text: str) -> str:
@@ -107,7 +140,7 @@ def result_text(text: str) -> str:
     either side would turn failures into silence.
     """
     if len(text) <= RESULT_TEXT:
-        return clean(text)
+        return encodable(text)
     quarter = RESULT_TEXT // 4
     return _with_errors(text, whole_end(text, quarter), whole_start(text, len(text) - quarter), RESULT_TEXT)[0]
 
@@ -115,7 +148,7 @@ def result_text(text: str) -> str:
 def shortened_output(text: str, limit: int) -> tuple[str, int]:
     """Return a tool's answer cut to about `limit` characters as `result_text` cuts it, and how many were left out."""
     if len(text) <= limit:
-        return clean(text), 0
+        return encodable(text), 0
     return _with_errors(text, limit // 4, len(text) - limit // 4, limit)
 
 
@@ -138,7 +171,7 @@ def _with_errors(text: str, first: int, last: int, limit: int) -> tuple[str, int
             lines.append(line)
             room -= len(line) + 1
     middle = "\n".join(["[…]", *lines, "[…]"] if lines else ["[…]"])
-    shown = clean(f"{text[:first]}\n{middle}\n{text[last:]}")
+    shown = encodable(f"{text[:first]}\n{middle}\n{text[last:]}")
     return shown, last - first - sum(map(len, lines))
 
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import re
 
-from reflector.text.bounds import whole_end
-from reflector.text.visible import clean, visible
+from reflector.text.bounds import clean, visible, whole_end
 
 _MARKER = r"\[redacted:([a-z-]+)\]"
 #: A text that is shorter holds no two whole lines of a private key.

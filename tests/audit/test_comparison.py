@@ -24,7 +24,7 @@ from reflector.audit.comparison.agreement import (
     tally_of,
 )
 from reflector.events.spent import Spent
-from reflector.playbook.verdicts import VERDICTS
+from reflector.playbook.counting import VERDICTS
 from reflector.reflection.judging import Judgement, Verdict
 
 

@@ -10,7 +10,7 @@ from reflector.audit.blame import blame
 from reflector.audit.citations import citations
 from reflector.audit.sessions import session_story
 from reflector.audit.targets import target_named
-from reflector.curation.retractions import RetractionRefused, retract, undo
+from reflector.curation.counts import RetractionRefused, retract, undo
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.exchange.merge import merge

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.change import Change
+from reflector.playbook.change import Change, edits_between
 from reflector.playbook.document import load
-from reflector.playbook.edits import edits_between
 from reflector.playbook.names import SECTIONS
 
 BULLETS = st.builds(

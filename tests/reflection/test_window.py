@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reflector.audit.blame import blame
-from reflector.curation.retractions import retract, undo
+from reflector.curation.counts import retract, undo
 from reflector.events import event as ev
 from reflector.events.event import Appended, NewEvent, identity
 from reflector.ledger.store import Ledger

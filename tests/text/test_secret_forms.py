@@ -14,8 +14,8 @@ import pytest
 
 from reflector.reflection.prompting import compose
 from reflector.reflection.prompts import find_template
+from reflector.text.bounds import visible
 from reflector.text.secrets import redact
-from reflector.text.visible import visible
 from reflector.transcripts.formats import read_messages
 from tests.text.secrets import BY_FORM, KEYS, KINDS, ordinary, secret, shown
 

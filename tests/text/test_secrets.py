@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflector.text.assignments import redact_assignments
+from reflector.text.bounds import clean, visible
 from reflector.text.key_blocks import redact_keys
 from reflector.text.places import redact_places
 from reflector.text.secrets import quote, redact
 from reflector.text.tokens import redact_tokens
-from reflector.text.visible import clean, visible
 from tests.conftest import examples
 
 # Written in two parts, so that this file holds nothing a secret scanner would stop at.

@@ -20,8 +20,8 @@ from fractions import Fraction
 from typing import Literal
 
 from reflector.events.spent import Spent
+from reflector.playbook.counting import VERDICTS
 from reflector.playbook.names import is_name
-from reflector.playbook.verdicts import VERDICTS
 from reflector.reflection.judging import Judgement, Verdict, merged
 
 #: The category in the matrix for a bullet that only the other side judged.

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reflector.playbook.verdicts import VERDICTS
+from reflector.playbook.counting import VERDICTS
 from reflector.reflection.protocol import Answer, BackendError, Request
 from reflector.text.secrets import redact
 from reflector.transcripts.citations import citations_of

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import NamedTuple
 
-from reflector.playbook.verdicts import Verdict
+from reflector.playbook.counting import Verdict
 from reflector.reflection.rules.findings import FINDINGS
 from reflector.reflection.rules.weighing import SIDES, Side, Weights
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from reflector.files import read_bounded
-from reflector.playbook.verdicts import Verdict, decisive
+from reflector.playbook.counting import Verdict, decisive
 from reflector.reflection.rules.citation import Citation
 from reflector.reflection.rules.findings import FINDINGS, Found, findings, unread
 

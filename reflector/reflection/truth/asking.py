@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from pydantic import ValidationError
 
-from reflector.playbook.verdicts import VERDICTS
+from reflector.playbook.counting import VERDICTS
 from reflector.reflection.answers import find_answer
 from reflector.reflection.extraction import Strategy
 from reflector.reflection.truth.builder import Prompt, PromptBuilder

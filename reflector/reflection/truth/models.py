@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
-from reflector.playbook.verdicts import Verdict
+from reflector.playbook.counting import Verdict
 
 
 def _now() -> datetime:

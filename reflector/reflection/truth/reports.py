@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from xml.etree import ElementTree
 
-from reflector.text.bounds import head_and_tail
-from reflector.text.visible import clean
+from reflector.text.bounds import clean, head_and_tail
 
 _MOST_LINE = 2_000
 _MOST_MESSAGE = 4_000

@@ -30,7 +30,7 @@ from reflector.reflection.truth.asking import Case, Conversation, Failed, Outcom
 from reflector.reflection.truth.builder import PromptBuilder, ReflectorPromptBuilder
 from reflector.reflection.truth.datasets import DatasetRefused
 from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Playbook, Trajectory
-from reflector.text.bounds import clean
+from reflector.text.bounds import encodable
 from reflector.text.secrets import quote, redact
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def record(
 
 def _kept(text: str) -> str:
     """Return a text as it is recorded: without secrets, and without lone surrogates, which no engine stores."""
-    return redact(clean(text))
+    return redact(encodable(text))
 
 
 def _window(ledger: Ledger, session_id: str | None, event_id: str) -> WindowRow:

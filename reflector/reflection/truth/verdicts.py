@@ -12,12 +12,12 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from reflector.playbook.verdicts import decisive
+from reflector.playbook.counting import decisive
 from reflector.reflection.rules.topics import content_words
 from reflector.reflection.truth.asking import Question
 from reflector.reflection.truth.models import Insight
 from reflector.reflection.truth.reports import TestOutcome, read_report
-from reflector.text.visible import clean
+from reflector.text.bounds import clean
 
 _MOST_TESTS = 20
 _NO_PROSE = re.compile(r"[a-z0-9]+[_.][a-z0-9_.]+|[a-z]+\d+")

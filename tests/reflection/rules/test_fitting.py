@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.playbook.verdicts import VERDICTS
+from reflector.playbook.counting import VERDICTS
 from reflector.reflection.rules.findings import FINDINGS
 from reflector.reflection.rules.fitting import Label, points, refitted, written
 from reflector.reflection.rules.weighing import SIDES, shipped, weights_of

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector.events.spent import Usage, cost
-from reflector.playbook.sections import sections_text
+from reflector.playbook.bullet import sections_text
 from reflector.reflection.backends.anthropic.calling import CallFailed, Pacing, Reply, Tries, ask
 from reflector.reflection.backends.anthropic.settings import MAX_RETRIES, MAX_TOKENS, ModelSettings
 from reflector.reflection.prompting import Prompt, PromptTooLong, compose
@@ -25,8 +25,8 @@ from reflector.reflection.prompts import TemplateError, find_template, read_temp
 from reflector.reflection.protocol import Answer, BackendError, Request
 from reflector.reflection.reduction import NoSuchPart
 from reflector.reflection.token_estimate import estimate_tokens
+from reflector.text.bounds import visible
 from reflector.text.secrets import quote, redact
-from reflector.text.visible import visible
 from reflector.transcripts.source import UnknownTranscript
 
 if TYPE_CHECKING:

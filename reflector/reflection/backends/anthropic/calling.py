@@ -31,7 +31,7 @@ import httpx2
 import tenacity
 
 from reflector.events.spent import Usage
-from reflector.playbook.verdicts import VERDICTS
+from reflector.playbook.counting import VERDICTS
 from reflector.reflection.backends.anthropic.schemas import remember_no_schema, takes_schema
 from reflector.reflection.backends.anthropic.settings import BASE_DELAY, MAX_RETRIES, MAX_TOKENS, ModelSettings
 from reflector.reflection.protocol import BackendError

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.audit.targets import UnknownTarget, target_named
-from reflector.curation.retractions import RetractionRefused, moved, retract, undo
+from reflector.curation.counts import RetractionRefused, moved, retract, undo
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent
 from reflector.events.fold import fold

@@ -1,8 +1,9 @@
-"""Evidence taken out of the count, and put back.
+"""What counts: evidence taken out of the count and put back, and the counting policy in force.
 
 Invariant: nothing is subtracted. A retraction makes the set of counted tags smaller, and undoing it is a retraction of
 the retraction, which makes it what it was. An event is retracted at most once, so the retractions that follow from one
-are a line, and only its last one may be retracted next.
+are a line, and only its last one may be retracted next. An adoption's id comes from the policy and the adoption before
+it, so the same wish, expressed twice, is one event, and going back to an earlier policy is another.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from reflector.events.event import Appended, Event, NewEvent, identity
 from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.errors import AlreadyRetracted, LedgerError
 from reflector.ledger.store import BulletRow, Ledger
+from reflector.playbook.counting import DEFAULT, Counting, is_counting
 from reflector.text.secrets import quote
 
 _MAX_REASON: Final = 500
@@ -62,6 +64,29 @@ def moved(before: Sequence[BulletRow], after: Sequence[BulletRow]) -> list[tuple
     then = {row.name: row for row in before}
     pairs = [(then[row.name], row) for row in after if row.name in then]
     return [(old, new) for old, new in pairs if (old.helpful, old.harmful) != (new.helpful, new.harmful)]
+
+
+def adoptions(ledger: Ledger, upto: int | None = None) -> list[Event]:
+    """Return every adoption of a policy, oldest first."""
+    return list(ledger.events(types=[ev.POLICY_ADOPTED], upto=upto))
+
+
+def policy_before(ledger: Ledger, adoption: Event) -> Counting:
+    """Return the policy that was in force before an adoption."""
+    earlier = adoptions(ledger, upto=adoption.position - 1)
+    found = (earlier[-1].data or {}).get("counting") if earlier else DEFAULT
+    return found if is_counting(found) else DEFAULT
+
+
+def adopt(ledger: Ledger, counting: Counting, *, reason: str | None = None) -> Appended | None:
+    """Put a counting policy in force: every counter is counted again under it. None where it is in force already."""
+    if ledger.counting() == counting:
+        return None
+    before = adoptions(ledger)
+    data = {"policy": identity("policy", "counting", counting), "counting": counting, "reason": reason}
+    event_id = identity(ev.POLICY_ADOPTED, counting, before[-1].event_id if before else "")
+    (appended,) = ledger.append([NewEvent(ev.POLICY_ADOPTED, event_id, data, "human")])
+    return appended
 
 
 def _append(ledger: Ledger, lines: Sequence[tuple[Event, list[Event]]], why: str) -> list[Appended]:
