@@ -31,7 +31,7 @@ PRUNES = ("propose", "apply")
 GATES = ("cited", "turn", "step")
 
 #: The sources of a setting, from far to near: the nearest wins.
-Layer = Literal["default", "user", "directory", "project", "environment", "flag"]
+Layer = Literal["default", "user", "project", "environment", "flag"]
 
 #: What only the user may set, never a project's own file: whoever wrote that file would decide who gets the
 #: transcripts, at whose expense.
@@ -53,8 +53,7 @@ class Config:
     """Every setting and its default.
 
     backend               who judges a session: `rules` needs no network and no key
-    ledger_url            SQLAlchemy URL of the ledger; empty means the one that `reflector.directory` names for the
-                          playbook, else `<project>/.claude/reflector/ledger.db`
+    ledger_url            SQLAlchemy URL of the ledger; empty means `<project>/.claude/reflector/ledger.db`
     playbook              name of the playbook in the ledger
     idle_minutes          a session that only ever stopped counts as ended after this long without a sign of life
     max_attempts          how often a failed reflection is tried before it waits for its user; outages do not count

@@ -14,13 +14,11 @@ from typing import Any
 
 from reflector import locate
 from reflector.config import SETTINGS, Config, Layer, load_config
-from reflector.directory import applied, directory
 from reflector.files import make_state
 from reflector.git import tracked_below
-from reflector.ledger.errors import LedgerForeign, LedgerMoved, LedgerUnavailable
+from reflector.ledger.errors import LedgerForeign, LedgerUnavailable
 from reflector.ledger.sqlite_file import had_ledger
 from reflector.ledger.store import Ledger
-from reflector.ledger.url import url_of
 from reflector.mistakes import Mistake
 from reflector.playbook.names import USER_FIRST
 
@@ -47,7 +45,7 @@ class Project:
         """Return the project in a folder. Raises ConfigError."""
         config = load_config(root, flags=flags)
         if not _is_users(root):
-            return cls(root, applied(config, root))
+            return cls(root, config)
         reset = [key for key, layers in _NOT_SHARED.items() if config.layer(key) not in layers]
         own: dict[str, Any] = {key: SETTINGS[key].default for key in reset}
         return cls(root, replace(config, **own))
@@ -72,8 +70,7 @@ class Project:
             )
         config = replace(load_config(outer.root, flags=flags), playbook=dataset)
         layers: Mapping[str, Layer] = {**config.layers, "playbook": "default"}
-        config = applied(replace(config, layers=layers), outer.root)
-        return cls(outer.state_dir / "datasets" / dataset, config, outer.root)
+        return cls(outer.state_dir / "datasets" / dataset, replace(config, layers=layers), outer.root)
 
     @classmethod
     def without_settings(cls, root: Path) -> Project:
@@ -133,12 +130,12 @@ class Project:
         return bool(self.config.ledger_url) or os.path.lexists(self.ledger_file) or had_ledger(self.ledger_file)
 
     def open_ledger(self) -> Ledger:
-        """Open the project's ledger, where it is now; create it on first use. Raises a LedgerError."""
+        """Open the project's ledger; create it on first use. Raises a LedgerError."""
         if self.config.ledger_url:
             self._refuse_foreign()
-            return followed(Ledger.open(self.config.ledger_url, self.config.playbook))
+            return Ledger.open(self.config.ledger_url, self.config.playbook)
         self.make_state_dir()
-        return followed(Ledger.open_file(self.ledger_file, self.config.playbook))
+        return Ledger.open_file(self.ledger_file, self.config.playbook)
 
     def _refuse_foreign(self) -> None:
         if came := self.came_with():
@@ -172,26 +169,6 @@ class Project:
                     f"git rm -r --cached {below}; to begin your own, run: git rm -r {below}"
                 )
         return ""
-
-
-def followed(ledger: Ledger, *, until: str = "") -> Ledger:
-    """Return the ledger that a playbook went to, if `ledgers.toml` names it; the ledger itself if nothing moved.
-
-    A move to the place `until` is not followed.
-
-    Raises LedgerMoved for a place that is not in the file, or has not taken the playbook yet.
-    """
-    while (moved := ledger.moved()) and moved.to != until:
-        where, playbook = ledger.engine.url.shown, ledger.name
-        ledger.close()
-        url = next((url for url in directory().values() if url_of(url).place == moved.to), None)
-        if url is None:
-            raise moved
-        ledger = Ledger.open(url, playbook)
-        if not ledger.having([moved.arrival]):
-            ledger.close()
-            raise LedgerMoved(where, playbook, moved.to, under_way=True)
-    return ledger
 
 
 def _is_users(root: Path) -> bool:

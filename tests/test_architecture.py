@@ -47,7 +47,6 @@ _SHARED = {
     "reflector.handover",
     "reflector.resources",
     "reflector.config",
-    "reflector.directory",
     "reflector.locate",
     "reflector.mistakes",
     "reflector.project",

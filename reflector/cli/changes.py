@@ -150,36 +150,12 @@ def revise(place: Place, name: str, text: str, dry_run: bool, as_json: bool) -> 
 
 @click.command()
 @click.argument("name", type=BULLET)
-@click.argument("section", type=SECTION, required=False)
-@click.option("--to", "url", metavar="URL", help="Move the playbook NAME to the ledger at this URL.")
-@click.option("--lost", is_flag=True, help="With --to: the ledger that NAME moved to is lost; continue without it.")
+@click.argument("section", type=SECTION)
 @dry_run_option
 @json_option
 @click.pass_obj
-def move(
-    place: Place, name: str, section: str | None, url: str | None, lost: bool, dry_run: bool, as_json: bool
-) -> None:
-    """Move a bullet to another section, or a playbook to another ledger.
-
-    A bullet keeps its name and its counts.
-
-    With --to, NAME is a playbook. The ledger at URL receives its whole history, even while others write to it. From
-    then on the old ledger refuses events of the playbook and names the new one. `ledgers.toml` is changed too, if you
-    have one. If a move is interrupted, run the same command again to complete it. To undo a move, move back.
-
-    With --lost, the playbook continues from the old ledger's last event. Events that only the lost ledger had are gone.
-    """
-    if url is not None:
-        from reflector.cli.ledgers import move_playbook
-
-        if section is not None or dry_run:
-            raise click.UsageError("--to moves a playbook; leave out SECTION and --dry-run")
-        move_playbook(place, name, url, lost=lost, as_json=as_json)
-        return
-    if lost:
-        raise click.UsageError("--lost says that the ledger of a playbook is lost; name another one with --to")
-    if section is None:
-        raise click.UsageError("name the section to which the bullet moves, or with --to the ledger of a playbook")
+def move(place: Place, name: str, section: str, dry_run: bool, as_json: bool) -> None:
+    """Move a bullet to another section; it keeps its name and its counts."""
     _change(place, Change("move", name, section=section), dry_run=dry_run, as_json=as_json)
 
 

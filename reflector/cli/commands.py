@@ -94,9 +94,8 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         ),
         "move": Command(
             "changes",
-            "Move a bullet to another section, or a playbook to another ledger.",
+            "Move a bullet to another section; it keeps its name and its counts.",
             "pat-001 ctx",
-            "payments --to postgresql://server2/reflector",
         ),
         "remove": Command(
             "changes",
@@ -261,13 +260,6 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
             "moving",
             "Copy the ledger into an empty one, on either engine; the chain stays what it is.",
             "--to postgresql://server/reflector",
-        ),
-        "ledgers": Command(
-            "ledgers",
-            "List the ledgers of all playbooks, or ask every playbook one question.",
-            "",
-            "stats",
-            "verify",
         ),
         "backup": Command("backups", "Copy the ledger into a new file, and verify the copy.", "ledger.backup"),
         "restore": Command(

@@ -192,13 +192,11 @@ def _write(place: Place, path: Path, document: TOMLDocument, *, private: bool = 
 
 
 def _origin(config: Config, root: Path, key: str) -> str:
-    from reflector.directory import directory_file
     from reflector.locate import user_config
 
     return {
         "default": "default",
         "user": user_config(),
-        "directory": str(directory_file()),
         "project": str(project_config(root)),
         "environment": variable(key),
         "flag": "a flag",

@@ -170,7 +170,7 @@ def _merged(
 
 def _grown(sql: Statements, rest: Iterator[Checked]) -> Stored:
     """Append the rest of the same history unchanged; the last event."""
-    last, _ = grow(sql, rest)
+    last = grow(sql, rest)
     assert last is not None  # the file is longer
     sql.execute(MOVE, last.position, last.chain, last.recorded_at, sql.id)
     rebuild(sql)

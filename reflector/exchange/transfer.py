@@ -63,11 +63,8 @@ class Checked(NamedTuple):
     meta_hash: str
 
 
-def exported(ledger: Reader, upto: int | None = None, *, after: int = 0) -> Iterator[str]:
-    """Yield the lines of a ledger, up to a position or its head: one state of it, also while others append.
-
-    With `after`, the events up to that position are left out, and only `checked` from there reads the rest.
-    """
+def exported(ledger: Reader, upto: int | None = None) -> Iterator[str]:
+    """Yield the lines of a ledger, up to a position or its head: one state of it, also while others append."""
     with translated(ledger.engine.url.shown), ledger.asking() as sql:
         name, origin, head = sql.run("SELECT name, origin, position FROM playbook WHERE id = ?").fetchone()
         end = head if upto is None else min(upto, head)
@@ -75,7 +72,7 @@ def exported(ledger: Reader, upto: int | None = None, *, after: int = 0) -> Iter
         if end and found is None:
             raise HeadMisplaced(ledger.engine.url.shown)
         yield header_line(Header(name, origin, end, found[0] if found else genesis(name, origin)))
-        position = after
+        position = 0
         while rows := sql.run(_ROWS, position, end).fetchall():
             for row in rows:
                 yield event_line(Stored(*row), origin)
@@ -92,11 +89,10 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
         number += 1
 
 
-def checked(lines: Iterable[str | bytes], begun: Head | None = None) -> tuple[Header, Iterator[Checked]]:
+def checked(lines: Iterable[str | bytes]) -> tuple[Header, Iterator[Checked]]:
     """What a file's lines say, proved while they are read: every hash of every line, and the header's at the end.
 
-    `begun` is the head behind which the lines continue, where they are not the whole history. Raises WrongLine for the
-    first line that is wrong.
+    Raises WrongLine for the first line that is wrong.
     """
     numbered = enumerate(lines, start=1)
     _, first = next(numbered, (1, ""))
@@ -104,15 +100,12 @@ def checked(lines: Iterable[str | bytes], begun: Head | None = None) -> tuple[He
         header = header_of(first)
     except NotALine as error:
         raise WrongLine(1, str(error)) from error
-    begun = begun or Head(header.playbook, header.origin, 0, genesis(header.playbook, header.origin), "")
-    return header, _proved(header, numbered, begun)
+    return header, _proved(header, numbered)
 
 
-def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]], begun: Head) -> Iterator[Checked]:
-    number, position, chain, recorded_at = 1, begun.position, begun.chain, begun.recorded_at
-    is_rest = begun.position > 0
-    #: Of a whole history, the events whose text is erased; of the rest of one, those whose text is there.
-    known: set[str | None] = set()
+def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]]) -> Iterator[Checked]:
+    number, position, chain, recorded_at = 1, 0, genesis(header.playbook, header.origin), ""
+    erased: set[str | None] = set()
     for number, text in lines:
         if position == header.position:
             raise WrongLine(number, f"the header says that the history ends at position {position}, in front of it")
@@ -129,9 +122,9 @@ def _proved(header: Header, lines: Iterator[tuple[int, str | bytes]], begun: Hea
             raise WrongLine(number, f"{what}, the line has {stored.chain}")
         if stored.recorded_at < recorded_at:
             raise WrongLine(number, f"it was recorded at {stored.recorded_at}, before the line above ({recorded_at})")
-        if (one.facts is None) is not is_rest:
-            known.add(stored.event_id)
-        if stored.type == EVENT_REDACTED and (stored.target_id in known) is is_rest:
+        if one.facts is None:
+            erased.add(stored.event_id)
+        if stored.type == EVENT_REDACTED and stored.target_id not in erased:
             raise WrongLine(number, f"it says that the text of {stored.target_id} was erased, and the text is there")
         position, recorded_at = stored.position, stored.recorded_at
         yield one
@@ -227,9 +220,11 @@ def write(sql: Statements, events: Iterator[Checked], progress: Progress | None 
     return last
 
 
-def grow(sql: Statements, rest: Iterator[Checked], progress: Progress | None = None) -> tuple[Stored | None, bool]:
-    """Append the rest of the same history unchanged, and erase what it erased before; the last event, and whether
-    anything was erased. The caller moves the head and brings the tables up to it. Raises as `write`."""
+def grow(sql: Statements, rest: Iterator[Checked]) -> Stored | None:
+    """Append the rest of the same history unchanged, and erase what it erased before; return the last event.
+
+    The caller moves the head and brings the tables up to it. Raises as `write`.
+    """
     redacted: list[str] = []
 
     def noted() -> Iterator[Checked]:
@@ -238,10 +233,10 @@ def grow(sql: Statements, rest: Iterator[Checked], progress: Progress | None = N
                 redacted.append(one.stored.target_id)
             yield one
 
-    last = write(sql, noted(), progress)
+    last = write(sql, noted())
     for target in redacted:
         sql.run(ERASE, target)
-    return last, bool(redacted)
+    return last
 
 
 def _refuse_strays(sql: Statements, page: list[Checked]) -> None:

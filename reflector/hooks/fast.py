@@ -66,7 +66,6 @@ from reflector.locate import (
     setting,
     user_config,
     user_folder,
-    user_settings,
     worktree_notes,
 )
 
@@ -171,14 +170,11 @@ def keeper_of(project: str) -> str:
         return project
     if is_project(user_folder()):
         return user_folder()
-    # A ledger that the user named for more than one project may know this one's playbook.
-    for file, named in ((user_config(), b"ledger_url"), (user_settings() + "/ledgers.toml", b"playbooks")):
-        try:
-            if named in read_file(file, MAX_PAYLOAD):
-                return project
-        except OSError:  # most people have neither
-            pass
-    return ""
+    try:
+        # A ledger that the user named for all projects may know this one's playbook.
+        return project if b"ledger_url" in read_file(user_config(), MAX_PAYLOAD) else ""
+    except OSError:  # most people have no such file
+        return ""
 
 
 def user_home() -> str:

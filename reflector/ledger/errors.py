@@ -58,24 +58,14 @@ class NotSo(LedgerError):
 
 
 class LedgerMoved(LedgerError):
-    """The playbook went to another ledger, and this one takes no event of it.
+    """The playbook went to another ledger, and this one accepts no event of it."""
 
-    `to` is the place where it is, and `arrival` the id of the event with which it goes on there.
-    """
-
-    def __init__(
-        self, where: str, playbook: str = "", to: str = "", arrival: str = "", *, under_way: bool = False
-    ) -> None:
+    def __init__(self, where: str, playbook: str = "", to: str = "") -> None:
         named = f"the playbook {playbook!r} moved from {where} to {to}" if to else f"this playbook moved from {where}"
         super().__init__(
-            f"the playbook {playbook!r} is moving to {to} and has not arrived there; try again. If the move was "
-            f"interrupted, complete it: reflector move {playbook} --to {to}"
-            if under_way
-            else f"{named}, and nothing was appended here; name that ledger in ledgers.toml or with `ledger_url`, "
-            "then run the same command again"
+            f"{named}, and nothing was appended here; set `ledger_url` to {to or 'that ledger'}, with its user and "
+            "password where it needs them, then run the same command again"
         )
-        self.to = to
-        self.arrival = arrival
 
 
 class LedgerLocked(LedgerError):

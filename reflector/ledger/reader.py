@@ -12,7 +12,7 @@ from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_ARRIVED, LEDGER_MOVED, MAX_INT, Event, identity
+from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_MOVED, MAX_INT, Event
 from reflector.ledger.checkpoints import TABLES
 from reflector.ledger.errors import HeadMisplaced, LedgerCorrupt, LedgerMoved, translated
 from reflector.ledger.rows import (
@@ -79,20 +79,12 @@ class Reader:
         with self._reading() as sql:
             return str(sql.execute("SELECT current_schema()").fetchone()[0])
 
-    def seal(self) -> Event | None:
-        """Return the `ledger.moved` that ends the history; None where the history goes on here."""
+    def moved(self) -> LedgerMoved | None:
+        """Return the error that says where the playbook went; None where it is here."""
         last = "position = (SELECT playbook.position FROM playbook WHERE playbook.id = playbook_id) AND type = ?"
         with self._reading() as sql:
             found = events_where(sql, last, LEDGER_MOVED)
-        return found[0] if found else None
-
-    def moved(self) -> LedgerMoved | None:
-        """Return the error that says where the playbook went; None where it is here."""
-        seal = self.seal()
-        if seal is None:
-            return None
-        to = str((seal.data or {})["to"])
-        return LedgerMoved(self.engine.url.shown, self.name, to, identity(LEDGER_ARRIVED, seal.event_id))
+        return LedgerMoved(self.engine.url.shown, self.name, str((found[0].data or {}).get("to"))) if found else None
 
     def events(
         self,

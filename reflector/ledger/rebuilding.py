@@ -30,11 +30,7 @@ def rebuild(sql: Statements, progress: Progress | None = None) -> None:
     for table in REBUILDABLE:
         sql.run(f"DELETE FROM {table} WHERE playbook_id = ?")  # noqa: S608
     set_checkpoint(sql, TABLES, DEFAULT, 0, "")
-    project_from(sql, 0, progress)
-
-
-def project_from(sql: Statements, position: int, progress: Progress | None = None) -> None:
-    """Bring the tables from a position to the last event, within the caller's write transaction."""
+    position = 0
     projector = Projector(sql)
     while page := history_page(sql, position, MAX_INT, projects):
         projector.project(page)

@@ -18,7 +18,7 @@ from reflector.ledger.errors import LedgerCorrupt, LedgerMoved, LedgerTooNew, Le
 from reflector.ledger.migration import ensure_current
 from reflector.ledger.reader import Reader
 from reflector.ledger.rows import BulletRow, Head, WindowRow
-from reflector.ledger.sqlite_file import claim_file, had_ledger
+from reflector.ledger.sqlite_file import claim_file
 from reflector.ledger.statements import OWNERLESS, Statements
 from reflector.ledger.url import sqlite_url
 
@@ -181,23 +181,6 @@ class Ledger(Reader):
 
             self._writer = Writer(self.engine, self.playbook_id)
         return self._writer
-
-
-def playbooks_in(url: str) -> list[str]:
-    """Return the names of the playbooks in a database, those without events left out. Raises as `Ledger.open`."""
-    engine = open_engine(url)
-    path = Path(engine.url.database)
-    if engine.url.is_file and not path.exists() and not had_ledger(path):
-        return []
-    try:
-        with translated(engine.url.shown):
-            ensure_current(engine)
-            with engine.connection() as connection:
-                sql = Statements(connection.cursor(), engine.dialect, 0)
-                rows = sql.execute("SELECT name FROM playbook WHERE position > 0 ORDER BY name").fetchall()
-    finally:
-        engine.close()
-    return [row[0] for row in rows]
 
 
 def _claim(engine: Engine) -> None:

@@ -435,7 +435,6 @@ def test_a_playbook_that_cannot_be_read_is_named_with_its_place_before_it_is_cal
             "correct or remove it",
         ),
         ("home/.config/reflector/config.toml", "[oops\n", "line 1", "correct or remove it"),
-        ("home/.config/reflector/ledgers.toml", "x = \n", "line 1", "correct or remove it"),
         ("project/.claude/reflector.toml", "idle_minuts = 5\n", "idle_minuts", "did you mean 'idle_minutes'?"),
         ("project/.claude/reflector.toml", b"\xff\xfe", "cannot be read", "correct or remove it"),
     ],

@@ -77,7 +77,7 @@ QUESTIONS = {
 _NO_QUESTIONS = frozenset(
     "demo install uninstall config statusline completion hook ingest import-history drain give-up add revise move"
     " remove edit promote review rehearse mcp outcome reflect-trajectory bench-reflection retract assert grants"
-    " import copy ledgers backup".split()
+    " import copy backup".split()
 )
 _ASKED = [[command, *text.split()] for command, texts in QUESTIONS.items() for text in texts]
 
